@@ -16,7 +16,7 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import check_that_somebody_can_answer, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
-    from storage.doctor import Finding
+    from storage.doctor import Defect
 
 FOUND = ("check", "table", "row", "what")
 
@@ -80,7 +80,7 @@ def doctor(
     from storage.doctor import repair as mend
 
     place = Place.of(store, namespace)
-    mended: tuple[Finding, ...] = ()
+    mended: tuple[Defect, ...] = ()
     run = _run_id("doctor")
     if repair and not yes:
         check_that_somebody_can_answer("`slowwave doctor`", as_json=as_json)
@@ -100,7 +100,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _show_foreseen(foreseen: Sequence[Finding]) -> None:
+def _show_foreseen(foreseen: Sequence[Defect]) -> None:
     from storage.doctor import LOST
 
     rows = [(f.check, f.table, f.row_id, f.detail) for f in foreseen if f.is_repairable and f.check != LOST]
@@ -117,10 +117,10 @@ def _show_lost(runs: Sequence[str]) -> None:
         out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
 
 
-def _show_examined(mended: Sequence[Finding], left: Sequence[Finding], run: str, namespace: str) -> None:
-    from storage.doctor import LOST, TOLD
+def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namespace: str) -> None:
+    from storage.doctor import LOST, REPORTED
 
-    told = [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in TOLD and f.check != LOST]
+    told = [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in REPORTED and f.check != LOST]
     if told:
         out.print(table("Mended", FOUND, told))
     if lost := [f.row_id for f in mended if f.check == LOST]:

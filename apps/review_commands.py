@@ -97,8 +97,8 @@ def print_proposal(story: ProposalStory, rows: bool = False) -> None:
     if not rows:
         hidden = f"… and {len(lines) - LINES} more. " if len(lines) > LINES else ""
         out.print(f"{hidden}Row by row: slowwave review show {short_id(one.id)} --rows", markup=False)
-    is_split = any(name for name, _ in story.asked)
-    if rows or not (is_split or len(story.asked) > LINES):
+    is_split = any(name for name, _ in story.observations)
+    if rows or not (is_split or len(story.observations) > LINES):
         _print_ask(story)
     if story.rests_on:
         told = [(m.statement, short_id(m.id)) for m in story.rests_on]
@@ -123,11 +123,11 @@ def _proposed(one: Proposal) -> str:
 
 def _print_ask(story: ProposalStory) -> None:
     """What may be left out, or called otherwise, with `modify`."""
-    if not story.asked:
+    if not story.observations:
         return
-    is_split = any(name for name, _ in story.asked)
+    is_split = any(name for name, _ in story.observations)
     columns = ("new entity", "observation", "id") if is_split else ("observation", "id")
-    rows = [(*((name,) if is_split else ()), each.statement, short_id(each.id)) for name, each in story.asked]
+    rows = [(*((name,) if is_split else ()), each.statement, short_id(each.id)) for name, each in story.observations]
     out.print(table("What was asked for", columns, rows, "slowwave review modify changes it"))
 
 

@@ -1,1 +1,1 @@
-"""The model seats: texts to vectors, prompts to validated answers."""
+"""Sentence-embedding models and language models: texts to vectors, prompts to validated answers."""

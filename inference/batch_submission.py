@@ -28,9 +28,9 @@ from slowwave.records import (
 from slowwave.text import as_json, row_id
 
 from .failures import Failure, Kind, failure_of, failure_of_item
-from .rate_limits import Pace
-from .remote import LONGEST_ASKED_WAIT_S
-from .request_batch import Desk, Pending, T
+from .rate_limits import RateLimit
+from .remote import LONGEST_RETRY_AFTER_S
+from .request_batch import PendingPrompt, RequestBatch, T
 
 # The Message Batches of one Anthropic account, as this project needs them: handed over, found, looked at, read.
 
@@ -52,8 +52,8 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What became of one prompt: a `message`, or a `failure`, or neither where nobody got to it (expired, canceled)."""
+class BatchResult:
+    """The result of one prompt: a `message`, a `failure`, or neither (expired, canceled)."""
 
     message: Any = None
     failure: Failure | None = None
@@ -89,7 +89,7 @@ class BatchApi:
         except Exception as error:
             raise _failure(error) from error
 
-    async def results(self, batch_id: str) -> dict[str, Result]:
+    async def results(self, batch_id: str) -> dict[str, BatchResult]:
         """What became of each prompt, by its custom id; the batch must have ended."""
         try:
             stream = await self._batches.results(batch_id)
@@ -129,13 +129,13 @@ def _listed(batch: Any) -> Listed:
     return Listed(batch.id, batch.created_at, total, batch.processing_status == "ended")
 
 
-def _result(result: Any) -> Result:
+def _result(result: Any) -> BatchResult:
     if result.type == "succeeded":
-        return Result(result.message)
+        return BatchResult(result.message)
     if result.type == "errored":
         error = result.error.error
-        return Result(failure=failure_of_item(error.type, error.message))
-    return Result()
+        return BatchResult(failure=failure_of_item(error.type, error.message))
+    return BatchResult()
 
 
 def _failure(error: Exception) -> BatchFailure:
@@ -151,12 +151,25 @@ REFUSED_BEFORE = frozenset({408, 409, 425, 429})
 
 
 class Submission(Generic[T]):
-    """Batches on their way to the provider. `now` is the time of day, the pace counts seconds."""
+    """Batches on their way to the provider. `now` is the time of day, the rate limit counts seconds."""
 
-    def __init__(self, desk: Desk[T], api: BatchApi, retries: int, pace: Pace, now: Callable[[], datetime]) -> None:
-        self._desk, self._api, self._retries, self._pace, self._now = desk, api, retries, pace, now
+    def __init__(
+        self,
+        request_batch: RequestBatch[T],
+        api: BatchApi,
+        retries: int,
+        rate_limit: RateLimit,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._request_batch, self._api, self._retries, self._rate_limit, self._now = (
+            request_batch,
+            api,
+            retries,
+            rate_limit,
+            now,
+        )
 
-    async def hand_over(self, taken: Sequence[Pending], requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
+    async def hand_over(self, taken: Sequence[PendingPrompt], requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
         """The batch with its id; raises `BatchFailure` where it could not be handed over."""
         batch = await self.kept(self._batch_of(taken))
         try:
@@ -182,7 +195,7 @@ class Submission(Generic[T]):
 
         The id goes to the batch that it belongs to; if there is none, it is written down as somebody else's.
         """
-        others = [each for each in await self._desk.books.batches() if each.id != batch.id]
+        others = [each for each in await self._request_batch.books.batches() if each.id != batch.id]
         if not any(each.batch_id == batch.batch_id and each.state != FOUND for each in others):
             fitting = [each for each in others if each.state in OPEN_BATCH and each.state != SUBMITTED]
             right = next((each for each in fitting if keys and keys <= set(each.keys)), None)
@@ -198,24 +211,24 @@ class Submission(Generic[T]):
     async def kept(self, batch: SubmittedBatch, state: str = "", batch_id: str = "") -> SubmittedBatch:
         """The batch, written down in this state and with this id."""
         changed = replace(batch, state=state or batch.state, batch_id=batch_id or batch.batch_id)
-        await self._desk.books.keep_batch(changed)
+        await self._request_batch.books.keep_batch(changed)
         return changed
 
     async def _as_kept(self, batch: SubmittedBatch) -> SubmittedBatch:
         """The batch as it was last written down, by whomever."""
-        newest = {each.id: each for each in await self._desk.books.batches()}
+        newest = {each.id: each for each in await self._request_batch.books.batches()}
         return newest.get(batch.id, batch)
 
-    def _batch_of(self, taken: Sequence[Pending]) -> SubmittedBatch:
-        desk, now = self._desk, self._now()
-        expected = sum(desk.expected(taken), Usage())
+    def _batch_of(self, taken: Sequence[PendingPrompt]) -> SubmittedBatch:
+        request_batch, now = self._request_batch, self._now()
+        expected = sum(request_batch.expected(taken), Usage())
         keys = tuple(each.key for each in taken)
         return SubmittedBatch(
             id=row_id("batch", keys, now.isoformat()),
-            provider=desk.seat.choice.provider,
-            model=desk.seat.choice.model,
-            role=desk.role,
-            schema_hash=desk.schema_hash,
+            provider=request_batch.client.choice.provider,
+            model=request_batch.client.choice.model,
+            role=request_batch.role,
+            schema_hash=request_batch.schema_hash,
             state=SUBMITTING,
             keys=keys,
             prompt_names=tuple(each.blank.prompt_name for each in taken),
@@ -230,7 +243,7 @@ class Submission(Generic[T]):
         failures = 0
         may_be_there = False
         while True:
-            await self._pace.resumed()
+            await self._rate_limit.resumed()
             now = await self._as_kept(batch)
             if now.state != SUBMITTING:  # somebody took this process for dead while it waited
                 return _taken_over(now)
@@ -262,19 +275,19 @@ class Submission(Generic[T]):
 
     def _may_try_again(self, failure: Failure, failures: int) -> bool:
         """As in live mode: a server that asks for a longer pause is left to a later run."""
-        is_due = failures <= self._retries and failure.wait_s <= LONGEST_ASKED_WAIT_S
+        is_due = failures <= self._retries and failure.wait_s <= LONGEST_RETRY_AFTER_S
         return failure.kind is Kind.TRANSIENT and is_due
 
     async def _back_off(self, failure: Failure, failures: int) -> None:
         if failure.wait_s:
-            self._pace.hold(failure.wait_s)
-            await self._pace.resumed()
+            self._rate_limit.hold(failure.wait_s)
+            await self._rate_limit.resumed()
         else:
-            await self._pace.back_off(failures)
+            await self._rate_limit.back_off(failures)
 
     async def _found(self, batch: SubmittedBatch) -> SubmittedBatch | None:
         """The batch with its id, if the account has one that can be it; none if it never arrived."""
-        others = [each for each in await self._desk.books.batches() if each.id != batch.id]
+        others = [each for each in await self._request_batch.books.batches() if each.id != batch.id]
         known = {each.batch_id for each in others if each.state != FOUND}
         guessed = {each.batch_id for each in others if each.state == FOUND}
         latest = batch.begun_at + ARRIVES_WITHIN
@@ -296,12 +309,12 @@ def _foreign(batch: SubmittedBatch) -> SubmittedBatch:
 
 
 def _taken_over(batch: SubmittedBatch) -> SubmittedBatch:
-    """The batch, which this run waits for from now on; where it never arrived, the other run asks its prompts anew."""
+    """The batch, for which this run waits from now on; if it never arrived, the other run sends its prompts again."""
     if batch.state in OPEN_BATCH:
         return batch
     raise BatchFailure(Failure(Kind.TRANSIENT, "another run took over the batch before it was handed over"))
 
 
 def _may_have_arrived(failure: Failure) -> bool:
-    """Whether what could not be answered may have been done all the same."""
+    """Whether the request may have succeeded without an answer."""
     return failure.kind is Kind.TRANSIENT and failure.status not in REFUSED_BEFORE

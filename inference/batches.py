@@ -26,18 +26,18 @@ from slowwave.records import (
 )
 from slowwave.settings import LanguageSettings
 
-from .batch_submission import GONE, BatchApi, BatchFailure, Result, Submission, parts_of
+from .batch_submission import GONE, BatchApi, BatchFailure, BatchResult, Submission, parts_of
 from .budget import Reservation
 from .failures import Failure, Kind, fatal_error
-from .rate_limits import Pace
-from .remote import Outcome
-from .request_batch import Desk, Pending, T
+from .rate_limits import RateLimit
+from .remote import CallOutcome
+from .request_batch import PendingPrompt, RequestBatch, T
 
 # Taking in what a batch brought: every answer that was paid goes to the ledger, also those that nobody waits for.
 
 
 TOGETHER = 64
-"""Answers that are taken in between two looks at what another run has written down meanwhile."""
+"""Answers that are recorded between two looks at the entries of other runs."""
 
 
 @dataclass
@@ -49,8 +49,8 @@ class Round:
     """
 
     batches: list[SubmittedBatch]
-    waiting: dict[str, Pending]
-    again: list[Pending] = field(default_factory=list)
+    waiting: dict[str, PendingPrompt]
+    again: list[PendingPrompt] = field(default_factory=list)
     paid: Usage = field(default_factory=Usage)
     stopped_by: Exception | None = None
     is_down: bool = False
@@ -58,7 +58,7 @@ class Round:
     is_resumed: bool = False
 
     def ask_again(self, keys: Iterable[str]) -> None:
-        """Those of these that somebody waits for are asked once more."""
+        """Send again those of these prompts that a caller waits for."""
         self.again += [self.waiting.pop(key) for key in keys if key in self.waiting]
 
 
@@ -70,77 +70,83 @@ class Results(Generic[T]):
     written down as malformed, and a later run asks again.
     """
 
-    def __init__(self, desk: Desk[T], workers: int) -> None:
-        self._desk, self._repairs = desk, asyncio.Semaphore(workers)
+    def __init__(self, request_batch: RequestBatch[T], workers: int) -> None:
+        self._request_batch, self._repairs = request_batch, asyncio.Semaphore(workers)
 
-    async def take_in(self, asked: Round, batch: SubmittedBatch, results: Mapping[str, Result]) -> None:
+    async def take_in(self, this_round: Round, batch: SubmittedBatch, results: Mapping[str, BatchResult]) -> None:
         """Write down what became of each prompt, except what another run wrote down already.
 
         Of two runs that wait for one batch, the one that came later begins at its end: they meet, and do not race.
         """
-        books = self._desk.books
-        known = await books.lookup([key for key in batch.keys if key not in asked.waiting])
+        books = self._request_batch.books
+        known = await books.lookup([key for key in batch.keys if key not in this_round.waiting])
         nobody = _nobody(batch, known)
-        keys = batch.keys[::-1] if asked.is_resumed else batch.keys
+        keys = batch.keys[::-1] if this_round.is_resumed else batch.keys
         for start in range(0, len(keys), TOGETHER):
             some = keys[start : start + TOGETHER]
             written = await books.written_since(some, batch.begun_at)
-            asked.ask_again([key for key in some if key in written])
+            this_round.ask_again([key for key in some if key in written])
             done = written | {key for key in some if key in known and known[key].is_final}
-            ours = [asked.waiting.pop(key, nobody[key]) for key in some if key not in done]
+            ours = [this_round.waiting.pop(key, nobody[key]) for key in some if key not in done]
             await asyncio.gather(
-                *(self._take_in_one(asked, batch, each, results.get(each.key, Result())) for each in ours)
+                *(self._take_in_one(this_round, batch, each, results.get(each.key, BatchResult())) for each in ours)
             )
 
-    async def failed(self, asked: Round, pending: Pending, failure: Failure) -> None:
+    async def failed(self, this_round: Round, pending: PendingPrompt, failure: Failure) -> None:
         """A prompt that was not answered, ended as it would have alone."""
         if failure.kind is Kind.FATAL:
-            asked.stopped_by = asked.stopped_by or fatal_error(self._desk.seat.choice, failure)
+            this_round.stopped_by = this_round.stopped_by or fatal_error(self._request_batch.client.choice, failure)
         elif failure.kind is Kind.UNFORCED:
-            self._desk.seat.unforce()
-            asked.again.append(pending)
+            self._request_batch.client.unforce()
+            this_round.again.append(pending)
         else:
             is_transient = failure.kind is Kind.TRANSIENT
-            await self._desk.keep(pending, Outcome(None, failure.reason, Usage(), 1, is_transient))
+            await self._request_batch.keep(pending, CallOutcome(None, failure.reason, Usage(), 1, is_transient))
 
-    async def _take_in_one(self, asked: Round, batch: SubmittedBatch, pending: Pending, result: Result) -> None:
+    async def _take_in_one(
+        self, this_round: Round, batch: SubmittedBatch, pending: PendingPrompt, result: BatchResult
+    ) -> None:
         try:
             if result.message is not None:
-                await self._take_in_answer(asked, batch, pending, result.message)
+                await self._take_in_answer(this_round, batch, pending, result.message)
             elif result.failure is not None:
-                await self.failed(asked, pending, result.failure)
+                await self.failed(this_round, pending, result.failure)
             else:
-                self._desk.skip(pending)
+                self._request_batch.skip(pending)
         except Exception as error:  # raised when all that was paid is written down
-            asked.stopped_by = asked.stopped_by or error
+            this_round.stopped_by = this_round.stopped_by or error
 
-    async def _take_in_answer(self, asked: Round, batch: SubmittedBatch, pending: Pending, message: Any) -> None:
-        desk = self._desk
-        outcome = await desk.seat.ask(pending.prompt, desk.model, message, may_repair=False)
+    async def _take_in_answer(
+        self, this_round: Round, batch: SubmittedBatch, pending: PendingPrompt, message: Any
+    ) -> None:
+        request_batch = self._request_batch
+        outcome = await request_batch.client.ask(pending.prompt, request_batch.model, message, may_repair=False)
         if not (outcome.is_malformed and pending.indexes):
-            if await desk.keep(pending, outcome, unless_since=batch.begun_at):
-                asked.paid += outcome.usage
+            if await request_batch.keep(pending, outcome, unless_since=batch.begun_at):
+                this_round.paid += outcome.usage
             else:
-                asked.again.append(pending)
+                this_round.again.append(pending)
             return
         async with self._repairs:
-            if await desk.books.written_since([pending.key], batch.begun_at):  # another run was faster
-                asked.again.append(pending)
+            if await request_batch.books.written_since([pending.key], batch.begun_at):  # another run was faster
+                this_round.again.append(pending)
                 return
-            asked.paid += outcome.usage
-            reservation = await desk.budget.reserve_at_once(desk.estimate(pending))
+            this_round.paid += outcome.usage
+            reservation = await request_batch.budget.reserve_at_once(request_batch.estimate(pending))
             if reservation is not None:
                 outcome = await self._repaired(pending, message, outcome, reservation)
-            await desk.keep(pending, outcome)
+            await request_batch.keep(pending, outcome)
 
-    async def _repaired(self, pending: Pending, message: Any, malformed: Outcome, reservation: Reservation) -> Outcome:
-        desk, spent = self._desk, Usage()
+    async def _repaired(
+        self, pending: PendingPrompt, message: Any, malformed: CallOutcome, reservation: Reservation
+    ) -> CallOutcome:
+        request_batch, spent = self._request_batch, Usage()
         try:
-            outcome = await desk.seat.ask(pending.prompt, desk.model, message)
+            outcome = await request_batch.client.ask(pending.prompt, request_batch.model, message)
             spent = _beyond(outcome.usage, malformed.usage)
             return outcome
         finally:
-            desk.budget.settle(reservation, spent)
+            request_batch.budget.settle(reservation, spent)
 
 
 def _beyond(whole: Usage, part: Usage) -> Usage:
@@ -154,10 +160,10 @@ def _beyond(whole: Usage, part: Usage) -> Usage:
     )
 
 
-def _nobody(batch: SubmittedBatch, known: Mapping[str, LedgerEntry]) -> dict[str, Pending]:
+def _nobody(batch: SubmittedBatch, known: Mapping[str, LedgerEntry]) -> dict[str, PendingPrompt]:
     """The prompts of a batch as far as they are known without their text."""
     return {
-        key: Pending(
+        key: PendingPrompt(
             LedgerEntry(key, batch.provider, batch.model, batch.role, name, text, batch.schema_hash),
             Prompt(name, "", "", lambda: ""),
             (),
@@ -167,53 +173,65 @@ def _nobody(batch: SubmittedBatch, known: Mapping[str, LedgerEntry]) -> dict[str
     }
 
 
-TOLD = 3
+MOST_LISTED = 3
 
 
 class BatchedPrompts(Generic[T]):
-    """Prompts to one model through its batches. `now` is the time of day, the pace counts seconds."""
+    """Prompts to one model through its batches. `now` is the time of day, the rate limit counts seconds."""
 
-    def __init__(self, desk: Desk[T], settings: LanguageSettings, pace: Pace, now: Callable[[], datetime]) -> None:
-        self._desk, self._settings, self._pace = desk, settings, pace
-        self._api = BatchApi(desk.seat.open(), settings.timeout_s)
-        self._submission = Submission(desk, self._api, settings.transient_retries, pace, now)
-        self._results = Results(desk, settings.concurrency)
+    def __init__(
+        self,
+        request_batch: RequestBatch[T],
+        settings: LanguageSettings,
+        rate_limit: RateLimit,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._request_batch, self._settings, self._rate_limit = request_batch, settings, rate_limit
+        self._api = BatchApi(request_batch.client.open(), settings.timeout_s)
+        self._submission = Submission(request_batch, self._api, settings.transient_retries, rate_limit, now)
+        self._results = Results(request_batch, settings.concurrency)
 
-    async def resume(self, rest: dict[str, Pending], open_ones: Sequence[SubmittedBatch]) -> dict[str, Pending]:
+    async def resume(
+        self, rest: dict[str, PendingPrompt], open_ones: Sequence[SubmittedBatch]
+    ) -> dict[str, PendingPrompt]:
         """Wait for prompts that are under way since earlier, and collect what has ended; those still to be asked.
 
         Batches of other prompts are collected where they have ended, so that it is known what they cost.
         """
         waiting = {key: rest[key] for batch in open_ones for key in batch.keys if key in rest}
         others = {key: each for key, each in rest.items() if key not in waiting}
-        asked = Round([await self._adopted(batch, waiting) for batch in open_ones], waiting, is_resumed=True)
-        expected = sum((each.expected for each in asked.batches if _is_awaited(each, waiting)), Usage())
-        held = self._desk.budget.take_on(expected)
+        this_round = Round([await self._adopted(batch, waiting) for batch in open_ones], waiting, is_resumed=True)
+        expected = sum((each.expected for each in this_round.batches if _is_awaited(each, waiting)), Usage())
+        reserved = self._request_batch.budget.take_on(expected)
         try:
-            await self._wait(asked)
+            await self._wait(this_round)
         finally:
-            self._desk.budget.settle(held, asked.paid)
-        return others | await self._desk.unanswered({each.key: each for each in asked.again})
+            self._request_batch.budget.settle(reserved, this_round.paid)
+        return others | await self._request_batch.unanswered({each.key: each for each in this_round.again})
 
-    async def ask(self, rest: Iterable[Pending]) -> None:
+    async def ask(self, rest: Iterable[PendingPrompt]) -> None:
         """Hand over as many prompts as the budget admits, wait for the answers, and go on with the others."""
-        desk, queue, is_down = self._desk, list(rest), False
+        request_batch, queue, is_down = self._request_batch, list(rest), False
         while queue:
-            reservation, count = (None, 0) if is_down else await desk.budget.reserve_many(desk.expected(queue))
+            reservation, count = (
+                (None, 0) if is_down else await request_batch.budget.reserve_many(request_batch.expected(queue))
+            )
             if reservation is None:
                 for each in queue:
-                    desk.skip(each)
+                    request_batch.skip(each)
                 return
-            asked = Round([], {each.key: each for each in queue[:count]})
+            this_round = Round([], {each.key: each for each in queue[:count]})
             try:
-                await self._hand_over(asked, queue[:count])
-                await self._wait(asked)
+                await self._hand_over(this_round, queue[:count])
+                await self._wait(this_round)
             finally:
-                desk.budget.settle(reservation, asked.paid)
-            again = await desk.unanswered({each.key: each for each in asked.again})  # another run may have been faster
-            queue, is_down = [*again.values(), *queue[count:]], asked.is_down
+                request_batch.budget.settle(reservation, this_round.paid)
+            again = await request_batch.unanswered(
+                {each.key: each for each in this_round.again}
+            )  # another run may have been faster
+            queue, is_down = [*again.values(), *queue[count:]], this_round.is_down
 
-    async def _adopted(self, batch: SubmittedBatch, waiting: dict[str, Pending]) -> SubmittedBatch:
+    async def _adopted(self, batch: SubmittedBatch, waiting: dict[str, PendingPrompt]) -> SubmittedBatch:
         """The batch, taken over by this run if it waits for it and nobody is about to hand it over."""
         if batch.state == SUBMITTING:
             if not batch.is_abandoned:
@@ -221,87 +239,87 @@ class BatchedPrompts(Generic[T]):
             batch = replace(batch, state=UNSURE)
         return await self._submission.kept(batch) if _is_awaited(batch, waiting) else batch
 
-    async def _hand_over(self, asked: Round, taken: Sequence[Pending]) -> None:
-        seat, model = self._desk.seat, self._desk.model
-        requests = [{"custom_id": each.key, "params": await seat.request_of(each.prompt, model)} for each in taken]
+    async def _hand_over(self, this_round: Round, taken: Sequence[PendingPrompt]) -> None:
+        client, model = self._request_batch.client, self._request_batch.model
+        requests = [{"custom_id": each.key, "params": await client.request_of(each.prompt, model)} for each in taken]
         for part in parts_of(requests, self._settings.batch_requests):
-            if asked.is_down or asked.stopped_by is not None:
+            if this_round.is_down or this_round.stopped_by is not None:
                 for each in taken[part]:
-                    self._desk.skip(asked.waiting.pop(each.key))
+                    self._request_batch.skip(this_round.waiting.pop(each.key))
                 continue
             try:
-                asked.batches.append(await self._submission.hand_over(taken[part], requests[part]))
+                this_round.batches.append(await self._submission.hand_over(taken[part], requests[part]))
             except BatchFailure as failed:
-                asked.is_down = failed.failure.kind is Kind.TRANSIENT
+                this_round.is_down = failed.failure.kind is Kind.TRANSIENT
                 for each in taken[part]:
-                    await self._results.failed(asked, asked.waiting.pop(each.key), failed.failure)
+                    await self._results.failed(this_round, this_round.waiting.pop(each.key), failed.failure)
 
-    async def _wait(self, asked: Round) -> None:
+    async def _wait(self, this_round: Round) -> None:
         """Look after every batch until nobody waits for any, or for as long as the settings say."""
-        deadline = self._pace.clock() + self._settings.batch_wait_s
+        deadline = self._rate_limit.clock() + self._settings.batch_wait_s
         while True:
-            asked.pause_s = self._settings.batch_poll_s
-            for batch in list(asked.batches):
-                asked.batches.remove(batch)
-                asked.batches += await self._looked_after(asked, batch)
-            if asked.stopped_by is not None:
-                raise asked.stopped_by
-            missed = [each for each in asked.batches if _is_awaited(each, asked.waiting)]
+            this_round.pause_s = self._settings.batch_poll_s
+            for batch in list(this_round.batches):
+                this_round.batches.remove(batch)
+                this_round.batches += await self._looked_after(this_round, batch)
+            if this_round.stopped_by is not None:
+                raise this_round.stopped_by
+            missed = [each for each in this_round.batches if _is_awaited(each, this_round.waiting)]
             if not missed:
                 return
-            left = deadline - self._pace.clock()
+            left = deadline - self._rate_limit.clock()
             if left <= 0.0:
-                self._give_up(asked, missed)
+                self._give_up(this_round, missed)
                 return
-            await self._pace.pause(min(left, asked.pause_s))
+            await self._rate_limit.pause(min(left, this_round.pause_s))
 
-    async def _looked_after(self, asked: Round, batch: SubmittedBatch) -> list[SubmittedBatch]:
+    async def _looked_after(self, this_round: Round, batch: SubmittedBatch) -> list[SubmittedBatch]:
         """One batch, as far as it goes now; nothing when it is done. Trouble that passes leaves it as it is."""
         keys = batch.keys  # a closed row comes without them
         try:
             batch = await self._submission.settled(batch)
             if batch.state in ARRIVED:
-                return await self._collected(asked, batch)
+                return await self._collected(this_round, batch)
         except BatchFailure as failed:
-            return await self._in_trouble(asked, batch, failed.failure)
+            return await self._in_trouble(this_round, batch, failed.failure)
         if batch.state in OPEN_BATCH:
             return [batch]
-        asked.ask_again(keys)
+        this_round.ask_again(keys)
         return []
 
-    async def _collected(self, asked: Round, batch: SubmittedBatch) -> list[SubmittedBatch]:
+    async def _collected(self, this_round: Round, batch: SubmittedBatch) -> list[SubmittedBatch]:
         if not (await self._api.look(batch.batch_id)).has_ended:
             return [batch]
         results = await self._api.results(batch.batch_id)
         if not results or not results.keys() <= set(batch.keys):  # it only looked like ours
             return [await self._submission.disowned(batch, results.keys())]
-        await self._results.take_in(asked, batch, results)
+        await self._results.take_in(this_round, batch, results)
         await self._submission.kept(batch, COLLECTED)
         return []
 
-    async def _in_trouble(self, asked: Round, batch: SubmittedBatch, failure: Failure) -> list[SubmittedBatch]:
-        if not _is_awaited(batch, asked.waiting):
+    async def _in_trouble(self, this_round: Round, batch: SubmittedBatch, failure: Failure) -> list[SubmittedBatch]:
+        if not _is_awaited(batch, this_round.waiting):
             return []
         if failure.kind is Kind.TRANSIENT:
-            asked.pause_s = max(asked.pause_s, failure.wait_s)
+            this_round.pause_s = max(this_round.pause_s, failure.wait_s)
             return [batch]
         if batch.state in ARRIVED and failure.status in (0, GONE):  # its results are no longer kept
             await self._submission.kept(batch, LOST)
-            asked.ask_again(batch.keys)
+            this_round.ask_again(batch.keys)
         else:
-            asked.stopped_by = asked.stopped_by or fatal_error(self._desk.seat.choice, failure)
+            this_round.stopped_by = this_round.stopped_by or fatal_error(self._request_batch.client.choice, failure)
         return []
 
-    def _give_up(self, asked: Round, missed: Sequence[SubmittedBatch]) -> None:
-        for each in asked.waiting.values():
-            self._desk.skip(each)
+    def _give_up(self, this_round: Round, missed: Sequence[SubmittedBatch]) -> None:
+        for each in this_round.waiting.values():
+            self._request_batch.skip(each)
         names = [each.batch_id or "one that may not have arrived" for each in missed]
-        told = ", ".join(names[:TOLD] + (["…"] if len(names) > TOLD else []))
-        self._desk.budget.stop(
+        listed = ", ".join(names[:MOST_LISTED] + (["…"] if len(names) > MOST_LISTED else []))
+        self._request_batch.budget.stop(
             f"{sum(len(each.keys) for each in missed)} prompts are still in a batch after "
-            f"{self._settings.batch_wait_s:g} seconds (batch_wait_s): {told}. The next run goes on with them."
+            f"{self._settings.batch_wait_s:g} seconds (batch_wait_s): {listed}. The next run goes on with them."
         )
 
 
-def _is_awaited(batch: SubmittedBatch, waiting: dict[str, Pending]) -> bool:
+def _is_awaited(batch: SubmittedBatch, waiting: dict[str, PendingPrompt]) -> bool:
     return not waiting.keys().isdisjoint(batch.keys)

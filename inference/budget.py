@@ -43,7 +43,7 @@ class Caps:
         """The settings that so much would break."""
         return [f"max_{unit}{self.suffix}" for used, limit, unit, _ in self._each(total) if used > limit]
 
-    def told(self, spent: Usage) -> list[str]:
+    def spent_of_limits(self, spent: Usage) -> list[str]:
         """How much of each limit is spent."""
         names = {"usd": "dollars"}
         return [
@@ -62,17 +62,17 @@ class Caps:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reservation:
-    """What calls in flight were expected to cost, and what is held back for them."""
+    """The expected cost of calls in flight, and the amount reserved for them."""
 
     estimate: Usage
-    held: Usage
+    reserved: Usage
 
 
 @dataclass
 class Budget:
     """Limits of a run, and of all runs of a day together.
 
-    A call is admitted if what is spent, what is held for calls in flight and what it will probably cost itself stay
+    A call is admitted if the spent cost, the reserved cost of calls in flight and its own expected cost stay
     within every limit. Estimates are corrected by what the calls so far really cost. A call that would not fit waits
     for those in flight, since they may turn out cheaper; if none is in flight, the budget is reached. Only an answer
     that costs more than was held for it can take a run over its limit, and a day only what other runs have in flight:
@@ -99,11 +99,11 @@ class Budget:
         return bool(self.stopped_by)
 
     async def reserve(self, estimate: Usage) -> Reservation | None:
-        """Hold what a call will probably cost; none once the budget is reached."""
+        """Reserve the expected cost of a call; None once the budget is reached."""
         return (await self.reserve_many([estimate]))[0]
 
     async def reserve_many(self, estimates: Sequence[Usage]) -> tuple[Reservation | None, int]:
-        """Hold what as many of these calls as fit will probably cost, from the first on, and how many those are."""
+        """Reserve the expected cost of the first of these calls, as many as fit; and their number."""
         while not self.is_reached:
             await self._look_at_others()
             reservation, count = self._fitting(estimates)
@@ -118,19 +118,19 @@ class Budget:
         return None, 0
 
     async def reserve_at_once(self, estimate: Usage) -> Reservation | None:
-        """Hold what a call will probably cost if it fits now; it waits for nothing in flight, and stops nothing."""
+        """Reserve the expected cost of a call if it fits now; waits for no call in flight, and stops nothing."""
         await self._look_at_others()
         if self.is_reached or self._exceeded(self._corrected(estimate)):
             return None
         return self.take_on(estimate)
 
     def take_on(self, estimate: Usage) -> Reservation:
-        """Hold what calls that an earlier run sent out will probably cost, whether it fits or not."""
+        """Reserve the expected cost of calls that an earlier run sent, whether it fits or not."""
         self._in_flight.append(Reservation(estimate, self._corrected(estimate)))
         return self._in_flight[-1]
 
     def settle(self, reservation: Reservation, actual: Usage) -> None:
-        """Put what the calls really cost in place of what was held for them."""
+        """Replace the reserved cost of the calls by their real cost."""
         self._in_flight.remove(reservation)
         self.spent = self.spent + actual
         day = self.today()
@@ -139,7 +139,7 @@ class Budget:
         self._settled.set()
 
     def stop(self, reason: str) -> None:
-        """Admit nothing more; the first reason is the one that is told."""
+        """Admit nothing more; only the first reason counts."""
         self.stopped_by = self.stopped_by or reason
         self._settled.set()
 
@@ -157,13 +157,13 @@ class Budget:
         self._day, self._spent_by_others = day, spent
 
     def _fitting(self, estimates: Sequence[Usage]) -> tuple[Reservation, int]:
-        estimate = held = Usage()
+        estimate = reserved = Usage()
         for count, each in enumerate(estimates):
-            more = held + self._corrected(each)
+            more = reserved + self._corrected(each)
             if self._exceeded(more):
-                return Reservation(estimate, held), count
-            estimate, held = estimate + each, more
-        return Reservation(estimate, held), len(estimates)
+                return Reservation(estimate, reserved), count
+            estimate, reserved = estimate + each, more
+        return Reservation(estimate, reserved), len(estimates)
 
     def _corrected(self, estimate: Usage) -> Usage:
         spent, before = self.spent, self._estimated
@@ -176,16 +176,16 @@ class Budget:
         )
 
     def _exceeded(self, more: Usage) -> list[str]:
-        held = sum((reservation.held for reservation in self._in_flight), more)
-        return self.run.exceeded(self.spent + held) + self.day.exceeded(self._spent_on_the_day() + held)
+        reserved = sum((reservation.reserved for reservation in self._in_flight), more)
+        return self.run.exceeded(self.spent + reserved) + self.day.exceeded(self._spent_on_the_day() + reserved)
 
     def _spent_on_the_day(self) -> Usage:
         """What this run and all others spent on the day of the last look."""
         return self.spent_on.get(self._day, Usage()) + self._spent_by_others
 
     def _sentence(self, broken: Sequence[str]) -> str:
-        run = self.run.told(self.spent)
-        day = self.day.told(self._spent_on_the_day())
+        run = self.run.spent_of_limits(self.spent)
+        day = self.day.spent_of_limits(self._spent_on_the_day())
         parts = [f"{', '.join(run)} spent" if run else "", f"{', '.join(day)} spent since midnight UTC" if day else ""]
         return f"The budget is reached, by {' and '.join(broken)}: {'; '.join(part for part in parts if part)}."
 

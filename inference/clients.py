@@ -15,7 +15,7 @@ from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.text import as_json
 
 from .ledger import Ledger, prompt_hash
-from .request_batch import Desk, Pending, T
+from .request_batch import PendingPrompt, RequestBatch, T
 
 UNAVAILABLE_AFTER = 5
 
@@ -27,20 +27,20 @@ class LivePrompts(Generic[T]):
     questions of the run try one prompt before they give up, too.
     """
 
-    def __init__(self, desk: Desk[T]) -> None:
-        self._desk, self._seat = desk, desk.seat
+    def __init__(self, request_batch: RequestBatch[T]) -> None:
+        self._request_batch, self._client = request_batch, request_batch.client
         self._stopped_by: Exception | None = None
 
-    async def ask(self, pending: Iterable[Pending], workers: int) -> None:
+    async def ask(self, pending: Iterable[PendingPrompt], workers: int) -> None:
         """Answer all; what stops the run is raised after the calls in flight ended."""
-        self._seat.failures_in_a_row = min(self._seat.failures_in_a_row, UNAVAILABLE_AFTER - 1)
+        self._client.failures_in_a_row = min(self._client.failures_in_a_row, UNAVAILABLE_AFTER - 1)
         queue = list(pending)
         prompts = iter(queue)
         await asyncio.gather(*(self._work(prompts) for _ in range(min(len(queue), workers))))
         if self._stopped_by is not None:
             raise self._stopped_by
 
-    async def _work(self, prompts: Iterable[Pending]) -> None:
+    async def _work(self, prompts: Iterable[PendingPrompt]) -> None:
         for each in prompts:
             if self._stopped_by is not None:
                 return
@@ -49,21 +49,21 @@ class LivePrompts(Generic[T]):
             except Exception as error:  # raised above, when no paid answer is under way any more
                 self._stopped_by = self._stopped_by or error
 
-    async def _ask_one(self, pending: Pending) -> None:
-        desk, seat = self._desk, self._seat
-        is_down = seat.failures_in_a_row >= UNAVAILABLE_AFTER
-        reservation = None if is_down else await desk.budget.reserve(desk.estimate(pending))
+    async def _ask_one(self, pending: PendingPrompt) -> None:
+        request_batch, client = self._request_batch, self._client
+        is_down = client.failures_in_a_row >= UNAVAILABLE_AFTER
+        reservation = None if is_down else await request_batch.budget.reserve(request_batch.estimate(pending))
         if reservation is None:
-            desk.skip(pending)
+            request_batch.skip(pending)
             return
         spent = Usage()
         try:
-            outcome = await seat.ask(pending.prompt, desk.model)
+            outcome = await client.ask(pending.prompt, request_batch.model)
             spent = outcome.usage
         finally:
-            desk.budget.settle(reservation, spent)
-        seat.failures_in_a_row = seat.failures_in_a_row + 1 if outcome.is_transient else 0
-        await desk.keep(pending, outcome)
+            request_batch.budget.settle(reservation, spent)
+        client.failures_in_a_row = client.failures_in_a_row + 1 if outcome.is_transient else 0
+        await request_batch.keep(pending, outcome)
 
 
 # Recorded answers: written while a model is asked, played back without one.
@@ -73,14 +73,14 @@ WAY_OUT = "Record the answers with a model first, or use --llm rules."
 
 
 @dataclass(frozen=True)
-class Replay:
+class RecordedAnswers:
     """Answers by prompt: JSON lines of `{prompt_name, prompt_hash, response}`."""
 
     path: Path
     answers: dict[tuple[str, str], dict[str, Any]]
 
     @classmethod
-    def read(cls, path: Path) -> Replay:
+    def read(cls, path: Path) -> RecordedAnswers:
         """Read a recording; of two answers to one prompt the later one counts."""
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -131,7 +131,7 @@ class Recorder:
         self._write(entries)
 
     def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids of which an entry was kept since then."""
+        """Those of these ids that have an entry since then."""
         return self.ledger.written_since(keys, moment)
 
     def spent_since(self, moment: datetime) -> Usage:

@@ -1,4 +1,4 @@
-"""The embedding seat: texts in, unit vectors out.
+"""Embedding models: texts in, unit vectors out.
 
 The default model ships with the package and needs neither a key nor a download; others come by name through LanceDB's
 embedding registry.
@@ -138,8 +138,8 @@ def _static_model(name: str) -> tuple[Tokenize, Vectors]:
     try:
         model = StaticModel.from_pretrained(name.removeprefix(STATIC))
     except Exception as error:
-        said = f"The embedding model {name!r} cannot be loaded: {type(error).__name__}: {str(error).rstrip('.')}."
-        raise Terminal(said, "Name a folder, or a model of the Hugging Face hub that can be reached.") from error
+        message = f"The embedding model {name!r} cannot be loaded: {type(error).__name__}: {str(error).rstrip('.')}."
+        raise Terminal(message, "Name a folder, or a model of the Hugging Face hub that can be reached.") from error
     model.tokenizer.no_truncation()
     table = model.embedding.astype(np.float32)
     if model.weights is not None:
@@ -302,11 +302,13 @@ def _mapped(error: Exception, name: str, provider: Provider) -> SlowwaveError:
     """Any provider's exception as ours, by its HTTP status where it has one, else by the name of its type."""
     status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
     kind = type(error).__name__
-    said = f"Embedding with {name!r} failed: {kind}: {without_secrets(str(error)).rstrip('.')}."
+    message = f"Embedding with {name!r} failed: {kind}: {without_secrets(str(error)).rstrip('.')}."
     if isinstance(error, ImportError):
-        return _missing_package(name, provider) if provider.package else MissingDependency(said, DEFAULT_NEEDS_NEITHER)
+        return (
+            _missing_package(name, provider) if provider.package else MissingDependency(message, DEFAULT_NEEDS_NEITHER)
+        )
     if status in (401, 403) or "Authentication" in kind:
         return _missing_key(name, provider, "was refused")
     if status in TRANSIENT_STATUS or any(word in kind for word in ("Connect", "Timeout", "RateLimit", "Unavailable")):
-        return Transient(said, "Try again later, and check that the provider can be reached.")
-    return Terminal(said, DEFAULT_NEEDS_NEITHER)
+        return Transient(message, "Try again later, and check that the provider can be reached.")
+    return Terminal(message, DEFAULT_NEEDS_NEITHER)

@@ -1,4 +1,4 @@
-"""What a prompt will probably take, before anybody is asked: the figures that budgets reckon with, too."""
+"""The expected tokens and price of a prompt, before a model is called; budgets use the same figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tokens_read(prompt: Prompt, response_model: type[BaseModel]) -> int:
 class Prices:
     """Dollars per token read and per token written, of each role in which somebody is paid; 0 where no price is known.
 
-    In batches half of it, but for the prompts that are asked live there, too.
+    In batches half of it, except for prompts that are sent live there, too.
     """
 
     live: Mapping[Role, tuple[float, float]]
@@ -35,7 +35,7 @@ class Prices:
     urgent: Collection[str]
 
     def of(self, prompt: str, role: Role) -> tuple[float, float] | None:
-        """What a token of such a prompt costs, read and written; nothing where rules answer."""
+        """The price of a token of such a prompt, read and written; None where rules answer."""
         if role not in self.live:
             return None
         share = BATCH_SHARE if self.is_batched and prompt not in self.urgent else 1.0

@@ -99,7 +99,7 @@ def fatal_error(choice: Choice, failure: Failure) -> SlowwaveError:
 def _of_status(status: int, message: str, cause: Any) -> Failure:
     reason = f"HTTP {status}: {message}"
     if status in TRANSIENT_STATUS or status >= 500:
-        return Failure(Kind.TRANSIENT, f"transient: {reason}", _asked_wait(cause), status)
+        return Failure(Kind.TRANSIENT, f"transient: {reason}", _retry_after(cause), status)
     if status == 400 and "tool_choice" in message:
         return Failure(Kind.UNFORCED, reason, status=status)
     if status in {401, 402, 403, 404} or "credit balance" in message:
@@ -107,7 +107,7 @@ def _of_status(status: int, message: str, cause: Any) -> Failure:
     return Failure(Kind.TERMINAL, f"rejected: {reason}", status=status)
 
 
-def _asked_wait(cause: Any) -> float:
+def _retry_after(cause: Any) -> float:
     """Seconds that a `retry-after` header asks for, as a number or as a date."""
     value = getattr(getattr(cause, "response", None), "headers", {}).get("retry-after", "")
     try:
@@ -136,6 +136,6 @@ def message_of(cause: BaseException) -> str:
     else:
         body = getattr(cause, "body", None)
         detail = body.get("error", body) if isinstance(body, dict) else None
-        told = detail.get("message") if isinstance(detail, dict) else None
-        text = str(told or cause) or type(cause).__name__
+        message = detail.get("message") if isinstance(detail, dict) else None
+        text = str(message or cause) or type(cause).__name__
     return " ".join(without_secrets(text).split())[:MAX_REASON_CHARS]

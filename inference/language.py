@@ -1,4 +1,4 @@
-"""The language seat: a prompt goes in, a validated answer comes out, and nothing is paid twice."""
+"""Language models: a prompt goes in, a validated answer comes out, and nothing is paid twice."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from slowwave.settings import LanguageSettings
 from .batch_submission import PROVIDER as BATCHING
 from .batches import BatchedPrompts
 from .budget import Budget, Caps
-from .clients import LivePrompts, Replay
+from .clients import LivePrompts, RecordedAnswers
 from .failures import message_of
 from .ledger import Bookkeeper, Ledger
 from .providers import FREE, Choice, choose
-from .rate_limits import Pace, Sleep
-from .remote import RemoteSeat
-from .request_batch import ROLES, Answer, Desk, OnDone, Pending, Role, T
+from .rate_limits import RateLimit, Sleep
+from .remote import ModelClient
+from .request_batch import ROLES, ModelAnswer, OnDone, PendingPrompt, RequestBatch, Role, T
 
-# The keyless seat: each prompt has a deterministic rule that reads its context and answers it.
+# Without a key: each prompt has a deterministic rule that reads its context and answers it.
 
 
 Rule = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -69,8 +69,8 @@ Free = Callable[[Prompt], dict[str, Any]]
 class Language:
     """The models of one run, one per role. Belongs to one event loop; close it, or use `async with`.
 
-    Order inside: ledger, batches under way, budget, pace, call, ledger. `clock` and `sleep` count seconds, `today` is
-    the time of day in UTC, `seed` fixes the jitter.
+    The order of work: ledger, batches under way, budget, rate limit, call, ledger. `clock` and `sleep` count seconds,
+    `today` is the time of day in UTC, `seed` fixes the jitter.
     """
 
     def __init__(
@@ -95,7 +95,9 @@ class Language:
         )
         self._has_batches = True  # until a look says otherwise
         self._skipped = 0
-        self._pace = Pace(settings.concurrency, settings.calls_per_minute, clock=clock, sleep=sleep, seed=seed)
+        self._rate_limit = RateLimit(
+            settings.concurrency, settings.calls_per_minute, clock=clock, sleep=sleep, seed=seed
+        )
         named = {
             "extract": settings.extract_model,
             "resolve": settings.resolve_model,
@@ -106,7 +108,9 @@ class Language:
         }
         self._choices = {role: choose(named.get(role) or settings.model) for role in ROLES}
         self._free: dict[Choice, Free] = {c: _free(c) for c in self._choices.values() if c.provider in FREE}
-        self._paid = {c: RemoteSeat(c, settings, self._pace) for c in self._choices.values() if c.provider not in FREE}
+        self._paid = {
+            c: ModelClient(c, settings, self._rate_limit) for c in self._choices.values() if c.provider not in FREE
+        }
         self._check_prices()
         self._check_mode()
 
@@ -121,7 +125,7 @@ class Language:
     @property
     def unpriced(self) -> list[str]:
         """Models in use whose price is not known: their calls count as 0 dollars."""
-        return sorted(str(choice) for choice, seat in self._paid.items() if seat.price is None)
+        return sorted(str(choice) for choice, client in self._paid.items() if client.price is None)
 
     @property
     def budget_reached(self) -> bool:
@@ -135,7 +139,7 @@ class Language:
 
     @property
     def skipped(self) -> int:
-        """How many prompts were not asked so far."""
+        """The number of prompts that were skipped so far."""
         return self._skipped
 
     @property
@@ -147,7 +151,7 @@ class Language:
         """The part of `usage` that one role had."""
         return self._usage.get(role, Usage())
 
-    async def ask(self, prompt: Prompt, response_model: type[T], role: Role = "extract") -> Answer[T]:
+    async def ask(self, prompt: Prompt, response_model: type[T], role: Role = "extract") -> ModelAnswer[T]:
         """The answer to one prompt."""
         return (await self.ask_many([prompt], response_model, role))[0]
 
@@ -157,16 +161,16 @@ class Language:
         response_model: type[T],
         role: Role = "extract",
         on_done: OnDone | None = None,
-    ) -> list[Answer[T]]:
+    ) -> list[ModelAnswer[T]]:
         """The answers in the order of the prompts; `on_done(index, answer)` hears of each as soon as it is known.
 
-        What is urgent is asked live in batch mode, too. One prompt's failure is its own answer. Raises only
+        An urgent prompt is sent live in batch mode, too. One prompt's failure is its own answer. Raises only
         what stops the run: a key that is not accepted, a model that does not exist; answers that were under way by
         then are in the ledger.
         """
-        done: dict[int, Answer[T]] = {}
+        done: dict[int, ModelAnswer[T]] = {}
 
-        def finish(index: int, answer: Answer[T]) -> None:
+        def finish(index: int, answer: ModelAnswer[T]) -> None:
             done[index] = answer
             self._usage[role] = self.usage_of(role) + answer.usage
             self._skipped += answer.skipped
@@ -177,15 +181,15 @@ class Language:
         if choice in self._free:
             await _ask_free(self._free[choice], prompts, response_model, finish)
         else:
-            desk = Desk(self._paid[choice], self.budget, self._books, role, response_model, finish)
-            await self._ask_paid(desk, await desk.open(prompts))
+            request_batch = RequestBatch(self._paid[choice], self.budget, self._books, role, response_model, finish)
+            await self._ask_paid(request_batch, await request_batch.open(prompts))
         return [done[index] for index in range(len(prompts))]
 
     async def close(self) -> None:
         """Write what the ledger still lacks, and close all connections."""
         await self._books.flush()
-        for seat in self._paid.values():
-            await seat.close()
+        for client in self._paid.values():
+            await client.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -195,38 +199,38 @@ class Language:
     ) -> None:
         await self.close()
 
-    async def _ask_paid(self, desk: Desk[T], rest: dict[str, Pending]) -> None:
-        """What the ledger did not know: first what is under way in a batch, then the others in the way that is set."""
-        open_ones = await self._open_batches(desk)
+    async def _ask_paid(self, request_batch: RequestBatch[T], rest: dict[str, PendingPrompt]) -> None:
+        """Prompts without an entry in the ledger: first those in open batches, then the others by the mode."""
+        open_ones = await self._open_batches(request_batch)
         if open_ones:
-            rest = await self._batched(desk).resume(rest, open_ones)
+            rest = await self._batched(request_batch).resume(rest, open_ones)
         is_batched = self.settings.mode == "batch"
         waiting = [each for each in rest.values() if is_batched and not each.prompt.is_urgent]
         live = [each for each in rest.values() if not is_batched or each.prompt.is_urgent]
         if live:
-            await LivePrompts(desk).ask(live, self.settings.concurrency)
+            await LivePrompts(request_batch).ask(live, self.settings.concurrency)
         if waiting:
-            await self._batched(desk).ask(waiting)
+            await self._batched(request_batch).ask(waiting)
 
-    def _batched(self, desk: Desk[T]) -> BatchedPrompts[T]:
-        return BatchedPrompts(desk, self.settings, self._pace, self._today)
+    def _batched(self, request_batch: RequestBatch[T]) -> BatchedPrompts[T]:
+        return BatchedPrompts(request_batch, self.settings, self._rate_limit, self._today)
 
-    async def _open_batches(self, desk: Desk[T]) -> list[SubmittedBatch]:
+    async def _open_batches(self, request_batch: RequestBatch[T]) -> list[SubmittedBatch]:
         """Batches of such prompts that are under way; a run that makes none looks only until it knows of none."""
-        choice = desk.seat.choice
+        choice = request_batch.client.choice
         if choice.provider != BATCHING or not self._has_batches:
             return []
         under_way = [each for each in await self._books.batches() if each.state in OPEN_BATCH]
         self._has_batches = self.settings.mode == "batch" or bool(under_way)
-        wanted = (choice.provider, choice.model, desk.schema_hash)
+        wanted = (choice.provider, choice.model, request_batch.schema_hash)
         return [each for each in under_way if (each.provider, each.model, each.schema_hash) == wanted]
 
     def _check_prices(self) -> None:
         dollars = {"max_usd": self.settings.max_usd, "max_usd_per_day": self.settings.max_usd_per_day}
-        asked = [f"{name} = {limit}" for name, limit in dollars.items() if limit is not None]
-        if asked and self.unpriced:
+        limits = [f"{name} = {limit}" for name, limit in dollars.items() if limit is not None]
+        if limits and self.unpriced:
             raise UnusableInput(
-                f"No price is known for {', '.join(self.unpriced)}, so {' and '.join(asked)} (dollars) could not be "
+                f"No price is known for {', '.join(self.unpriced)}, so {' and '.join(limits)} (dollars) could not be "
                 "kept.",
                 "Limit calls or tokens instead.",
             )
@@ -241,11 +245,11 @@ class Language:
 
 
 def _free(choice: Choice) -> Free:
-    return answer_by_rule if choice.provider == "rules" else Replay.read(Path(choice.model)).answer
+    return answer_by_rule if choice.provider == "rules" else RecordedAnswers.read(Path(choice.model)).answer
 
 
 async def _ask_free(
-    answer: Free, prompts: Sequence[Prompt], response_model: type[T], finish: Callable[[int, Answer[T]], None]
+    answer: Free, prompts: Sequence[Prompt], response_model: type[T], finish: Callable[[int, ModelAnswer[T]], None]
 ) -> None:
     for index, prompt in enumerate(prompts):
         finish(index, _validated(answer, prompt, response_model))
@@ -253,10 +257,10 @@ async def _ask_free(
             await asyncio.sleep(0)
 
 
-def _validated(answer: Free, prompt: Prompt, response_model: type[T]) -> Answer[T]:
+def _validated(answer: Free, prompt: Prompt, response_model: type[T]) -> ModelAnswer[T]:
     try:
-        return Answer(response_model.model_validate(answer(prompt)))
+        return ModelAnswer(response_model.model_validate(answer(prompt)))
     except Terminal as error:
-        return Answer(error=str(error))
+        return ModelAnswer(error=str(error))
     except ValidationError as error:
-        return Answer(error=f"invalid: {message_of(error)}")
+        return ModelAnswer(error=f"invalid: {message_of(error)}")

@@ -19,7 +19,7 @@ class Ledger(Protocol):
         """The newest entry of each id that is known."""
 
     def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids of which an entry was kept since then."""
+        """Those of these ids that have an entry since then."""
 
     def record(self, entries: Sequence[LedgerEntry]) -> None:
         """Keep these entries for good; one of the same id replaces the earlier one."""
@@ -47,7 +47,7 @@ class MemoryLedger:
         return {key: self.entries[key] for key in keys if key in self.entries}
 
     def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids of which an entry was kept since then."""
+        """Those of these ids that have an entry since then."""
         return {key for key in keys if key in self.kept_at and self.kept_at[key] >= moment}
 
     def record(self, entries: Sequence[LedgerEntry]) -> None:
@@ -91,7 +91,7 @@ class Bookkeeper:
             return await asyncio.to_thread(self._ledger.lookup, keys)
 
     async def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids of which an entry was kept since then."""
+        """Those of these ids that have an entry since then."""
         async with self._turn:
             return await asyncio.to_thread(self._ledger.written_since, keys, moment)
 
@@ -147,5 +147,5 @@ def schema_hash(schema: Mapping[str, object]) -> str:
 
 
 def ledger_key(provider: str, model: str, prompt: str, schema: str) -> str:
-    """The id of an entry: who is asked, and the hashes of what is asked and of the form of the answer."""
+    """The id of an entry: the model, and the hashes of the prompt and of the schema of the answer."""
     return f"llm_{digest(provider, model, prompt, schema)}"

@@ -1,4 +1,4 @@
-"""How fast calls may go out: so many at once, so many a minute, and none while the server asks for a pause."""
+"""Rate limits of calls: at once, a minute, and none while the server asks for a pause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_WAIT_S = 30.0
 Sleep = Callable[[float], Awaitable[object]]
 
 
-class Pace:
+class RateLimit:
     """One clock for all calls of a run. `clock` and `sleep` are in seconds, `seed` fixes the jitter."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Pace:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """One of the places for a call, held from its start to its end."""
+        """One of the places for a call, from its start to its end."""
         async with self._slots:
             await self.start()
             yield
@@ -52,7 +52,7 @@ class Pace:
         await self._sleep(seconds)
 
     def hold(self, seconds: float) -> None:
-        """Let no call start for so long: the server asked for it."""
+        """Let no call start for these seconds: the server demands it."""
         self._resume_at = max(self._resume_at, self.clock() + seconds)
 
     async def resumed(self) -> None:
@@ -66,7 +66,7 @@ class Pace:
         await self._sleep(longest * self._chance.uniform(0.5, 1.0))
 
 
-# Limits on requests that several processes share: whoever keeps them is asked before each request to a provider.
+# Limits on requests that several processes share: each request to a provider waits for them.
 
 
 class SharedLimits(Protocol):

@@ -1,4 +1,4 @@
-"""A paid seat: one prompt to one validated answer through instructor, with typed retries."""
+"""One client for one paid model: prompts to validated answers through instructor, with typed retries."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from slowwave.settings import LanguageSettings
 from .budget import ANSWER_TOKENS, CHARS_PER_TOKEN, TOOL_TOKENS, Price, price_of
 from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error
 from .providers import Choice, NotSent, StandIn, on_stage, open_client
-from .rate_limits import Pace, wait_for_call
+from .rate_limits import RateLimit, wait_for_call
 
-LONGEST_ASKED_WAIT_S = 120.0
+LONGEST_RETRY_AFTER_S = 120.0
 BATCH_SHARE = 0.5  # of the price, in a batch
 _LENGTH_KEYWORD = {"anthropic": "max_tokens", "ollama": "max_tokens", "openai": "max_completion_tokens"}
 _CALL_THE_TOOL = "\nAnswer only by calling the given tool, exactly once."
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """How an ask ended: a value, or the reason why there is none. `attempts` counts requests sent.
 
     `fatal` is what would meet every other prompt too: to be raised when what was paid until then is written down.
@@ -41,7 +41,7 @@ class Outcome:
 
     @property
     def is_malformed(self) -> bool:
-        """Whether there was an answer that the model may mend when told."""
+        """Whether there was a malformed answer that the model may repair."""
         return self.error.startswith("invalid")
 
 
@@ -63,7 +63,7 @@ class _Exchange:
     _began: float = 0.0
 
     def on_request(self, *_: Any, **__: Any) -> None:
-        """A request goes out: the time-out starts anew for each, also for a repair."""
+        """A request goes out: the time-out starts again for each, also for a repair."""
         self.attempts += 1
         self.stop, self.is_answered, self.is_empty = "", False, False
         self._began = self.clock()
@@ -94,7 +94,7 @@ class _Exchange:
         return StandIn(given) if given is not None else None
 
     def may_repair(self, error: BaseException) -> bool:
-        """Whether the answer is malformed in a way that the model can mend when told."""
+        """Whether the answer is malformed in a way that the model can repair."""
         hopeless = self.is_empty or self.stop in CUT_STOPS | REFUSED_STOPS
         return self.is_answered and not hopeless and isinstance(error, (ValidationError, ValueError))
 
@@ -111,13 +111,13 @@ def _number(usage: Any, name: str) -> int:
     return int(value) if isinstance(value, (int, float)) else 0
 
 
-class RemoteSeat:
+class ModelClient:
     """One model of one provider. Belongs to one event loop; opened at the first ask."""
 
-    def __init__(self, choice: Choice, settings: LanguageSettings, pace: Pace) -> None:
+    def __init__(self, choice: Choice, settings: LanguageSettings, rate_limit: RateLimit) -> None:
         self.choice = choice
         self.price = price_of(choice.provider, choice.model)
-        self._settings, self._pace = settings, pace
+        self._settings, self._rate_limit = settings, rate_limit
         self._client: Any = None
         self._forces_tool = True
         self.failures_in_a_row = 0
@@ -153,21 +153,23 @@ class RemoteSeat:
 
     async def ask(
         self, prompt: Prompt, response_model: type[BaseModel], given: Any = None, *, may_repair: bool = True
-    ) -> Outcome:
+    ) -> CallOutcome:
         """The validated answer, or why there is none.
 
         `given` is a message that a batch brought: only where it is malformed, and `may_repair`, anything is asked now.
         """
         self.open()
-        exchange = _Exchange(self.price or Price(0.0, 0.0), self._settings.timeout_s, self._pace.clock, given=given)
+        exchange = _Exchange(
+            self.price or Price(0.0, 0.0), self._settings.timeout_s, self._rate_limit.clock, given=given
+        )
         failures = empties = 0
         while True:
             result = await self._try(prompt, response_model, exchange, may_repair=may_repair)
             if isinstance(result, BaseModel):
-                return Outcome(result, "", exchange.usage, exchange.attempts)
+                return CallOutcome(result, "", exchange.usage, exchange.attempts)
             if result.kind is Kind.FATAL:
                 fatal = fatal_error(self.choice, result)
-                return Outcome(None, result.reason, exchange.usage, exchange.attempts, fatal=fatal)
+                return CallOutcome(None, result.reason, exchange.usage, exchange.attempts, fatal=fatal)
             if result.kind is Kind.UNFORCED and self.unforce():
                 continue
             if result.kind is Kind.EMPTY and may_repair and empties < self._settings.validation_retries:
@@ -178,7 +180,7 @@ class RemoteSeat:
             else:
                 is_transient = result.kind is Kind.TRANSIENT
                 tries = f" (after {exchange.attempts} requests)" if exchange.attempts > 1 else ""
-                return Outcome(None, result.reason + tries, exchange.usage, exchange.attempts, is_transient)
+                return CallOutcome(None, result.reason + tries, exchange.usage, exchange.attempts, is_transient)
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -188,21 +190,21 @@ class RemoteSeat:
             await close()
 
     def _may_try_again(self, failure: Failure, failures: int) -> bool:
-        is_due = failures < self._settings.transient_retries and failure.wait_s <= LONGEST_ASKED_WAIT_S
+        is_due = failures < self._settings.transient_retries and failure.wait_s <= LONGEST_RETRY_AFTER_S
         return failure.kind is Kind.TRANSIENT and is_due
 
     async def _wait(self, failure: Failure, failures: int) -> None:
         if failure.wait_s:
-            self._pace.hold(failure.wait_s)
+            self._rate_limit.hold(failure.wait_s)
         else:
-            await self._pace.back_off(failures)
+            await self._rate_limit.back_off(failures)
 
     async def _try(
         self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange, *, may_repair: bool
     ) -> BaseModel | Failure:
         given = exchange.take_given()
         try:
-            async with nullcontext() if given else self._pace.turn():
+            async with nullcontext() if given else self._rate_limit.turn():
                 if given is None:
                     await self._wait_for_others()
                 async with asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
@@ -255,7 +257,7 @@ class RemoteSeat:
         async def between(_: float) -> None:
             if exchange.deadline is not None:
                 exchange.deadline.reschedule(None)
-            await self._pace.start()
+            await self._rate_limit.start()
             await self._wait_for_others()
 
         return AsyncRetrying(

@@ -1,4 +1,4 @@
-"""Secrets of this process and of whoever it talks to stay out of all that is told, logged or kept."""
+"""Removes secrets of this process and of its providers from messages, logs and stored texts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _of_environment() -> Iterator[str]:
 def clean_error(error: BaseException) -> BaseException:
     """The same error whose text, and that of all that led to it, holds no secret; for engines that print them all.
 
-    One whose text does not come from its arguments gives way to an error that can be told.
+    An error whose text does not come from its arguments is replaced by one without secrets.
     """
     _clean_chain(error, set())
     if not _tells(error):
@@ -67,17 +67,17 @@ def _tells(error: BaseException) -> bool:
 
 
 class _Clean(logging.Filter):
-    """Strikes secrets out of what is logged: its words, and the error that it tells of."""
+    """Removes secrets from log records: from the message and from the error."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Always true; the record is changed."""
-        said = record.getMessage()
-        clean = without_secrets(said)
-        if clean != said:
+        text = record.getMessage()
+        clean = without_secrets(text)
+        if clean != text:
             record.msg, record.args = clean, ()
         if record.exc_info and record.exc_info[1] is not None:
-            told = clean_error(record.exc_info[1])
-            record.exc_info = (type(told), told, told.__traceback__)
+            error = clean_error(record.exc_info[1])
+            record.exc_info = (type(error), error, error.__traceback__)
         return True
 
 

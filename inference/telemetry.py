@@ -18,7 +18,7 @@ OPERATION = "chat"
 
 
 def note_call(entry: LedgerEntry) -> None:
-    """Tell of a call that ended now: what this ask paid, whether or not it brought an answer."""
+    """Record a call that ended now, with its cost, with or without an answer."""
     who = {
         "gen_ai.operation.name": OPERATION,
         "gen_ai.system": entry.provider,

@@ -54,7 +54,7 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
     }
 )
 URGENT = frozenset({"resolve_names", "name_relations", "rewrite_question", "answer_question"})
-"""Prompts on whose answers the next step of a batch of messages waits, or whoever asks."""
+"""Prompts whose answers the next step of a batch, or a caller, waits for."""
 
 
 class _Inert(str):
@@ -145,7 +145,7 @@ def _system(name: str) -> str:
 
 
 def _asking(name: str, what: str, values: tuple[Any, ...], **more: Any) -> Prompt:
-    """A prompt about several numbered things, which a keyless seat finds in the context under the same name."""
+    """A prompt about several numbered things, which the rules find in the context under the same name."""
     return Prompt(
         name=name,
         version=prompt_version(name),

@@ -1,4 +1,4 @@
-"""Access events: what was asked, and which facts and entities reads returned (S0-23, S2-34, S4-01).
+"""Access events: queries, and the facts and entities that reads returned (S0-23, S2-34, S4-01).
 
 Buffered; never why a read fails.
 """
@@ -43,7 +43,7 @@ class AccessLog:
 
     def __init__(self, store: Store, *, is_logged: bool = True) -> None:
         self._store, self.is_logged = store, is_logged
-        self._held: dict[str, list[dict[str, Any]]] = {name: [] for name in (FACTS, ENTITIES, QUERIES)}
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in (FACTS, ENTITIES, QUERIES)}
         self._lock = threading.Lock()  # several threads may read through one memory
 
     def note(self, query: str, found: Sequence[RecalledFact], k: int, at: datetime) -> None:
@@ -66,10 +66,10 @@ class AccessLog:
         self._add(ENTITIES, query, at, [{"entity_id": entity, "day": day} for entity in ids])
 
     def flush(self) -> None:
-        """Append what is held."""
+        """Write the pending rows."""
         with self._lock:
-            held, self._held = self._held, {name: [] for name in self._held}
-        for name, rows in held.items():
+            pending, self._rows = self._rows, {name: [] for name in self._rows}
+        for name, rows in pending.items():
             try:
                 self._store.append(name, _events(rows))
             except Exception as error:
@@ -85,8 +85,8 @@ class AccessLog:
         shared = {"query_hash": digest(query), "at": in_utc(at)}
         events = [{"id": uuid4().hex, **row, **shared} for row in rows]
         with self._lock:
-            self._held[name] += events
-            is_full = sum(map(len, self._held.values())) >= BUFFERED
+            self._rows[name] += events
+            is_full = sum(map(len, self._rows.values())) >= BUFFERED
         if is_full:
             self.flush()
 
@@ -97,7 +97,7 @@ def _events(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return frame.with_columns(redact_all(frame["query"])[0]) if "query" in frame.columns else frame
 
 
-# Use: how often, how lately and in which company entities were read, held in memory for ranking (S0-26).
+# Use: how often, how lately and with which others entities were read, kept in memory for ranking (S0-26).
 
 
 TABLES = ("entities", "entity_usage", "entity_days", "entity_scores", "co_occurrences")
@@ -114,12 +114,12 @@ class Known:
     company: Company
 
     def factors(self, ids: Iterable[str], now: datetime, settings: LimbicSettings) -> pl.DataFrame:
-        """What each of these entities weighs beside the others (`limbic_factors`); unknown ones are left out."""
-        asked = pl.Series("id", sorted(set(ids)), pl.String)
+        """The weight of each of these entities beside the others (`limbic_factors`), without unknown ones."""
+        wanted = pl.Series("id", sorted(set(ids)), pl.String)
         if self.ids.is_empty():
-            asked = asked.head(0)
-        slots = self.ids.search_sorted(asked).to_numpy()
-        is_known = self.ids.gather(np.minimum(slots, len(self.ids) - 1)) == asked
+            wanted = wanted.head(0)
+        slots = self.ids.search_sorted(wanted).to_numpy()
+        is_known = self.ids.gather(np.minimum(slots, len(self.ids) - 1)) == wanted
         places = slots[is_known.to_numpy()].astype(np.int64)
         return limbic_factors(self.rows[places], self.company.among(places, now, settings), now, settings)
 
@@ -128,15 +128,15 @@ class Use:
     """The use of all entities, kept once it was read, as long as no commit changes it."""
 
     def __init__(self) -> None:
-        self._held: Known | None = None
+        self._rows: Known | None = None
         self._at: tuple[int, ...] = ()
 
     async def of(self, tables: Tables) -> Known:
         """As these tables have it."""
         versions = tuple(tables.versions[name] for name in TABLES)
-        if self._held is None or versions != self._at:
-            self._held, self._at = await _known(tables), versions
-        return self._held
+        if self._rows is None or versions != self._at:
+            self._rows, self._at = await _known(tables), versions
+        return self._rows
 
 
 async def _known(tables: Tables) -> Known:
@@ -150,15 +150,15 @@ async def _known(tables: Tables) -> Known:
     touched = sorted({*merged, *merged.values()}) if len(usage) else []
     days = await tables.fetch("entity_days", "entity_id", touched, ["entity_id", "day"])
     heirs = survivors(merged)
-    told = (
+    counted = (
         entities.select("id", "status", "created_at")
         .join(entity_usage_of(usage, days, merged), on="id", how="left")
         .join(scores, on="id", how="left")
         .sort("id")
     )
     met = pairs.with_columns(pl.col("a_id", "b_id").replace(heirs)) if heirs else pairs
-    weighed = standing(told).select("id", "access_count", "access_days", "degree", "since", "standing")
-    return Known(told["id"], weighed, build_company(told["id"], met))
+    weighed = standing(counted).select("id", "access_count", "access_days", "degree", "since", "standing")
+    return Known(counted["id"], weighed, build_company(counted["id"], met))
 
 
 async def _whole(tables: Tables, name: str, columns: Sequence[str]) -> pl.DataFrame:

@@ -15,12 +15,12 @@ from storage.residents import Row
 from storage.warm import Tables
 
 from .doubts import Conflicts, doubts
-from .facts import ALL, EVIDENCE, Names, recalled
+from .facts import ALL, EVIDENCE, NameCache, recalled
 from .search import MESSAGE, Question, Ranked
 
 
 async def answers(
-    tables: Tables, ranked: Ranked, moment: Moment, names: Names, conflicts: Conflicts
+    tables: Tables, ranked: Ranked, moment: Moment, names: NameCache, conflicts: Conflicts
 ) -> tuple[RecalledFact, ...]:
     """The facts in their order; of their messages, the one that matches best comes first."""
     places = {place.fact_id: place for place in ranked.order if place.fact_id}
@@ -112,9 +112,9 @@ async def _facts_of(tables: Tables, messages: list[str]) -> list[tuple[str, Row]
     facts: dict[str, Row] = {}
     for row in chain.from_iterable(parts):
         facts.setdefault(row["id"], row)
-    said = dict.fromkeys((row["message_id"], name) for name, row in facts.items())
-    said |= dict.fromkeys((row["message_id"], row["fact_id"]) for row in evidence if row["fact_id"] in facts)
-    return [(message, facts[name]) for message, name in said]
+    pairs = dict.fromkeys((row["message_id"], name) for name, row in facts.items())
+    pairs |= dict.fromkeys((row["message_id"], row["fact_id"]) for row in evidence if row["fact_id"] in facts)
+    return [(message, facts[name]) for message, name in pairs]
 
 
 def _statements_of(
@@ -147,14 +147,14 @@ def _is_over(fact: Row, moment: Moment) -> bool:
 
 
 def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Passage, ...]:
-    """The passages of which no fact of the same message says the content, with scores that compare with the facts'."""
-    said: dict[tuple[str, str], list[str]] = {}
+    """The passages whose content is in no fact of the same message, with scores that compare with the facts'."""
+    statements: dict[tuple[str, str], list[str]] = {}
     for fact in facts:
         for source in fact.provenance:
-            said.setdefault((source.conversation_id, source.message_id), []).append(fact.statement)
+            statements.setdefault((source.conversation_id, source.message_id), []).append(fact.statement)
     kept = []
     for passage in found:
-        own = said.get((passage.conversation_id, passage.message_id), [])
+        own = statements.get((passage.conversation_id, passage.message_id), [])
         if not is_said(passage.text, own):
             share = WITH_FACTS if own else WITHOUT_FACTS
             match = None if passage.match is None else share * passage.match

@@ -17,7 +17,7 @@ _SOME = 5
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One document or pasted text; `chars` is its length, `content` its text where it was asked for, else empty."""
+    """One document or pasted text; `chars` is its length, `content` its text if requested, else empty."""
 
     id: str
     title: str
@@ -60,26 +60,26 @@ def artifacts(
     return snapshot.count("artifacts", where), _shown(rows, with_content=False)
 
 
-def versions_of(snapshot: Snapshot, asked: str) -> tuple[Artifact, ...]:
+def versions_of(snapshot: Snapshot, name: str) -> tuple[Artifact, ...]:
     """The whole chain of the artifact with this id, beginning of an id, or title: oldest first, texts included.
 
-    What repeats a version stands in no chain: asked for, it gives the chain of the text that it repeats.
+    A repeated text is in no chain: its id gives the chain of the text that it repeats.
     """
-    where = f"group_id = {quoted(_group_of(snapshot, asked))} AND status = 'active'"
+    where = f"group_id = {quoted(_group_of(snapshot, name))} AND status = 'active'"
     return _shown(snapshot.frame("artifacts", where, _COLUMNS).sort("version_no", "id"), with_content=True)
 
 
-def _group_of(snapshot: Snapshot, asked: str) -> str:
+def _group_of(snapshot: Snapshot, name: str) -> str:
     """The one chain that is meant; raises UnknownName with some names, or with those that it may be."""
-    title = f"lower(title) = {quoted(asked.lower())}"
-    for where in (f"id = {quoted(asked)}", f"starts_with(id, {quoted(asked)})" if asked else "false", title):
+    title = f"lower(title) = {quoted(name.lower())}"
+    for where in (f"id = {quoted(name)}", f"starts_with(id, {quoted(name)})" if name else "false", title):
         found = snapshot.frame("artifacts", where, ["id", "group_id"])
         groups = found["group_id"].unique().to_list()
         if len(groups) == 1:
             return str(groups[0])
         if groups:
-            raise UnknownName("artifact (several are called so)", asked, found["id"].sort())
-    raise UnknownName("artifact", asked, snapshot.frame("artifacts", "is_head", ["title"], _SOME)["title"])
+            raise UnknownName("artifact (several are called so)", name, found["id"].sort())
+    raise UnknownName("artifact", name, snapshot.frame("artifacts", "is_head", ["title"], _SOME)["title"])
 
 
 def _shown(rows: pl.DataFrame, *, with_content: bool) -> tuple[Artifact, ...]:

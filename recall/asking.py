@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from inference.language import Language
 from inference.providers import WITHOUT_KEY
-from inference.request_batch import Answer
+from inference.request_batch import ModelAnswer
 from prompts.rendering import render_question, render_rewriting
 from prompts.responses import QuestionAnswer, Wordings
 from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, TookTooLong, Transient
@@ -29,27 +29,27 @@ from slowwave.types import Passage, RecalledFact, Reply
 from storage.answers import StoredAnswers
 from storage.store import Store
 
-from .context import Block, inert
+from .context import ContextBlock, inert
 from .loop import run
 
 T = TypeVar("T", bound=BaseModel)
 
 PROMPTS = ("rewrite_question", "answer_question")
-"""In whose answers a model speaks of what it was asked about, in its own words."""
+"""Roles whose answers are about the question, in the model's own words."""
 MOST_WORDINGS, LONGEST_WORDING = 4, 300
 WITHOUT_MODEL = "`slowwave recall` and `slowwave context` answer without a model."
 
 
 def ask(
-    question: str, find: Callable[[Sequence[str]], Block], store: Store, llm: LanguageSettings, now: datetime,
+    question: str, find: Callable[[Sequence[str]], ContextBlock], store: Store, llm: LanguageSettings, now: datetime,
     as_of: datetime | None = None, *, rewrite: bool = False,
 ) -> Reply:  # fmt: skip
-    """The answer from the lines that `find` gives, which is called once it is certain that a model can be asked.
+    """The answer from the lines that `find` gives, which is called once it is certain that a model can answer.
 
     `find` takes other wordings of the question: with `rewrite` the model gives some in a call before, if two are
     allowed, else none.
 
-    Without any line nobody is asked. The call is booked in the ledger of the namespace, where the same question about
+    Without any line no model is called. The call is in the ledger of the namespace, where the same question about
     the same lines on one day is not paid for again, and is limited like a run of its own. To be called from any thread
     but that of `recall.loop`. Raises `MissingKey` where no model is set, `BudgetReached` where the limits leave no
     room, `Transient` where the model does not answer now, `Terminal` where its answer cannot be used, and
@@ -64,52 +64,52 @@ def ask(
                 "No language model is set that could answer.",
                 f"Set ANTHROPIC_API_KEY, or name a model (--llm, [ingest.llm] model). {WITHOUT_MODEL}",
             )
-        others = Answer(Wordings())
+        others = ModelAnswer(Wordings())
         if rewrite and question.strip():
             has_room = llm.max_calls is None or llm.max_calls > 1
-            others = run(_asked(language, render_rewriting(question), Wordings)) if has_room else Answer()
+            others = run(_ask_model(language, render_rewriting(question), Wordings)) if has_room else ModelAnswer()
         block = find(_wordings(others, question))
         if block.is_timed_out:
             raise TookTooLong("The memory did not answer in time.", "Ask again, or raise `recall_timeout_ms`.")
         reply = Reply(question)
         if block.lines:
             prompt = render_question(question, [line.removeprefix("- ") for line, _ in block.lines], now, as_of)
-            reply = _reply(question, block, run(_asked(language, prompt, QuestionAnswer)), language)
+            reply = _reply(question, block, run(_ask_model(language, prompt, QuestionAnswer)), language)
     notes = (*reply.notes, *([] if others.value else ["The question was searched in its own words alone."]))
     usage, took_ms = reply.usage + others.usage, (time.perf_counter() - started) * 1000
     return replace(reply, usage=usage, notes=notes, took_ms=took_ms)
 
 
-async def _asked(language: Language, prompt: Prompt, form: type[T]) -> Answer[T]:
+async def _ask_model(language: Language, prompt: Prompt, form: type[T]) -> ModelAnswer[T]:
     async with language:
         return await language.ask(prompt, form, "answer")
 
 
-def _wordings(answer: Answer[Wordings], question: str) -> list[str]:
+def _wordings(answer: ModelAnswer[Wordings], question: str) -> list[str]:
     """The other wordings that a model gave, each once; none where it gave no usable answer."""
     given = answer.value.wordings if answer.value else []
     texts = dict.fromkeys(" ".join(text.split())[:LONGEST_WORDING] for text in given)
     return [text for text in texts if text and text != question][:MOST_WORDINGS]
 
 
-def _reply(question: str, block: Block, answer: Answer[QuestionAnswer], language: Language) -> Reply:
+def _reply(question: str, block: ContextBlock, answer: ModelAnswer[QuestionAnswer], language: Language) -> Reply:
     if answer.skipped:
         raise BudgetReached(language.stopped_by, f"Raise the limit to ask a model. {WITHOUT_MODEL}")
     if answer.value is None:
         kind = Transient if answer.is_transient else Terminal
         raise kind(f"The model gave no answer that can be used ({answer.error}).", f"Ask again. {WITHOUT_MODEL}")
-    told, shown = answer.value, {n: source for n, (_, source) in enumerate(block.lines, 1)}
+    reply, shown = answer.value, {n: source for n, (_, source) in enumerate(block.lines, 1)}
     paid = Reply(question, model=language.model("answer"), usage=answer.usage)
-    if not told.known:
+    if not reply.known:
         return paid
-    strange = sorted({*told.lines} - {*shown})
+    strange = sorted({*reply.lines} - {*shown})
     notes = [f"The answer named lines that were not shown: {', '.join(map(str, strange))}."] if strange else []
-    sources = [shown[n] for n in sorted({*told.lines} & {*shown})]
+    sources = [shown[n] for n in sorted({*reply.lines} & {*shown})]
     if not sources:
         return replace(paid, notes=(*notes, "It rests on nothing that was shown, so it was left out."))
     return replace(
         paid,
-        text="\n".join(filter(None, map(inert, told.answer.splitlines()))),
+        text="\n".join(filter(None, map(inert, reply.answer.splitlines()))),
         is_known=True,
         facts=tuple(source for source in sources if isinstance(source, RecalledFact)),
         passages=tuple(source for source in sources if isinstance(source, Passage)),
@@ -119,7 +119,7 @@ def _reply(question: str, block: Block, answer: Answer[QuestionAnswer], language
 
 @contextmanager
 def _way_out() -> Iterator[None]:
-    """Errors of the model seat name rules as the way out where nothing is paid; no rule answers a question."""
+    """Errors of the model name rules as the way out where nothing is paid; no rule answers a question."""
     try:
         yield
     except SlowwaveError as error:

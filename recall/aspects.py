@@ -76,7 +76,7 @@ def aspects(reading: Reading, now: datetime, settings: AspectSettings = USUAL) -
 def stored_aspects(reading: Reading, settings: AspectSettings = USUAL) -> Profile:
     """All fourteen aspects as the last run that changed them left them; where none has, nothing is known of any.
 
-    Runs write down what they counted; the score of that is told by these settings.
+    Runs write counts; these settings turn them into scores.
     """
     rows = reading.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
     by_slug = {row["id"]: row for row in rows.iter_rows(named=True)}
@@ -145,8 +145,8 @@ def scored_from(reading: Reading, now: datetime, ids: pl.Series | None = None) -
     if ids is not None:
         live = reading.by_ids("facts", ids, columns, where=live_sql(now))
         return live, reading.by_ids("fact_aspects", ids, tags, key="fact_id")
-    said = reading.frame("fact_aspects", columns=tags)
-    return reading.frame("facts", live_sql(now) if len(said) else "false", columns), said
+    tagged = reading.frame("fact_aspects", columns=tags)
+    return reading.frame("facts", live_sql(now) if len(tagged) else "false", columns), tagged
 
 
 def _profile(rows: pl.DataFrame, at: datetime) -> Profile:

@@ -1,4 +1,4 @@
-"""What the atlas shows: one memory as plain data, in columns, bounded, with the places of its entities on the map."""
+"""The data of the atlas: one memory as plain data, in columns, bounded, with the places of its entities on the map."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 
 from .aspects import aspects
-from .atlas_facts import AtlasLimits, Chosen, chosen_facts, told_facts
-from .atlas_runs import told_runs
-from .graphs import MEMBERS, told_communities
+from .atlas_facts import AtlasLimits, Chosen, atlas_facts, chosen_facts
+from .atlas_runs import atlas_runs
+from .graphs import MEMBERS, summarised_communities
 from .report import consolidation_report
 
 # The consolidation report in the atlas: what wants a person's eye, each finding beside its entity on the map.
@@ -30,12 +30,12 @@ _TELLING = ("type", "observation", "what", "the nearest pair")
 """Columns whose cells say by themselves what they are."""
 
 
-def told_report(
+def atlas_report(
     snapshot: Snapshot, chosen: Chosen, now: datetime, settings: ReportSettings, limits: AtlasLimits
 ) -> dict[str, Any]:
     """`counts` in words, `verdict` as a sentence, and `sections` with the first findings of each.
 
-    A finding is (place of the entity, -1 if it is not told; its name; the rest in words); `count` is of all findings.
+    A finding is (place of the entity, -1 if it is not shown; its name; the rest in words); `count` is of all findings.
     """
     report = consolidation_report(snapshot, settings, now).as_json()
     ids = chosen.entities["id"]
@@ -57,8 +57,8 @@ def told_report(
 
 def _findings(section: Section, places: Mapping[str, int]) -> Iterator[tuple[int, str, str]]:
     for entity, name, cells in section.findings():
-        told = ", ".join(_words(column, cell) for column, cell in cells if column != "id")
-        yield places.get(entity or "", -1), name, told
+        rest = ", ".join(_words(column, cell) for column, cell in cells if column != "id")
+        yield places.get(entity or "", -1), name, rest
 
 
 def _words(column: str, cell: Any) -> str:
@@ -87,7 +87,7 @@ def atlas_data(
     limits, snapshot = limits or AtlasLimits(), store.snapshot()
     chosen = chosen_facts(snapshot, now, limits)
     communities, member_of = _communities(snapshot, chosen.entities, now)
-    runs, runs_left = told_runs(snapshot, chosen, limits)
+    runs, runs_left = atlas_runs(snapshot, chosen, limits)
     return {
         "format": FORMAT,
         "namespace": store.namespace,
@@ -96,11 +96,11 @@ def atlas_data(
         "counts": _counts(snapshot, now),
         "left_out": {**chosen.left_out, "runs": runs_left},
         "entities": _entities(snapshot, chosen, member_of, limits),
-        "facts": told_facts(snapshot, chosen, limits),
+        "facts": atlas_facts(snapshot, chosen, limits),
         "communities": communities,
         "aspects": _aspects(snapshot, now, scoring or AspectSettings()),
         "runs": runs,
-        "report": told_report(snapshot, chosen, now, report or ReportSettings(), limits),
+        "report": atlas_report(snapshot, chosen, now, report or ReportSettings(), limits),
     }
 
 
@@ -122,10 +122,10 @@ def _entities(snapshot: Snapshot, chosen: Chosen, member_of: pl.Series, limits: 
     """One column per property, in the order of the chosen entities."""
     ids = chosen.entities["id"]
     columns = ["id", "name", "entity_type", "status", "summary", "canonical_name"]
-    held = snapshot.by_ids("entities", ids, columns)
+    stored = snapshot.by_ids("entities", ids, columns)
     aliases = snapshot.by_ids("entity_aliases", ids, ["entity_id", "alias_name"], key="entity_id")
     other = aliases.group_by(id="entity_id").agg(aliases=pl.col("alias_name").unique().sort())
-    rows = chosen.entities.join(held, on="id", how="left", maintain_order="left")
+    rows = chosen.entities.join(stored, on="id", how="left", maintain_order="left")
     rows = rows.join(other, on="id", how="left", maintain_order="left")
     own = pl.concat_list("canonical_name", pl.col("name").str.to_lowercase())
     places = _places(chosen, member_of)
@@ -159,8 +159,8 @@ def _communities(snapshot: Snapshot, entities: pl.DataFrame, now: datetime) -> t
     places = places_of(snapshot.frame("communities", columns=MEMBERS))
     belongs = entities.select("id").join(places, on="id", how="left", maintain_order="left")
     shown = belongs.drop_nulls("community_id").group_by(id="community_id").agg(shown=pl.len())
-    told = told_communities(snapshot, shown["id"], now).with_columns(size=pl.col("member_ids").list.len())
-    rows = told.select("id", "name", "summary", "is_outdated", "facts", "size").join(shown, on="id")
+    summarised = summarised_communities(snapshot, shown["id"], now).with_columns(size=pl.col("member_ids").list.len())
+    rows = summarised.select("id", "name", "summary", "is_outdated", "facts", "size").join(shown, on="id")
     listed = rows.sort("shown", "size", "id", descending=[True, True, False])
     order = listed.select(community_id="id").with_row_index("place")
     placed = belongs.join(order, on="community_id", how="left", maintain_order="left")

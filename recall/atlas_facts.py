@@ -1,4 +1,4 @@
-"""Which facts the atlas tells, and how: of whom, since when, until when and why, and who said so."""
+"""The facts of the atlas: their entities, their times, reasons and sources."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from storage.snapshots import Snapshot
 
 from .facts import ALL
 
-# When each fact is told: all the times at which `validity.valid_facts` would choose it, as intervals.
+# When each fact is visible: all the times at which `validity.valid_facts` would choose it, as intervals.
 
 
 SPANS: frames.Schema = {"id": frames.TEXT, "from_": frames.TIME, "to": frames.TIME}
-"""One interval in which a fact is told: from the first moment on, up to but without the second, which may be null."""
+"""One interval in which a fact is visible: from the first moment up to, but without, the second, which may be null."""
 _WAS_TRUE = ("active", "superseded", "archived")
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -28,7 +28,7 @@ Row = tuple[str, datetime | None, datetime | None]
 """Status, valid_from and valid_to of one fact."""
 
 
-def told_spans(facts: pl.DataFrame) -> pl.DataFrame:
+def visible_spans(facts: pl.DataFrame) -> pl.DataFrame:
     """SPANS of every fact, in order of id and time; one that was never true has none.
 
     `facts` (id, status, valid_from, valid_to, replaced_by) must hold the replacements of its rows, step by step.
@@ -82,7 +82,7 @@ def _end(own: datetime | None, chain: list[Row | None]) -> datetime | None:
 
 
 def _blocked(name: str, chain: list[str], steps: Mapping[str, str], known: Mapping[str, Row]) -> Iterator[Span]:
-    """When a replacement that is true tells the fact instead; in a circle only the one that is told (T35)."""
+    """When a true replacement takes the place of the fact; in a circle only the visible one (T35)."""
     own = (known[name][0] == "active", name)
     for step in chain:
         status, start, end = known.get(step, ("", None, None))
@@ -105,13 +105,13 @@ _TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class AtlasLimits:
-    """How much at most is told, the rest is counted: rows, rows for each entity or fact, and characters of texts."""
+    """The most that is shown; the rest is counted: rows, rows for each entity or fact, and characters of texts."""
 
     entities: int = 5_000
     relations: int = 20_000
     observations: int = 20_000
     observations_each: int = 40
-    said_each: int = 3
+    sources_each: int = 3
     aliases: int = 8
     text: int = 400
     quote: int = 200
@@ -123,9 +123,9 @@ class AtlasLimits:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is told. `entities`: id, degree; `facts`: the columns of the choice with `s`, `t`, places of entities.
+    """The choice. `entities`: id, degree; `facts`: the columns of the choice with `s`, `t`, places of entities.
 
-    `spans` are those of all the facts of the store, in seconds: id, from_, to. `left_out` counts what is not told.
+    `spans` are those of all the facts of the store, in seconds: id, from_, to. `left_out` counts the rest.
     """
 
     entities: pl.DataFrame
@@ -144,9 +144,9 @@ def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chos
     relations = order.filter(pl.col("t").is_not_null())
     alone = order.filter(pl.col("t").is_null())
     few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
-    told = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
-    left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(told)}
-    return Chosen(entities, told, _in_seconds(told_spans(facts)), left_out)
+    chosen = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
+    left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)}
+    return Chosen(entities, chosen, _in_seconds(visible_spans(facts)), left_out)
 
 
 def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
@@ -179,11 +179,11 @@ def _heirs(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _ranked(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:
-    """All entities that are told of: most live relations first, then most facts; archived ones if they have facts."""
-    held = snapshot.frame("entities", "merged_into IS NULL", ["id", "name", "status"])
+    """All entities of the atlas: most live relations first, then most facts; archived ones if they have facts."""
+    entities = snapshot.frame("entities", "merged_into IS NULL", ["id", "name", "status"])
     ends = pl.concat([facts.select(id=end, live="live", is_edge=pl.col("o").is_not_null()) for end in ("s", "o")])
     counts = ends.group_by("id").agg(degree=(pl.col("live") & pl.col("is_edge")).sum(), facts=pl.len())
-    ranked = held.join(counts, on="id", how="left").with_columns(
+    ranked = entities.join(counts, on="id", how="left").with_columns(
         pl.col("degree", "facts").fill_null(0).cast(pl.Int64), kept=pl.col("status").fill_null("active") != "archived"
     )
     return ranked.filter(pl.col("kept") | (pl.col("facts") > 0)).sort(
@@ -203,16 +203,16 @@ def _in_seconds(spans: pl.DataFrame) -> pl.DataFrame:
     return spans.with_columns(pl.col("from_", "to").dt.epoch("s"))
 
 
-def told_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[str, Any]:
+def atlas_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[str, Any]:
     """One column per property, in the order of the chosen facts; words that repeat are places in a list of their own.
 
-    `by` is the place of the fact that took this one's place, -1 where there is none or it is not told. `spans` and
-    `said` are told by place: of spans only those that are not simply from `from` to `to`; of what was said (where,
+    `by` is the place of the fact that took this one's place, -1 where there is none or it is not shown. `spans` and
+    `said` are by place: of spans only those that are not simply from `from` to `to`; of what was said (where,
     which message, who, when, the words) as much as the limits allow.
     """
     ids = chosen.facts["id"]
-    held = pl.concat([snapshot.by_ids(name, ids, _TEXT) for name in ALL]).unique("id", keep="first")
-    rows = chosen.facts.join(held, on="id", how="left", maintain_order="left")
+    texts = pl.concat([snapshot.by_ids(name, ids, _TEXT) for name in ALL]).unique("id", keep="first")
+    rows = chosen.facts.join(texts, on="id", how="left", maintain_order="left")
     index = dict(zip(ids, range(len(ids)), strict=True))
     rows = rows.with_columns(
         pl.col("valid_from", "valid_to").dt.epoch("s"),
@@ -239,7 +239,7 @@ def told_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[
         "predicates": coded["p"][1],
         "statuses": coded["st"][1],
         "spans": _spans(rows, chosen.spans, index),
-        **_said(snapshot, ids, index, limits),
+        **_sources(snapshot, ids, index, limits),
     }
 
 
@@ -251,7 +251,7 @@ def _coded(values: pl.Series) -> tuple[list[int], list[str]]:
 
 
 def _spans(rows: pl.DataFrame, spans: pl.DataFrame, index: dict[str, int]) -> dict[str, list[list[int | None]]]:
-    """Spans by place of a fact, of those that are not told simply while they are valid."""
+    """Spans by place of a fact, for facts whose spans differ from their validity."""
     own = rows.select("id", from_="valid_from", to="valid_to")
     found = spans.join(own.select("id"), on="id", how="semi").sort("id", "from_")
     count = found.group_by("id").agg(spans=pl.len(), first=pl.col("from_").first(), last=pl.col("to").first())
@@ -259,14 +259,14 @@ def _spans(rows: pl.DataFrame, spans: pl.DataFrame, index: dict[str, int]) -> di
         (pl.col("spans") == 1) & (pl.col("first") == pl.col("from_")) & pl.col("last").eq_missing(pl.col("to"))
     )
     odd = own.join(usual, on="id", how="anti")["id"]
-    told: dict[str, list[list[int | None]]] = {str(index[name]): [] for name in odd}
+    by_place: dict[str, list[list[int | None]]] = {str(index[name]): [] for name in odd}
     for name, start, end in found.join(odd.to_frame(), on="id", how="semi").iter_rows():
-        told[str(index[name])].append([start, end])
-    return told
+        by_place[str(index[name])].append([start, end])
+    return by_place
 
 
-def _said(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: AtlasLimits) -> dict[str, Any]:
-    """Who said it, by place of the fact, earliest first; `said_count` how often in all, where that is more."""
+def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: AtlasLimits) -> dict[str, Any]:
+    """The sources by place of the fact, earliest first; `said_count` is their whole number, where it is larger."""
     evidence = snapshot.by_ids("fact_evidence", ids, ["fact_id", "message_id", "quote", "occurred_at"], key="fact_id")
     columns = ["id", "conversation_id", "message_id", "speaker", "role", "occurred_at"]
     messages = snapshot.by_ids("messages", evidence["message_id"], columns)
@@ -280,16 +280,16 @@ def _said(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: Atl
     )
     both = both.sort("place", "at", "message")
     counts = both.group_by("place", maintain_order=True).len()
-    few = both.filter(pl.int_range(pl.len()).over("place") < limits.said_each)
+    few = both.filter(pl.int_range(pl.len()).over("place") < limits.sources_each)
     where, conversations = _coded(few["where"])
     who, speakers = _coded(few["who"])
     rows = zip(few["place"], where, few["message"], who, few["at"], few["quote"], strict=True)
-    said: dict[str, list[list[Any]]] = {}
+    sources: dict[str, list[list[Any]]] = {}
     for place, *row in rows:
-        said.setdefault(str(place), []).append(row)
-    more = counts.filter(pl.col("len") > limits.said_each)
+        sources.setdefault(str(place), []).append(row)
+    more = counts.filter(pl.col("len") > limits.sources_each)
     return {
-        "said": said,
+        "said": sources,
         "said_count": {str(place): count for place, count in more.iter_rows()},
         "conversations": conversations,
         "speakers": speakers,

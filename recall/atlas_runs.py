@@ -12,10 +12,10 @@ from .atlas_facts import AtlasLimits, Chosen
 
 _COLUMNS = ("id", "flow", "state", "parent_id", "started_at", "ended_at", "usd")
 _PLAIN = ("create", "reassert")
-"""Actions that say nothing that the facts themselves do not: others are told first."""
+"""Actions that add nothing to the facts themselves: others come first."""
 
 
-def told_runs(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> tuple[list[dict[str, Any]], int]:
+def atlas_runs(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> tuple[list[dict[str, Any]], int]:
     """The newest runs, newest first, and how many others there are.
 
     `changes` counts decisions by action, `reasons` are a few of them (action, place of the fact or null, reason),
@@ -28,7 +28,7 @@ def told_runs(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> tuple[
     changes = _changes(made)
     touched = _touched(made, chosen, limits.touched)
     reasons = _reasons(made, chosen, limits)
-    told = [
+    shown = [
         {
             "id": row["id"],
             "flow": row["flow"] or "",
@@ -43,7 +43,7 @@ def told_runs(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> tuple[
         }
         for row in newest.to_dicts()
     ]
-    return told, len(rows) - len(newest)
+    return shown, len(rows) - len(newest)
 
 
 def _seconds(at: Any) -> int | None:
@@ -78,12 +78,12 @@ def _touched(made: pl.DataFrame, chosen: Chosen, limit: int) -> dict[str, list[i
 def _reasons(made: pl.DataFrame, chosen: Chosen, limits: AtlasLimits) -> dict[str, list[list[Any]]]:
     """By run: a few reasons, each once, those of rarer actions first."""
     index = chosen.facts.select(subject_id="id").with_row_index("place")
-    told = made.with_columns(
+    reasons = made.with_columns(
         is_plain=pl.col("action").is_in(_PLAIN),
         nth=pl.int_range(pl.len()).over("run_id", "action"),
         reason=pl.col("reason").fill_null("").str.slice(0, limits.quote),
     )
-    once = told.unique(["run_id", "action", "reason"], keep="first", maintain_order=True)
+    once = reasons.unique(["run_id", "action", "reason"], keep="first", maintain_order=True)
     few = once.sort("run_id", "is_plain", "nth", "action", "id").filter(
         pl.int_range(pl.len()).over("run_id") < limits.reasons
     )

@@ -1,4 +1,4 @@
-"""What may hold between two entities while nothing is known: pending beliefs, never mixed with facts (S2-66, S2-69)."""
+"""Possible relations of entities without known ones: pending beliefs, never mixed with facts (S2-66, S2-69)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def uncertain(
         "probability", "last_at", "id", descending=[True, True, False]
     )
     rows = likely.head(limit)
-    said = _evidence(snapshot, rows)
+    evidence = _evidence(snapshot, rows)
     return tuple(
         UncertainFact(
             row["id"], row["statement"], row["predicate"], row["scope"], row["probability"],
-            tuple(said.get(row["id"], ())), row["first_at"], row["last_at"],
+            tuple(evidence.get(row["id"], ())), row["first_at"], row["last_at"],
         )
         for row in rows.iter_rows(named=True)
     )  # fmt: skip
@@ -57,9 +57,9 @@ def _evidence(snapshot: Snapshot, beliefs: pl.DataFrame) -> dict[str, list[Prove
     from slowwave.revision.patches import quotes
 
     hints = snapshot.by_ids("belief_evidence", beliefs["id"], ["belief_id", "message_id", "at"], key="belief_id")
-    said = snapshot.by_ids("messages", hints["message_id"], ["id", "conversation_id", "message_id", "content"])
+    messages = snapshot.by_ids("messages", hints["message_id"], ["id", "conversation_id", "message_id", "content"])
     rows = hints.join(beliefs.select("statement", belief_id="id"), on="belief_id").join(
-        said.rename({"message_id": "name"}), left_on="message_id", right_on="id", how="left"
+        messages.rename({"message_id": "name"}), left_on="message_id", right_on="id", how="left"
     )
     rows = rows.with_columns(quotes(rows)).sort("at", "message_id")
     found: dict[str, list[Provenance]] = {}
@@ -87,26 +87,26 @@ class Hopes:
     names: Names = field(default_factory=dict)
 
     def named_in(self, query: str) -> list[tuple[str, str]]:
-        """Those pairs of which the query names both."""
+        """The pairs whose two entities are in the query."""
         if not self.pairs:
             return []
         named = sorted(named_in(query, self.names))
         return [pair for pair in combinations(named, 2) if pair in self.pairs]
 
 
-class Pending:
+class PendingBeliefs:
     """Hopes, kept once they were read, as long as no commit changes them; without any, nothing more is read."""
 
     def __init__(self) -> None:
-        self._held = Hopes()
+        self._hopes = Hopes()
         self._at: tuple[int, ...] = ()
 
     async def of(self, tables: Tables) -> Hopes:
         """As these tables have them."""
         versions = tuple(tables.versions[name] for name in TABLES)
         if versions != self._at:
-            self._held, self._at = await _hopes(tables), versions
-        return self._held
+            self._hopes, self._at = await _hopes(tables), versions
+        return self._hopes
 
 
 async def _hopes(tables: Tables) -> Hopes:
@@ -120,8 +120,8 @@ async def _hopes(tables: Tables) -> Hopes:
     called = await tables.fetch("entities", "id", ids, ["name", "canonical_name", "id"])
     others = await tables.fetch("entity_aliases", "entity_id", ids, ["alias_name", "entity_id"])
     names: dict[tuple[str, ...], set[str]] = {}
-    for *said, entity in (*called.iter_rows(), *others.iter_rows()):
-        for name in said:
+    for *parts, entity in (*called.iter_rows(), *others.iter_rows()):
+        for name in parts:
             names.setdefault(words_of(name or ""), set()).add(entity)
     names.pop((), None)
     return Hopes(pairs, {words: sorted(of) for words, of in names.items()})

@@ -10,7 +10,7 @@ import polars as pl
 
 from slowwave.lifecycle.retention import ENDS, is_kept
 from slowwave.validity import MAX_CHAIN
-from storage.residents import Found
+from storage.residents import MatchedRows
 from storage.warm import Tables, found_in
 
 from .facts import LEARNED, ends_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 async def candidates(
     tables: Tables, messages: list[str], question: Question, walk: Collection[str]
-) -> tuple[Found, Iterable[tuple[str, str]]]:
+) -> tuple[MatchedRows, Iterable[tuple[str, str]]]:
     """The facts that the messages support, or the walk came by, and that may answer; and which message supports which.
 
     What the walk alone came by stands for the message that said it first.
@@ -35,16 +35,16 @@ async def candidates(
         facts = await tables.with_vectors("facts", keys, question.columns, question.condition)
     wanted = set(messages)
     own = {(row["id"], row["message_id"]) for row in facts.rows}
-    pairs = {(fact, said) for fact, said in own if said in wanted}
+    pairs = {(fact, message) for fact, message in own if message in wanted}
     pairs |= {(row["fact_id"], row["message_id"]) for row in support}
     reached = {*walk} - {fact for fact, _ in pairs}
-    return facts, sorted(pairs | {(fact, said) for fact, said in own if fact in reached})
+    return facts, sorted(pairs | {(fact, message) for fact, message in own if fact in reached})
 
 
-async def _of_the_past(tables: Tables, messages: list[str], ids: list[str], question: Question) -> Found:
+async def _of_the_past(tables: Tables, messages: list[str], ids: list[str], question: Question) -> MatchedRows:
     """The same about the past, which depends on replacements and so on more rows than those that answer."""
     found = await asyncio.gather(_facts(tables, "message_id", messages, question), _facts(tables, "id", ids, question))
-    return found_in(await _held(tables, pl.concat(found).unique("id", keep="first", maintain_order=True), question))
+    return found_in(await _valid(tables, pl.concat(found).unique("id", keep="first", maintain_order=True), question))
 
 
 async def _facts(tables: Tables, key: str, ids: list[str], question: Question) -> pl.DataFrame:
@@ -54,20 +54,20 @@ async def _facts(tables: Tables, key: str, ids: list[str], question: Question) -
     return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 
-async def _held(tables: Tables, rows: pl.DataFrame, question: Question) -> pl.DataFrame:
-    """Only what may answer: what held at the moment, and is of the scope.
+async def _valid(tables: Tables, rows: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Only facts that may answer: those that are valid at the moment, and of the scope.
 
     Replacements are looked up step by step where they are not among the rows.
     """
     kept = rows if question.scope is None else rows.filter(pl.col("scope") == question.scope)
     if question.about is not None:
         kept = kept.filter(pl.any_horizontal(pl.col("subject_id", "object_id").is_in(sorted(question.about))))
-    wide, asked = kept, {*kept["id"]}
+    wide, known = kept, {*kept["id"]}
     for _ in range(MAX_CHAIN):
-        missing = {*wide["replaced_by"].drop_nulls()} - asked
+        missing = {*wide["replaced_by"].drop_nulls()} - known
         if not missing:
             break
-        asked |= missing
+        known |= missing
         wide = pl.concat([wide, await _facts(tables, "id", sorted(missing), question)])
     ended = wide.filter(pl.col("valid_to").is_not_null(), question.moment.known_as_of is not None)["id"].to_list()
     closed = await tables.fetch("decisions", "subject_id", ended, LEARNED)
@@ -119,7 +119,7 @@ class Faded:
         return self._low
 
     async def _keeping(self, tables: Tables, low: Sequence[str]) -> dict[str, bool]:
-        """Whether each of these facts is kept all the same; asked once per fact and version."""
+        """Whether each of these facts is kept all the same; read once per fact and version."""
         versions = (tables.versions["facts"], tables.versions["entities"])
         if versions != self._kept_at:
             pinned = frozenset(await _column(tables, "entities", "pinned"))

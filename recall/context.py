@@ -26,9 +26,9 @@ SHARE = 3  # percent of a whole context; semantic recall gives them up, 8 % → 
 MOST_FACTS = 100
 """Facts that are recalled for a block, whatever its budget: a larger block begins with what a smaller one has."""
 LONGEST_LINE, LONGEST_WIDE = 400, 100
-"""Characters of what was said that a line holds, and those of scripts of which each is more than a token."""
+"""Most characters of a statement in a line, and of one in a script with more than a token for each character."""
 LONGEST_OTHER, LONGEST_NAME = 100, 40
-"""Characters of another fact that a line names, and of who said it."""
+"""Most characters of another fact in a line, and of the name of its speaker."""
 MOST_CONFLICTS = 3
 SURE = 0.6
 """Confidence below which a line tells it."""
@@ -47,7 +47,7 @@ def context_share(context_budget: int | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ContextBlock:
     """What goes into a prompt: the text, and the facts and passages of which a line stands in it, best first.
 
     `lines` are those of the text below its head, in their order, each with what it tells of. One that
@@ -61,7 +61,9 @@ class Block:
     is_timed_out: bool = False
 
 
-def render_context(facts: Sequence[RecalledFact], token_budget: int | None, passages: Sequence[Passage] = ()) -> Block:
+def render_context(
+    facts: Sequence[RecalledFact], token_budget: int | None, passages: Sequence[Passage] = ()
+) -> ContextBlock:
     """The block of at most so many tokens: a header, a warning, and a line for each fact and passage that fits.
 
     Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing.
@@ -79,7 +81,7 @@ def render_context(facts: Sequence[RecalledFact], token_budget: int | None, pass
         line = passage_line(passages[place]) if is_passage else fact_line(facts[place])
         if not line or line in own or line in quoted:
             continue
-        if not is_passage and _is_retold(facts[place], own.values(), words):
+        if not is_passage and _is_repeated(facts[place], own.values(), words):
             continue
         left -= _cost(line)
         if left < 0:
@@ -89,38 +91,38 @@ def render_context(facts: Sequence[RecalledFact], token_budget: int | None, pass
         else:
             own[line] = facts[place]
     if not own and not quoted:
-        return Block()
+        return ContextBlock()
     shown = [*_by_entity(own), *sorted(quoted, key=lambda line: _order(quoted[line].occurred_at))]
     lines = tuple((line, own.get(line) or quoted[line]) for line in shown)
-    return Block("\n".join([*head, *shown]), tuple(own.values()), tuple(quoted.values()), lines)
+    return ContextBlock("\n".join([*head, *shown]), tuple(own.values()), tuple(quoted.values()), lines)
 
 
 def fact_line(fact: RecalledFact) -> str:
-    """`- 8 May 2023: Anna lives in Oslo. [since March 2022; before: Anna lives in Faro]`; empty if nothing is said.
+    """`- 8 May 2023: Anna lives in Oslo. [since March 2022; before: Anna lives in Faro]`; empty without a statement.
 
     The day on which it was said, the statement, and in brackets, which no stored text can have, what else is to be
     known: when it happens or holds, what it took the place of, what disputes it, and how sure it is where it is not.
     """
-    said = _said(fact.statement)
-    if not said:
+    statement = _plain_text(fact.statement)
+    if not statement:
         return ""
-    at = _said_at(fact)
+    at = _first_message_at(fact)
     marks = "; ".join(_marks(fact, at))
-    return f"- {_day(at)}{said}{f' [{marks}]' if marks else ''}"
+    return f"- {_day(at)}{statement}{f' [{marks}]' if marks else ''}"
 
 
 def passage_line(passage: Passage) -> str:
-    """`- 8 May 2023 Anna: "the words"`; empty where nothing is said."""
-    said = _said(passage.text).replace('"', "'")
+    """`- 8 May 2023 Anna: "the words"`; empty without a text."""
+    text = _plain_text(passage.text).replace('"', "'")
     who = re.sub(r'[":]', " ", inert(passage.speaker or passage.role))[:LONGEST_NAME].strip() or passage.role
     day = _day(passage.occurred_at).replace(":", "")
-    return f'- {day}{who}: "{said}"' if said else ""
+    return f'- {day}{who}: "{text}"' if text else ""
 
 
-def _is_retold(fact: RecalledFact, before: Iterable[RecalledFact], words: Callable[[str], list[str]]) -> bool:
+def _is_repeated(fact: RecalledFact, before: Iterable[RecalledFact], words: Callable[[str], list[str]]) -> bool:
     """Whether another fact of the same entity says all its words in their order, of the same time, and denies as much.
 
-    What is over, disputed or new is told apart.
+    Facts that are over, disputed or new are not the same as others.
     """
     if fact.valid_to or fact.conflicts_with or fact.replaces:
         return False
@@ -144,11 +146,11 @@ def _words(text: str) -> list[str]:
 
 
 def _by_entity(lines: Mapping[str, RecalledFact]) -> list[str]:
-    """The lines of one entity's facts together, those of the best first; each in the order in which it was said."""
+    """The lines of one entity's facts together, those of the best first; each in the order of its messages."""
     first: dict[str, int] = {}
     for fact in lines.values():
         first.setdefault(_entity(fact), len(first))
-    return sorted(lines, key=lambda line: (first[_entity(lines[line])], _order(_said_at(lines[line]))))
+    return sorted(lines, key=lambda line: (first[_entity(lines[line])], _order(_first_message_at(lines[line]))))
 
 
 def _entity(fact: RecalledFact) -> str:
@@ -159,8 +161,8 @@ def _order(at: datetime | None) -> float:
     return at.timestamp() if at else math.inf
 
 
-def _said_at(fact: RecalledFact) -> datetime | None:
-    """When it was said first, as far as it is known."""
+def _first_message_at(fact: RecalledFact) -> datetime | None:
+    """The time of its first message, if known."""
     times = [source.occurred_at for source in fact.provenance if source.occurred_at]
     return min(times, default=None)
 
@@ -169,20 +171,20 @@ def _day(at: datetime | None) -> str:
     return f"{at.day} {_MONTHS[at.month - 1][:3]} {at.year}: " if at else ""
 
 
-def _said(text: str, limit: int = LONGEST_LINE) -> str:
+def _plain_text(text: str, limit: int = LONGEST_LINE) -> str:
     words = _MARKUP.sub("", inert(text[: 2 * LONGEST_LINE]))
     wide = sum(char > "\u024f" for char in words[:limit])
     limit -= min(wide, LONGEST_WIDE) * 3 // 4 * limit // 100  # a line of wide characters has a quarter of the room
     return words if len(words) <= limit else words[:limit].rsplit(" ", 1)[0] + "…"
 
 
-def _marks(fact: RecalledFact, said_at: datetime | None) -> Iterator[str]:
+def _marks(fact: RecalledFact, message_at: datetime | None) -> Iterator[str]:
     is_of_the_day = fact.event_precision in (None, "day")
-    if fact.event_at and not (is_of_the_day and said_at and fact.event_at.date() == said_at.date()):
+    if fact.event_at and not (is_of_the_day and message_at and fact.event_at.date() == message_at.date()):
         happens = when(fact.event_at, fact.event_precision)
         if not _tells(fact.statement, happens.split(" ", 1)[1]):
             yield happens
-    elif fact.valid_from and (said_at is None or fact.valid_from.date() < said_at.date()):
+    elif fact.valid_from and (message_at is None or fact.valid_from.date() < message_at.date()):
         since = when(fact.valid_from, fact.event_precision).removeprefix("on ").removeprefix("in ")
         if not _tells(fact.statement, since):
             yield f"since {since}"
@@ -203,7 +205,7 @@ def _marks(fact: RecalledFact, said_at: datetime | None) -> Iterator[str]:
 
 
 def _other(fact: Mention) -> str:
-    return _said(fact.statement, LONGEST_OTHER).rstrip(".")
+    return _plain_text(fact.statement, LONGEST_OTHER).rstrip(".")
 
 
 def _tells(statement: str, moment: str) -> bool:
@@ -229,7 +231,7 @@ def inert(text: str) -> str:
     return " ".join(text.translate(_KEPT).split())
 
 
-class _Kept(dict[int, str]):
+class _PrintableChars(dict[int, str]):
     """A translation table, filled as characters come up; forms that look like a character count as it does."""
 
     def __missing__(self, code: int) -> str:
@@ -253,7 +255,7 @@ class _Kept(dict[int, str]):
         return char
 
 
-_KEPT = _Kept()
+_KEPT = _PrintableChars()
 
 
 def _cost(line: str) -> int:

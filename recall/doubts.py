@@ -51,7 +51,7 @@ class Conflicts:
     """Pending implicit conflicts (PAIR), kept once they were read, as long as no commit changes the pairs."""
 
     def __init__(self) -> None:
-        self._held = pl.DataFrame(schema=dict.fromkeys(PAIR, pl.String))
+        self._pairs = pl.DataFrame(schema=dict.fromkeys(PAIR, pl.String))
         self._version = 0
 
     async def of(self, pairs: AsyncTable, version: int) -> pl.DataFrame:
@@ -59,8 +59,8 @@ class Conflicts:
         if version != self._version:
             found = pl.from_arrow(await pairs.query().where(PENDING).select(list(PAIR)).to_arrow())
             assert isinstance(found, pl.DataFrame)
-            self._held, self._version = found, version
-        return self._held
+            self._pairs, self._version = found, version
+        return self._pairs
 
 
 async def doubts(tables: Tables, rows: Sequence[Row], conflicts: Conflicts, moment: Moment) -> Doubts:
@@ -74,8 +74,8 @@ async def doubts(tables: Tables, rows: Sequence[Row], conflicts: Conflicts, mome
     gone = sorted({*others} - {row["id"] for row in found})
     if gone:
         found = [*found, *await tables.rows("facts_archive", "id", gone, _OTHER)]
-    said = [{name: row[name] for name in _OTHER} for row in found]
-    return _doubts(rows, pending, pl.DataFrame(said, _SCHEMA), moment)
+    statements = [{name: row[name] for name in _OTHER} for row in found]
+    return _doubts(rows, pending, pl.DataFrame(statements, _SCHEMA), moment)
 
 
 def doubts_of(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> Doubts:
@@ -116,7 +116,7 @@ def _doubts(rows: Sequence[Row], pending: Mapping[str, list[str]], others: pl.Da
     Of the past nothing is suspect that leans on what held then.
     """
     holding = {*replace(moment, as_of=None).facts(others)["id"]}
-    held = {*moment.facts(others)["id"]} if moment.as_of is not None else holding
+    valid = {*moment.facts(others)["id"]} if moment.as_of is not None else holding
     named = {name: Mention(name, words) for name, words in others.select("id", "statement").iter_rows()}
     leaning = ((row["id"], row["suspect_of"]) for row in rows)
     against = {name: tuple(named[other] for other in found if other in holding) for name, found in pending.items()}
@@ -124,7 +124,7 @@ def _doubts(rows: Sequence[Row], pending: Mapping[str, list[str]], others: pl.Da
     over = {*others.filter(lasted)["id"]} if moment.known_as_of is None else set()
     took = ((row["id"], row["supersedes_id"]) for row in rows)
     return Doubts(
-        {name: named[other] for name, other in leaning if other in named and other not in holding | held},
+        {name: named[other] for name, other in leaning if other in named and other not in holding | valid},
         {name: found for name, found in against.items() if found},
         {name: named[other] for name, other in took if other in over},
     )

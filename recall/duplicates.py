@@ -69,17 +69,17 @@ def _reviewed(
 ) -> DuplicateReport:
     vectors = unit_rows(facts["vector"], dims)
     found = find_duplicates(facts.drop("vector"), vectors, likeness, limit)
-    told = {
+    observations = {
         fact: Observation(fact, statement or "", bool(flag))
         for fact, statement, flag in facts.select("id", "statement", "similarity_flag").iter_rows()
     }
-    clusters = tuple(tuple(told[fact] for fact in members) for members in found.clusters)
-    return DuplicateReport(name, entity_id, found.total, found.found, _pairs(found, told), clusters)
+    clusters = tuple(tuple(observations[fact] for fact in members) for members in found.clusters)
+    return DuplicateReport(name, entity_id, found.total, found.found, _pairs(found, observations), clusters)
 
 
-def _pairs(found: SimilarObservations, told: dict[str, Observation]) -> tuple[DuplicatePair, ...]:
+def _pairs(found: SimilarObservations, observations: dict[str, Observation]) -> tuple[DuplicatePair, ...]:
     rounded = found.pairs.with_columns(pl.col("cosine", "containment").round(DIGITS))
     return tuple(
-        DuplicatePair(told[a], told[b], cosine, share, match_type, one_sentence)
+        DuplicatePair(observations[a], observations[b], cosine, share, match_type, one_sentence)
         for a, b, cosine, share, match_type, one_sentence in rounded.iter_rows()
     )

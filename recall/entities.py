@@ -29,7 +29,7 @@ def list_entities(
 ) -> tuple[int, list[Entity]]:
     """How many there are, and those with the most live facts.
 
-    Those that were archived or merged into others are told only if `everything` is asked for. A type may be named in
+    Archived and merged ones are listed only with `everything`. A type may be named in
     either language (C8).
     """
     where = _is_of(entity_type) if entity_type else None
@@ -69,19 +69,19 @@ def find_entity(snapshot: Reading, now: datetime, name: str) -> Entity:
     return _most_known(snapshot, now, ids)
 
 
-def exact_row(reading: Reading, asked: str) -> dict[str, Any]:
+def exact_row(reading: Reading, text: str) -> dict[str, Any]:
     """The row of the one entity of that whole name or alias, of `name (type)`, or of that id.
 
     For what changes memory: nothing is guessed. Raises `UnknownName`, and `UnusableInput` where several are called so.
     """
-    own = reading.by_ids("entities", [asked], ["id"])["id"].to_list()
-    rows = reading.by_ids("entities", _heirs(reading, own) or _called(reading, asked)).sort("name", "id")
+    own = reading.by_ids("entities", [text], ["id"])["id"].to_list()
+    rows = reading.by_ids("entities", _heirs(reading, own) or _called(reading, text)).sort("name", "id")
     if rows.is_empty():
-        raise _unknown(reading, asked)
+        raise _unknown(reading, text)
     if len(rows) > 1:
         named = rows.select("name", "entity_type", "id").iter_rows()
         listed = ", ".join(f"'{name} ({kind})' {id_}" for name, kind, id_ in named)
-        raise UnusableInput(f"Several entities are called {asked!r}: {listed}.", "Say which, with its type or its id.")
+        raise UnusableInput(f"Several entities are called {text!r}: {listed}.", "Say which, with its type or its id.")
     return rows.row(0, named=True)
 
 

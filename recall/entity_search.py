@@ -41,8 +41,8 @@ Vector = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """All entities by name, and `whole` ones: without those that were split from another, of which their facts tell."""
+class NameIndexes:
+    """All entities by name, and `whole` ones: without those that were split from another."""
 
     every: NameIndex
     whole: NameIndex
@@ -52,9 +52,9 @@ class EntitySearch:
     """The index of names, kept as long as no commit changes entities or their other names."""
 
     def __init__(self) -> None:
-        self._held: tuple[tuple[int, ...], Names] | None = None
+        self._index: tuple[tuple[int, ...], NameIndexes] | None = None
 
-    async def at(self, tables: Tables) -> Names:
+    async def at(self, tables: Tables) -> NameIndexes:
         """On the asynchronous road; `tables` holds SEARCH_TABLES."""
         kept = self._kept(tables.versions)
         if kept is None:
@@ -66,7 +66,7 @@ class EntitySearch:
             kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases))
         return kept
 
-    def of(self, snapshot: Snapshot) -> Names:
+    def of(self, snapshot: Snapshot) -> NameIndexes:
         """Of a snapshot."""
         kept = self._kept(snapshot.versions)
         if kept is None:
@@ -74,19 +74,19 @@ class EntitySearch:
             kept = self._keep(snapshot.versions, _indexed(entities, snapshot.frame("entity_aliases", columns=_ALIAS)))
         return kept
 
-    def _kept(self, versions: Mapping[str, int]) -> Names | None:
-        held = self._held
-        return held[1] if held is not None and held[0] == _key(versions) else None
+    def _kept(self, versions: Mapping[str, int]) -> NameIndexes | None:
+        index = self._index
+        return index[1] if index is not None and index[0] == _key(versions) else None
 
-    def _keep(self, versions: Mapping[str, int], made: Names) -> Names:
-        self._held = (_key(versions), made)
+    def _keep(self, versions: Mapping[str, int], made: NameIndexes) -> NameIndexes:
+        self._index = (_key(versions), made)
         return made
 
 
-def _indexed(entities: pl.DataFrame, aliases: pl.DataFrame) -> Names:
+def _indexed(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndexes:
     every = index_names(entities, aliases)
     whole = entities.filter(pl.col("parent_entity_id").is_null())
-    return Names(every, every if len(whole) == len(entities) else index_names(whole, aliases))
+    return NameIndexes(every, every if len(whole) == len(entities) else index_names(whole, aliases))
 
 
 def _key(versions: Mapping[str, int]) -> tuple[int, ...]:
@@ -108,10 +108,10 @@ def find_entities(
 
 async def near_entities(tables: Tables, vector: Vector, limit: int) -> dict[str, float]:
     """Entities whose descriptions are near in meaning, with cosines above 0; none that was split from another one."""
-    held = tables.residents.get("entities")
-    if held is not None:
-        places, cosines = held.nearest(vector, limit, _WHOLE)
-        named = zip(held.rows(places, ("id",)), cosines, strict=True)
+    resident = tables.residents.get("entities")
+    if resident is not None:
+        places, cosines = resident.nearest(vector, limit, _WHOLE)
+        named = zip(resident.rows(places, ("id",)), cosines, strict=True)
         return {row["id"]: cosine for row, cosine in named if cosine > 0.0}
     query = tables["entities"].query().nearest_to(vector).column("vector").distance_type("dot")
     found = pl.from_arrow(await query.where(WHOLE).limit(limit).select(["id", "_distance"]).to_arrow())
@@ -138,7 +138,7 @@ _SHOWN = ("id", "name", "entity_type", "summary", "status")
 async def ranked_entities(
     tables: Tables, names: NameIndex, question: Question, settings: RecallSettings, use: Use
 ) -> tuple[RankedEntity, ...]:
-    """At most `k` entities, best first, of three times as many by meaning and by words each; merged ones are not told.
+    """At most `k` entities, best first, of three times as many by meaning and by words each; without merged ones.
 
     `tables` holds TABLES. Archived ones are found by meaning, and count half.
     """
@@ -148,10 +148,10 @@ async def ranked_entities(
     known = await use.of(tables)
     order = rank_entities(base, known.factors(base, question.moment.now, settings.use)).head(question.k)
     rows = await tables.fetch("entities", "id", order["id"].to_list(), _SHOWN)
-    told = {row["id"]: row for row in rows.iter_rows(named=True)}
+    rows_by_id = {row["id"]: row for row in rows.iter_rows(named=True)}
     return tuple(
         RankedEntity(
-            **told[row["id"]], score=round(row["score"], 6), cosine=cosines.get(row["id"]),
+            **rows_by_id[row["id"]], score=round(row["score"], 6), cosine=cosines.get(row["id"]),
             parts={name: row[name] for name in ("base", *FACTORS, "limbic")},
         )
         for row in order.iter_rows(named=True)
@@ -181,8 +181,8 @@ async def _by_meaning(tables: Tables, question: Question, limit: int) -> dict[st
     nearer = pl.concat(parts).group_by("id").agg(pl.col("cosine").max())
     best = nearer.sort("cosine", "id", descending=[True, False]).head(limit)
     merged = await tables.fetch("entities", "id", best["id"].to_list(), ["id", "merged_into"])
-    told = merged.filter(pl.col("merged_into").is_null())
-    return dict(best.join(told, on="id", how="semi", maintain_order="left").iter_rows())
+    unmerged = merged.filter(pl.col("merged_into").is_null())
+    return dict(best.join(unmerged, on="id", how="semi", maintain_order="left").iter_rows())
 
 
 async def _nearest(tables: Tables, name: str, question: Question, limit: int) -> pl.DataFrame:

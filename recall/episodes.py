@@ -59,9 +59,9 @@ _NAMED = 50  # conversations that an error lists
 
 def messages_of(snapshot: Snapshot, conversation: str) -> frozenset[str]:
     """The messages (row ids) of a conversation. Raises `UnknownName` with near names where there is none."""
-    said = snapshot.frame("messages", f"conversation_id = {quoted(conversation)}", ["id"])
-    if len(said):
-        return frozenset(said["id"])
+    messages = snapshot.frame("messages", f"conversation_id = {quoted(conversation)}", ["id"])
+    if len(messages):
+        return frozenset(messages["id"])
     known = snapshot.frame("messages", columns=["conversation_id"])["conversation_id"].unique().sort().to_list()
     near = get_close_matches(conversation, known, n=5, cutoff=0.5)
     raise UnknownName("conversation", conversation, near or known[:_NAMED])

@@ -18,7 +18,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
-from .export_files import ExportFiles, Judged, Seal, judged, sealed, write_jsonl, write_parquet
+from .export_files import ExportFiles, Seal, SealCheck, check_seal, sealed, write_jsonl, write_parquet
 from .export_formats import UNSURE, write_graph, write_pages
 
 Format = Literal["jsonl", "parquet", "graphml", "markdown"]
@@ -58,13 +58,13 @@ class Manifest:
 
     def sealed(self, key: bytes, folder: Path) -> Manifest:
         """The manifest with the seal of its files in a folder, and of itself."""
-        return replace(self, seal=sealed(key, ExportFiles(folder), self.files, self._said()))
+        return replace(self, seal=sealed(key, ExportFiles(folder), self.files, self._sealed_part()))
 
-    def judged(self, files: ExportFiles, keys: Sequence[bytes]) -> Judged:
+    def judged(self, files: ExportFiles, keys: Sequence[bytes]) -> SealCheck:
         """Whether the export with these files is as it was when one of these keys sealed it."""
-        return judged(self.seal, files, self.files, self._said(), keys)
+        return check_seal(self.seal, files, self.files, self._sealed_part(), keys)
 
-    def _said(self) -> dict[str, Any]:
+    def _sealed_part(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "seal"}
 
 
@@ -126,10 +126,10 @@ def _holds(snapshot: Snapshot, format: Format, counts: Mapping[str, int], with_v
     """What the files hold and leave out, in a line."""
     facts = snapshot.count("facts") + snapshot.count("facts_archive")
     if format == "graphml":
-        edges, said = counts["facts"], counts["observations"]
+        edges, others = counts["facts"], counts["observations"]
         return (
-            f"Holds {edges + said} of {facts} facts: {edges} live relations as edges, {said} live facts about one "
-            f"entity in its node. Left out: {facts - edges - said} facts that are over, archived, unsure or about no "
+            f"Holds {edges + others} of {facts} facts: {edges} live relations as edges, {others} live facts about one "
+            f"entity in its node. Left out: {facts - edges - others} facts that are over, archived, unsure or about no "
             "entity; conversations, sources and history."
         )
     if format == "markdown":
@@ -175,10 +175,10 @@ def _new_folder(folder: Path) -> Iterator[Path]:
 def is_own_export(path: Path) -> bool:
     """Whether a folder is one that `export` wrote."""
     try:
-        told = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(told, dict) and told.get("kind") == KIND
+    return isinstance(manifest, dict) and manifest.get("kind") == KIND
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -118,37 +118,37 @@ class Seal:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What a seal is worth to who holds some keys, and in words why."""
+class SealCheck:
+    """The result of a check of a seal with some keys, and the reason in words."""
 
     standing: Standing
     reason: str
 
 
-def sealed(key: bytes, files: ExportFiles, names: Sequence[str], said: Mapping[str, Any]) -> Seal:
+def sealed(key: bytes, files: ExportFiles, names: Sequence[str], manifest: Mapping[str, Any]) -> Seal:
     """The seal of these files, and of what the manifest says of them (plain data)."""
     digests = {name: _of_file(key, files, name) for name in names}
-    return Seal(_key_id(key), digests, _of_manifest(key, said, digests))
+    return Seal(_key_id(key), digests, _of_manifest(key, manifest, digests))
 
 
-def judged(
-    seal: Seal | None, files: ExportFiles, names: Sequence[str], said: Mapping[str, Any], keys: Sequence[bytes]
-) -> Judged:
+def check_seal(
+    seal: Seal | None, files: ExportFiles, names: Sequence[str], manifest: Mapping[str, Any], keys: Sequence[bytes]
+) -> SealCheck:
     """Whether these files, and what the manifest says, are as they were when one of the keys sealed them.
 
     Raises `UnusableInput` for a file that cannot be read.
     """
     if seal is None:
-        return Judged("no seal", "It has no seal.")
+        return SealCheck("no seal", "It has no seal.")
     key = next((each for each in keys if _is_same(_key_id(each), seal.key_id)), None)
     if key is None:
-        return Judged("unknown key", "It was sealed with a key that is not known here.")
-    if not _is_same(_of_manifest(key, said, seal.files), seal.manifest):
-        return Judged("changed", "What its manifest says was changed after it was written.")
+        return SealCheck("unknown key", "It was sealed with a key that is not known here.")
+    if not _is_same(_of_manifest(key, manifest, seal.files), seal.manifest):
+        return SealCheck("changed", "What its manifest says was changed after it was written.")
     wrong = [name for name in names if not _is_same(_of_file(key, files, name), seal.files.get(name, ""))]
     if wrong:
-        return Judged("changed", f"Changed after it was written: {', '.join(wrong)}.")
-    return Judged("whole", "It is as it was written.")
+        return SealCheck("changed", f"Changed after it was written: {', '.join(wrong)}.")
+    return SealCheck("whole", "It is as it was written.")
 
 
 def _is_same(ours: str, given: str) -> bool:
@@ -171,8 +171,8 @@ def _of_file(key: bytes, files: ExportFiles, name: str) -> str:
     return digest.hexdigest()
 
 
-def _of_manifest(key: bytes, said: Mapping[str, Any], files: Mapping[str, str]) -> str:
-    body = json.dumps([dict(said), dict(files)], sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+def _of_manifest(key: bytes, manifest: Mapping[str, Any], files: Mapping[str, str]) -> str:
+    body = json.dumps([dict(manifest), dict(files)], sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hmac.new(key, b"slowwave export manifest\0" + body.encode(), _DIGEST).hexdigest()
 
 
@@ -211,9 +211,9 @@ def write_parquet(snapshot: Snapshot, name: str, folder: Path, with_vectors: boo
 
 def _rows(snapshot: Snapshot, name: str, with_vectors: bool) -> Iterator[pl.DataFrame]:
     """All rows of a table, some thousands at a time; columns that it did not have at that commit are empty."""
-    held = set(snapshot.handle(name).schema.names)
+    existing = set(snapshot.handle(name).schema.names)
     whole = empty_frame(name, snapshot.dims).schema
-    for rows in batches(snapshot, name, [column for column in whole if column in held]):
+    for rows in batches(snapshot, name, [column for column in whole if column in existing]):
         full = filled(rows, whole).select(pl.col(column).cast(kind) for column, kind in whole.items())
         yield full if with_vectors else _without_vector(full)
 

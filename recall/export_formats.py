@@ -32,11 +32,11 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.
 
 
 def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]:
-    """Write the graph; returns how many nodes and edges. What is said of one entity alone is an attribute of it.
+    """Write the graph; returns how many nodes and edges. A fact about one entity alone is an attribute of it.
 
-    `observations` counts what is told so.
+    `observations` counts these.
     """
-    told = Counter[str]()
+    counts = Counter[str]()
     with path.open("w", encoding="utf-8") as file:
         file.write(_HEAD)
         for kind, columns in (("node", _NODE), ("edge", _EDGE)):
@@ -45,10 +45,10 @@ def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]
                 for name, type_ in columns.items()
             )
         file.write('<graph id="memory" edgedefault="directed">\n')
-        nodes = _put(file, _nodes(snapshot, now, told))
+        nodes = _put(file, _nodes(snapshot, now, counts))
         edges = _put(file, _edges(snapshot, now))
         file.write("</graph>\n</graphml>\n")
-    return {"entities": nodes, "facts": edges, "observations": told["observations"]}
+    return {"entities": nodes, "facts": edges, "observations": counts["observations"]}
 
 
 def _put(file: Any, lines: Iterator[str]) -> int:
@@ -59,7 +59,7 @@ def _put(file: Any, lines: Iterator[str]) -> int:
     return count
 
 
-def _nodes(snapshot: Snapshot, now: datetime, told: Counter[str]) -> Iterator[str]:
+def _nodes(snapshot: Snapshot, now: datetime, counts: Counter[str]) -> Iterator[str]:
     columns = ["id", "name", "entity_type", "first_seen_at", "last_seen_at"]
     for rows in batches(snapshot, "entities", columns):
         about = snapshot.by_ids(
@@ -69,10 +69,10 @@ def _nodes(snapshot: Snapshot, now: datetime, told: Counter[str]) -> Iterator[st
             key="subject_id",
             where=f"{live_sql(now)} AND object_id IS NULL",
         )
-        said = dict(about.group_by("subject_id").agg(pl.col("statement").sort()).iter_rows())
+        statements = dict(about.group_by("subject_id").agg(pl.col("statement").sort()).iter_rows())
         for id_, name, type_, first, last in rows.select(columns).iter_rows():
-            lines = said.get(id_, [])
-            told["observations"] += len(lines)
+            lines = statements.get(id_, [])
+            counts["observations"] += len(lines)
             data = {"name": name, "type": type_, "observations": "\n".join(lines), "first_seen": first,
                     "last_seen": last}  # fmt: skip
             yield f"<node id={quoteattr(_plain(id_))}>{_data('node', data)}</node>\n"
@@ -82,7 +82,7 @@ def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:
     where = f"{live_sql(now)} AND subject_id IS NOT NULL AND object_id IS NOT NULL"
     for rows in batches(snapshot, "facts", list(_FACTS), where):
         for fact in rows.iter_rows(named=True):
-            told = {
+            values = {
                 "relation": fact["predicate"],
                 "statement": fact["statement"],
                 "confidence": fact["confidence"],
@@ -93,7 +93,7 @@ def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:
                 "fact": fact["id"],
             }
             ends = f"source={quoteattr(_plain(fact['subject_id']))} target={quoteattr(_plain(fact['object_id']))}"
-            yield f"<edge id={quoteattr(_plain(fact['id']))} {ends}>{_data('edge', told)}</edge>\n"
+            yield f"<edge id={quoteattr(_plain(fact['id']))} {ends}>{_data('edge', values)}</edge>\n"
 
 
 def _data(kind: str, values: Mapping[str, Any]) -> str:
@@ -127,7 +127,7 @@ _PAGE_FACTS = (
 )  # fmt: skip
 UNSURE = "status IN ('candidate', 'rejected')"
 """Facts that no page tells."""
-_TOLD = "status NOT IN ('candidate', 'rejected')"
+_LEARNED = "status NOT IN ('candidate', 'rejected')"
 
 
 def write_pages(snapshot: Snapshot, now: datetime, folder: Path) -> dict[str, int]:
@@ -135,16 +135,16 @@ def write_pages(snapshot: Snapshot, now: datetime, folder: Path) -> dict[str, in
     (folder / PAGES).mkdir()
     files = page_names(snapshot.frame("entities", columns=["id", "name"]))
     live = set(snapshot.frame("facts", live_sql(now), ["id"])["id"])
-    told = 0
+    count = 0
     for rows in batches(
         snapshot, "entities", ["id", "name", "entity_type", "summary", "first_seen_at", "last_seen_at"]
     ):
         for entity, facts, names in _with_facts(snapshot, rows):
-            told += len(facts)
+            count += len(facts)
             page = _page(entity, facts, names, files, live)
             (folder / PAGES / f"{files[entity['id']]}.md").write_text(page, encoding="utf-8")
     (folder / INDEX).write_text(_index(snapshot, files, now), encoding="utf-8")
-    return {"entities": len(files), "facts": told}
+    return {"entities": len(files), "facts": count}
 
 
 def page_names(entities: pl.DataFrame) -> dict[str, str]:
@@ -173,12 +173,12 @@ def _with_facts(
     """Each entity with its facts, the newest first, each with its source; and its other names."""
     facts = pl.concat(
         [
-            snapshot.by_ids(table, entities["id"], _PAGE_FACTS, key="subject_id", where=_TOLD)
+            snapshot.by_ids(table, entities["id"], _PAGE_FACTS, key="subject_id", where=_LEARNED)
             for table in ("facts", "facts_archive")
         ]
     )
-    said = snapshot.by_ids("messages", facts["message_id"].drop_nulls(), ["id", "conversation_id", "occurred_at"])
-    whole = facts.join(said.rename({"id": "message_id"}), on="message_id", how="left")
+    messages = snapshot.by_ids("messages", facts["message_id"].drop_nulls(), ["id", "conversation_id", "occurred_at"])
+    whole = facts.join(messages.rename({"id": "message_id"}), on="message_id", how="left")
     by_entity = {
         str(key): rows.to_dicts() for (key,), rows in _sorted(whole).group_by("subject_id", maintain_order=True)
     }
@@ -214,8 +214,8 @@ def _line(fact: Mapping[str, Any], files: Mapping[str, str]) -> str:
     marks = [_validity(fact)]
     marks += [fact["status"]] if fact["status"] != "active" else []
     if fact["conversation_id"]:
-        said = f"{fact['occurred_at']:%Y-%m-%d}" if fact["occurred_at"] else ""
-        marks.append(f"said in {plain(fact['conversation_id'])} {said}".strip())
+        day = f"{fact['occurred_at']:%Y-%m-%d}" if fact["occurred_at"] else ""
+        marks.append(f"said in {plain(fact['conversation_id'])} {day}".strip())
     link = f" → [[{files[fact['object_id']]}]]" if fact["object_id"] in files else ""
     return f"- {plain(fact['statement'] or '')}{link} ({', '.join(mark for mark in marks if mark)}) `{fact['id']}`"
 

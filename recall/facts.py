@@ -57,7 +57,7 @@ def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: 
     if not moment.is_past:
         rows = rows.filter(~is_filed_elsewhere(pl.lit(entity.id)))
     if not everything or moment.is_past:
-        rows = held(snapshot, rows, moment)
+        rows = valid_rows(snapshot, rows, moment)
     rows = rows.sort("valid_from", "id", descending=[True, False], nulls_last=True)
     return shown(snapshot, rows, moment)
 
@@ -70,21 +70,21 @@ def stored(
     columns: Sequence[str] = SHOWN,
     where: str | None = None,
 ) -> pl.DataFrame:
-    """Facts of which one of the keys is among the ids, each once."""
+    """Facts with one of the keys among the ids, each once."""
     parts = [snapshot.by_ids(name, ids, columns, key=key, where=where) for name in tables for key in keys]
     return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 
-def held(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> pl.DataFrame:
-    """Those rows that hold at the moment, as they were then; `rows` have the columns SHOWN or more."""
+def valid_rows(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+    """The rows that are valid at the moment, as they were then; `rows` have the columns SHOWN or more."""
     if not moment.is_past:
         return moment.facts(rows)
-    wide, asked = rows, set(rows["id"])
+    wide, known = rows, set(rows["id"])
     for _ in range(MAX_CHAIN):
-        missing = {*wide["replaced_by"].drop_nulls()} - asked
+        missing = {*wide["replaced_by"].drop_nulls()} - known
         if not missing:
             break
-        asked |= missing
+        known |= missing
         wide = pl.concat([wide, stored(snapshot, ALL, sorted(missing), columns=rows.columns)])
     ended = wide.filter(pl.col("valid_to").is_not_null(), moment.known_as_of is not None)["id"]
     closed = snapshot.by_ids("decisions", ended, LEARNED, key="subject_id")
@@ -92,15 +92,15 @@ def held(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> pl.DataFrame
 
 
 def ends_of(decisions: pl.DataFrame) -> pl.DataFrame:
-    """When the store set or moved the end of a fact, and what it had held until then (`moments.ENDS`).
+    """When the store set or moved the end of a fact, and the end before that (`moments.ENDS`).
 
     Decisions tell it as [before, after]; of a close that does not, nothing was known before.
     """
     until, then, replaced = (
         pl.col("measures").str.json_path_match(path) for path in ("$.valid_to[0]", "$.valid_to[1]", "$.replaced_by[0]")
     )
-    is_told = pl.col("action").is_in(["supersede", "retract", "shorten"]) & then.is_not_null()
-    return decisions.filter((pl.col("action") == "close") | is_told).select(
+    is_recorded = pl.col("action").is_in(["supersede", "retract", "shorten"]) & then.is_not_null()
+    return decisions.filter((pl.col("action") == "close") | is_recorded).select(
         id="subject_id",
         end_known_at="at",
         end_before=until.str.to_datetime("%+", time_unit="us", time_zone="UTC"),
@@ -113,8 +113,8 @@ def shown(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[Recal
     ends = pl.concat([rows["subject_id"], rows["object_id"]]).drop_nulls()
     names = dict(snapshot.by_ids("entities", ends, ["id", "name"]).iter_rows())
     evidence = snapshot.by_ids("fact_evidence", rows["id"], EVIDENCE, key="fact_id")
-    said = ["id", "conversation_id", "message_id", "occurred_at"]
-    messages = snapshot.by_ids("messages", evidence["message_id"], said).rows_by_key("id", named=True, unique=True)
+    columns = ["id", "conversation_id", "message_id", "occurred_at"]
+    messages = snapshot.by_ids("messages", evidence["message_id"], columns).rows_by_key("id", named=True, unique=True)
     doubtful = doubts_of(snapshot, rows, moment)
     return recalled(rows.rows(named=True), names, evidence.rows(named=True), messages, {}, doubtful)
 
@@ -131,10 +131,10 @@ def recalled(
 
     Rows are those of NEEDED, EVIDENCE and, by id, of messages.
     """
-    said = _provenance(evidence, messages)
+    sources = _provenance(evidence, messages)
     made = []
     for position, row in enumerate(rows, 1):
-        fact = _fact(row, names, said.get(row["id"], []), places.get(row["id"], _NO_PLACE), position)
+        fact = _fact(row, names, sources.get(row["id"], []), places.get(row["id"], _NO_PLACE), position)
         made.append(doubts.about(fact))
     return tuple(made)
 
@@ -142,12 +142,12 @@ def recalled(
 def _fact(
     row: Mapping[str, Any],
     names: Mapping[str, str],
-    said: Sequence[tuple[str, Provenance]],
+    provenance: Sequence[tuple[str, Provenance]],
     place: Recalled,
     rank: int,
 ) -> RecalledFact:
     order = {message: n for n, message in enumerate(place.sources)}
-    sources = sorted(said, key=lambda pair: order.get(pair[0], len(order)))
+    sources = sorted(provenance, key=lambda pair: order.get(pair[0], len(order)))
     return RecalledFact(
         id=row["id"],
         statement=row["statement"],
@@ -176,15 +176,15 @@ def _provenance(evidence: Iterable[Row], messages: Mapping[str, Row]) -> dict[st
     """By fact: the row id of each message that says it, with how it is shown; in order of time."""
     timed = [(row, messages.get(row["message_id"], {})) for row in evidence]
     found: dict[str, list[tuple[str, Provenance]]] = {}
-    for row, message in sorted(timed, key=_said_at):
+    for row, message in sorted(timed, key=_message_time):
         at = row["occurred_at"] or message.get("occurred_at")
         name = message.get("message_id") or row["message_id"]
-        said = Provenance(message.get("conversation_id") or "", name, row["quote"] or "", at)
-        found.setdefault(row["fact_id"], []).append((row["message_id"], said))
+        source = Provenance(message.get("conversation_id") or "", name, row["quote"] or "", at)
+        found.setdefault(row["fact_id"], []).append((row["message_id"], source))
     return found
 
 
-def _said_at(pair: tuple[Row, Row]) -> tuple[bool, float, str]:
+def _message_time(pair: tuple[Row, Row]) -> tuple[bool, float, str]:
     """When, as far as it is known; what is not known comes first."""
     at = pair[0]["occurred_at"] or pair[1].get("occurred_at")
     return (at is not None, at.timestamp() if at is not None else 0.0, pair[0]["message_id"] or "")
@@ -197,7 +197,7 @@ NAMES_KEPT = 100_000
 PERSON = "person"
 
 
-class Names:
+class NameCache:
     """Names of entities, kept once they were read, as long as no commit changes the entities."""
 
     def __init__(self) -> None:
@@ -227,15 +227,15 @@ class Names:
         return names, people
 
 
-# Who said it: the speakers of messages, for lists in which a name tells more than an id.
+# The speakers of messages, for lists that show names instead of ids.
 
 
 def speakers_of(snapshot: Snapshot, sources: Iterable[Provenance]) -> dict[tuple[str, str], str]:
     """The speaker, else the role, of each message by its conversation and its id there; documents by file name."""
     ids = sorted({source.message_id for source in sources})
     columns = ["conversation_id", "message_id", "speaker", "role"]
-    said = snapshot.by_ids("messages", ids, columns, key="message_id")
+    messages = snapshot.by_ids("messages", ids, columns, key="message_id")
     return {
         (talk, message): talk.rpartition("/")[2] if role == "document" else speaker or role or ""
-        for talk, message, speaker, role in said.iter_rows()
+        for talk, message, speaker, role in messages.iter_rows()
     }

@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 
 # Communities as they are shown: what belongs together, what it is called, and what it is about (S2-46 … S2-49). A
 # community is found by a refresh and shown at any time after: who is archived or merged by then is left out, and a
-# summary is shown only as long as every fact that it was told from still holds.
+# summary is shown only as long as every fact of its sources is still valid.
 
 
 MEMBERS = ("id", "entity_ids", "joined_ids", "refreshed_at")
-"""What tells who belongs to which community."""
+"""The columns with the members of a community."""
 _COLUMNS = [*MEMBERS, "summary", "summarised_by", "told_fact_ids", "facts", "aspects"]
 
 
 def communities(snapshot: Snapshot, now: datetime, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
     """How many communities there are of which two or more members are left, and the largest."""
-    held = snapshot.frame("communities", columns=[*MEMBERS, "facts"])
-    if held.is_empty():
+    stored = snapshot.frame("communities", columns=[*MEMBERS, "facts"])
+    if stored.is_empty():
         return 0, ()
-    there = member_lists(held).join(snapshot.frame("entities", LISTED, ["id"]), on="id", how="semi").unique(
+    there = member_lists(stored).join(snapshot.frame("entities", LISTED, ["id"]), on="id", how="semi").unique(
         ["id", "community_id"]
     )  # fmt: skip
     sizes = there.group_by(id="community_id").agg(size=pl.len()).filter(pl.col("size") >= MIN_MEMBERS)
-    sized = sizes.join(held.select("id", "facts"), on="id")
+    sized = sizes.join(stored.select("id", "facts"), on="id")
     first = sized.sort("size", "facts", "id", descending=[True, True, False], nulls_last=True).head(limit)
     return len(sized), _shown(snapshot, first["id"], now)
 
@@ -69,8 +69,8 @@ def community_of(snapshot: Snapshot, entity: str, now: datetime) -> Community | 
     return found[0] if found else None
 
 
-def told_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, now: datetime) -> pl.DataFrame:
-    """The communities of these ids, as they are told at `now`, in no particular order.
+def summarised_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, now: datetime) -> pl.DataFrame:
+    """The communities of these ids, with their summaries at `now`, in no particular order.
 
     Columns: id, name, summary (null where there is none to show), summarised_by, is_outdated, facts, aspects, and the
     lists `member_ids` and `members` (names) of those that are listed. The name is of the first of them.
@@ -96,13 +96,13 @@ def told_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, now: da
 
 def _shown(snapshot: Snapshot, ids: pl.Series, now: datetime) -> tuple[Community, ...]:
     """The communities with these ids, in their order."""
-    told = ids.rename("id").to_frame().join(told_communities(snapshot, ids, now), on="id", maintain_order="left")
+    found = ids.rename("id").to_frame().join(summarised_communities(snapshot, ids, now), on="id", maintain_order="left")
     made = []
-    for row in told.iter_rows(named=True):
+    for row in found.iter_rows(named=True):
         members = tuple(Member(*pair) for pair in zip(row["member_ids"], row["members"], strict=True))
-        said = (row["name"], row["summary"] or "", row["summarised_by"] or "", row["is_outdated"])
+        texts = (row["name"], row["summary"] or "", row["summarised_by"] or "", row["is_outdated"])
         aspects = json.loads(row["aspects"] or "{}")
-        made.append(Community(row["id"], *said, len(members), row["facts"] or 0, aspects, members))
+        made.append(Community(row["id"], *texts, len(members), row["facts"] or 0, aspects, members))
     return tuple(made)
 
 
@@ -121,7 +121,7 @@ Frames = Mapping[str, pl.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What is read of a table."""
+    """A query of one table: its columns and its filter."""
 
     columns: tuple[str, ...]
     where: str | None = None
@@ -131,7 +131,7 @@ class Read:
 class Landscape:
     """A graph with what belongs to it: links between the same entities, (n,) communities (-1: none), (m,) scopes.
 
-    It holds at every time from `since` until before `until`, where these are told.
+    It holds at every time from `since` until before `until`, where these are given.
     """
 
     graph: Graph
@@ -142,7 +142,7 @@ class Landscape:
     until: datetime | None = None
 
     def ground(self, scope: str | None = None, *, with_similar: bool = False) -> Ground:
-        """What is walked on: all relations, or those of one scope."""
+        """The graph of a walk: all relations, or those of one scope."""
         allowed = None if scope is None else (self.scopes == scope).fill_null(False).to_numpy()
         return Ground(self.graph, allowed, self.similar if with_similar and len(self.similar.edges) else None)
 
@@ -199,9 +199,9 @@ class Graphs:
                 if key in self._past:
                     self._past.move_to_end(key)
                 return self._past.get(key)
-        held = self._live
-        is_kept = held is not None and held[0] == _key(versions, _LIVE_TABLES) and held[1].holds_at(moment.now)
-        return held[1] if held is not None and is_kept else None
+        live = self._live
+        is_kept = live is not None and live[0] == _key(versions, _LIVE_TABLES) and live[1].holds_at(moment.now)
+        return live[1] if live is not None and is_kept else None
 
     def _keep(self, versions: Mapping[str, int], moment: Moment, made: Landscape) -> None:
         if not moment.is_past:
@@ -222,7 +222,7 @@ def _reads(moment: Moment) -> Mapping[str, Read]:
 
 
 def _live_reads() -> dict[str, Read]:
-    """Facts that ended are among them: they tell since when the graph is as it is."""
+    """Facts that ended are among them: they show since when the graph is valid."""
     return {
         "facts": Read(_RELATION, f"{RELATIONS} AND status = 'active' AND expired_at IS NULL"),
         "fact_usage": Read(("id", "link_count"), "link_count > 0"),
@@ -247,14 +247,14 @@ async def _frame(tables: Tables, name: str, read: Read) -> pl.DataFrame:
 
 
 def _landscape(read: Frames, moment: Moment) -> Landscape:
-    held = _held(read, moment) if moment.is_past else _live(read, moment.now)
-    graph = _graph(held)
+    frames_ = _past(read, moment) if moment.is_past else _live(read, moment.now)
+    graph = _graph(frames_)
     ends = read["facts"]["valid_to"].drop_nulls() if not moment.is_past else pl.Series(dtype=frames.TIME)
     return Landscape(
         graph,
         _similar(graph, read["entity_links"]),
         _communities(graph, read["communities"]),
-        graph.edges.select("id").join(held["facts"], on="id", maintain_order="left")["scope"],
+        graph.edges.select("id").join(frames_["facts"], on="id", maintain_order="left")["scope"],
         _time(ends.filter(ends <= moment.now).max()),
         _time(ends.filter(ends > moment.now).min()),
     )
@@ -268,7 +268,7 @@ def _live(read: Frames, now: datetime) -> Frames:
     return {**read, "facts": read["facts"].filter(pl.col("valid_to").is_null() | (pl.col("valid_to") > now))}
 
 
-def _held(read: Frames, moment: Moment) -> Frames:
+def _past(read: Frames, moment: Moment) -> Frames:
     """The relations of the moment, of those that there ever were."""
     ever = pl.concat([read["facts"], read["facts_archive"]]).unique("id", keep="first")
     ends = ends_of(read["decisions"]) if "decisions" in read else None
@@ -291,7 +291,7 @@ def _similar(graph: Graph, links: pl.DataFrame) -> Graph:
     return build_graph(graph.ids, frames.conform(named, frames.EDGES))
 
 
-def _communities(graph: Graph, held: pl.DataFrame) -> Places:
-    numbered = places_of(held).with_columns(number=pl.col("community_id").rank("dense") - 1)
+def _communities(graph: Graph, communities: pl.DataFrame) -> Places:
+    numbered = places_of(communities).with_columns(number=pl.col("community_id").rank("dense") - 1)
     own = pl.DataFrame({"id": graph.ids}).join(numbered, on="id", how="left", maintain_order="left")["number"]
     return own.cast(pl.Int32).fill_null(NO_COMMUNITY).to_numpy().astype(np.int32)

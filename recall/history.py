@@ -86,7 +86,7 @@ def _steps(snapshot: Snapshot, fact_id: str) -> tuple[list[tuple[str, str]], boo
 def _steps_at(snapshot: Snapshot, ids: list[str]) -> set[tuple[str, str]]:
     """The steps that touch these facts."""
     old_new = ("old_id", "new_id")
-    told = [snapshot.by_ids("lineage", ids, old_new, key=key) for key in old_new]
+    lineage = [snapshot.by_ids("lineage", ids, old_new, key=key) for key in old_new]
     pointers = [
         stored(snapshot, ALL, ids, (key,), ("id", "replaced_by", "supersedes_id"))
         for key in ("id", "replaced_by", "supersedes_id")
@@ -94,7 +94,7 @@ def _steps_at(snapshot: Snapshot, ids: list[str]) -> set[tuple[str, str]]:
     rows = pl.concat(pointers)
     forward = rows.select(old_id="id", new_id="replaced_by")
     back = rows.select(old_id="supersedes_id", new_id="id")
-    return {*pl.concat([*told, forward, back]).drop_nulls().iter_rows()}
+    return {*pl.concat([*lineage, forward, back]).drop_nulls().iter_rows()}
 
 
 def _versions(snapshot: Snapshot, rows: pl.DataFrame, moment: Moment) -> tuple[Version, ...]:
@@ -174,8 +174,10 @@ def archived(snapshot: Snapshot, reason: str | None = None, limit: int = 50) -> 
     if rows.is_empty() and reason is not None:
         _check_reason(snapshot, reason)
     newest = rows.sort("expired_at", "id", descending=True, nulls_last=True).head(limit)
-    told = snapshot.by_ids("decisions", newest["id"], ["subject_id", "at", "measures"], key="subject_id", where=_LEFT)
-    scores = told.sort("at").unique("subject_id", keep="last").select(
+    decisions = snapshot.by_ids(
+        "decisions", newest["id"], ["subject_id", "at", "measures"], key="subject_id", where=_LEFT
+    )
+    scores = decisions.sort("at").unique("subject_id", keep="last").select(
         id="subject_id", score=pl.col("measures").str.json_path_match("$.score").cast(pl.Float64, strict=False)
     )  # fmt: skip
     both = newest.join(scores, on="id", how="left", maintain_order="left")

@@ -94,11 +94,11 @@ def run(work: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
             raise OutOfTime from None
 
 
-# The span and the measure of a recall: how long it took and how much it found, never what was asked.
+# The span and the measure of a recall: how long it took and how much it found, never the query.
 
 
 def note_recall(found: Recollection, k: int) -> None:
-    """Tell of a recall that ended now; `k` facts were asked for."""
-    seconds, told = found.took_ms / 1000, {"slowwave.recall.k": k, "slowwave.recall.found": len(found.facts)}
-    ended_span("recall", seconds, {**told, "slowwave.recall.took_ms": found.took_ms})
+    """Record a recall that ended now; `k` is the requested number of facts."""
+    seconds, attributes = found.took_ms / 1000, {"slowwave.recall.k": k, "slowwave.recall.found": len(found.facts)}
+    ended_span("recall", seconds, {**attributes, "slowwave.recall.took_ms": found.took_ms})
     measure("slowwave.recall.duration", seconds, "s", "Time of a recall")

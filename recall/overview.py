@@ -94,8 +94,8 @@ def quality(store: Store, settings: StewardSettings | None = None, min_quality: 
 
 def _with_lengths(snapshot: Snapshot, refusals: pl.DataFrame) -> pl.DataFrame:
     """The refusals with the length of what was refused, in characters: of a message all of it, not the excerpt."""
-    said = snapshot.by_ids("messages", refusals["subject_id"], ["id", "content"])
-    whole = said.select(subject_id="id", whole=pl.col("content").str.len_chars())
+    messages = snapshot.by_ids("messages", refusals["subject_id"], ["id", "content"])
+    whole = messages.select(subject_id="id", whole=pl.col("content").str.len_chars())
     both = refusals.join(whole, on="subject_id", how="left", maintain_order="left")
     return both.with_columns(length=pl.coalesce("whole", pl.col("excerpt").str.len_chars())).drop("whole")
 
@@ -106,9 +106,9 @@ def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> d
     usage = usage_of(snapshot.frame("fact_usage"), snapshot.frame("lineage", columns=list(frames.LINEAGE)))
     top = usage.sort("hit_count", "last_retrieved_at", "id", descending=[True, True, False]).head(TOP)
     rows = [snapshot.by_ids(name, top["id"], ["id", "statement"]) for name in ("facts", "facts_archive")]
-    said = top.join(pl.concat(rows).unique("id"), on="id", maintain_order="left")
+    named = top.join(pl.concat(rows).unique("id"), on="id", maintain_order="left")
     marks = snapshot.by_ids("fact_scores", top["id"], ["id", "quality_score"])
-    told = said.join(marks, on="id", how="left", maintain_order="left")
+    scored = named.join(marks, on="id", how="left", maintain_order="left")
     measured = scores["quality_score"].drop_nulls()
     return {
         "learning": is_learning(snapshot.count("retrieval_events"), settings),
@@ -117,7 +117,7 @@ def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> d
         "min_quality": min_quality,
         "facts_scored": len(measured),
         "facts_below_min_quality": int((measured < min_quality).sum()),
-        "top_facts": told.select(
+        "top_facts": scored.select(
             "id", "statement", "hit_count", "avg_retrieval_score", "last_retrieved_at", "quality_score"
         ).to_dicts(),
     }
@@ -134,8 +134,8 @@ def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
     replaced_by = closed["replaced_by"].drop_nulls()
     winners = stored(snapshot, ALL, replaced_by, columns=("id", "statement")).rename({"statement": "now"})
     both = closed.join(winners, left_on="replaced_by", right_on="id", how="left")
-    told_once = both.unique(["statement", "now"], keep="first")
-    newest = told_once.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
+    distinct = both.unique(["statement", "now"], keep="first")
+    newest = distinct.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
     return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
 
 
@@ -144,8 +144,8 @@ def repeated(snapshot: Snapshot, limit: int = 6) -> list[dict[str, Any]]:
 
     What people said comes before what documents say, then what most messages say.
     """
-    told = snapshot.frame("facts", "status = 'active' AND evidence_count > 1", ["id", "statement", "evidence_count"])
-    evidence = snapshot.by_ids("fact_evidence", told["id"], ["fact_id", "message_id", "occurred_at"], key="fact_id")
+    facts = snapshot.frame("facts", "status = 'active' AND evidence_count > 1", ["id", "statement", "evidence_count"])
+    evidence = snapshot.by_ids("fact_evidence", facts["id"], ["fact_id", "message_id", "occurred_at"], key="fact_id")
     messages = snapshot.by_ids("messages", evidence["message_id"], ["id", "message_id", "conversation_id", "role"])
     named = messages.with_columns(
         is_read=pl.col("role") == "document",
@@ -153,16 +153,16 @@ def repeated(snapshot: Snapshot, limit: int = 6) -> list[dict[str, Any]]:
         .then(pl.col("conversation_id").str.split("/").list.last())
         .otherwise("message_id"),
     ).select("id", "is_read", "name")
-    said = evidence.join(named, left_on="message_id", right_on="id").sort("occurred_at", "name")
-    names = said.group_by("fact_id", maintain_order=True).agg(
+    sources = evidence.join(named, left_on="message_id", right_on="id").sort("occurred_at", "name")
+    names = sources.group_by("fact_id", maintain_order=True).agg(
         "is_read", said_in=pl.col("name").unique(maintain_order=True)
     )
-    both = told.join(names.with_columns(pl.col("is_read").list.any()), left_on="id", right_on="fact_id")
+    both = facts.join(names.with_columns(pl.col("is_read").list.any()), left_on="id", right_on="fact_id")
     first = both.sort("is_read", "evidence_count", "id", descending=[False, True, False]).head(limit)
     return first.select("statement", "said_in").to_dicts()
 
 
-# Runs as they are told: what each was asked to do, what it did and cost, and its commits.
+# Runs in words: the parameters, effects and cost of each, and its commits.
 
 
 _COLUMNS = (
@@ -184,20 +184,20 @@ def list_runs(snapshot: Snapshot, limit: int | None = None) -> list[dict[str, An
     both = newest.select("id", "depth").join(rows, on="id", maintain_order="left")
     commits = snapshot.frame("commits", columns=["run_id", "kind", "sequence"]).group_by("run_id")
     counted = commits.agg(commits=pl.len(), kinds=pl.col("kind").unique().sort(), first=pl.col("sequence").min())
-    return [_told(row) for row in both.join(counted, left_on="id", right_on="run_id", how="left").to_dicts()]
+    return [_shown(row) for row in both.join(counted, left_on="id", right_on="run_id", how="left").to_dicts()]
 
 
-def run_record(snapshot: Snapshot, asked: str) -> dict[str, Any]:
+def run_record(snapshot: Snapshot, text: str) -> dict[str, Any]:
     """One run in full: as in `list_runs`, with its commits one by one, and the runs that are its parts as `phases`.
 
     `waited_s`: how many seconds the commits waited for the lease together.
     """
-    row = run_named(snapshot, asked)
+    row = run_named(snapshot, text)
     where = f"run_id = {quoted(row['id'])}"
     made = snapshot.frame("commits", where, ["sequence", "kind", "at", "waited_s"]).sort("sequence")
     phases = snapshot.by_ids("runs", [row["id"]], ["id", "started_at"], key="parent_id").sort("started_at", "id")
-    told = _told({name: row[name] for name in _COLUMNS})
-    return {**told, "commits": made.to_dicts(), "waited_s": made["waited_s"].sum(), "phases": phases["id"].to_list()}
+    shown = _shown({name: row[name] for name in _COLUMNS})
+    return {**shown, "commits": made.to_dicts(), "waited_s": made["waited_s"].sum(), "phases": phases["id"].to_list()}
 
 
 def _in_order(listed: pl.DataFrame, limit: int | None) -> pl.DataFrame:
@@ -232,19 +232,19 @@ def _leads_back(run: str, parents: Mapping[str, str | None]) -> bool:
     return above is not None
 
 
-def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     summary = json.loads(row["summary"] or "{}")
     began, ended = row["started_at"], row["ended_at"]
     took = round((ended - began).total_seconds(), 2) if began and ended else None
     parameters = json.loads(row["parameters"] or "{}")
     changed = effects(summary.get("counts", {}))
-    told = {name: value for name, value in row.items() if name != "owner"}
+    values = {name: value for name, value in row.items() if name != "owner"}
     more = {"window": _window(parameters), "is_imported": row["owner"] == IMPORTED}
-    return {**told, "summary": summary, "parameters": parameters, "took_s": took, "effects": changed, **more}
+    return {**values, "summary": summary, "parameters": parameters, "took_s": took, "effects": changed, **more}
 
 
 def _window(parameters: Mapping[str, Any]) -> dict[str, str] | None:
-    """Of which time a run of `ingest` reads what was said: from when, and to before when."""
+    """The period whose messages a run of `ingest` reads: its beginning, and its end, which is not part of it."""
     extract = (parameters.get("settings") or {}).get("extract") or {}
     since, until = extract.get("since"), extract.get("until")
     return {"since": since, "until": until} if since and until and extract.get("enabled", True) else None

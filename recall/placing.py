@@ -16,14 +16,14 @@ from storage.residents import Row
 from storage.warm import Tables
 
 from .access_events import Use
-from .facts import Names
+from .facts import NameCache
 from .search import FACT_TIMES, IN_PERIOD, Question, Ranked, Walk
 
 
 async def place(
-    tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use, names: Names
+    tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use, names: NameCache
 ) -> Ranked:
-    """At most `k` facts in the order in which they are told."""
+    """At most `k` facts in their final order."""
     order = fuse(found.order, _along_named(found, walk, question.text), settings.graph_weight)
     if settings.others_weight < 1.0:
         order = await _about(tables, order, found, question, settings.others_weight, names)
@@ -52,7 +52,7 @@ async def _use(
 
 
 async def _about(
-    tables: Tables, order: list[Recalled], found: Ranked, question: Question, weight: float, names: Names
+    tables: Tables, order: list[Recalled], found: Ranked, question: Question, weight: float, names: NameCache
 ) -> list[Recalled]:
     """Where the question names people, facts about somebody else stand behind facts about them and about things."""
     ends = {name: (row["subject_id"], row["object_id"]) for name, row in found.facts.items()}
@@ -97,5 +97,5 @@ def _current(
     order: Sequence[Recalled], found: Ranked, question: Question, boost: float
 ) -> Mapping[str, Mapping[str, float]]:
     """The factor of facts that the conversation says which is going on: one of their messages is of it (S2-74)."""
-    said = ((fact.fact_id, {*fact.sources, found.facts[fact.fact_id]["message_id"]}) for fact in order if fact.fact_id)
-    return {name: {"episode": 1.0 if question.conversation.isdisjoint(by) else 1.0 + boost} for name, by in said}
+    rows = ((fact.fact_id, {*fact.sources, found.facts[fact.fact_id]["message_id"]}) for fact in order if fact.fact_id)
+    return {name: {"episode": 1.0 if question.conversation.isdisjoint(by) else 1.0 + boost} for name, by in rows}

@@ -52,17 +52,17 @@ class Proposal:
 
     @property
     def is_risky(self) -> bool:
-        """Whether it has any risk: such a one is never decided in bulk unless it is asked for."""
+        """Whether it has any risk: such a one is never decided in bulk unless it is named."""
         return bool(self.risks)
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `review --json`; vectors and hashes of rows are left out."""
-        told = asdict(self)
-        told["changes"] = [
+        values = asdict(self)
+        values["changes"] = [
             {"table": each.table, "id": each.id, "before": _shown(each.before), "after": _shown(each.after)}
             for each in self.changes
         ]
-        return told
+        return values
 
 
 def list_proposals(
@@ -77,8 +77,8 @@ def list_proposals(
     """Proposals in a state (None: all), oldest first; of one action, about one entity (its id), of one run."""
     if state is not None and state not in STATES:
         raise UnknownName("state of a proposal", state, STATES)
-    asked = {"state": state, "action": action, "subject_id": entity, "run_id": run}
-    where = " AND ".join(f"{column} = {quoted(value)}" for column, value in asked.items() if value)
+    filters = {"state": state, "action": action, "subject_id": entity, "run_id": run}
+    where = " AND ".join(f"{column} = {quoted(value)}" for column, value in filters.items() if value)
     rows = reading.frame("proposals", where or None, limit=limit, order=["id"])
     return tuple(_proposal(row) for row in rows.iter_rows(named=True))
 
@@ -88,20 +88,20 @@ def proposals_by_id(reading: Reading, ids: Sequence[str]) -> tuple[Proposal, ...
     return tuple(_proposal(row) for row in reading.by_ids("proposals", ids).sort("id").iter_rows(named=True))
 
 
-def proposal_named(reading: Reading, asked: str) -> Proposal:
+def proposal_named(reading: Reading, text: str) -> Proposal:
     """The proposal of an id, or of the short form or beginning that tables show."""
     ids = set(reading.frame("proposals", columns=["id"])["id"])
-    named = named_by(asked, ids)
+    named = named_by(text, ids)
     if not named:
         waiting = reading.frame("proposals", "state = 'pending'", ["id"])["id"].sort().to_list()
         if not waiting:
-            raise UnusableInput(f"There is no proposal {asked!r}, and none waits.", "See `slowwave review list --all`.")
-        raise UnknownName("proposal", asked, waiting[:20])
+            raise UnusableInput(f"There is no proposal {text!r}, and none waits.", "See `slowwave review list --all`.")
+        raise UnknownName("proposal", text, waiting[:20])
     if len(named) > 1:  # the same may have been decided before: the one that is open is meant
         states = reading.by_ids("proposals", named, ["id", "state"]).iter_rows()
         named = [row for row, state in states if state in ("pending", "approved")] or named
     if len(named) > 1:
-        raise UnusableInput(f"{asked!r} may be {' or '.join(named[:5])}.", "Give more of it.")
+        raise UnusableInput(f"{text!r} may be {' or '.join(named[:5])}.", "Give more of it.")
     return next(_proposal(row) for row in reading.by_ids("proposals", named).iter_rows(named=True))
 
 
@@ -112,7 +112,7 @@ def diff_lines(proposal: Proposal, known: Mapping[str, str] | None = None) -> tu
     records of the change itself are left out; `as_json` has every row.
     """
     kept = [each for each in proposal.changes if each.table not in ("decisions", "patch_batches", "fact_aspects")]
-    names = {each.id: told for each in kept if (told := _words(each))}
+    names = {each.id: label for each in kept if (label := _words(each))}
     words = {**{row: f"“{text}”" for row, text in (known or {}).items()}, **names}
     return tuple(_line(each, words) for each in sorted(kept, key=_place))
 
@@ -170,7 +170,7 @@ def _proposal(row: Mapping[str, Any]) -> Proposal:
     )  # fmt: skip
 
 
-# The story of a proposal: what it would change in words, who said what it rests on, and whether it has grown stale.
+# The story of a proposal: its changes in words, its evidence, and whether it is stale.
 
 
 _QUOTED = 240
@@ -180,13 +180,13 @@ _QUOTED = 240
 class ProposalStory:
     """All that a person wants to know before they say yes or no; `stale` is empty while it can be carried out.
 
-    `asked` are the observations that may be left out of a split or deletion, each under the entity it would go to;
+    `observations` are those that may be left out of a split or deletion, each under the entity it would go to;
     `summary` tells in words what `diff` tells row by row.
     """
 
     proposal: Proposal
     diff: tuple[str, ...]
-    asked: tuple[tuple[str, Mention], ...]
+    observations: tuple[tuple[str, Mention], ...]
     rests_on: tuple[Mention, ...]
     evidence: tuple[Provenance, ...]
     stale: tuple[str, ...]
@@ -197,7 +197,7 @@ class ProposalStory:
         return {
             **self.proposal.as_json(),
             "diff": list(self.diff),
-            "asked": [{"entity": name, **asdict(each)} for name, each in self.asked],
+            "asked": [{"entity": name, **asdict(each)} for name, each in self.observations],
             "rests_on": [asdict(each) for each in self.rests_on],
             "evidence": [asdict(each) for each in self.evidence],
             "stale": list(self.stale),
@@ -208,20 +208,20 @@ def story_of_proposal(reading: Reading, proposal: Proposal, now: datetime) -> Pr
     """What there is to know of one proposal, as memory is now."""
     facts = facts_by_id(reading, proposal.touches)
     changed = {each.id for each in proposal.changes}
-    told = [(name, row["statement"]) for name, row in sorted(facts.items()) if name not in changed]
+    facts_unchanged = [(name, row["statement"]) for name, row in sorted(facts.items()) if name not in changed]
     stale = stale_proposals(reading, [proposal], now).get(proposal.id, ())
     return ProposalStory(
         proposal,
         diff_of(reading, proposal),
-        asked_of(reading, proposal),
-        tuple(Mention(name, statement or "") for name, statement in told),
+        observations_of(reading, proposal),
+        tuple(Mention(name, statement or "") for name, statement in facts_unchanged),
         _evidence(reading, proposal),
         stale,
         summary_of(reading, proposal),
     )
 
 
-def asked_of(reading: Reading, proposal: Proposal) -> tuple[tuple[str, Mention], ...]:
+def observations_of(reading: Reading, proposal: Proposal) -> tuple[tuple[str, Mention], ...]:
     """The observations of its ask with their words, each with the entity that it would go to, empty for a deletion."""
     words = words_of(reading, observations_in(proposal.ask))
     return tuple((name, Mention(row, words.get(row, ""))) for name, row in named_observations(proposal.ask))
@@ -235,7 +235,7 @@ def diff_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
 def summary_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
     """What it would change in words: of a split its parts, else a line for each fact, entity or document.
 
-    Where nothing but records of the change itself would be written, the rows are told.
+    Where nothing but records of the change itself would be written, the rows are listed.
     """
     if proposal.ask.get("splits"):
         return parts_in_words(proposal.ask, words_of(reading, observations_in(proposal.ask)))
@@ -298,7 +298,7 @@ def _ids_of(*bases: Mapping[str, Any]) -> set[str]:
 
 
 def _ids_in(proposal: Proposal) -> set[str]:
-    """Ids in the cells that change, so that an owner or a successor is told by its name."""
+    """Ids in the cells that change, so that an owner or a successor is shown by its name."""
     cells = [cell for each in proposal.changes for row in (each.before, each.after) for cell in (row or {}).values()]
     return {cell for cell in cells if isinstance(cell, str) and " " not in cell and "_" in cell}
 
@@ -312,12 +312,12 @@ def words_of(reading: Reading, ids: Iterable[str]) -> dict[str, str]:
 
 
 def _evidence(reading: Reading, proposal: Proposal) -> tuple[Provenance, ...]:
-    """Every message that the facts it touches were said in, oldest first, with the words that they were read from."""
-    said = reading.by_ids("fact_evidence", proposal.touches, ["message_id", "quote"], key="fact_id")
+    """Every source message of the facts that it touches, oldest first, with its words for them."""
+    evidence = reading.by_ids("fact_evidence", proposal.touches, ["message_id", "quote"], key="fact_id")
     columns = ["id", "conversation_id", "message_id", "content", "occurred_at"]
-    heard = reading.by_ids("messages", [*said["message_id"], *proposal.evidence], columns)
-    told = heard.join(said.rename({"message_id": "id"}), on="id", how="left").with_columns(
+    messages = reading.by_ids("messages", [*evidence["message_id"], *proposal.evidence], columns)
+    quotes = messages.join(evidence.rename({"message_id": "id"}), on="id", how="left").with_columns(
         quote=pl.coalesce("quote", pl.col("content").str.slice(0, _QUOTED)).fill_null("")
     )
-    rows = told.sort("occurred_at", "id", "quote").select("conversation_id", "message_id", "quote", "occurred_at")
+    rows = quotes.sort("occurred_at", "id", "quote").select("conversation_id", "message_id", "quote", "occurred_at")
     return tuple(Provenance(*row) for row in rows.unique(maintain_order=True).iter_rows())

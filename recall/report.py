@@ -41,14 +41,13 @@ def reads_so_far(reading: Reading) -> pl.DataFrame:
     days = _days(reading, [*merged, *merged.values(), *unread["entity_id"]])
     fresh, fresh_days = fold_reads(usage, days, unread)
     whole, all_days = (
-        pl.concat([held.join(newer, on="id", how="anti"), newer])
-        for held, newer in ((usage, fresh), (days, fresh_days))
+        pl.concat([old.join(newer, on="id", how="anti"), newer]) for old, newer in ((usage, fresh), (days, fresh_days))
     )
     return entity_usage_of(whole, all_days, merged)
 
 
 def _uncounted(reading: Reading) -> pl.DataFrame:
-    """Reads that were logged after those that are counted: all, of a log that was made anew since."""
+    """Reads that were logged after those that are counted: all of them, if the log was written again since."""
     marks = reading.by_ids("log_marks", [LOG], ["version"])["version"].to_list()
     mark = marks[0] if marks and marks[0] <= reading.handle(LOG).version else 0
     return reading.frame(LOG, f"{CREATED} > {mark}", ["entity_id", "query_hash", "at"])
@@ -62,7 +61,7 @@ def _days(reading: Reading, entities: list[str]) -> pl.DataFrame:
 
 
 PAIRS_EACH = 3
-"""Pairs that are told of each entity whose observations look alike, the nearest ones."""
+"""Listed pairs of each entity whose observations look alike, the nearest ones."""
 _ENTITY = ("id", "name", "entity_type", "status", "created_at", "pinned")
 _PENDING = "state = 'pending'"
 
@@ -116,8 +115,8 @@ def _checked(stale_days: float) -> float:
 def _entities(snapshot: Snapshot, sizes: pl.DataFrame) -> pl.DataFrame:
     """ENTITIES of the rules, in order of ids; of what is archived no observations are counted."""
     whole = snapshot.frame("entities", "merged_into IS NULL", _ENTITY).with_columns(pl.col("name").fill_null(""))
-    told = whole.with_columns(rules.called_names(whole["name"], whole["entity_type"], whole["id"]))
-    counted = told.join(sizes.select("count", id="entity_id"), on="id", how="left")
+    named = whole.with_columns(rules.called_names(whole["name"], whole["entity_type"], whole["id"]))
+    counted = named.join(sizes.select("count", id="entity_id"), on="id", how="left")
     return counted.with_columns(pl.col("count").fill_null(0)).sort("id")
 
 
@@ -135,15 +134,17 @@ def _suspects(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
     columns = ["id", "statement", "owner_entity_id", "suspect_of", "supersedes_id"]
     marked = snapshot.frame("facts", f"suspect_of IS NOT NULL AND {live_sql(now)}", columns)
     doubts = doubts_of(snapshot, marked, Moment(now)) if len(marked) else None
-    leaning = {} if doubts is None else {fact: said.statement for fact, said in doubts.suspects.items()}
-    told = pl.DataFrame({"id": [*leaning], "leans_on": [*leaning.values()]}, {"id": pl.String, "leans_on": pl.String})
-    return marked.join(told, on="id")
+    leaning = {} if doubts is None else {fact: mention.statement for fact, mention in doubts.suspects.items()}
+    reasons = pl.DataFrame(
+        {"id": [*leaning], "leans_on": [*leaning.values()]}, {"id": pl.String, "leans_on": pl.String}
+    )
+    return marked.join(reasons, on="id")
 
 
 def _most_read(entities: pl.DataFrame, usage: pl.DataFrame, number: int) -> pl.DataFrame:
     """The most read entities that hold several observations; of equally read ones the fullest first (S0-28)."""
-    told = entities.join(usage.select("id", "access_count"), on="id", how="left")
-    several = told.filter(pl.col("count") > 1).with_columns(pl.col("access_count").fill_null(0))
+    read = entities.join(usage.select("id", "access_count"), on="id", how="left")
+    several = read.filter(pl.col("count") > 1).with_columns(pl.col("access_count").fill_null(0))
     return several.sort("access_count", "count", "name", "id", descending=[True, True, False, False]).head(number)
 
 

@@ -32,7 +32,7 @@ from slowwave.ranking.ranking import (
 )
 from slowwave.settings import RecallSettings
 from slowwave.validity import Moment
-from storage.residents import Condition, Held, Row
+from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import quoted
 from storage.search import words
 from storage.warm import Tables, found_in, frame_of
@@ -54,20 +54,22 @@ IN_PERIOD = 0.5
 """Added to the score of facts and messages that are of the period which the question names: half a match of all words.
 A factor would leave behind what shares nothing else with "What happened in October?"."""
 FACT_TIMES, MESSAGE_TIMES = ("valid_from", "event_at"), ("occurred_at",)
-"""Columns by which something is of a period. A fact holds from when it was said unless its words tell another time."""
+"""Columns that place a row in a period. A fact is valid from the time of its message unless its words name another."""
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
 _PLACE = (*MESSAGE, "ordinal")
 _FACT = (*NEEDED, "search_terms", "message_id", "quote", "evidence_count", "expired_at")  # no column more: each costs
 _PAST = ("created_at", "replaced_by", "status_reason")
-_SAID = (*_PLACE, "role", "speaker", "content", "created_at", "scope", "has_injection")
-HELD = {
-    "messages": Held(_SAID, words="search_text", has_vectors=True, is_compared=False),
-    "facts": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
-    "facts_archive": Held((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
-    "fact_evidence": Held(EVIDENCE),
-    "entities": Held(("id", "name", "entity_type", "merged_into", "status", "parent_entity_id"), has_vectors=True),
+_MESSAGE_COLUMNS = (*_PLACE, "role", "speaker", "content", "created_at", "scope", "has_injection")
+RESIDENT = {
+    "messages": ResidentSpec(_MESSAGE_COLUMNS, words="search_text", has_vectors=True, is_compared=False),
+    "facts": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
+    "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
+    "fact_evidence": ResidentSpec(EVIDENCE),
+    "entities": ResidentSpec(
+        ("id", "name", "entity_type", "merged_into", "status", "parent_entity_id"), has_vectors=True
+    ),
 }
-"""What of a namespace is held in memory, if it is not too large, so that a question makes no query."""
+"""The parts of a namespace that are kept in memory, if it is not too large, so that a question makes no query."""
 
 Vector = npt.NDArray[np.float32]
 
@@ -84,7 +86,7 @@ class Question:
     about: frozenset[str] | None = None  # entities: only facts about one of them answer
     conversation: frozenset[str] = frozenset()  # messages of the conversation that is going on
     model: str = ""  # of the vector
-    others: tuple[tuple[str, Vector], ...] = ()  # further wordings with their vectors, asked beside it
+    others: tuple[tuple[str, Vector], ...] = ()  # further wordings with their vectors, searched beside it
     period: Period | None = None  # that the text names
     is_within: bool = False  # only facts and messages of that period answer
 
@@ -164,7 +166,7 @@ class Question:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What must be known of a fact to choose and rank it."""
+        """The columns of a fact that choice and ranking need."""
         return (*_FACT, *(_PAST if self.moment.is_past else ()), *(() if self.scope is None else ("scope",)))
 
 
@@ -299,8 +301,8 @@ def _joined(views: Sequence[_Matches]) -> _Matches:
 
 async def _lexical(tables: Tables, question: Question, matches: _Matches, neighbours: float) -> dict[str, float]:
     """The lexical scores of the messages that match in words and, by a share, of the turns beside them."""
-    held = tables.residents.get("messages")
-    size = len(held.columns) if held is not None else await tables["messages"].count_rows()
+    resident = tables.residents.get("messages")
+    size = len(resident.columns) if resident is not None else await tables["messages"].count_rows()
     lexical = lexical_scores(matches.scores, full_match(prose(question.content), size))
     if neighbours:
         loudest = sorted(matches.scores, key=lambda name: (-matches.scores[name], name))[:LOUDEST]
@@ -323,7 +325,7 @@ async def _beside(tables: Tables, matching: Sequence[Row]) -> list[tuple[str, st
 
 
 def _each_sentence_once(order: Iterable[Recalled], facts: Mapping[str, Row]) -> list[Recalled]:
-    """Of facts that were read from one sentence, only the best: it would be told twice."""
+    """Of facts that were read from one sentence, only the best: the sentence would come twice."""
     kept: dict[tuple[str, str], Recalled] = {}
     for place in order:
         if place.fact_id is not None:
@@ -337,16 +339,16 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
 
     By queries, the scores of messages that are not in the index yet depend on the filter, by some hundredths of each.
     """
-    asked = words(prose(question.text), QUERY_BYTES)
-    if not asked:
+    terms = words(prose(question.text), QUERY_BYTES)
+    if not terms:
         return _Matches({}, {}, np.zeros((0, len(question.vector)), np.float32))
     within = question.of_messages
-    held = tables.residents.get("messages")
-    if held is not None:
-        places, scores = held.matching(asked, limit, within)
-        rows = held.rows(places, _PLACE)
-        return _Matches({row["id"]: row for row in rows}, _by_id(rows, scores), held.vectors[places])
-    query = await tables["messages"].search(asked, query_type="fts", fts_columns="search_text")
+    resident = tables.residents.get("messages")
+    if resident is not None:
+        places, scores = resident.matching(terms, limit, within)
+        rows = resident.rows(places, _PLACE)
+        return _Matches({row["id"]: row for row in rows}, _by_id(rows, scores), resident.vectors[places])
+    query = await tables["messages"].search(terms, query_type="fts", fts_columns="search_text")
     query = query.where(within.sql) if within is not None else query
     found = found_in(frame_of(await query.limit(limit).select([*_PLACE, "vector", "_score"]).to_arrow()))
     scores = [row["_score"] for row in found.rows]
@@ -372,10 +374,10 @@ async def _nearest(tables: Tables, name: str, question: Question, limit: int) ->
     everything about liveness is asked for in the query when too few are left, or when the question is about another
     time or a scope.
     """
-    held = tables.residents.get(name)
-    if held is not None:
-        places, cosines = held.nearest(question.vector, limit, question.condition)
-        near = [*zip(held.columns["message_id"].at(places), cosines, strict=True)]
+    resident = tables.residents.get(name)
+    if resident is not None:
+        places, cosines = resident.nearest(question.vector, limit, question.condition)
+        near = [*zip(resident.columns["message_id"].at(places), cosines, strict=True)]
         return near, len(near) < limit
     columns = ["message_id", "_distance", "status"]
     facts = tables[name].query().nearest_to(question.vector).column("vector").distance_type("dot")

@@ -42,7 +42,7 @@ SCANNED = {
 }
 OBSERVED = f"kind IN ({', '.join(map(quoted, KINDS))})"
 READ_AT_ONCE = 20_000
-"""Observations, with their vectors, that are held in memory together; those of one entity always are."""
+"""Most observations in memory at once, with their vectors; those of one entity stay together."""
 
 
 def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
@@ -53,7 +53,10 @@ def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> 
     """
     counted = _counted(snapshot, settings, now)
     full = counted.filter(pl.col("count") > pl.col("threshold"))
-    scored = [_scored(row, held, settings, snapshot.dims) for row, held in _held_by(snapshot, full, now)]
+    scored = [
+        _scored(row, observations, settings, snapshot.dims)
+        for row, observations in _with_observations(snapshot, full, now)
+    ]
     rest = counted.join(full, on="entity_id", how="anti").with_columns(
         n_topics=pl.lit(0, pl.Int64),
         topics=pl.lit([], SCANNED["topics"]),
@@ -64,14 +67,16 @@ def scan_entities(snapshot: Reading, settings: SplitSettings, now: datetime) -> 
     return pl.concat(both).sort(-pl.col("split_score"), "name", "entity_id")
 
 
-def _held_by(snapshot: Reading, full: pl.DataFrame, now: datetime) -> Iterator[tuple[dict[str, Any], pl.DataFrame]]:
+def _with_observations(
+    snapshot: Reading, full: pl.DataFrame, now: datetime
+) -> Iterator[tuple[dict[str, Any], pl.DataFrame]]:
     """Each of these entities with its observations, read for many entities at a time."""
     columns, where = ["owner_entity_id", "id", "statement", "vector"], f"{OBSERVED} AND {live_sql(now)}"
     batch = (pl.col("count").cum_sum() // READ_AT_ONCE).alias("batch")
     for part in full.with_columns(batch).partition_by("batch", maintain_order=True, include_key=False):
         rows = snapshot.by_ids("facts", part["entity_id"], columns, key="owner_entity_id", where=where).sort("id")
-        held = rows.partition_by("owner_entity_id", as_dict=True)
-        yield from ((row, held[(row["entity_id"],)]) for row in part.iter_rows(named=True))
+        by_owner = rows.partition_by("owner_entity_id", as_dict=True)
+        yield from ((row, by_owner[(row["entity_id"],)]) for row in part.iter_rows(named=True))
 
 
 def _counted(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.DataFrame:
@@ -83,8 +88,8 @@ def _counted(snapshot: Reading, settings: SplitSettings, now: datetime) -> pl.Da
     return named.with_columns(threshold_column(named["entity_type"], settings))
 
 
-def _scored(row: dict[str, Any], held: pl.DataFrame, settings: SplitSettings, dims: int) -> dict[str, Any]:
-    ids, topics = held["id"].to_list(), topics_of(held, row["name"], settings, dims)
+def _scored(row: dict[str, Any], observations: pl.DataFrame, settings: SplitSettings, dims: int) -> dict[str, Any]:
+    ids, topics = observations["id"].to_list(), topics_of(observations, row["name"], settings, dims)
     sizes = [len(topic.members) for topic in topics]
     return {
         **row,
@@ -101,10 +106,10 @@ def observations_of(snapshot: Reading, entity_id: str, now: datetime) -> pl.Data
     return snapshot.frame("facts", where, ["id", "statement", "vector"]).sort("id")
 
 
-def topics_of(held: pl.DataFrame, name: str, settings: SplitSettings, dims: int) -> tuple[Topic, ...]:
+def topics_of(observations: pl.DataFrame, name: str, settings: SplitSettings, dims: int) -> tuple[Topic, ...]:
     """The topics of these observations of an entity of that name, largest first."""
-    texts = held["statement"].fill_null("").to_list()
-    return find_topics(texts, unit_rows(held["vector"], dims), settings, words_in(name))
+    texts = observations["statement"].fill_null("").to_list()
+    return find_topics(texts, unit_rows(observations["vector"], dims), settings, words_in(name))
 
 
 def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datetime) -> tuple[SplitCandidate, ...]:
@@ -120,16 +125,16 @@ def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datet
 
 
 def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> SplitAnalysis:
-    """How full an entity is and what it is about; `UnknownName` for one that nobody knows (S0-12).
+    """How full an entity is and what it is about; `UnknownName` for an unknown one (S0-12).
 
     `name` is a whole name or alias, `name (type)`, or an id.
     """
     row = exact_row(snapshot, name)
-    held = observations_of(snapshot, row["id"], now)
-    count, threshold = len(held), int(threshold_column(pl.Series([row["entity_type"]]), settings)[0])
+    observations = observations_of(snapshot, row["id"], now)
+    count, threshold = len(observations), int(threshold_column(pl.Series([row["entity_type"]]), settings)[0])
     looks = count > threshold or count >= settings.proactive_ratio * threshold
-    topics = topics_of(held, row["name"], settings, snapshot.dims) if looks else ()
-    told = list(held.select("id", pl.col("statement").fill_null("")).iter_rows())
+    topics = topics_of(observations, row["name"], settings, snapshot.dims) if looks else ()
+    mentions = list(observations.select("id", pl.col("statement").fill_null("")).iter_rows())
     sizes = [len(topic.members) for topic in topics]
     return SplitAnalysis(
         row["id"],
@@ -139,9 +144,9 @@ def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, nam
         threshold,
         is_candidate(count, threshold, sizes, settings),
         large_topics(sizes, settings) >= settings.min_topics,
-        {topic.label: tuple(told[place] for place in topic.members) for topic in topics},
+        {topic.label: tuple(mentions[place] for place in topic.members) for topic in topics},
         split_score(count, threshold, len(topics) if count > threshold else 0),
-        plan_hash(row, held["id"].to_list()),
+        plan_hash(row, observations["id"].to_list()),
     )
 
 
@@ -154,11 +159,15 @@ def suggest_split(snapshot: Reading, settings: SplitSettings, now: datetime, nam
     seen = analyze_split(snapshot, settings, now, name)
     if not seen.is_distinct:
         return SplitSuggestion(seen, (), _why_not(seen))
-    topics = {label: held for label, held in seen.topics.items() if len(held) >= settings.min_topic_size}
+    topics = {
+        label: observations
+        for label, observations in seen.topics.items()
+        if len(observations) >= settings.min_topic_size
+    }
     names = _free_names(snapshot, [f"{seen.entity_name} - {label}" for label in topics])
     splits = tuple(
-        Split(called, seen.entity_type, tuple(fact for fact, _ in held))
-        for called, held in zip(names, topics.values(), strict=True)
+        Split(called, seen.entity_type, tuple(fact for fact, _ in observations))
+        for called, observations in zip(names, topics.values(), strict=True)
     )
     full = f"{seen.entity_name} holds {seen.observation_count} observations, {seen.threshold} are enough"
     how = full if seen.needs_split else f"{full}; it is not too full yet, and its topics are clearly apart"

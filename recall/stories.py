@@ -1,4 +1,4 @@
-"""The story of one row: what it is, who said it, what was decided about it, and what came before and after."""
+"""The story of one row: its content, sources and decisions, and the rows before and after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD
 
 from .facts import ALL, speakers_of, stored
-from .graphs import told_communities
+from .graphs import summarised_communities
 
 _KINDS = (
     "facts",
@@ -63,7 +63,7 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
     """The story of the row whose id is, or alone begins with, `name`; a community is as it is shown at `now`."""
     kind, row = _find(snapshot, name)
     if kind == "communities":
-        row |= told_communities(snapshot, [row["id"]], now or datetime.now(UTC)).drop("member_ids").to_dicts()[0]
+        row |= summarised_communities(snapshot, [row["id"]], now or datetime.now(UTC)).drop("member_ids").to_dicts()[0]
     facts = [row["id"]] if kind == "facts" else []
     stated = _facts_of(snapshot, row["id"]) if kind == "messages" else ()
     lineage = _lineage(snapshot, facts)

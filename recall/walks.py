@@ -25,7 +25,7 @@ from slowwave.validity import Moment
 from storage.snapshots import Snapshot
 
 from .entity_search import near_entities
-from .facts import ALL, HOT, held, shown, stored
+from .facts import ALL, HOT, shown, stored, valid_rows
 from .graphs import Graphs, Landscape
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def walked(
 ) -> tuple[Walked, ...]:
     """The relations near the entities that the question names, best first; only facts that may answer it.
 
-    At most as many as are asked for. `tables` holds GRAPH_TABLES. `more` are entities at which the
+    At most the requested number. `tables` holds GRAPH_TABLES. `more` are entities at which the
     walk begins too, with how well they fit, 0 to 1. Empty with `graph` none, where the question names nothing that is
     known, where the walk takes longer than SHARE of `recall_timeout_ms`, and where reading what it needs goes on after
     it `ends`, by the monotonic clock (S2-44).
@@ -114,7 +114,7 @@ def _named(names: NameIndex, query: str, settings: WalkSettings) -> dict[str, fl
 
 
 async def _near(tables: Tables, question: Question, settings: WalkSettings) -> dict[str, float]:
-    """Where words name nobody, the entities nearest in meaning; nobody where that fails."""
+    """If no word names an entity, the entities nearest in meaning; none if that fails."""
     if not question.has_meaning:
         return {}
     try:
@@ -140,19 +140,19 @@ def _walked(
     walk = _WALKS[settings.graph](
         ground, seeds, settings.walk, at, wide, lambda: ends is not None and time.monotonic() > ends
     )
-    return _told(land.graph, walk, question)[:limit]
+    return _selected(land.graph, walk, question)[:limit]
 
 
-def _told(graph: Graph, walk: Walk, question: Question) -> tuple[Walked, ...]:
-    """What was found, of what the question is about."""
+def _selected(graph: Graph, walk: Walk, question: Question) -> tuple[Walked, ...]:
+    """The found facts, only those about the entities of the question."""
     facts, seeds = graph.edges["id"][walk.edges], graph.ids[walk.seeds]
     rows = zip(facts, np.round(walk.scores, 9).tolist(), walk.hops.tolist(), seeds, strict=True)
     found = tuple(Walked(*row) for row in rows)
     if question.about is None:
         return found
     about = graph.places(sorted(question.about))
-    is_asked = np.isin(graph.source[walk.edges], about) | np.isin(graph.target[walk.edges], about)
-    return tuple(compress(found, is_asked))
+    is_about = np.isin(graph.source[walk.edges], about) | np.isin(graph.target[walk.edges], about)
+    return tuple(compress(found, is_about))
 
 
 # What is around an entity, and how two are related: along relations that hold, in either direction (S2-37).
@@ -170,7 +170,7 @@ def neighbours_of(
     edge_types: Sequence[str] = (),
     limit: int | None = None,
 ) -> Neighbourhood:
-    """Everything at most `hops` relations away that held at the moment; each entity and each fact once.
+    """Everything at most `hops` relations away that is valid at the moment; each entity and each fact once.
 
     With `limit`, at most so many facts, the nearest and then the newest, and the entities between which they are.
     `edge_types` as from `known_types`; none: all. What the entity is a part of, and what is a part of it, is told last;
@@ -188,7 +188,7 @@ def _parts(snapshot: Snapshot, entity: Entity, moment: Moment) -> tuple[Recalled
     """The facts of structure that begin at the entity."""
     tables = ALL if moment.is_past else HOT
     rows = stored(snapshot, tables, [entity.id], ("subject_id",), where=f"kind = '{STRUCTURAL}'")
-    return shown(snapshot, held(snapshot, rows, moment).sort("object_id", "id"), moment)
+    return shown(snapshot, valid_rows(snapshot, rows, moment).sort("object_id", "id"), moment)
 
 
 def _related(
@@ -231,9 +231,9 @@ def path_between(
     return Path(_entity_named(snapshot, depths), _facts(snapshot, graph, edges, moment))
 
 
-def known_types(asked: Sequence[str]) -> tuple[str, ...]:
+def known_types(names: Sequence[str]) -> tuple[str, ...]:
     """Types of relations as they are stored; raises `UnknownName`."""
-    named = [EDGE_ALIASES.get(name, name) for name in (one.strip().lower() for one in asked)]
+    named = [EDGE_ALIASES.get(name, name) for name in (one.strip().lower() for one in names)]
     for name in named:
         if name not in EDGE_TYPES:
             raise UnknownName("type of relation", name, EDGE_TYPES)
@@ -250,7 +250,7 @@ def _nearest(graph: Graph, found: Rings) -> Offsets:
 def _facts(snapshot: Snapshot, graph: Graph, edges: Places, moment: Moment) -> tuple[RecalledFact, ...]:
     """These relations as facts, in their order."""
     order = graph.edges["id"].gather(edges).to_frame()
-    rows = held(snapshot, stored(snapshot, ALL if moment.is_past else HOT, order["id"]), moment)
+    rows = valid_rows(snapshot, stored(snapshot, ALL if moment.is_past else HOT, order["id"]), moment)
     return shown(snapshot, order.join(rows, on="id", maintain_order="left"), moment)
 
 

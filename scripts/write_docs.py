@@ -21,7 +21,8 @@ from pydantic.fields import FieldInfo
 
 from scripts.names_page import names_page
 from slowwave.settings import Settings
-from storage.tables import STAMPS, TABLES, Column, Role, Table
+from storage.schema import STAMPS, ColumnSpec, Role, Table
+from storage.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
 DEMO_BEGIN, DEMO_END = "<!-- demo -->", "<!-- /demo -->"
@@ -142,7 +143,7 @@ def _table_section(table: Table) -> str:
     return f"### {table.name}\n\nA row is {table.row}.\n\n{shown}" + (f"\nIndexed: {kept}.\n" if kept else "")
 
 
-def _column_row(name: str, column: Column) -> tuple[str, ...]:
+def _column_row(name: str, column: ColumnSpec) -> tuple[str, ...]:
     kind = "time" if pa.types.is_timestamp(column.type) else TYPES.get(str(column.type), "numbers")
     refers = f" → `{column.refers}`" if column.refers else ""
     return f"`{name}`", kind, "yes" if column.nullable else "no", column.meaning + refers

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .store import Store
 
 ABANDONED_AFTER = timedelta(hours=1)
-"""A batch that a process elsewhere has been about to hand over for so long is nobody's any more."""
+"""After this time a batch that another process has not handed over is abandoned."""
 STILL_COSTS_FOR = timedelta(hours=48)
 """How long after it was begun a batch is expected to cost something still: the provider ends each within a day.
 
@@ -47,7 +47,7 @@ class StoredAnswers:
         self._seen_version = 0
 
     def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
-        """The newest entry of each id that is known: two processes may have asked the same at once."""
+        """The newest entry of each known id: two processes may have sent the same prompt at once."""
         columns = [*_COLUMNS, *_ORDER]
         parts = [self._store.log("llm_calls", where, columns) for where in id_filters(sorted(set(keys)))]
         if not parts:
@@ -56,7 +56,7 @@ class StoredAnswers:
         return {row["id"]: LedgerEntry(**row) for row in newest.iter_rows(named=True)}
 
     def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids of which an entry was kept since then."""
+        """Those of these ids that have an entry since then."""
         late = f" AND created_at >= {time_sql(moment)}"
         parts = [self._store.log("llm_calls", f"({where}){late}", ["id"]) for where in id_filters(sorted(set(keys)))]
         return {id for part in parts for id in part["id"]}
@@ -137,11 +137,11 @@ def _own_costs(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _batch(row: dict[str, Any]) -> SubmittedBatch:
-    told = {name: value for name, value in row.items() if value is not None and name not in _ORDER}
+    known = {name: value for name, value in row.items() if value is not None and name not in _ORDER}
     blank: dict[str, Any] = dict.fromkeys(("provider", "model", "role", "schema_hash"), "")
     blank |= dict.fromkeys(_LISTS, ()) | {"begun_at": datetime.fromtimestamp(0, UTC)}
-    lists = {name: tuple(told[name]) for name in _LISTS if name in told}
-    batch = SubmittedBatch(**(blank | told | lists))
+    lists = {name: tuple(known[name]) for name in _LISTS if name in known}
+    batch = SubmittedBatch(**(blank | known | lists))
     age = datetime.now(UTC) - row.get("created_at", datetime.now(UTC))
     is_old = age > ABANDONED_AFTER and not is_surely_alive(batch.owner)
     return replace(batch, is_abandoned=bool(batch.owner) and (is_surely_dead(batch.owner) or is_old))

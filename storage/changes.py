@@ -21,8 +21,9 @@ from slowwave.revision.conflicts import single_valued
 from slowwave.validity import live_sql
 
 from .rows import MARK, id_filters
+from .schema import Role
 from .snapshots import Reading, read_rows
-from .tables import TABLES, Role, tables_of
+from .tables import TABLES, tables_of
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -297,17 +298,17 @@ def named_ids(changes: Iterable[Change]) -> set[str]:
 
 def basis_of(reading: Reading, changes: Sequence[Change], owners: Sequence[str], now: datetime) -> dict[str, Any]:
     """The state of everything that a plan rests on: facts it names, columns it changes, what is filed under owners."""
-    return Ground(reading, changes, now).of(changes, owners)
+    return Preconditions(reading, changes, now).of(changes, owners)
 
 
-class Ground:
+class Preconditions:
     """What plans rest on, read once for many of them."""
 
     def __init__(self, reading: Reading, changes: Sequence[Change], now: datetime) -> None:
         self._reading, self._now = reading, now
         self.facts = facts_by_id(reading, named_ids(changes))
         tables = dict.fromkeys(each.table for each in changes if not TABLES[each.table].is_rebuildable)
-        self._held = {name: _rows(reading, name, changes) for name in tables if name != "decisions"}
+        self._current = {name: _rows(reading, name, changes) for name in tables if name != "decisions"}
         learned = [row for each in changes if (row := self._learned(each))]
         predicates = pl.Series([row.get("predicate") or "" for row in learned], dtype=pl.String)
         self._single = single_valued(predicates, reading.frame("predicates")) if learned else frozenset[str]()
@@ -326,8 +327,8 @@ class Ground:
         named = named_ids(changes)
         basis: dict[str, Any] = {fact: self._state(self.facts[fact]) for fact in named if fact in self.facts}
         for each in changes:
-            if each.table in self._held and (TABLES[each.table].speaks or not each.is_removal):
-                basis[f"{each.table} {each.id}"] = _cells(each, self._held[each.table].get(each.id))
+            if each.table in self._current and (TABLES[each.table].needs_approval or not each.is_removal):
+                basis[f"{each.table} {each.id}"] = _cells(each, self._current[each.table].get(each.id))
         for row in filter(None, map(self._learned, changes)):
             slot = _slot_of(row, "predicate" if row.get("predicate") in self._single else "statement_hash")
             basis[f"{SLOT}{' '.join(slot)}"] = sorted(self._known.get(slot, []))
@@ -346,7 +347,7 @@ class Ground:
         return {
             each.id: row
             for each in changes
-            if each.table in _NAMED and (row := self._held[each.table].get(each.id)) is not None
+            if each.table in _NAMED and (row := self._current[each.table].get(each.id)) is not None
         }
 
     def _learned(self, change: Change) -> Mapping[str, Any] | None:
@@ -359,7 +360,7 @@ class Ground:
             return None
         if change.is_new:
             return change.after
-        row = self._held["facts"].get(change.id)
+        row = self._current["facts"].get(change.id)
         return row if row is not None and row["status"] == "candidate" else None
 
     def _filed(self, owner: str) -> dict[str, Any]:
@@ -388,5 +389,5 @@ def _cells(change: Change, row: Mapping[str, Any] | None) -> Any:
 
 
 def owners_in(basis: Mapping[str, Any]) -> list[str]:
-    """The entities of which a basis holds what is filed under them."""
+    """The entities whose observations are part of a basis."""
     return [key.removeprefix(_FILED) for key in basis if key.startswith(_FILED)]

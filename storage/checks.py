@@ -18,8 +18,9 @@ from slowwave.review.changes import decoded
 
 from .changes import FACTS, places_of
 from .rows import empty_frame
+from .schema import Role
 from .snapshots import Reading
-from .tables import TABLES, Role, tables_of
+from .tables import TABLES, tables_of
 
 if TYPE_CHECKING:
     from .transactions import Transaction
@@ -32,7 +33,7 @@ _BATCH = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class PartialSnapshot:
     """A state of which only the tables in `sound` can be read; `embed_model` is the head's."""
 
     reading: Reading
@@ -55,7 +56,7 @@ class Check:
     """One kind of defect."""
 
     name: str
-    find: Callable[[Patient], pl.DataFrame]
+    find: Callable[[PartialSnapshot], pl.DataFrame]
     mend: Callable[[Transaction, pl.DataFrame], None]
 
 
@@ -77,7 +78,7 @@ def whole_rows(tx: Transaction, name: str, ids: pl.Series) -> pl.DataFrame:
     return tx.by_ids(name, ids, with_vector=TABLES[name].has_vector)
 
 
-def find_duplicates(patient: Patient) -> pl.DataFrame:
+def find_duplicates(patient: PartialSnapshot) -> pl.DataFrame:
     """Keys that more than one row has."""
     parts = []
     for name in _pinned():
@@ -95,7 +96,7 @@ def keep_newest(tx: Transaction, rows: pl.DataFrame) -> None:
         tx.put_back(str(name), newest)
 
 
-def find_dangling(patient: Patient) -> pl.DataFrame:
+def find_dangling(patient: PartialSnapshot) -> pl.DataFrame:
     """References to rows that are not there."""
     parts = [pl.DataFrame(schema=FOUND)]
     there: dict[str, pl.Series] = {}
@@ -124,7 +125,7 @@ def cut_dangling(tx: Transaction, rows: pl.DataFrame) -> None:
         tx.upsert(str(name), kept)
 
 
-def find_stray_members(patient: Patient) -> pl.DataFrame:
+def find_stray_members(patient: PartialSnapshot) -> pl.DataFrame:
     """Communities that name members that are not there."""
     if "entities" not in patient.sound:
         return pl.DataFrame(schema=FOUND)
@@ -137,15 +138,15 @@ def find_stray_members(patient: Patient) -> pl.DataFrame:
 
 def part_with_strays(tx: Transaction, rows: pl.DataFrame) -> None:
     """Take them out; a community of fewer than two goes."""
-    held = whole_rows(tx, "communities", rows["row_id"])
-    listed = member_lists(held)["id"].unique()
+    communities = whole_rows(tx, "communities", rows["row_id"])
+    listed = member_lists(communities)["id"].unique()
     there = tx.by_ids("entities", listed, ["id"])["id"]
-    left, dropped = without_members(held, listed.filter(~listed.is_in(there.implode())))
+    left, dropped = without_members(communities, listed.filter(~listed.is_in(there.implode())))
     tx.upsert("communities", left)
     tx.delete("communities", dropped)
 
 
-def find_shared_aliases(patient: Patient) -> pl.DataFrame:
+def find_shared_aliases(patient: PartialSnapshot) -> pl.DataFrame:
     """Aliases of one type that name several entities; the smallest id, which look-ups take, keeps it (S2-04)."""
     key = ["alias_name", "entity_type"]
     rows = patient.frame("entity_aliases", ["id", "entity_id", *key])
@@ -161,7 +162,7 @@ def remove_rows(tx: Transaction, rows: pl.DataFrame) -> None:
         tx.delete(str(name), extra["row_id"])
 
 
-def find_long_vectors(patient: Patient) -> pl.DataFrame:
+def find_long_vectors(patient: PartialSnapshot) -> pl.DataFrame:
     """Vectors that are not of length one."""
     parts = [pl.DataFrame(schema=FOUND)]
     for name in (n for n in _pinned() if TABLES[n].has_vector and n in patient.sound):
@@ -188,7 +189,7 @@ def make_unit(tx: Transaction, rows: pl.DataFrame) -> None:
         tx.upsert(str(name), whole.with_columns(pl.when(says_something).then(unit).alias("vector")))
 
 
-def find_foreign_vectors(patient: Patient) -> pl.DataFrame:
+def find_foreign_vectors(patient: PartialSnapshot) -> pl.DataFrame:
     """Vectors of another model than the store's, which cannot be compared."""
     detail = pl.format(
         f"Its vector is of {{}}, the store's are of {patient.embed_model}: `slowwave reembed`.", "embed_model"
@@ -211,14 +212,14 @@ _EDGES = {"old": pl.String, "new": pl.String}
 _STATUS = ["id", "status", "expired_at", "replaced_by", "patch_batch_id"]
 
 
-def find_twice(patient: Patient) -> pl.DataFrame:
+def find_twice(patient: PartialSnapshot) -> pl.DataFrame:
     """Facts that lie in the archive though they were not moved, or not moved for good."""
     rows = patient.frame("facts_archive", ["id"]).unique()
     twice = rows.join(patient.frame("facts", ["id"]), on="id", how="semi")
     return found(twice, "facts_archive", pl.lit("It lies among the facts in use, too."))
 
 
-def find_cycles(patient: Patient) -> pl.DataFrame:
+def find_cycles(patient: PartialSnapshot) -> pl.DataFrame:
     """Facts that, step by step, replaced themselves."""
     steps = _cyclic(_steps(patient))
     facts = steps.group_by(id="old").agg(news=pl.col("new").sort().str.join(", "))
@@ -227,7 +228,7 @@ def find_cycles(patient: Patient) -> pl.DataFrame:
     return pl.concat([found(rows, name, detail, "replaced_by") for name, rows in zip(FACTS, parts, strict=True)])
 
 
-def _steps(patient: Patient) -> pl.DataFrame:
+def _steps(patient: PartialSnapshot) -> pl.DataFrame:
     """Every step from a fact to the one that replaced it: columns old, new."""
     direct = [patient.frame(name, ["id", "replaced_by"], "replaced_by IS NOT NULL") for name in FACTS]
     lineage = patient.frame("lineage", ["old_id", "new_id"])
@@ -246,7 +247,7 @@ def _cyclic(steps: pl.DataFrame) -> pl.DataFrame:
 
 def break_cycles(tx: Transaction, rows: pl.DataFrame) -> None:
     """The newest fact of a cycle was replaced by nothing."""
-    patient = Patient(tx, frozenset((*FACTS, "lineage")), "")
+    patient = PartialSnapshot(tx, frozenset((*FACTS, "lineage")), "")
     steps = _cyclic(_steps(patient))
     ages = pl.concat([tx.by_ids(name, steps["old"], ["id", "created_at"]) for name in FACTS])
     ages = ages.sort("created_at", "id", nulls_last=False)
@@ -265,7 +266,7 @@ def break_cycles(tx: Transaction, rows: pl.DataFrame) -> None:
         tx.upsert(name, facts.with_columns(replaced_by=pl.lit(None, dtype=pl.String)))
 
 
-def find_contradictions(patient: Patient) -> pl.DataFrame:
+def find_contradictions(patient: PartialSnapshot) -> pl.DataFrame:
     """Facts whose status their columns, or the place where they lie, deny."""
     applied = patient.frame("patch_batches", ["id"], "state = 'applied'")["id"].implode()
     closed, replaced = pl.col("expired_at").is_not_null(), pl.col("replaced_by").is_not_null()
@@ -319,7 +320,7 @@ _OPEN = "state IN ('pending', 'approved')"
 _SUBJECTS = ("entities", *FACTS)
 
 
-def find_pointless(patient: Patient) -> pl.DataFrame:
+def find_pointless(patient: PartialSnapshot) -> pl.DataFrame:
     """Open proposals whose subject is nowhere, nor made by them, and those whose JSON is broken."""
     rows = patient.frame("proposals", _READ, _OPEN)
     is_broken = pl.Series([_is_broken(row) for row in rows.iter_rows(named=True)], dtype=pl.Boolean)
@@ -348,8 +349,8 @@ def _makes(row: dict[str, Any]) -> bool:
 
 
 def close(tx: Transaction, rows: pl.DataFrame) -> None:
-    """They are stale: nobody can approve them any more. What cannot be read goes."""
+    """Mark proposals as stale; delete the unreadable ones."""
     is_broken = pl.col("column") == "changes"
     tx.delete("proposals", rows.filter(is_broken)["row_id"])
-    held = whole_rows(tx, "proposals", rows.filter(~is_broken)["row_id"])
-    tx.upsert("proposals", held.with_columns(state=pl.lit("stale"), outcome=pl.lit("closed by doctor")))
+    proposals = whole_rows(tx, "proposals", rows.filter(~is_broken)["row_id"])
+    tx.upsert("proposals", proposals.with_columns(state=pl.lit("stale"), outcome=pl.lit("closed by doctor")))

@@ -130,7 +130,7 @@ class Columns:
         return pl.DataFrame([self._columns[name].whole().alias(name) for name in names])
 
     def rows(self, places: Places, names: Sequence[str] | None = None) -> list[Row]:
-        """The rows at these places, of these columns as far as there are such; of all unless told."""
+        """The rows at these places, with these columns if they exist; by default with all."""
         wanted = [name for name in (self._columns if names is None else names) if name in self._columns]
         parts = [self._columns[name].at(places) for name in wanted]
         return [dict(zip(wanted, row, strict=True)) for row in zip(*parts, strict=True)]
@@ -195,15 +195,15 @@ class WordIndex:
         self._numbers: dict[str, int] = dict(earlier._numbers) if earlier is not None else {}
         self._known: dict[int, Words] = {}  # by hash: the texts themselves would be held twice
         known = earlier._known if earlier is not None else {}
-        said = []
+        parts = []
         for text in texts:
             key = hash(text)
             if key not in self._known:
                 self._known[key] = known[key] if key in known else self._taken_apart(text)
-            said.append(self._known[key])
-        lengths = np.fromiter(map(len, said), np.int64, len(said))
-        words = np.concatenate([np.zeros(0, np.int32), *said]).astype(np.int64)
-        self.size = len(said)
+            parts.append(self._known[key])
+        lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+        words = np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int64)
+        self.size = len(parts)
         where = words * max(self.size, 1) + np.repeat(np.arange(self.size), lengths)
         pairs, counts = np.unique(where, return_counts=True)
         word, places = np.divmod(pairs, max(self.size, 1))
@@ -215,12 +215,12 @@ class WordIndex:
         self.weights: Scores = rarity[word] * counts * (K1 + 1.0) / (counts + damping[places])
 
     def scores(self, query: str) -> Scores:
-        """(n,) BM25 of each text, 0 where it says no word of the query; a word that is asked twice counts twice."""
+        """(n,) BM25 of each text, 0 where it has no word of the query; a word that the query has twice counts twice."""
         total = np.zeros(self.size)
         for word in words_of(query):
             if (number := self._numbers.get(word)) is not None:
-                held = slice(self.starts[number], self.starts[number + 1])
-                total[self.places[held]] += self.weights[held]
+                span = slice(self.starts[number], self.starts[number + 1])
+                total[self.places[span]] += self.weights[span]
         return total
 
     def _taken_apart(self, text: str) -> Words:

@@ -254,7 +254,7 @@ def connect(uri: str, namespace: str, storage_options: Mapping[str, str] | None 
 
 
 def freshness(uri: str) -> timedelta | None:
-    """After what time a table looks for newer versions by itself; None: never."""
+    """The time after which a table looks for newer versions by itself; None: never."""
     return None if is_remote(uri) else timedelta(0)
 
 

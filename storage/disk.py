@@ -39,8 +39,8 @@ class MissingTable(StoreMismatch):
 
 
 @contextmanager
-def told_plainly(uri: str, name: str = "") -> Iterator[None]:
-    """Inside, what the disk did to a namespace becomes `NoRoom`, or `StoreMismatch` that names the table and the file.
+def plain_errors(uri: str, name: str = "") -> Iterator[None]:
+    """Inside, an error of the disk becomes `NoRoom`, or `StoreMismatch` with the names of the table and the file.
 
     `name` is the table that is read or written, where it is known. Any other error passes as it is.
     """
@@ -98,8 +98,8 @@ def no_room(uri: str = "") -> NoRoom:
 def damaged(table: str, files: list[str]) -> StoreMismatch:
     """The error for a table that cannot be read."""
     more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
-    told = f": {', '.join(files[:_MOST_NAMED])}{more} is gone or broken" if files else ""
-    return StoreMismatch(f"Table {table} is damaged{told}.", WAY_OUT)
+    listed = f": {', '.join(files[:_MOST_NAMED])}{more} is gone or broken" if files else ""
+    return StoreMismatch(f"Table {table} is damaged{listed}.", WAY_OUT)
 
 
 def is_damaged(uri: str, name: str) -> bool:
@@ -122,7 +122,7 @@ def read_through(table: Table) -> None:
 
 
 def unreadable_indexes(table: Table) -> list[tuple[str, str]]:
-    """Name and column of every index that cannot be asked."""
+    """Name and column of every index that cannot be read."""
     found = []
     for index in table.list_indices():
         column = index.columns[0]

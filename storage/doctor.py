@@ -13,12 +13,13 @@ import polars as pl
 from slowwave.errors import SlowwaveError, StoreMismatch
 
 from . import checks
-from .checks import Check, Patient
+from .checks import Check, PartialSnapshot
 from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes
 from .salvage import foresee, is_begun, is_head_broken, note_ends, salvage, salvage_head
+from .schema import Role
 from .store import Store
-from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
+from .tables import SCHEMA_VERSION, TABLES, tables_of
 from .upkeep import make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ CHECKS = (
 
 
 UNREADABLE, LOST = "unreadable table", "lost run"
-TOLD = (UNREADABLE, LOST, "missing table", "head")
+REPORTED = (UNREADABLE, LOST, "missing table", "head")
 """What a person must hear of even when it is mended: something may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Defect:
     """One defect; `row_id` is empty where a whole table is meant."""
 
     check: str
@@ -58,7 +59,7 @@ class Finding:
     is_repairable: bool
 
 
-def examine(store: Store) -> tuple[Finding, ...]:
+def examine(store: Store) -> tuple[Defect, ...]:
     """Every defect of the newest state; changes nothing. Open the store with `Store.attach`."""
     if broken := _head_findings(store):
         return tuple(broken)
@@ -68,51 +69,51 @@ def examine(store: Store) -> tuple[Finding, ...]:
     findings += _broken_indexes(sound, snapshot.handle)
     findings += _ahead(store, head, sound)
     findings += [_unfinished_finding(name) for name in unfinished(store.uri)]
-    return (*findings, *defects(Patient(snapshot, sound, head.embed_model)))
+    return (*findings, *defects(PartialSnapshot(snapshot, sound, head.embed_model)))
 
 
-def defects(patient: Patient) -> Iterator[Finding]:
+def defects(patient: PartialSnapshot) -> Iterator[Defect]:
     """What is wrong with the rows of a state."""
     for check in CHECKS:
         yield from _findings(check.name, check.find(patient))
 
 
-def prognosis(uri: str, namespace: str) -> tuple[Finding, ...]:
+def prognosis(uri: str, namespace: str) -> tuple[Defect, ...]:
     """What `mend_head` and `repair` would do: every defect, of damaged tables what becomes of them, and lost runs.
 
     Changes nothing. Of a namespace whose head is broken nothing else can be seen.
     """
     if is_head_broken(uri, namespace):
         anew = "It cannot be read, and is made anew from its past and from commits. Only then the rest can be examined."
-        return (Finding("head", HEAD, "", anew, True),)
+        return (Defect("head", HEAD, "", anew, True),)
     store = Store.attach(uri, namespace)
     found = examine(store)
     broken = [each.table for each in found if each.check == UNREADABLE]
     kinds = {False: UNREADABLE, True: LOST}
-    foreseen = [Finding(kinds[bool(row)], name, row, said, True) for name, row, said in foresee(store, broken)]
+    foreseen = [Defect(kinds[bool(row)], name, row, detail, True) for name, row, detail in foresee(store, broken)]
     empty = "The table is missing, and is made anew, empty."
     others = [replace(each, detail=empty) if each.check == "missing table" else each for each in found]
     return (*foreseen, *(each for each in others if each.check != UNREADABLE))
 
 
-def mend_head(uri: str, namespace: str) -> tuple[Finding, ...]:
-    """Make the head of a namespace anew if its files are broken: without one the namespace cannot even be attached."""
+def mend_head(uri: str, namespace: str) -> tuple[Defect, ...]:
+    """Write the head of a namespace again if its files are broken: without a head no process can open the namespace."""
     if not has_namespace(uri, namespace) or not salvage_head(uri, namespace):
         return ()
-    return (Finding("head", HEAD, "", "It could not be read, and was made anew from its past and from commits.", True),)
+    return (Defect("head", HEAD, "", "It could not be read, and was made anew from its past and from commits.", True),)
 
 
-def repair(store: Store, run_id: str, now: datetime) -> tuple[Finding, ...]:
-    """Mend what can be mended, with a decision for each; returns what was repaired."""
+def repair(store: Store, run_id: str, now: datetime) -> tuple[Defect, ...]:
+    """Repair all repairable defects, with a decision for each; returns the repaired defects."""
     repaired = [finding for finding in _head_findings(store) if finding.is_repairable]
     if repaired:
         _keep_newest_head(store)
     with store.commit(run_id, "repair", now, is_repair=True) as tx:
         repaired += _repair_tables(store, tx)
         repaired += _salvaged(store, tx)
-        sound, _ = _survey(_names(tx.held), tx.handle)
+        sound, _ = _survey(_names(tx.lease), tx.handle)
         repaired += _repair_indexes(tx, sound)
-        patient = Patient(tx, sound, tx.held.embed_model)
+        patient = PartialSnapshot(tx, sound, tx.lease.embed_model)
         for check in CHECKS:
             rows = check.find(patient).filter("is_repairable")
             if len(rows):
@@ -130,11 +131,11 @@ def _names(head: Head) -> list[str]:
     return [n for n, t in TABLES.items() if n in head.versions or (t.role is Role.LOG and is_current)]
 
 
-def _head_findings(store: Store) -> list[Finding]:
+def _head_findings(store: Store) -> list[Defect]:
     rows = store.db.open_table(HEAD).count_rows()
     if rows == 1:
         return []
-    return [Finding("head", HEAD, "", f"The head has {rows} rows instead of one.", rows > 1)]
+    return [Defect("head", HEAD, "", f"The head has {rows} rows instead of one.", rows > 1)]
 
 
 def _keep_newest_head(store: Store) -> None:
@@ -145,7 +146,7 @@ def _keep_newest_head(store: Store) -> None:
     store.db.create_table(HEAD, newest.to_arrow().cast(schema), mode="overwrite")
 
 
-def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[frozenset[str], list[Finding]]:
+def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[frozenset[str], list[Defect]]:
     """Which tables can be read to the end, and what is wrong with the others."""
     sound, findings = set(), []
     for name in names:
@@ -161,37 +162,37 @@ def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[froze
             check, detail = (
                 ("missing table", "The table is missing.") if is_missing else (UNREADABLE, _first_line(error))
             )
-            findings.append(Finding(check, name, "", detail, True))
+            findings.append(Defect(check, name, "", detail, True))
     return frozenset(sound), findings
 
 
 def _first_line(error: Exception) -> str:
     """What cannot be read, without the line of LanceDB's source that says so."""
-    said = error.message if isinstance(error, SlowwaveError) else (str(error).splitlines() or [repr(error)])[0]
-    return f"It cannot be read: {said.partition(', /')[0]}"
+    text = error.message if isinstance(error, SlowwaveError) else (str(error).splitlines() or [repr(error)])[0]
+    return f"It cannot be read: {text.partition(', /')[0]}"
 
 
-def _salvaged(store: Store, tx: Transaction) -> list[Finding]:
+def _salvaged(store: Store, tx: Transaction) -> list[Defect]:
     """Tables that cannot be read, or are not at the version that the head names, put back."""
-    names = _names(tx.held)
+    names = _names(tx.lease)
     sound, _ = _survey(names, tx.handle)
     late = {name for name in tx.versions.keys() & sound if tx.handle(name).version != tx.versions[name]}
     broken = [name for name in names if name not in sound or name in late]
     kinds = {False: UNREADABLE, True: LOST}
-    return [Finding(kinds[bool(row)], name, row, said, True) for name, row, said in salvage(store, tx, broken)]
+    return [Defect(kinds[bool(row)], name, row, detail, True) for name, row, detail in salvage(store, tx, broken)]
 
 
-def _broken_indexes(sound: Iterable[str], handle: Callable[[str], Table]) -> list[Finding]:
-    """Indexes that cannot be asked; their tables hold all rows nevertheless."""
+def _broken_indexes(sound: Iterable[str], handle: Callable[[str], Table]) -> list[Defect]:
+    """Indexes that cannot be read; their tables still have all rows."""
     return [
-        Finding("broken index", name, "", f"The index of {column} cannot be read.", True)
+        Defect("broken index", name, "", f"The index of {column} cannot be read.", True)
         for name in sorted(sound)
         for _, column in unreadable_indexes(handle(name))
     ]
 
 
-def _repair_indexes(tx: Transaction, sound: Iterable[str]) -> list[Finding]:
-    """Make broken indexes anew, from the rows."""
+def _repair_indexes(tx: Transaction, sound: Iterable[str]) -> list[Defect]:
+    """Build broken indexes again from the rows."""
     pinned = [name for name in sorted(sound) if name in tx.versions]
     repaired = _broken_indexes(pinned, tx.handle)
     for name in {finding.table: None for finding in repaired}:
@@ -202,7 +203,7 @@ def _repair_indexes(tx: Transaction, sound: Iterable[str]) -> list[Finding]:
     return repaired
 
 
-def _ahead(store: Store, head: Head, sound: frozenset[str]) -> list[Finding]:
+def _ahead(store: Store, head: Head, sound: frozenset[str]) -> list[Defect]:
     """Leftovers of a writer that died; while one is at work, tables are ahead of the head by right."""
     latest = {name: store.db.open_table(name).version for name in head.versions.keys() & sound}
     if not head.is_free or store.head.lease_count != head.lease_count:
@@ -214,20 +215,20 @@ def _ahead(store: Store, head: Head, sound: frozenset[str]) -> list[Finding]:
     ]
 
 
-def _ahead_finding(name: str, version: int, latest: int) -> Finding:
+def _ahead_finding(name: str, version: int, latest: int) -> Defect:
     detail = f"It is at version {latest}, the head says {version}; the next commit puts it back."
-    return Finding("ahead of the head", name, "", detail, True)
+    return Defect("ahead of the head", name, "", detail, True)
 
 
-def _unfinished_finding(folder: str) -> Finding:
+def _unfinished_finding(folder: str) -> Defect:
     detail = "A process was killed while it made a namespace in this folder; it holds nothing that was finished."
-    return Finding("unfinished namespace", folder, "", detail, True)
+    return Defect("unfinished namespace", folder, "", detail, True)
 
 
-def _repair_tables(store: Store, tx: Transaction) -> list[Finding]:
+def _repair_tables(store: Store, tx: Transaction) -> list[Defect]:
     repaired = [_ahead_finding(name, version, latest) for name, (version, latest) in tx.recovered.items()]
     there = set(store.db.list_tables(limit=1000).tables)
-    lost_logs = [name for name in _names(tx.held) if TABLES[name].role is Role.LOG and name not in there]
+    lost_logs = [name for name in _names(tx.lease) if TABLES[name].role is Role.LOG and name not in there]
     for name in lost_logs:
         store.db.create_table(name, schema=TABLES[name].schema(tx.dims))
     missing = list(tx.missing)
@@ -236,15 +237,15 @@ def _repair_tables(store: Store, tx: Transaction) -> list[Finding]:
     tx.delete("log_marks", tx.by_ids("log_marks", lost_logs, ["id"])["id"])  # the new log begins at its first row
     make_text_indexes(tx, missing)
     made = "The table was missing and is empty now."
-    return repaired + [Finding("missing table", name, "", made, True) for name in [*lost_logs, *missing]]
+    return repaired + [Defect("missing table", name, "", made, True) for name in [*lost_logs, *missing]]
 
 
-def _findings(check: str, rows: pl.DataFrame) -> list[Finding]:
+def _findings(check: str, rows: pl.DataFrame) -> list[Defect]:
     wanted = rows.sort("table", "row_id", "column").select("table", "row_id", "detail", "is_repairable")
-    return [Finding(check, *row) for row in wanted.iter_rows()]
+    return [Defect(check, *row) for row in wanted.iter_rows()]
 
 
-def _decisions(tx: Transaction, repaired: list[Finding]) -> pl.DataFrame:
+def _decisions(tx: Transaction, repaired: list[Defect]) -> pl.DataFrame:
     ids = [f"d_{tx.run_id}_{number:06d}" for number in range(len(repaired))]
     return pl.DataFrame(
         {

@@ -26,16 +26,17 @@ from slowwave.review.proposing import (
 )
 from slowwave.text import as_json, timed_id
 
-from .changes import FACT_TABLES, Ground, named_ids
+from .changes import FACT_TABLES, Preconditions, named_ids
 from .rows import empty_frame, filled, table_named
+from .schema import STAMPS
 from .store import Store
-from .tables import STAMPS, TABLES
+from .tables import TABLES
 from .transactions import Transaction
 
 if TYPE_CHECKING:
-    from .head import Held
+    from .head import Lease
 
-HELD = ("active", "superseded", "retracted", "archived")
+APPROVED = ("active", "superseded", "retracted", "archived")
 """Statuses that a fact has, or had, a say with."""
 _JUDGED = ["id", "status", "owner_entity_id", "replaced_by", "entrenchment", "message_id"]
 _Key = tuple[str, str]
@@ -48,8 +49,8 @@ class ProposingStore(Store):
         super().__init__(store.uri, store.namespace, store.db, store.retention)
         self.clock, self.embedding, self._what = store.clock, store.embedding, what
 
-    def _transaction(self, held: Held, run_id: str, now: datetime) -> Transaction:
-        return Drafting(self._what, self.db, self._row, held, run_id, now, self.clock)
+    def _transaction(self, lease: Lease, run_id: str, now: datetime) -> Transaction:
+        return Drafting(self._what, self.db, self._row, lease, run_id, now, self.clock)
 
 
 class Drafting(Transaction):
@@ -78,7 +79,7 @@ class Drafting(Transaction):
             self._writes.append((name, None, gone))
 
     def finish(self) -> None:
-        """Store what waits as proposals, write the rest."""
+        """Store the waiting changes as proposals, write the rest."""
         groups = self._groups()
         risks = self._risks(groups) if len(groups) else {}
         waiting = groups.filter(
@@ -115,24 +116,24 @@ class Drafting(Transaction):
         return group_rows(rows, pl.concat([pl.DataFrame(schema=TIES), *ties]))
 
     def _nodes(self, name: str, frame: pl.DataFrame | None, ids: list[str]) -> pl.DataFrame:
-        speaks = self._speaking(name, frame, ids) if TABLES[name].speaks else set()
+        speaks = self._speaking(name, frame, ids) if TABLES[name].needs_approval else set()
         rows = pl.Series("row", ids, dtype=pl.String)
         return pl.DataFrame(rows).with_columns(speaks=pl.col("row").is_in(list(speaks)))
 
     def _speaking(self, name: str, frame: pl.DataFrame | None, ids: list[str]) -> set[str]:
-        """The rows whose change is one of what memory says."""
-        held = self.by_ids(name, ids)
+        """The rows whose change needs approval."""
+        stored = self.by_ids(name, ids)
         if frame is None:
-            return set(_with_a_say(name, held)["id"])
-        both = frame.drop("vector", strict=False).join(held, on="id", how="left", suffix="_was")
+            return set(_with_a_say(name, stored)["id"])
+        both = frame.drop("vector", strict=False).join(stored, on="id", how="left", suffix="_was")
         columns = [c for c in frame.columns if c not in ("id", "vector") and c not in TABLES[name].refreshed]
         columns = [c for c in columns if not TABLES[name].columns[c].is_signal]
-        is_new = ~pl.col("id").is_in(held["id"].implode())
+        is_new = ~pl.col("id").is_in(stored["id"].implode())
         changed = pl.any_horizontal(is_new, *(pl.col(c).ne_missing(pl.col(f"{c}_was")) for c in columns))
-        said = pl.lit(True)
+        is_relevant = pl.lit(True)
         if name in FACT_TABLES:
-            said = pl.col("status").is_in(HELD) | pl.col("status_was").is_in(HELD).fill_null(False)
-        return set(both.filter(changed & said)["id"])
+            is_relevant = pl.col("status").is_in(APPROVED) | pl.col("status_was").is_in(APPROVED).fill_null(False)
+        return set(both.filter(changed & is_relevant)["id"])
 
     def _fresh(self) -> dict[str, set[str]]:
         """New rows by table."""
@@ -157,10 +158,10 @@ class Drafting(Transaction):
             else pl.DataFrame(schema=dict.fromkeys(_JUDGED, pl.String))
         )
         every = pl.concat([after["id"], pl.Series("id", gone, dtype=pl.String)]).unique()
-        held = pl.concat([self.by_ids(name, every, [*_JUDGED, "pinned"]) for name in FACT_TABLES]).unique(
+        stored = pl.concat([self.by_ids(name, every, [*_JUDGED, "pinned"]) for name in FACT_TABLES]).unique(
             "id", keep="last"
         )
-        rows = groups.rename({"row": "id"}).join(pl.DataFrame(every), on="id").join(held, on="id", how="left")
+        rows = groups.rename({"row": "id"}).join(pl.DataFrame(every), on="id").join(stored, on="id", how="left")
         rows = rows.join(after, on="id", how="left", suffix="_after")
         moved = pl.col("owner_entity_id").is_not_null() & pl.col("owner_entity_id").ne_missing(
             pl.col("owner_entity_id_after")
@@ -168,8 +169,8 @@ class Drafting(Transaction):
         changed = moved | pl.any_horizontal(
             pl.col(c).ne_missing(pl.col(f"{c}_after")) for c in ("status", "replaced_by")
         )
-        said_in = pl.coalesce("message_id", "message_id_after")
-        ranks = dict(pl.concat([held.select("id", "entrenchment"), after.select("id", "entrenchment")]).iter_rows())
+        message = pl.coalesce("message_id", "message_id_after")
+        ranks = dict(pl.concat([stored.select("id", "entrenchment"), after.select("id", "entrenchment")]).iter_rows())
         winner = pl.col("replaced_by_after").replace_strict(ranks, default=None, return_dtype=pl.String)
         facts = rows.select(
             "group",
@@ -179,8 +180,8 @@ class Drafting(Transaction):
             entrenchment=pl.coalesce("entrenchment", "entrenchment_after"),
             winner=pl.when(pl.col("replaced_by_after").is_not_null()).then(winner),
             pinned=pl.col("pinned").fill_null(False) & changed,
-            source=said_in.replace_strict(
-                self._sources(rows.select(said_in)["message_id"]), default=None, return_dtype=pl.String
+            source=message.replace_strict(
+                self._sources(rows.select(message)["message_id"]), default=None, return_dtype=pl.String
             ),
         )
         return dict(risks_of(facts, self._what.approval).iter_rows())
@@ -210,12 +211,12 @@ class Drafting(Transaction):
             wanted = pl.DataFrame({"id": ids}, schema={"id": pl.String}).join(groups, left_on="id", right_on="row")[
                 "id"
             ]
-            held = {row["id"]: row for row in self.by_ids(name, wanted).iter_rows(named=True)}
+            stored = {row["id"]: row for row in self.by_ids(name, wanted).iter_rows(named=True)}
             if frame is None:
-                changes |= {(name, row): Change(name, row, _bare(held[row]), None) for row in held}
+                changes |= {(name, row): Change(name, row, _bare(stored[row]), None) for row in stored}
                 continue
             for row in frame.filter(pl.col("id").is_in(wanted.implode())).iter_rows(named=True):
-                change = _change(name, row, held.get(row["id"]), self.now, is_exact=place in self._exact)
+                change = _change(name, row, stored.get(row["id"]), self.now, is_exact=place in self._exact)
                 earlier = changes.get((name, row["id"]))
                 changes[name, row["id"]] = _overlaid(earlier, change) if earlier else change
         return {key: each for key, each in changes.items() if each.is_removal or each.after or each.is_new}
@@ -228,14 +229,14 @@ class Drafting(Transaction):
         by_group: dict[int, list[Change]] = {}
         for change in changes.values():
             by_group.setdefault(group_of[change.id], []).append(change)
-        ground = Ground(self, list(changes.values()), self.now)
+        ground = Preconditions(self, list(changes.values()), self.now)
         drafts = [self._row_of(part, risks.get(n, ()), ground) for n, part in sorted(by_group.items())]
         return self._without_repeats(self._with_names(_in_clean_words(pl.DataFrame(drafts))))
 
-    def _row_of(self, changes: Sequence[Change], risks: Sequence[str], ground: Ground) -> dict[str, Any]:
+    def _row_of(self, changes: Sequence[Change], risks: Sequence[str], ground: Preconditions) -> dict[str, Any]:
         what = self._what
         own = {each.id for each in changes}
-        mine = next((told for told in what.each if told.row in own), Told(""))
+        mine = next((each for each in what.each if each.row in own), Told(""))
         named = named_ids(changes)
         basis = ground.of(changes, what.owners)
         facts = {row: ground.facts[row] for row in sorted(named) if row in ground.facts}
@@ -295,7 +296,7 @@ def _in_clean_words(drafts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_a_say(name: str, rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.filter(pl.col("status").is_in(HELD)) if name in FACT_TABLES else rows
+    return rows.filter(pl.col("status").is_in(APPROVED)) if name in FACT_TABLES else rows
 
 
 def _bare(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,22 +304,22 @@ def _bare(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _change(
-    name: str, row: Mapping[str, Any], held: Mapping[str, Any] | None, now: datetime, *, is_exact: bool
+    name: str, row: Mapping[str, Any], stored: Mapping[str, Any] | None, now: datetime, *, is_exact: bool
 ) -> Change:
     """A new row as a whole, vector and birth included; of a row that exists only the columns that change.
 
     A row that only moves keeps all its stamps. A candidate is known from the moment when somebody says yes to it.
     """
     columns = TABLES[name].columns
-    if held is None:
+    if stored is None:
         own = ("vector", *STAMPS) if is_exact else ("vector", "created_at")
         kept = {c: v for c, v in row.items() if c in columns or c in own}
         return Change(name, row["id"], None, {c: v for c, v in kept.items() if v is not None})
-    changed = [c for c in columns if row.get(c) != held.get(c)]
+    changed = [c for c in columns if row.get(c) != stored.get(c)]
     after = {c: row.get(c) for c in changed}
-    if name == "facts" and held.get("status") == "candidate" and after.get("status") == "active":
+    if name == "facts" and stored.get("status") == "candidate" and after.get("status") == "active":
         after["created_at"] = now
-    return Change(name, row["id"], {c: held.get(c) for c in changed}, after)
+    return Change(name, row["id"], {c: stored.get(c) for c in changed}, after)
 
 
 def _overlaid(earlier: Change, later: Change) -> Change:
@@ -348,7 +349,7 @@ def _ties(name: str, frame: pl.DataFrame, facts: pl.Series, fresh: Mapping[str, 
 
 
 Written = tuple[Change, Mapping[str, Any]]
-"""A change, and columns that it gets where it is a decision: who said yes, and to what."""
+"""A change and, for a decision, more columns: who approved it, and which proposal."""
 
 
 def write_changes(tx: Transaction, written: Sequence[Written], now: datetime) -> None:
@@ -358,18 +359,18 @@ def write_changes(tx: Transaction, written: Sequence[Written], now: datetime) ->
         mine = [each for each, _ in written if each.table == name]
         tx.delete(name, [each.id for each in mine if each.is_removal])
         fresh = [{"id": each.id, **(each.after or {})} for each in mine if each.is_new and not each.is_removal]
-        told = [{**row, **more_of[row["id"]]} for row in fresh] if name == "decisions" else fresh
-        moved = [row for row in told if "run_id" in row]
+        completed = [{**row, **more_of[row["id"]]} for row in fresh] if name == "decisions" else fresh
+        moved = [row for row in completed if "run_id" in row]
         tx.put_back(name, _frame(tx, name, moved, now))
-        tx.upsert(name, _frame(tx, name, [row for row in told if "run_id" not in row], now))
+        tx.upsert(name, _frame(tx, name, [row for row in completed if "run_id" not in row], now))
         tx.upsert(name, _changed(tx, name, {each.id: each.after for each in mine if each.before and each.after}, now))
 
 
 def _changed(tx: Transaction, name: str, cells: Mapping[str, Mapping[str, Any]], now: datetime) -> pl.DataFrame:
     """Whole rows as they are, with the cells that change; a row that is gone stays gone."""
     has_vector = "vector" in empty_frame(name, tx.dims).columns
-    held = tx.by_ids(name, list(cells), with_vector=has_vector)
-    return _frame(tx, name, [{**row, **cells[row["id"]]} for row in held.iter_rows(named=True)], now)
+    stored = tx.by_ids(name, list(cells), with_vector=has_vector)
+    return _frame(tx, name, [{**row, **cells[row["id"]]} for row in stored.iter_rows(named=True)], now)
 
 
 def _frame(tx: Transaction, name: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> pl.DataFrame:

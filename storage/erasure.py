@@ -30,8 +30,9 @@ from slowwave.lifecycle.name_matcher import Names
 from .connection import HEAD
 from .object_storage import files, is_remote
 from .rows import exact_rows, id_filters
+from .schema import Role
 from .snapshots import read_rows
-from .tables import TABLES, Role, tables_of
+from .tables import TABLES, tables_of
 from .upkeep import NEVER, make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ _LOG_ROWS = 50_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
-    """What becomes of one table: ids that go, rows that are struck (every column but the vector), and their vectors.
+class TableErasure:
+    """The erasure in one table: ids to delete, rows with erased text (every column but the vector), and their vectors.
 
-    `vectors` (id, vector) are new ones, empty where a text says nothing any more; other rows keep theirs.
+    `vectors` (id, vector) are new vectors, empty where no text is left; other rows keep theirs.
     """
 
     gone: frozenset[str]
@@ -58,7 +59,7 @@ class Change:
     vectors: pl.DataFrame
 
 
-def write_anew(tx: Transaction, name: str, change: Change) -> None:
+def write_anew(tx: Transaction, name: str, change: TableErasure) -> None:
     """One table in new files with new indexes, as part of a commit; a table that never had rows is left alone."""
     if tx.handle(name).version == 1:
         return
@@ -67,7 +68,7 @@ def write_anew(tx: Transaction, name: str, change: Change) -> None:
     make_indexes(tx, name)
 
 
-def _reader(tx: Transaction, name: str, change: Change) -> pa.RecordBatchReader:
+def _reader(tx: Transaction, name: str, change: TableErasure) -> pa.RecordBatchReader:
     source = tx.handle(name)
     old = tx.open_again(name)
     old.checkout(source.version)
@@ -75,7 +76,7 @@ def _reader(tx: Transaction, name: str, change: Change) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, _batches(tx, name, old, change))
 
 
-def _batches(tx: Transaction, name: str, old: Table, change: Change) -> Iterator[pa.RecordBatch]:
+def _batches(tx: Transaction, name: str, old: Table, change: TableErasure) -> Iterator[pa.RecordBatch]:
     for batch in old.search().limit(None).to_batches(_BATCH):
         tx.stay()
         rows = pl.from_arrow(batch)
@@ -84,7 +85,7 @@ def _batches(tx: Transaction, name: str, old: Table, change: Change) -> Iterator
         yield from exact_rows(name, _changed(staying, change), tx.dims).to_batches()
 
 
-def _changed(rows: pl.DataFrame, change: Change) -> pl.DataFrame:
+def _changed(rows: pl.DataFrame, change: TableErasure) -> pl.DataFrame:
     ids = rows["id"].implode()
     struck = change.struck.filter(pl.col("id").is_in(ids))
     if struck.is_empty():
@@ -193,7 +194,7 @@ class Bytes:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is left but what chance would give."""
+        """Whether no more traces are left than chance explains."""
         return sum(self.hits.values()) <= self.by_chance
 
     def by_table(self) -> dict[str, int]:
@@ -209,7 +210,7 @@ def read_rows_naming(store: Store, names: Names, *, only_newest: bool = False) -
     cells: Counter[str] = Counter()
     general: Counter[str] = Counter()
     words: set[str] = set()
-    own = {name for name in names.listed for said in _OWN if Names.of([name]).are_in(said)}
+    own = {name for name in names.listed for phrase in _OWN if Names.of([name]).are_in(phrase)}
     for name in (*TABLES, HEAD):
         for rows in _versions(store.db.open_table(name), only_newest=only_newest or name == LEDGER):
             general[name] += int(with_words_of(rows, names).sum())

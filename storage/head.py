@@ -65,7 +65,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Head):
+class Lease(Head):
     """The head under this process's lease of `lease_s` seconds, as it was last renewed (steady seconds).
 
     `waited_s` is how long others stood in its way, `is_taken_over` whether its last holder had not given it back.
@@ -119,23 +119,23 @@ class HeadRow:
         rows: list[dict[str, Any]] = self._table.to_arrow().to_pylist()
         return rows
 
-    def acquire(self, run_id: str, lease_s: float, wait_s: float) -> Held:
+    def acquire(self, run_id: str, lease_s: float, wait_s: float) -> Lease:
         """Take the writer lease, waiting up to `wait_s` seconds; a dead holder's lease is taken over.
 
-        So is one of which nothing was heard for as long as it lasts, by the steady clock of this process: a clock that
-        was set back by an hour keeps nobody out for an hour.
+        A lease that did not change for its whole length is taken over, too. This process measures that with its steady
+        clock, so a wall clock that was set back by an hour blocks nobody for an hour.
         """
         clock, owner, poll = self._clock, new_owner(run_id), _POLL_S
-        began = heard = clock.steady()
+        began = changed_at = clock.steady()
         last: Head | None = None
         is_first = True
         while True:
             head, now = self.read(), clock.steady()
             if last is None or head.lease_count != last.lease_count:
-                last, heard = head, now
-            is_silent = now - heard > length_of(head.owner, lease_s)
-            if (is_silent or head.is_free_by(clock)) and (held := self._take(head, owner, lease_s)):
-                return held if is_first else replace(held, waited_s=clock.steady() - began)
+                last, changed_at = head, now
+            is_silent = now - changed_at > length_of(head.owner, lease_s)
+            if (is_silent or head.is_free_by(clock)) and (lease := self._take(head, owner, lease_s)):
+                return lease if is_first else replace(lease, waited_s=clock.steady() - began)
             is_first = False
             if now - began > wait_s:
                 raise LeaseBusy(
@@ -145,39 +145,39 @@ class HeadRow:
             clock.sleep(poll)
             poll = min(poll * 1.2, self._longest_poll_s)
 
-    def _take(self, head: Head, owner: str, lease_s: float) -> Held | None:
+    def _take(self, head: Head, owner: str, lease_s: float) -> Lease | None:
         named, until = with_time(owner, lease_s, self._clock), self._clock.wall() + lease_s
         renewed = self._clock.steady()
         if not self._swap(head, owner=named, lease_until=until):
             return None
         values = {**asdict(head), "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
-        return Held(**values, lease_s=lease_s, renewed=renewed, waited_s=0.0, is_taken_over=bool(head.owner))
+        return Lease(**values, lease_s=lease_s, renewed=renewed, waited_s=0.0, is_taken_over=bool(head.owner))
 
-    def is_due(self, held: Held) -> bool:
-        """Whether a third of the lease has passed since its holder was last heard of."""
-        return self._clock.steady() - held.renewed > held.lease_s / _RENEWED_AFTER
+    def is_due(self, lease: Lease) -> bool:
+        """Whether a third of the lease has passed since its last renewal."""
+        return self._clock.steady() - lease.renewed > lease.lease_s / _RENEWED_AFTER
 
-    def renew(self, held: Held) -> Held:
-        """Extend the lease that `held` names; raises `Fenced` if it was lost."""
-        until, owner = self._clock.wall() + held.lease_s, with_time(held.owner, held.lease_s, self._clock)
+    def renew(self, lease: Lease) -> Lease:
+        """Extend the lease; raises `Fenced` if it was lost."""
+        until, owner = self._clock.wall() + lease.lease_s, with_time(lease.owner, lease.lease_s, self._clock)
         renewed = self._clock.steady()
-        if not self._swap(held, owner=owner, lease_until=until):
+        if not self._swap(lease, owner=owner, lease_until=until):
             raise Fenced("Another writer took over the namespace while this one was silent.", "Run it again.")
-        return replace(held, lease_count=held.lease_count + 1, owner=owner, lease_until=until, renewed=renewed)
+        return replace(lease, lease_count=lease.lease_count + 1, owner=owner, lease_until=until, renewed=renewed)
 
-    def is_held(self, held: Held) -> bool:
-        """Whether the lease is still the one that `held` names."""
-        return self.read().lease_count == held.lease_count
+    def is_current(self, lease: Lease) -> bool:
+        """Whether the head still has this lease."""
+        return self.read().lease_count == lease.lease_count
 
-    def publish(self, held: Held, versions: Mapping[str, int], **more: int | str) -> None:
+    def publish(self, lease: Lease, versions: Mapping[str, int], **more: int | str) -> None:
         """Make `versions` the state and free the lease, in one step; raises `Fenced` if the lease was lost."""
-        body = {"sequence": held.sequence + 1, "versions": json.dumps(dict(versions)), **more}
-        if not self._swap(held, owner="", lease_until=0.0, **body):
+        body = {"sequence": lease.sequence + 1, "versions": json.dumps(dict(versions)), **more}
+        if not self._swap(lease, owner="", lease_until=0.0, **body):
             raise Fenced("Another writer took over the namespace before this one could publish.", "Run it again.")
 
-    def release(self, held: Held) -> bool:
+    def release(self, lease: Lease) -> bool:
         """Free the lease without publishing; False if it was lost already."""
-        return self._swap(held, owner="", lease_until=0.0)
+        return self._swap(lease, owner="", lease_until=0.0)
 
     def _swap(self, seen: Head, **values: int | float | str) -> bool:
         """Change the head if it is still as it was seen."""
@@ -192,7 +192,7 @@ class HeadRow:
         return int(result.rows_updated) == 1 or self._holds(wanted)
 
     def _holds(self, wanted: Mapping[str, int | float | str]) -> bool:
-        """Whether the head is what this process made it: where an answer was lost, the change looks like a conflict.
+        """Whether the head has the values of this process: after a lost answer the change looks like a conflict.
 
         No other process can have made it so: an owner's name is of one lease only, and who frees one had it.
         """

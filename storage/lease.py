@@ -90,18 +90,18 @@ def _parsed(owner: str) -> _Owner | None:
 
 def is_surely_dead(owner: str) -> bool:
     """True if the holder ran in this machine's process space and is gone; False whenever that cannot be known."""
-    held = _parsed(owner)
-    return held is not None and _is_here(held) and _started(held.pid) != held.started
+    parsed = _parsed(owner)
+    return parsed is not None and _is_here(parsed) and _started(parsed.pid) != parsed.started
 
 
 def is_surely_alive(owner: str) -> bool:
     """True if the holder runs in this machine's process space; False where it is gone or elsewhere."""
-    held = _parsed(owner)
-    return held is not None and _is_here(held) and _started(held.pid) == held.started
+    parsed = _parsed(owner)
+    return parsed is not None and _is_here(parsed) and _started(parsed.pid) == parsed.started
 
 
-def _is_here(held: _Owner) -> bool:
-    return bool(held.machine) and held.machine == _machine()
+def _is_here(parsed: _Owner) -> bool:
+    return bool(parsed.machine) and parsed.machine == _machine()
 
 
 def is_over(owner: str, until: float, clock: Clock) -> bool:
@@ -109,22 +109,22 @@ def is_over(owner: str, until: float, clock: Clock) -> bool:
 
     Else by what the two machines' clocks say, `until` being seconds since 1970.
     """
-    held = _parsed(owner)
-    if held is not None and held.until is not None and _is_here(held):
-        return clock.steady() > held.until
+    parsed = _parsed(owner)
+    if parsed is not None and parsed.until is not None and _is_here(parsed):
+        return clock.steady() > parsed.until
     return clock.wall() > until
 
 
 def length_of(owner: str, default: float) -> float:
-    """Seconds after which the holder is to be heard of again, as far as it says so."""
-    held = _parsed(owner)
-    return default if held is None or held.lease_s is None else held.lease_s
+    """The length of the lease in seconds, if the owner states it."""
+    parsed = _parsed(owner)
+    return default if parsed is None or parsed.lease_s is None else parsed.lease_s
 
 
 def holder(owner: str) -> str:
     """The holder as a person would name it."""
-    held = _parsed(owner)
-    return f"run {held.run} (process {held.pid})" if held else owner
+    parsed = _parsed(owner)
+    return f"run {parsed.run} (process {parsed.pid})" if parsed else owner
 
 
 # Who makes a namespace on object storage, where nothing can be moved into place. The first version of a table is
@@ -172,11 +172,11 @@ def first_claim(db: DBConnection, name: str) -> str:
 
 def _wait(db: DBConnection, maker: str, is_made: Callable[[], bool], lease_s: float, clock: Clock) -> None:
     """Until it is made, or its maker is gone or silent."""
-    tables, heard = -1, clock.steady()
+    tables, changed_at = -1, clock.steady()
     while not is_made() and not is_surely_dead(maker):
         there = len(db.list_tables(limit=1000).tables)
         if there != tables:
-            tables, heard = there, clock.steady()
-        if clock.steady() - heard > lease_s:
+            tables, changed_at = there, clock.steady()
+        if clock.steady() - changed_at > lease_s:
             return
         clock.sleep(_POLL_S)

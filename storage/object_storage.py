@@ -22,7 +22,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "anonymous": ("skip_signature",),
     "force_virtual_addressing": ("virtual_hosted_style_request",),
 }
-"""What PyArrow calls a setting, and what it is called in `AWS_…` and in storage options."""
+"""The name of a setting in PyArrow, and its name in `AWS_…` and in storage options."""
 
 
 def is_remote(uri: str) -> bool:
@@ -40,8 +40,8 @@ def file_system(uri: str, storage_options: Mapping[str, str] | None = None) -> t
     if scheme != "s3":
         system, path = fs.FileSystem.from_uri(uri)
         return system, path
-    said = _said(os.environ) | _said(storage_options or {}, is_aws=True)
-    return _s3(path.partition("/")[0], tuple(sorted(said.items()))), path
+    options = _s3_settings(os.environ) | _s3_settings(storage_options or {}, is_aws=True)
+    return _s3(path.partition("/")[0], tuple(sorted(options.items()))), path
 
 
 def exist(uri: str, names: Iterable[str], storage_options: Mapping[str, str] | None = None) -> list[str]:
@@ -105,7 +105,7 @@ def one_endpoint(storage_options: Mapping[str, str]) -> dict[str, str]:
     return {names.get(name.lower(), name): value for name, value in storage_options.items()}
 
 
-def _said(settings: Mapping[str, str], *, is_aws: bool = False) -> dict[str, str]:
+def _s3_settings(settings: Mapping[str, str], *, is_aws: bool = False) -> dict[str, str]:
     """What is set, by PyArrow's names."""
     lower = {name.lower(): str(value) for name, value in settings.items() if value}
     known = {name.removeprefix("aws_"): value for name, value in lower.items() if is_aws or name.startswith("aws_")}

@@ -60,13 +60,13 @@ class Staging:
 
     def vectors(self, hashes: pl.Series) -> pl.DataFrame:
         """(hash, vector, is_staged) in the order of the hashes; null for a null hash and for what is not staged."""
-        asked = hashes.rename("hash").to_frame()
-        places = asked.drop_nulls().unique().join(self._read(), on="hash")["_rowid"].sort().to_list()
+        wanted = hashes.rename("hash").to_frame()
+        places = wanted.drop_nulls().unique().join(self._read(), on="hash")["_rowid"].sort().to_list()
         rows = self._table.take_row_ids(places).select(["hash", "vector"]).to_arrow() if places else self._empty()
         found = pl.from_arrow(rows)
         assert isinstance(found, pl.DataFrame)
         once = found.unique("hash", keep="any").with_columns(is_staged=pl.lit(True))
-        both = asked.join(once, on="hash", how="left", maintain_order="left")
+        both = wanted.join(once, on="hash", how="left", maintain_order="left")
         return both.with_columns(pl.col("is_staged").fill_null(False))
 
     def _empty(self) -> pa.Table:

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from .warm import Tables
 
 AT_ONCE = 16 << 20
-"""Bytes on disk up to which tables are read when they are first asked: that takes less than one question by queries.
-Of more, only a state that is asked a second time is read, so that who asks once after each commit never waits."""
+"""Bytes on disk up to which the first question reads the tables into memory: faster than one question by queries.
+Larger tables are read at the second question to one state, so that one question after each commit never waits."""
 PART = 4_096
 """Vectors that are read at a time."""
 CONDITIONS_KEPT = 2
 """Of a table: a question that names a time is put to all that may answer and to what is of that time, in turn."""
 ROWS_AT_ONCE = 20_000
-"""Rows up to which all of a table are made at once; of a larger one, those that are asked for, and what of them is."""
+"""Rows up to which all rows of a table are built at once; of a larger table only the requested rows and columns."""
 
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -41,7 +41,7 @@ Key = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchedRows:
     """Rows with their vectors (n, d), zeros where there is none."""
 
     rows: Sequence[Row]
@@ -63,10 +63,10 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What is read of a table: columns, that which is searched by words, whether vectors are, and when rows end.
+class ResidentSpec:
+    """The parts of a table that are kept in memory: columns, the column for word search, vectors, and the end of rows.
 
-    Vectors that are not `is_compared` are only read of rows that were found otherwise.
+    Vectors without `is_compared` serve only rows that were found in another way.
     """
 
     columns: tuple[str, ...]
@@ -91,9 +91,9 @@ class Resident:
         if not len(self.columns):
             return np.zeros(0, np.int64)
         hashes, order = self._by(key)
-        asked = np.fromiter({hash(name) for name in ids}, np.int64)
-        first = np.searchsorted(hashes, asked)
-        counts = np.searchsorted(hashes, asked, "right") - first
+        wanted = np.fromiter({hash(name) for name in ids}, np.int64)
+        first = np.searchsorted(hashes, wanted)
+        counts = np.searchsorted(hashes, wanted, "right") - first
         slots = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
         found: Offsets = np.sort(order[slots])
         return found if where is None else found[self.mask(where)[found]]
@@ -127,7 +127,7 @@ class Resident:
         return best, scores[best].tolist()
 
     def _meeting(self, where: Condition) -> tuple[Mask, Penalties]:
-        """Which rows meet a condition, and what keeps the others, and those without a vector, from being near."""
+        """A mask of the rows that meet a condition, and penalties for all other rows and for rows without a vector."""
         key = (where.sql, 0) if where.at is None else (where.kind, bisect_right(self._ends, where.at))
         if key not in self._met:
             condition = where.expression().fill_null(False)
@@ -141,8 +141,8 @@ class Resident:
     def _by(self, key: Key) -> tuple[Offsets, Offsets]:
         """The hashes of a key, sorted, and the place of each: a tenth of the memory of a dict."""
         if key not in self._keys:
-            held = self.columns.frame([key] if isinstance(key, str) else key)
-            values: Iterable[Hashable] = held[key] if isinstance(key, str) else held.iter_rows()
+            frame = self.columns.frame([key] if isinstance(key, str) else key)
+            values: Iterable[Hashable] = frame[key] if isinstance(key, str) else frame.iter_rows()
             hashes = np.fromiter(map(hash, values), np.int64, len(self.columns))
             order = np.argsort(hashes, kind="stable")
             self._keys[key] = hashes[order], order
@@ -150,57 +150,57 @@ class Resident:
 
 
 class Residents:
-    """The tables that are held of the state that was asked last, by name; none where they take more than `most` bytes.
+    """The tables in memory, by name, at the state of the last question; none if they take more than `most` bytes.
 
     Tables that a commit left alone are kept. Belongs to one event loop.
     """
 
-    def __init__(self, wanted: Mapping[str, Held], most: int) -> None:
+    def __init__(self, wanted: Mapping[str, ResidentSpec], most: int) -> None:
         self._wanted, self._most = wanted, most
         self._read: dict[str, tuple[int, Resident]] = {}
-        self._held: Mapping[str, Resident] = {}
+        self._tables: Mapping[str, Resident] = {}
         self._at: Mapping[str, int] = {}
-        self._asked: Mapping[str, int] = {}
+        self._requested: Mapping[str, int] = {}
         self._loading = asyncio.Lock()
 
-    def held(self, tables: Tables) -> Mapping[str, Resident] | None:
-        """Those of this state; None where it must be looked whether to read them (`of`)."""
-        return self._held if self._at == self._versions(tables) else None
+    def current(self, tables: Tables) -> Mapping[str, Resident] | None:
+        """The tables of this state; None if `of` must first decide whether to read them."""
+        return self._tables if self._at == self._versions(tables) else None
 
-    async def of(self, tables: Tables, *, is_asked_often: bool = False) -> Mapping[str, Resident]:
-        """Those of this state; where it `is_asked_often`, it is not waited for a second question."""
+    async def of(self, tables: Tables, *, is_eager: bool = False) -> Mapping[str, Resident]:
+        """The tables of this state; with `is_eager` they are read at the first question."""
         versions = self._versions(tables)
         async with self._loading:
             if versions == self._at:
-                return self._held
+                return self._tables
             stats = await asyncio.gather(*(tables[name].stats() for name in self._wanted))
             size = sum(int(each["total_bytes"]) for each in stats)
-            if self._most >= size > AT_ONCE and not is_asked_often and versions != self._asked:
-                self._asked = versions
+            if self._most >= size > AT_ONCE and not is_eager and versions != self._requested:
+                self._requested = versions
                 return {}
             if size > self._most:
-                self._read, self._held, self._at = {}, {}, versions
-                return self._held
+                self._read, self._tables, self._at = {}, {}, versions
+                return self._tables
             for name, version in versions.items():
                 if self._read.get(name, (0,))[0] != version:
                     self._read[name] = version, await self._loaded(tables, name)
                     release_unused_memory()
-            self._held, self._at = {name: table for name, (_, table) in self._read.items()}, versions
-        return self._held
+            self._tables, self._at = {name: table for name, (_, table) in self._read.items()}, versions
+        return self._tables
 
     def _versions(self, tables: Tables) -> Mapping[str, int]:
         return {name: tables.versions[name] for name in self._wanted}
 
     async def _loaded(self, tables: Tables, name: str) -> Resident:
-        held = self._wanted[name]
+        spec = self._wanted[name]
         table, size = tables[name], await tables[name].count_rows()
         # one column at a time: of several that are read at once, all are in memory twice
-        columns = {column: column_of(await tables.column(name, column)) for column in held.columns}
-        vectors = await _vectors(table, size, held.is_compared) if held.has_vectors else VectorRows(size, 0)
+        columns = {column: column_of(await tables.column(name, column)) for column in spec.columns}
+        vectors = await _vectors(table, size, spec.is_compared) if spec.has_vectors else VectorRows(size, 0)
         earlier = self._read[name][1].words if name in self._read else None
-        texts = await tables.column(name, held.words) if held.words else None
+        texts = await tables.column(name, spec.words) if spec.words else None
         words = await asyncio.to_thread(WordIndex, texts.fill_null(""), earlier) if texts is not None else None
-        return Resident(Columns(columns, size), vectors, words, held.end)
+        return Resident(Columns(columns, size), vectors, words, spec.end)
 
 
 async def _vectors(table: AsyncTable, count: int, is_compared: bool) -> VectorRows:

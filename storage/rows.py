@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from slowwave.errors import UnknownName
 
-from .tables import STAMPS, TABLES, Table
+from .schema import STAMPS, Table
+from .tables import TABLES
 
 IDS_PER_FILTER = 2000
 MARK = "_row_last_updated_at_version"  # the version of the table that last wrote the row
@@ -71,10 +72,10 @@ def to_rows(name: str, frame: pl.DataFrame, dims: int, now: datetime, run_id: st
 
 def _whole(frame: pl.DataFrame, want: Mapping[str, pl.DataType], values: Mapping[str, pl.Expr]) -> pl.DataFrame:
     """The wanted columns, in their order and types: of these values, else the frame's own, else empty."""
-    held = frozenset(frame.columns)
+    present = frozenset(frame.columns)
 
     def column(name: str, kind: pl.DataType) -> pl.Expr:
-        given = values.get(name, pl.col(name) if name in held else pl.lit(None))
+        given = values.get(name, pl.col(name) if name in present else pl.lit(None))
         return given.cast(kind).alias(name)
 
     return frame.select(column(name, kind) for name, kind in want.items())

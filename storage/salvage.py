@@ -20,9 +20,10 @@ from slowwave.errors import StoreMismatch
 from .connection import HEAD, connect, has_namespace
 from .object_storage import is_remote
 from .rows import BEGUN, CREATED, exact_rows
-from .tables import SCHEMA_VERSION, STAMPS, TABLES, Role, tables_of
+from .schema import STAMPS, Role
+from .tables import SCHEMA_VERSION, TABLES, tables_of
 from .upkeep import make_text_indexes
-from .versions import ASIDE, Past, told_state
+from .versions import ASIDE, EarlierStates, state_label
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -50,19 +51,21 @@ def foresee(store: Store, broken: Collection[str]) -> list[Saved]:
     lost: list[Saved] = []
     if state and not follow_from_others(state):
         if "commits" in broken or not all(_opens(store.db, name) for name in state):
-            said = "The state goes back to the newest commit whose files are whole; which one shows when it is mended."
+            detail = (
+                "The state goes back to the newest commit whose files are whole; which one shows when it is mended."
+            )
         else:
-            past = Past(store.db, store.snapshot(), store.head)
+            past = EarlierStates(store.db, store.snapshot(), store.head)
             commit = past.newest_whole()
-            said = "No earlier state is whole: the rows that can be read stay."
+            detail = "No earlier state is whole: the rows that can be read stay."
             if commit is not None:
-                at = told_state(commit)
-                said = f"The state goes back to that of {at}, the newest whose files are whole."
+                at = state_label(commit)
+                detail = f"The state goes back to that of {at}, the newest whose files are whole."
                 lost = [
                     ("runs", run, f"What it did after {at} is lost.") for run in past.runs_since(commit["sequence"])
                 ]
-        named |= dict.fromkeys(state, said)
-    return [*((name, "", said) for name, said in named.items()), *lost]
+        named |= dict.fromkeys(state, detail)
+    return [*((name, "", detail) for name, detail in named.items()), *lost]
 
 
 def follow_from_others(names: Collection[str]) -> bool:
@@ -80,7 +83,7 @@ class _Salvage:
 
     def __init__(self, store: Store, tx: Transaction) -> None:
         self._db, self._tx = store.db, tx
-        self._past = Past(store.db, tx, tx.held)
+        self._past = EarlierStates(store.db, tx, tx.lease)
 
     def all_of(self, broken: Collection[str]) -> Iterator[Saved]:
         for name in broken:
@@ -110,24 +113,24 @@ class _Salvage:
     def _back_to(self, commit: Mapping[str, Any], broken: list[str]) -> Iterator[Saved]:
         tx, versions = self._tx, json.loads(commit["versions"])
         model = (commit["embed_model"], commit["dims"])
-        if model != (tx.held.embed_model, tx.dims):
+        if model != (tx.lease.embed_model, tx.dims):
             tx.turn_to(*model)
         back = {name: versions.get(name, 1) for name in tables_of(Role.STATE)}
         for name, version in back.items():
             if name in broken or tx.versions.get(name, 1) != version:
                 tx.put_back_whole(name, version)
-        said = told_state(commit)
+        label = state_label(commit)
         for name in broken:
-            yield name, "", f"It is as it was at {said}, the newest state whose files are whole."
-        yield from self._lost_since(commit["sequence"], said)
+            yield name, "", f"It is as it was at {label}, the newest state whose files are whole."
+        yield from self._lost_since(commit["sequence"], label)
 
-    def _lost_since(self, sequence: int, said: str) -> Iterator[Saved]:
+    def _lost_since(self, sequence: int, label: str) -> Iterator[Saved]:
         """Runs whose work is gone, in part or all of it; what a model was paid for is kept."""
         ids = self._past.runs_since(sequence)
         rows = self._tx.by_ids("runs", ids)
         self._tx.upsert("runs", rows.with_columns(state=pl.lit(INTERRUPTED)))
         for run in ids:
-            yield "runs", run, f"What it did after {said} is lost."
+            yield "runs", run, f"What it did after {label} is lost."
 
     def _rows_left(self, name: str) -> Saved:
         """Every row of a table that can be read, in new files; references to the others are cut by the checks."""
@@ -150,7 +153,7 @@ class _Salvage:
         return name, "", "No version of it can be read; it is empty now."
 
     def _readable_rows(self, name: str) -> Saved:
-        """Write a log anew from the rows that can be read; those that were counted already are not counted again.
+        """Write a log again from its readable rows; rows that were counted already are not counted again.
 
         What nobody counts, as paid answers, is written at once. Of a counted log the part that is not counted yet
         follows in a second write, since a row is new by the version that wrote it; so does what others appended
@@ -251,7 +254,7 @@ def _opens(db: DBConnection, name: str) -> bool:
 
 
 def salvage_head(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> bool:
-    """Make the head anew where its files are broken, from its own past and the newest row of `commits`.
+    """Write the head again if its files are broken, from its own past and the newest row of `commits`.
 
     True if there was something to do. Must run before the namespace can be opened.
     """
@@ -286,12 +289,12 @@ def _newest_row(db: DBConnection, version: int | None = None) -> dict[str, Any] 
 
 
 def _head_from(db: DBConnection, commit: Mapping[str, Any]) -> dict[str, Any]:
-    """A head of which nothing is left, as the newest commit and the facts tell it."""
+    """A new head from the newest commit and the facts, if no row of the old one is left."""
     facts = db.open_table("facts")
-    told = facts.search().where("embed_model IS NOT NULL").select(["embed_model"]).limit(1).to_arrow().to_pylist()
+    models = facts.search().where("embed_model IS NOT NULL").select(["embed_model"]).limit(1).to_arrow().to_pylist()
     dims = facts.schema.field("vector").type.list_size
     return {
         "name": "head", "sequence": commit["sequence"], "versions": commit["versions"],
-        "schema_version": SCHEMA_VERSION, "embed_model": told[0]["embed_model"] if told else "", "dims": dims,
+        "schema_version": SCHEMA_VERSION, "embed_model": models[0]["embed_model"] if models else "", "dims": dims,
         "lease_count": 0, "owner": "", "lease_until": 0.0,
     }  # fmt: skip

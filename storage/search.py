@@ -44,7 +44,7 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
 
 
 def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:
-    """`nearest` in these rows for who asks several times: what is compared exactly is read once, and held."""
+    """`nearest` in these rows for several calls: vectors for exact comparison are read once and kept."""
     table = reading.handle(name)
     if table.count_rows() > EXACT_ROWS and _has_vector_index(table):
         return partial(_by_indexes, table, where)
@@ -79,14 +79,14 @@ def by_scope(
     return pl.concat(parts).sort("query", maintain_order=True)
 
 
-def near_ids(reading: Reading, name: str, asked: pl.DataFrame, k: int, where: str) -> pl.Series:
+def near_ids(reading: Reading, name: str, questions: pl.DataFrame, k: int, where: str) -> pl.Series:
     """Ids of the rows nearest to each question, by its vector and by its text (BM25), `k` of each, of its scope.
 
-    `asked` has scope, vector and text; a question without a vector is asked by its text alone.
+    `questions` has scope, vector and text; a question without a vector is searched by its text alone.
     """
-    texts = asked["text"].fill_null("").to_list()
-    told = asked.filter(pl.col("vector").is_not_null())
-    vectors = unit_matrix(told["vector"], reading.dims)
+    texts = questions["text"].fill_null("").to_list()
+    with_vector = questions.filter(pl.col("vector").is_not_null())
+    vectors = unit_matrix(with_vector["vector"], reading.dims)
 
     def by_meaning(places: np.ndarray, inside: str) -> pl.DataFrame:
         return nearest(reading, name, vectors[places], k, inside)
@@ -94,8 +94,8 @@ def near_ids(reading: Reading, name: str, asked: pl.DataFrame, k: int, where: st
     def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
         return matching_many(reading, name, [texts[place] for place in places], k, inside)
 
-    near = by_scope(told["scope"], where, by_meaning, FOUND)
-    return pl.concat([near["id"], by_scope(asked["scope"], where, by_words, MATCHED)["id"]]).unique()
+    near = by_scope(with_vector["scope"], where, by_meaning, FOUND)
+    return pl.concat([near["id"], by_scope(questions["scope"], where, by_words, MATCHED)["id"]]).unique()
 
 
 def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:
@@ -151,17 +151,17 @@ def _by_index(table: Table, vectors: np.ndarray, k: int, where: str | None) -> p
     What was written just now crowds round a question about it, so they are not too few. Only where too few of them meet
     it, it is put to all rows first: that takes as long for one question as the search for ten.
     """
-    found = _asked(table, vectors, k, where, k + (_CROWD if where else _SPARE))
+    found = _query_index(table, vectors, k, where, k + (_CROWD if where else _SPARE))
     counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
     short = np.flatnonzero(counts < k)
     if where is None or not len(short):
         return found
-    again = _asked(table, vectors[short], k, where, k + _SPARE, is_before=True)
+    again = _query_index(table, vectors[short], k, where, k + _SPARE, is_before=True)
     again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
     return pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
 
 
-def _asked(
+def _query_index(
     table: Table, vectors: np.ndarray, k: int, where: str | None, limit: int, *, is_before: bool = False
 ) -> pl.DataFrame:
     """The `k` best of those nearest by their short forms in the index, of which the condition is put to `limit`.
@@ -175,8 +175,8 @@ def _asked(
     columns = ["_rowid", "_distance"] + ([] if len(vectors) == 1 else ["query_index"])
     query = query.minimum_nprobes(_PROBES).maximum_nprobes(0 if is_before else _PROBES)
     near = pl.DataFrame(pl.from_arrow(query.select(columns).limit(limit).to_arrow()))
-    asked = pl.col("query_index") if len(vectors) > 1 else pl.lit(0)
-    first = near.select("_rowid", "_distance", query=asked.cast(pl.UInt32)).sort("query", "_distance", "_rowid")
+    number = pl.col("query_index") if len(vectors) > 1 else pl.lit(0)
+    first = near.select("_rowid", "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", "_rowid")
     first = first.group_by("query", maintain_order=True).head(k + _SPARE)
     if first.is_empty():
         return pl.DataFrame(schema=FOUND)
@@ -198,10 +198,10 @@ def words(text: str, limit: int = 512) -> str:
 
 def matching(reading: Reading, name: str, text: str, k: int, where: str | None = None) -> pl.DataFrame:
     """The `k` rows whose text matches the query best (BM25): columns id, score; best first."""
-    asked = words(text)
-    if not asked or not k:
+    terms = words(text)
+    if not terms or not k:
         return pl.DataFrame(schema={"id": pl.String, "score": pl.Float32})
-    query = reading.handle(name).search(asked, query_type="fts")
+    query = reading.handle(name).search(terms, query_type="fts")
     if where:
         query = query.where(where, prefilter=True)
     found = pl.from_arrow(query.select(["id", "_score"]).limit(k).to_arrow())
@@ -214,13 +214,13 @@ def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, whe
 
     `query` is the place of the text; best first within it. Equal texts are searched once.
     """
-    asked = list(dict.fromkeys(texts))
+    distinct = list(dict.fromkeys(texts))
     handle = reading.handle(name)  # opened once, before several ask for it
     if where and handle.count_rows() > EXACT_ROWS:
-        rows = _matching_first(reading, name, asked, k, where)
+        rows = _matching_first(reading, name, distinct, k, where)
     else:
-        rows = _matching_each(reading, name, asked, k, where)
-    places = {text: place for place, text in enumerate(asked)}
+        rows = _matching_each(reading, name, distinct, k, where)
+    places = {text: place for place, text in enumerate(distinct)}
     queries = pl.DataFrame({"text": [places[text] for text in texts]}, schema={"text": pl.UInt32}).with_row_index(
         "query"
     )

@@ -10,9 +10,10 @@ import polars as pl
 
 from slowwave.errors import SlowwaveError, StoreMismatch
 
-from .disk import WAY_OUT, broken_files, damaged, is_of_files, told_plainly
+from .disk import WAY_OUT, broken_files, damaged, is_of_files, plain_errors
 from .rows import column_names, empty_frame, filled, id_filters, table_named
-from .tables import TABLES, Role
+from .schema import Role
+from .tables import TABLES
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -35,7 +36,7 @@ def read_rows(
         query = query.where(where)
     if columns is not None:
         query = query.select(list(columns))
-    with told_plainly(str(table.uri).rpartition("/")[0], table.name):
+    with plain_errors(str(table.uri).rpartition("/")[0], table.name):
         frame = pl.from_arrow(query.limit(limit).to_arrow())
     assert isinstance(frame, pl.DataFrame)
     return frame
@@ -63,7 +64,7 @@ class Reading:
         raise NotImplementedError
 
     def is_blank(self, name: str) -> bool:
-        """Whether nothing was ever written to the table, so that it need not be asked."""
+        """Whether nothing was ever written to the table, so that no query is needed."""
         return TABLES[name].role is not Role.LOG and self.versions.get(name) == 1
 
     def frame(
@@ -168,8 +169,8 @@ class Snapshot(Reading):
         if TABLES[name].role is Role.LOG:
             return open_table(self._db, name)
         version = self.versions.get(name, 1)  # version 1 is the table before its first row
-        held, table = self._shared.get(name, (0, None))
-        if table is None or held != version:
+        cached, table = self._shared.get(name, (0, None))
+        if table is None or cached != version:
             table = open_table(self._db, name)
             _check_out(table, name, version)
             self._shared[name] = version, table
@@ -187,11 +188,11 @@ class Snapshot(Reading):
         wanted = list(columns) if columns is not None else column_names(name)
         if self.is_blank(name):
             return _no_rows(name, self.dims, tuple(wanted))
-        held = self._columns_of(name)
-        if held.issuperset(wanted):
+        existing = self._columns_of(name)
+        if existing.issuperset(wanted):
             return self._read(name, where, wanted, limit, order)
         declared = {c: kind for c, kind in empty_frame(name, self.dims).schema.items() if c in wanted}
-        known = [c for c in wanted if c in held or c not in declared]
+        known = [c for c in wanted if c in existing or c not in declared]
         return filled(self._read(name, where, known, limit, order), declared).select(wanted)
 
     def _read(
@@ -226,7 +227,7 @@ def _check_out(table: Table, name: str, version: int) -> None:
 
 def open_table(db: DBConnection, name: str) -> Table:
     """A table of a namespace; raises `StoreMismatch` where its files are gone or broken."""
-    with told_plainly(str(db.uri), name):
+    with plain_errors(str(db.uri), name):
         return db.open_table(name)
 
 

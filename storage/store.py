@@ -19,13 +19,14 @@ from slowwave.errors import NoStoreYet, StoreMismatch, UnknownName
 from slowwave.settings import RetentionSettings
 
 from .connection import HEAD, connect, has_namespace, namespaces, place_for_making
-from .disk import WAY_OUT, in_plain_words, told_plainly
-from .head import Head, HeadRow, Held, create_head
+from .disk import WAY_OUT, in_plain_words, plain_errors
+from .head import Head, HeadRow, Lease, create_head
 from .lease import make_once
 from .object_storage import check_bucket, is_remote
 from .rows import BEGUN, CREATED, to_rows
+from .schema import Role
 from .snapshots import Snapshot, open_table, read_rows
-from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
+from .tables import SCHEMA_VERSION, TABLES, tables_of
 from .telemetry import note_commit
 from .transactions import Transaction
 
@@ -80,7 +81,7 @@ class Store:
         self.db = db
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # tells when a commit is published
         self.embedding: tuple[str, int] | None = None  # of who opened it with one: it may not write beside another
-        with told_plainly(str(db.uri), HEAD):
+        with plain_errors(str(db.uri), HEAD):
             self._row = HeadRow(db)
         # tables at the version they had last: on object storage opening one is several requests
         self._shared: dict[str, tuple[int, Table]] | None = {} if is_remote(uri) else None
@@ -143,7 +144,7 @@ class Store:
     @property
     def head(self) -> Head:
         """The published state and the lease."""
-        with told_plainly(str(self.db.uri), HEAD):
+        with plain_errors(str(self.db.uri), HEAD):
             return self._row.read()
 
     def snapshot(self, *, commit: int | None = None, run: str | None = None, at: datetime | None = None) -> Snapshot:
@@ -171,12 +172,12 @@ class Store:
         opened: what was read and embedded before fits no longer.
         """
         began = time.perf_counter()
-        with told_plainly(str(self.db.uri)):
-            held = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
-        tx = self._transaction(held, run_id, now or self.clock())
+        with plain_errors(str(self.db.uri)):
+            lease = self._row.acquire(run_id, self.retention.lease_s, self.retention.lease_wait_s)
+        tx = self._transaction(lease, run_id, now or self.clock())
         try:
             if kind not in RECORDS:
-                self._check_embedding(held)
+                self._check_embedding(lease)
             tx.more.update(more)
             tx.recover(is_repair)
             yield tx
@@ -184,17 +185,17 @@ class Store:
             if tx.before or tx.more:
                 tx.publish(kind)
             else:
-                self._row.release(tx.held)
+                self._row.release(tx.lease)
         except BaseException as error:
             tx.abandon()
-            note_commit(kind, tx, began, held.waited_s, type(error).__name__)
+            note_commit(kind, tx, began, lease.waited_s, type(error).__name__)
             if plain := in_plain_words(error, str(self.db.uri)):
                 raise plain from error
             raise
-        note_commit(kind, tx, began, held.waited_s)
+        note_commit(kind, tx, began, lease.waited_s)
 
-    def _transaction(self, held: Held, run_id: str, now: datetime) -> Transaction:
-        return Transaction(self.db, self._row, held, run_id, now, self.clock)
+    def _transaction(self, lease: Lease, run_id: str, now: datetime) -> Transaction:
+        return Transaction(self.db, self._row, lease, run_id, now, self.clock)
 
     def append(self, name: str, frame: pl.DataFrame, now: datetime | None = None, run_id: str = "") -> None:
         """Add rows to a log table: no lease, no commit, not undone."""
@@ -202,7 +203,7 @@ class Store:
             raise ValueError(f"{name} is not a log: write it inside a commit")
         if len(frame):
             rows = to_rows(name, frame, self.head.dims, now or datetime.now(UTC), run_id)
-            with told_plainly(str(self.db.uri), name):
+            with plain_errors(str(self.db.uri), name):
                 self.db.open_table(name).add(rows)
 
     def log(self, name: str, where: str | None = None, columns: list[str] | None = None) -> pl.DataFrame:
@@ -244,8 +245,8 @@ class Store:
             match &= in_order(rows["at"]) <= at
         found = rows.filter(match)
         if found.is_empty():
-            asked = f"commit {commit}" if commit is not None else f"run {run}" if run is not None else f"{at}"
-            raise UnknownName("state", asked, rows["run_id"].unique().to_list())
+            wanted = f"commit {commit}" if commit is not None else f"run {run}" if run is not None else f"{at}"
+            raise UnknownName("state", wanted, rows["run_id"].unique().to_list())
         return found.row(-1, named=True)
 
     def require(self, embedding: tuple[str, int]) -> None:

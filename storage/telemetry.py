@@ -1,7 +1,7 @@
 """Spans and measures of the store, for whoever has set up OpenTelemetry in this process.
 
 Nothing is imported for it: a program that never imported OpenTelemetry cannot have set it up, so its modules are looked
-for among those that are there. What is told are names, counts and seconds: no text that anybody said, no query, and no
+for among those that are there. They contain names, counts and seconds: no text of a message, no query, and no
 message of an error, which may quote one.
 """
 
@@ -33,10 +33,10 @@ def is_watched() -> bool:
 
 @contextmanager
 def span(name: str, attributes: Mapping[str, Value] | None = None) -> Iterator[Note]:
-    """Inside, time is measured under this name; what is yielded adds attributes. An error is told by its kind alone."""
+    """Measures the time inside; the yielded function adds attributes. Of an error only the kind is kept."""
     trace = _module("trace", "get_tracer")
     if trace is None:
-        yield _unheard
+        yield _ignored
         return
     opened = trace.get_tracer(SCOPE).start_as_current_span(
         name, attributes=attributes, record_exception=False, set_status_on_exception=False
@@ -56,11 +56,11 @@ def ended_span(name: str, seconds: float, attributes: Mapping[str, Value], error
     if trace is None:
         return
     end = time.time_ns()
-    told = trace.get_tracer(SCOPE).start_span(name, attributes=attributes, start_time=end - int(seconds * 1e9))
+    span = trace.get_tracer(SCOPE).start_span(name, attributes=attributes, start_time=end - int(seconds * 1e9))
     if error:
-        told.set_attribute("error.type", error)
-        told.set_status(trace.StatusCode.ERROR)
-    told.end(end)
+        span.set_attribute("error.type", error)
+        span.set_status(trace.StatusCode.ERROR)
+    span.end(end)
 
 
 def measure(name: str, value: float, unit: str, meaning: str, attributes: Mapping[str, Value] | None = None) -> None:
@@ -70,21 +70,21 @@ def measure(name: str, value: float, unit: str, meaning: str, attributes: Mappin
 
 
 def count(name: str, value: float, unit: str, meaning: str, attributes: Mapping[str, Value] | None = None) -> None:
-    """So much more of something that only grows; nothing is told of nothing."""
+    """Add to a counter; zero adds nothing."""
     if value and (metrics := _module("metrics", "get_meter")) is not None:
         _instrument(metrics, "counter", name, unit, meaning).add(value, attributes)
 
 
 def note_commit(kind: str, tx: Transaction, began: float, waited_s: float, error: str = "") -> None:
     """Tell of a commit that ended now: begun at `began` of the performance counter, it waited so long for the lease."""
-    told: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         "slowwave.commit.kind": kind,
         "slowwave.run.id": tx.run_id,
         "slowwave.commit.sequence": tx.sequence,
         "slowwave.commit.rows": tx.rows,
         "slowwave.lease.wait_s": waited_s,
     }
-    ended_span(f"commit {kind}", time.perf_counter() - began, told, error)
+    ended_span(f"commit {kind}", time.perf_counter() - began, attributes, error)
     measure("slowwave.lease.wait", waited_s, "s", "Wait for the writer lease", {"slowwave.commit.kind": kind})
 
 
@@ -99,7 +99,7 @@ def _module(name: str, needed: str) -> Any:
     return found if hasattr(found, needed) else None
 
 
-def _unheard(_: Mapping[str, Value]) -> None:
+def _ignored(_: Mapping[str, Value]) -> None:
     """Nobody listens."""
 
 

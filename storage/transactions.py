@@ -15,11 +15,11 @@ import pyarrow as pa
 from slowwave.errors import Fenced, StoreMismatch
 
 from .connection import newest_on_disk
-from .head import HeadRow, Held
+from .head import HeadRow, Lease
 from .object_storage import is_remote
 from .rows import IDS_PER_FILTER, MARK, exact_rows, id_filters, table_named, to_rows
+from .schema import Role
 from .snapshots import Reading, version_gone
-from .tables import Role
 from .versions import begin_again, leap
 
 if TYPE_CHECKING:
@@ -41,18 +41,18 @@ class Transaction(Reading):
         self,
         db: DBConnection,
         row: HeadRow,
-        held: Held,
+        lease: Lease,
         run_id: str,
         now: datetime,
         clock: Callable[[], datetime],
     ) -> None:
-        self._db, self._row, self._held = db, row, held
-        self.run_id, self.now, self.dims, self._clock = run_id, now, held.dims, clock
+        self._db, self._row, self._lease = db, row, lease
+        self.run_id, self.now, self.dims, self._clock = run_id, now, lease.dims, clock
         self.undoes: list[str] = []
         self._handles: dict[str, Table] = {}
         self._used: set[str] = set()
         self.before: dict[str, int] = {}
-        self.versions: dict[str, int] = dict(held.versions)
+        self.versions: dict[str, int] = dict(lease.versions)
         self.more: dict[str, int | str] = {}
         self.recovered: dict[str, tuple[int, int]] = {}
         self.missing: list[str] = []
@@ -60,14 +60,14 @@ class Transaction(Reading):
         self.rows = 0
 
     @property
-    def held(self) -> Held:
+    def lease(self) -> Lease:
         """The head under whose lease this transaction writes."""
-        return self._held
+        return self._lease
 
     @property
     def sequence(self) -> int:
         """The number that this commit will have."""
-        return self._held.sequence + 1
+        return self._lease.sequence + 1
 
     def handle(self, name: str) -> Table:
         """The table at its newest version, which is this transaction's own."""
@@ -150,11 +150,11 @@ class Transaction(Reading):
         self.versions[name] = table.version
 
     def forget_handle(self, name: str) -> None:
-        """Open the table anew when it is used next: its files were changed."""
+        """Open the table again at its next use: its files changed."""
         self._handles.pop(name, None)
 
     def start_again(self, name: str) -> None:
-        """Make a lost table anew, empty, with versions beyond any that older commits name."""
+        """Create a lost table again, empty, with versions beyond those of older commits."""
         begin_again(self._db, name, table_named(name).schema(self.dims), self.versions[name])
         self.missing = [other for other in self.missing if other != name]
         self._handles.pop(name, None)
@@ -188,7 +188,7 @@ class Transaction(Reading):
         try:
             work(table)
         except (RuntimeError, ValueError, OSError) as error:
-            if not self._row.is_held(self._held):
+            if not self._row.is_current(self._lease):
                 raise Fenced("Another writer took over the namespace while this one wrote.", "Run it again.") from error
             raise
         moved = table.version - self.versions[name]
@@ -205,8 +205,8 @@ class Transaction(Reading):
 
     def _renew(self) -> None:
         """Extend the lease when a third of it has passed, so that a long commit is not taken for dead."""
-        if self._row.is_due(self._held):
-            self._held = self._row.renew(self._held)
+        if self._row.is_due(self._lease):
+            self._lease = self._row.renew(self._lease)
 
     def stay(self) -> None:
         """Keep the lease during a write that takes long."""
@@ -217,10 +217,10 @@ class Transaction(Reading):
 
         Raises `StoreMismatch` for a table that is missing, unless `is_repair`.
         """
-        if is_remote(str(self._db.uri)) and not (self._held.is_taken_over or is_repair):
-            self._unseen = set(self._held.versions)  # a request or more for each: only those that are used
+        if is_remote(str(self._db.uri)) and not (self._lease.is_taken_over or is_repair):
+            self._unseen = set(self._lease.versions)  # a request or more for each: only those that are used
             return
-        for name in self._held.versions:
+        for name in self._lease.versions:
             self._recover(name, is_repair)
 
     def was_ahead(self, name: str) -> bool:
@@ -229,7 +229,7 @@ class Transaction(Reading):
         return name in self.recovered
 
     def _recover(self, name: str, is_repair: bool = False) -> None:
-        version = self._held.versions[name]
+        version = self._lease.versions[name]
         if newest_on_disk(str(self._db.uri), name) == version:
             return
         try:
@@ -258,20 +258,20 @@ class Transaction(Reading):
         """Called when the body has written all it wants, before anything is published."""
 
     def keep_recovered(self) -> None:
-        """Publish what was put back even if nothing else is written, so that no table stays ahead of the head."""
+        """Publish restored tables even if nothing else is written, so that no table stays ahead of the head."""
         for name, (version, _) in self.recovered.items():
             self.before.setdefault(name, version)
 
     def abandon(self) -> None:
         """Best effort to leave no trace; the next writer's recovery would do the same."""
         with suppress(RuntimeError, ValueError, OSError):
-            if not self._row.is_held(self._held):
+            if not self._row.is_current(self._lease):
                 return
             for name, version in self.before.items():
                 with suppress(RuntimeError, ValueError, OSError):  # a version that a repair found gone stays gone
                     if version and self._open(name).version != version:
                         self._open(name).restore(version)
-            self._row.release(self._held)
+            self._row.release(self._lease)
 
     def publish(self, kind: str) -> int:
         """Append the row of this commit and move the head; returns the commit's number."""
@@ -284,16 +284,16 @@ class Transaction(Reading):
                 "versions": [json.dumps(self.versions)],
                 "before": [json.dumps(self.before)],
                 "undoes": [self.undoes],
-                "waited_s": [self._held.waited_s],
-                "embed_model": [self.more.get("embed_model", self._held.embed_model)],
-                "dims": [self.more.get("dims", self._held.dims)],
+                "waited_s": [self._lease.waited_s],
+                "embed_model": [self.more.get("embed_model", self._lease.embed_model)],
+                "dims": [self.more.get("dims", self._lease.dims)],
             },
             schema_overrides={"undoes": pl.List(pl.String)},
         )
         rows = to_rows("commits", row, self.dims, self.now, self.run_id)
         self._write("commits", lambda table: table.add(rows))
         self._check_what_was_read()
-        self._row.publish(self._held, self.versions, **self.more)
+        self._row.publish(self._lease, self.versions, **self.more)
         return self.sequence
 
     def _check_what_was_read(self) -> None:

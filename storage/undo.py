@@ -1,4 +1,4 @@
-"""Undo: put back what a run changed, as a commit of its own.
+"""Undo: restore the rows that a run changed, in a commit of its own.
 
 Tables that nobody wrote since are restored to the version before the run; in the others the run's rows are put back one
 by one. A later run that changed the same rows, or made rows that point at them, stands in the way. What says something
@@ -115,14 +115,14 @@ def in_this_era(reading: Reading, name: str, rows: pl.DataFrame) -> pl.DataFrame
     same."""
     if rows.is_empty() or name not in HOLDING_VECTORS:
         return rows
-    said, held = _SAYING.get(name, ()), list(TABLES[name].holding_vectors)
+    texts, vectors = _SAYING.get(name, ()), list(TABLES[name].holding_vectors)
     parts = [
-        reading.by_ids(place, rows["id"], ["id", *said, *held])
+        reading.by_ids(place, rows["id"], ["id", *texts, *vectors])
         for place in (places_of("facts") if name.startswith("facts") else (name,))
     ]
     now = pl.concat(parts).unique("id", keep="first")
-    both = rows.join(now, on=["id", *said], how="left", suffix="_now", nulls_equal=True, maintain_order="left")
-    kept = [pl.coalesce(f"{column}_now", column).alias(column) for column in held]
+    both = rows.join(now, on=["id", *texts], how="left", suffix="_now", nulls_equal=True, maintain_order="left")
+    kept = [pl.coalesce(f"{column}_now", column).alias(column) for column in vectors]
     return both.with_columns(kept).select(rows.columns)
 
 
@@ -167,32 +167,32 @@ class _Undoing:
         self._tx, self._decided_by = tx, decided_by
         self._commits = tx.frame("commits").sort("sequence")
         self._start = dict(tx.versions)
-        self._eras = Eras(self._commits, (tx.held.embed_model, tx.held.dims))
+        self._eras = Eras(self._commits, (tx.lease.embed_model, tx.lease.dims))
         self._reader = VersionReader(store.db, self._eras.is_past, tx.dims)
 
-    def runs_to_undo(self, asked: Sequence[str], cascade: bool) -> list[str]:
+    def runs_to_undo(self, requested: Sequence[str], cascade: bool) -> list[str]:
         """The runs and, under `cascade`, every later run that built on them; newest first."""
         changes = self._commits.filter(~pl.col("kind").is_in(FOR_GOOD))
         order = {run: n for n, run in enumerate(changes["run_id"].unique(maintain_order=True))}
-        for run_id in asked:
+        for run_id in requested:
             self._check(run_id, order)
-        asked = [*asked, *self._phases(asked, order)]
-        wanted = set(asked)
+        requested = [*requested, *self._phases(requested, order)]
+        wanted = set(requested)
         while blocking := self._dependants(wanted):
             wanted |= blocking
-        if wanted > set(asked) and not cascade:
-            listed = ", ".join(sorted(wanted.difference(asked), key=lambda run: order.get(run, 0)))
+        if wanted > set(requested) and not cascade:
+            listed = ", ".join(sorted(wanted.difference(requested), key=lambda run: order.get(run, 0)))
             way_out = "Undo them first, or use --cascade to undo them too."
-            if len(self._eras.turns(asked)):
+            if len(self._eras.turns(requested)):
                 way_out += " To keep them: `slowwave reembed` with the earlier model."
-            raise UndoRefused(f"Later runs built on what {', '.join(asked)} wrote: {listed}.", way_out)
+            raise UndoRefused(f"Later runs built on what {', '.join(requested)} wrote: {listed}.", way_out)
         return sorted(wanted, key=lambda run: -order.get(run, 0))
 
-    def _phases(self, asked: Sequence[str], order: Mapping[str, int]) -> list[str]:
+    def _phases(self, requested: Sequence[str], order: Mapping[str, int]) -> list[str]:
         """The runs that were phases of these nights and are not taken back yet."""
-        rows = self._tx.by_ids("runs", asked, ["id"], key="parent_id")["id"].to_list()
+        rows = self._tx.by_ids("runs", requested, ["id"], key="parent_id")["id"].to_list()
         gone = undone_runs(undo_steps(self._commits))
-        more = [run for run in rows if run in order and run not in gone and run not in asked]
+        more = [run for run in rows if run in order and run not in gone and run not in requested]
         return [*more, *self._phases(more, order)] if more else []
 
     def _check(self, run_id: str, known: Iterable[str]) -> None:

@@ -10,7 +10,8 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from .connection import HEAD
-from .tables import SCHEMA_VERSION, TABLES, Role, tables_of
+from .schema import Role
+from .tables import SCHEMA_VERSION, TABLES, tables_of
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -175,7 +176,7 @@ A column that is added to a table must be nullable.
 def migrate(store: Store) -> None:
     """Create missing tables, add missing columns empty, then run the steps of each version passed."""
     with store.commit("migrate", "migrate") as tx:
-        reached = tx.held.schema_version
+        reached = tx.lease.schema_version
         if reached >= SCHEMA_VERSION:
             return
         tx.more["schema_version"] = SCHEMA_VERSION

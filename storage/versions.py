@@ -13,7 +13,8 @@ import polars as pl
 from .connection import manifest_name
 from .disk import read_through
 from .object_storage import file_system
-from .tables import Role, tables_of
+from .schema import Role
+from .tables import tables_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 KNOWLEDGE = ("messages", "facts")
 
 
-class Past:
-    """What commits and files tell; changes nothing."""
+class EarlierStates:
+    """Earlier states by commits and files; changes nothing."""
 
     def __init__(self, db: DBConnection, reading: Reading, head: Head) -> None:
         self._db, self._reading, self._head = db, reading, head
@@ -97,8 +98,8 @@ class Past:
         return int(table.count_rows())
 
 
-def told_state(commit: Mapping[str, Any]) -> str:
-    """A commit as people read it."""
+def state_label(commit: Mapping[str, Any]) -> str:
+    """A commit in words: its time and its number."""
     return f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
 
 

@@ -1,6 +1,6 @@
 """Warm tables: handles of a few tables on LanceDB's asynchronous road, for reads that count milliseconds.
 
-What is held in memory (`residents`) is read there; all else is asked of LanceDB.
+Tables in memory (`residents`) are read there, all others with queries of LanceDB.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from .connection import HEAD, freshness, newest_on_disk
-from .residents import Condition, Found, Key, Resident, Residents, Row
+from .residents import Condition, Key, MatchedRows, Resident, Residents, Row
 from .rows import filled, id_filters, kinds_of, quoted
 
 if TYPE_CHECKING:
@@ -64,28 +64,28 @@ class Tables:
         For the hundred rows of a question: plain rows take a tenth of the time of frames there. They are shared, and to
         be read only.
         """
-        held = self.residents.get(name)
-        if held is not None:
-            return held.rows(held.places(key, ids, where), columns)
+        resident = self.residents.get(name)
+        if resident is not None:
+            return resident.rows(resident.places(key, ids, where), columns)
         return (await self._fetched(name, key, ids, columns, where)).rows(named=True)
 
     async def with_vectors(
         self, name: str, keys: Mapping[str, Iterable[str]], columns: Sequence[str], where: Condition | None = None
-    ) -> Found:
+    ) -> MatchedRows:
         """Rows of which one of the keys is among its ids, and that meet a condition, each once, with their vectors."""
-        held = self.residents.get(name)
-        if held is not None:
-            places = np.unique(np.concatenate([held.places(key, ids, where) for key, ids in keys.items()]))
-            return Found(held.rows(places, columns), held.vectors[places])
+        resident = self.residents.get(name)
+        if resident is not None:
+            places = np.unique(np.concatenate([resident.places(key, ids, where) for key, ids in keys.items()]))
+            return MatchedRows(resident.rows(places, columns), resident.vectors[places])
         wanted = [*columns, "vector"]
         parts = await _at_once([self._fetched(name, key, ids, wanted, where) for key, ids in keys.items()])
         return found_in(pl.concat(parts).unique("id", keep="first", maintain_order=True))
 
     async def at_turns(self, name: str, turns: Sequence[tuple[str, int]], columns: Sequence[str]) -> Sequence[Row]:
         """Rows of these turns of conversations (conversation_id, ordinal), and perhaps of others."""
-        held = self.residents.get(name)
-        if held is not None:
-            return held.rows(held.places(TURN, turns), columns)
+        resident = self.residents.get(name)
+        if resident is not None:
+            return resident.rows(resident.places(TURN, turns), columns)
         talks = ", ".join(map(quoted, sorted({talk for talk, _ in turns})))
         places = ", ".join(map(str, sorted({place for _, place in turns})))
         query = self[name].query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
@@ -127,12 +127,12 @@ async def _at_once(work: Iterable[Coroutine[Any, Any, Read]]) -> list[Read]:
 TURN: Key = ("conversation_id", "ordinal")
 
 
-def found_in(frame: pl.DataFrame) -> Found:
+def found_in(frame: pl.DataFrame) -> MatchedRows:
     """The rows of a frame apart from its vectors."""
     kind = frame.schema["vector"]
     assert isinstance(kind, pl.Array)
     vectors = np.nan_to_num(frame["vector"].to_numpy().reshape(len(frame), kind.size)).astype(np.float32, copy=False)
-    return Found(frame.drop("vector").rows(named=True), vectors)
+    return MatchedRows(frame.drop("vector").rows(named=True), vectors)
 
 
 def frame_of(rows: object) -> pl.DataFrame:
@@ -145,7 +145,7 @@ def frame_of(rows: object) -> pl.DataFrame:
 class WarmTables:
     """The named tables of a namespace at its newest commit, reopened only where a commit moved them.
 
-    Belongs to the event loop it is first used on. `held` is what was newest when it was last asked for. With `pinned`
+    Belongs to the event loop it is first used on. `latest` is the newest state at the last call. With `pinned`
     versions and the model of their vectors, those of an earlier commit, it stays at them. `residents` say which tables
     are held in memory, and may be shared by several of one namespace.
     """
@@ -163,40 +163,40 @@ class WarmTables:
         self._seen: int | None = None
         self._db: AsyncConnection | None = None
         self._head: AsyncTable | None = None
-        self.held: Tables | None = None
+        self.latest: Tables | None = None
 
-    async def newest(self, *, is_asked_often: bool = False, on_change: Callable[[], None] = lambda: None) -> Tables:
+    async def newest(self, *, is_eager: bool = False, on_change: Callable[[], None] = lambda: None) -> Tables:
         """The tables of the newest commit; the very object of the last time if nothing has moved.
 
-        Where much `is_asked_often` of one state, what is held in memory is read at once. `on_change` is called before
+        With `is_eager` the tables in memory are read at once. `on_change` is called before
         tables are opened or read into memory, which may take long.
         """
         seen = None if self._pinned else newest_on_disk(self._address, HEAD)
-        held = self.held
-        if held is None or (seen is None and not self._pinned) or seen != self._seen:
-            held = await self._opened(held or Tables({}, {}), on_change)
+        tables = self.latest
+        if tables is None or (seen is None and not self._pinned) or seen != self._seen:
+            tables = await self._opened(tables or Tables({}, {}), on_change)
         if self._residents is not None:
-            residents = self._residents.held(held)
+            residents = self._residents.current(tables)
             if residents is None:
                 on_change()
-                reading = self._residents.of(held, is_asked_often=is_asked_often)
+                reading = self._residents.of(tables, is_eager=is_eager)
                 residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
-            held = held if residents is held.residents else replace(held, residents=residents)
-        self.held, self._seen = held, seen
-        return held
+            tables = tables if residents is tables.residents else replace(tables, residents=residents)
+        self.latest, self._seen = tables, seen
+        return tables
 
-    async def _opened(self, held: Tables, on_change: Callable[[], None]) -> Tables:
+    async def _opened(self, tables: Tables, on_change: Callable[[], None]) -> Tables:
         versions, model = await self._state()
         wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
-        if wanted == held.versions:
-            return held
+        if wanted == tables.versions:
+            return tables
         on_change()
-        moved = [name for name, version in wanted.items() if held.versions.get(name) != version]
+        moved = [name for name, version in wanted.items() if tables.versions.get(name) != version]
         opened = await _at_once([self._open(name, wanted[name]) for name in moved])
         schemas = await _at_once([table.schema() for table in opened])
-        handles = {**held.handles, **dict(zip(moved, opened, strict=True))}
+        handles = {**tables.handles, **dict(zip(moved, opened, strict=True))}
         columns = {name: frozenset(schema.names) for name, schema in zip(moved, schemas, strict=True)}
-        return Tables(handles, wanted, model, {**held.columns, **columns})
+        return Tables(handles, wanted, model, {**tables.columns, **columns})
 
     async def _state(self) -> tuple[Mapping[str, int], str]:
         if self._pinned is not None:

@@ -24,8 +24,9 @@ from flows.ingest import ingest
 from recall.proposals import list_proposals
 from slowwave.review.proposing import Person
 from slowwave.settings import IngestSettings
+from storage.schema import Role
 from storage.store import Store
-from storage.tables import Role, tables_of
+from storage.tables import tables_of
 from tasks.people.review import DecidedProposal, approve
 from tasks.runtime.runs import existing_run
 

@@ -10,7 +10,7 @@ from apps.configuration import answering
 from apps.options import Place
 
 if TYPE_CHECKING:
-    from recall.context import Block
+    from recall.context import ContextBlock
     from recall.memory import Memory
     from slowwave.settings import IngestSettings
     from slowwave.types import Reply
@@ -30,7 +30,7 @@ class Door:
         self.place, self.settings, self.locale = place, place.settings, place.locale
         self._store, self.memory = place.store(), place.memory()
 
-    def ask(self, question: str, find: Callable[[Memory], Block], as_of: datetime | None = None) -> Reply:
+    def ask(self, question: str, find: Callable[[Memory], ContextBlock], as_of: datetime | None = None) -> Reply:
         """What a model answers from what `find` recalls."""
         from recall.asking import ask
 

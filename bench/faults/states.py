@@ -18,9 +18,10 @@ import polars as pl
 
 from slowwave.errors import SlowwaveError
 from storage.rows import empty_frame
+from storage.schema import Role
 from storage.snapshots import Snapshot
 from storage.store import Store
-from storage.tables import Role, tables_of
+from storage.tables import tables_of
 
 Frames = Mapping[str, pl.DataFrame]
 Known = dict[tuple[str, int], pl.DataFrame]

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from apps.configuration import parse_settings
 from apps.mcp.server import MODULES
 from apps.mcp.tokens import parse_address
-from inference.clients import Replay
+from inference.clients import RecordedAnswers
 from prompts.rendering import RESPONSES, render_extraction
 from slowwave.errors import SlowwaveError
 from slowwave.extraction.dates import find_hint, resolve_times
@@ -172,7 +172,7 @@ def answers(data: bytes) -> None:
             taken = collect([(planned, answer)], 10, by_model=True)
             assert set(taken.claims["message_id"]) <= {"m1", "m2"}
             assert set(taken.names["entity_id"]) <= {"e0"}
-    Replay.read(_file(data, "recording.jsonl"))
+    RecordedAnswers.read(_file(data, "recording.jsonl"))
 
 
 def calls(data: bytes) -> None:

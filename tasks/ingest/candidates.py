@@ -9,7 +9,7 @@ from datetime import datetime
 import polars as pl
 
 from inference.language import Language
-from inference.request_batch import Answer
+from inference.request_batch import ModelAnswer
 from prompts.rendering import prompt_version, render_relations
 from prompts.responses import RelationNames, WindowExtraction
 from slowwave import frames
@@ -102,7 +102,7 @@ def _questions(claims: pl.DataFrame, learned: pl.DataFrame) -> tuple[RelationQue
 
 
 def _forms(
-    group: Sequence[RelationQuestion], answer: Answer[RelationNames]
+    group: Sequence[RelationQuestion], answer: ModelAnswer[RelationNames]
 ) -> Iterable[tuple[str, tuple[str, Cardinality]]]:
     """The answer to each question of a group, the first of several; only its number is trusted (T37)."""
     if answer.value is None:
@@ -146,7 +146,7 @@ class AnsweredBatch:
 
     batch: pl.DataFrame
     planned: Sequence[PlannedWindow]
-    answers: Sequence[Answer[WindowExtraction]]
+    answers: Sequence[ModelAnswer[WindowExtraction]]
     by_model: bool = False
 
     def statements(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> CollectedClaims:
@@ -160,7 +160,7 @@ class AnsweredBatch:
 
     def left(self) -> AnsweredBatch:
         """The same as if nothing had been asked: the answers are in the ledger, and cost nothing when they are used."""
-        return replace(self, answers=[Answer(skipped=True, may_retry=True)] * len(self.planned))
+        return replace(self, answers=[ModelAnswer(skipped=True, may_retry=True)] * len(self.planned))
 
     def states(self) -> dict[str, str]:
         """The new state of each message, as far as answers decide it."""
@@ -168,7 +168,7 @@ class AnsweredBatch:
         for each, answer in zip(self.planned, self.answers, strict=True):
             if answer.value is not None:
                 states |= dict.fromkeys(each.new_ids, "done")
-            elif not answer.is_unheard:  # an outage is no fault of a message, and does not count as a try of it
+            elif not answer.is_unanswered:  # an outage is no fault of a message, and does not count as a try of it
                 states |= dict.fromkeys(each.new_ids, "failed")
         return states
 

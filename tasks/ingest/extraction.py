@@ -11,7 +11,7 @@ from itertools import chain
 import polars as pl
 
 from inference.language import Language
-from inference.request_batch import Answer
+from inference.request_batch import ModelAnswer
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.extraction.roster import any_nameless, with_owner_names
@@ -228,7 +228,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
 
 async def _answers(
     run: Run, language: Language, planned: Sequence[PlannedWindow], settings: ExtractSettings, *, apart: bool
-) -> list[Answer[WindowExtraction]]:
+) -> list[ModelAnswer[WindowExtraction]]:
     """The answer to each window; a window in which no person speaks is not put to a model.
 
     `apart`: a few windows to a task, so that the run's graph shows how far it is.
@@ -242,7 +242,7 @@ async def _answers(
     else:
         answers = await _read(language, spoken, settings)
     given = iter(answers)
-    return [next(given) if each.speaking_ids else Answer(WindowExtraction()) for each in planned]
+    return [next(given) if each.speaking_ids else ModelAnswer(WindowExtraction()) for each in planned]
 
 
 @task(
@@ -253,14 +253,14 @@ async def _answers(
 )
 async def read_windows(
     run: Run, language: Language, windows: Sequence[PlannedWindow], settings: ExtractSettings, first: int, of: int
-) -> list[Answer[WindowExtraction]]:
+) -> list[ModelAnswer[WindowExtraction]]:
     """What a model answers to some windows that share nobody: those from the `first` on, of so many."""
     return await _read(language, windows, settings)
 
 
 async def _read(
     language: Language, windows: Sequence[PlannedWindow], settings: ExtractSettings
-) -> list[Answer[WindowExtraction]]:
+) -> list[ModelAnswer[WindowExtraction]]:
     prompts = [render_extraction(each.window, settings) for each in windows]
     return await language.ask_many(prompts, WindowExtraction, "extract")
 

@@ -15,7 +15,7 @@ from typing import Generic
 import polars as pl
 
 from inference.language import Language
-from inference.request_batch import Answer
+from inference.request_batch import ModelAnswer
 from prompts.packing import Question, pack_sessions
 from prompts.rendering import prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
@@ -115,7 +115,7 @@ def _again(group: _Group, results: Sequence[SummaryAnswer]) -> tuple[_Group, ...
     return tuple((n,) for n in group if results[n] == SummaryAnswer())
 
 
-def _answers_of(count: int, answer: Answer[Summaries], silent: str) -> list[SummaryAnswer]:
+def _answers_of(count: int, answer: ModelAnswer[Summaries], silent: str) -> list[SummaryAnswer]:
     """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
     if answer.value is None:
         return [

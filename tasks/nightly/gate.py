@@ -13,7 +13,8 @@ from uuid import uuid4
 import polars as pl
 
 from inference.embedding import Embedder
-from recall.memory import Memory, read_versions
+from recall.memory import Memory
+from recall.recalling import read_versions
 from slowwave import frames
 from slowwave.errors import SlowwaveError
 from slowwave.lifecycle.probes import (

@@ -119,7 +119,7 @@ async def judge(
         result.errors |= {answer.error} if answer.error else set()
         result.left |= set() if answer.value else {id_ for a, b, _ in group for id_ in (a, b)}
         verdicts = answer.value.verdicts if answer.value else ()
-        silence = "" if answer.is_unheard else answer.error or UNANSWERED
+        silence = "" if answer.is_unanswered else answer.error or UNANSWERED
         for number, (a, b, _) in enumerate(group, 1):
             result.judged.append(_judged(a, b, [each for each in verdicts if each.n == number], silence))
     return result

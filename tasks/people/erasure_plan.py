@@ -15,8 +15,9 @@ from slowwave.lifecycle.erasure import Ids, Keys
 from slowwave.lifecycle.name_matcher import Names
 from slowwave.resolution.mentions import embed_texts
 from slowwave.text import digest, row_id
+from storage.schema import Role
 from storage.snapshots import Reading
-from storage.tables import TABLES, Role, tables_of
+from storage.tables import TABLES, tables_of
 from tasks.ingest.sessions import PROMPT as SESSIONS
 from tasks.nightly.communities import PROMPT as COMMUNITIES
 

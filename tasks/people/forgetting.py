@@ -27,7 +27,7 @@ from storage.answers import StoredAnswers
 from storage.erasure import (
     LEDGER,
     Bytes,
-    Change,
+    TableErasure,
     drop_versions,
     files_of,
     purge_log,
@@ -39,9 +39,10 @@ from storage.erasure import (
 )
 from storage.lease import is_surely_dead
 from storage.reembedding import drop_staged
+from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
-from storage.tables import Role, tables_of
+from storage.tables import tables_of
 from tasks.entities.profiles import refresh_profiles
 from tasks.runtime.runs import Run, embed_rows, recorded, store_of
 
@@ -248,7 +249,7 @@ def _write(run: Run, subject: Subject) -> ErasurePlan:
             again = plan_erasure(tx, subject.entity_id, subject.names)
             plan, vectors = replace(again, gone=_joined(plan.gone, again.gone)), _vectors(run, again)
         for name in tables_of(Role.STATE, Role.HISTORY):
-            change = Change(frozenset(plan.gone[name]), plan.struck[name], vectors[name])
+            change = TableErasure(frozenset(plan.gone[name]), plan.struck[name], vectors[name])
             if name != LEDGER or change.gone or len(change.struck):
                 write_anew(tx, name, change)
         tx.upsert("decisions", _decision(run, subject, plan))

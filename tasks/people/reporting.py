@@ -14,7 +14,7 @@ from slowwave.errors import Damaged, SlowwaveError
 from slowwave.review.report_records import ConsolidationReport, counts, sections, verdict
 from slowwave.settings import ReportSettings
 from storage import doctor
-from storage.doctor import Finding
+from storage.doctor import Defect
 from storage.store import Store
 from tasks.runtime.engine import is_inline, task
 from tasks.runtime.proposing import proposed
@@ -141,8 +141,8 @@ class Examined:
     """Mended defects, and those that are left."""
 
     run: str
-    mended: tuple[Finding, ...]
-    left: tuple[Finding, ...]
+    mended: tuple[Defect, ...]
+    left: tuple[Defect, ...]
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 from prefect.input import RunInput
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from recall.proposals import Proposal, asked_of, summary_of
+from recall.proposals import Proposal, observations_of, summary_of
 from slowwave.deduplication.observations import named_by
 from slowwave.review.verdicts import EACH, Asked, Bulk, Said, Verdict, observations_in
 from storage.snapshots import Reading
@@ -63,7 +63,7 @@ def _lines_about(reading: Reading, each: Proposal) -> tuple[str, ...]:
 def _worded(reading: Reading, each: Proposal) -> dict[str, Any]:
     """The ask, in which each observation is `id · statement`."""
     ask = {key: each.ask[key] for key in ("splits", "observations") if key in each.ask}
-    words = {mention.id: f"{mention.id}{_APART}{mention.statement}" for _, mention in asked_of(reading, each)}
+    words = {mention.id: f"{mention.id}{_APART}{mention.statement}" for _, mention in observations_of(reading, each)}
     return _replaced(ask, words)
 
 

@@ -12,7 +12,7 @@ from recall.proposals import Proposal, list_proposals
 from slowwave.errors import Refused
 from slowwave.review.proposing import Proposing
 from slowwave.settings import ApprovalSettings
-from storage.drafts import HELD
+from storage.drafts import APPROVED
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -79,7 +79,7 @@ def settle_patches(tx: Transaction, facts: Sequence[str] | pl.Series) -> None:
     waiting = tx.by_ids("patch_batches", ids, where="state = 'needs_review'")
     left = tx.by_ids("facts", waiting["id"], ["patch_batch_id", "status"], key="patch_batch_id")
     open_ids = left.filter(pl.col("status") == "candidate")["patch_batch_id"].unique()
-    applied = left.filter(pl.col("status").is_in(HELD))["patch_batch_id"]
+    applied = left.filter(pl.col("status").is_in(APPROVED))["patch_batch_id"]
     done = waiting.filter(~pl.col("id").is_in(open_ids.implode()))
     state = (
         pl.when(pl.col("id").is_in(applied.unique().implode())).then(pl.lit("applied")).otherwise(pl.lit("rejected"))

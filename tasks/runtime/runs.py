@@ -271,7 +271,7 @@ def _record(
         if writing is not None:
             writing.write(tx)
         earlier = float(tx.frame("commits", f"run_id = {quoted(run.id)}", ["waited_s"])["waited_s"].sum())
-        counted.waited_s = earlier + tx.held.waited_s
+        counted.waited_s = earlier + tx.lease.waited_s
         summary = {**counted.summary(), **lease_wait(counted.waited_s), **more}
         tx.upsert("runs", pl.DataFrame([{**row, **_ending(state, summary, counted.usage)}]))
     return summary

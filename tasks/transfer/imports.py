@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from recall.export_files import Judged
+from recall.export_files import SealCheck
 from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
 from slowwave.foreign.records import Skipped
 from slowwave.settings import IngestSettings
@@ -53,7 +53,7 @@ class Imported:
     counts: Mapping[str, int]
     skipped: tuple[Skipped, ...]
     unknown_types: Mapping[str, int]
-    seal: Judged | None = None
+    seal: SealCheck | None = None
     as_it_is: bool = False
 
     def as_json(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from inference.embedding import Embedder, open_embedder
 from recall.export import Manifest, read_manifest
-from recall.export_files import HAS_VECTOR, ExportFiles, Judged, read_rows_of
+from recall.export_files import HAS_VECTOR, ExportFiles, SealCheck, read_rows_of
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.foreign.exports import SYSTEM
 from slowwave.lifecycle.embedded_texts import READ
@@ -19,15 +19,16 @@ from slowwave.settings import IngestSettings
 from slowwave.text import as_json, row_id
 from slowwave.validity import STATUSES
 from storage.changes import FACTS
-from storage.checks import Patient
+from storage.checks import PartialSnapshot
 from storage.connection import namespaces
 from storage.doctor import defects
 from storage.export_key import known_key, named_key
 from storage.lease import IMPORTED
 from storage.rows import exact_rows
+from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
-from storage.tables import TABLES, WITH_VECTORS, Role, tables_of
+from storage.tables import TABLES, WITH_VECTORS, tables_of
 from storage.transactions import Transaction
 from storage.upkeep import make_indexes, make_text_indexes
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
@@ -70,7 +71,7 @@ def import_own(
     return _bring_back(replace(run, embedder=manifest.embed_model), files, manifest, seal, dry_run)
 
 
-def _judged(run: Run, manifest: Manifest, files: ExportFiles, key: bytes | None) -> Judged:
+def _judged(run: Run, manifest: Manifest, files: ExportFiles, key: bytes | None) -> SealCheck:
     """What the seal is worth to this store, and to the holder of another key.
 
     A store whose own key cannot be read knows no export as its own, and says why.
@@ -85,7 +86,7 @@ def _judged(run: Run, manifest: Manifest, files: ExportFiles, key: bytes | None)
     return replace(seal, reason=f"{seal.reason} {trouble}") if trouble and seal.standing == "unknown key" else seal
 
 
-def _bring_back(run: Run, files: ExportFiles, manifest: Manifest, seal: Judged, dry_run: bool) -> Imported:
+def _bring_back(run: Run, files: ExportFiles, manifest: Manifest, seal: SealCheck, dry_run: bool) -> Imported:
     """Every row as it is, in one commit."""
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
     counts = {name: _checked(files, manifest, name) for name in names}
@@ -134,7 +135,9 @@ def _check_is_empty(reading: Reading, namespace: str) -> None:
         )
 
 
-def _publish(run: Run, files: ExportFiles, manifest: Manifest, names: list[str], seat: Embedder, seal: Judged) -> None:
+def _publish(
+    run: Run, files: ExportFiles, manifest: Manifest, names: list[str], seat: Embedder, seal: SealCheck
+) -> None:
     """Write all tables in one commit. Texts are embedded within it: nobody else waits for a namespace that is new.
 
     Whether it holds nothing is looked at again first: somebody may have written since. Rows that no seal vouches for
@@ -157,7 +160,9 @@ def _publish(run: Run, files: ExportFiles, manifest: Manifest, names: list[str],
 
 def _check_agreement(tx: Transaction, embed_model: str) -> None:
     """Raise where rows refer to nothing, deny themselves, or have a status that there is not."""
-    found = [(each.table, each.row_id, each.detail) for each in defects(Patient(tx, frozenset(TABLES), embed_model))]
+    found = [
+        (each.table, each.row_id, each.detail) for each in defects(PartialSnapshot(tx, frozenset(TABLES), embed_model))
+    ]
     for name in FACTS:
         odd = tx.frame(name, None, ["id", "status"]).filter(~pl.col("status").is_in(STATUSES).fill_null(False))
         found += [(name, row, f"{status} is no status of a fact.") for row, status in odd.iter_rows()]
@@ -169,7 +174,7 @@ def _check_agreement(tx: Transaction, embed_model: str) -> None:
         )
 
 
-def _decision(tx: Transaction, seal: Judged) -> pl.DataFrame:
+def _decision(tx: Transaction, seal: SealCheck) -> pl.DataFrame:
     """What the ledger says of all rows that came in as they are: who vouches for them."""
     is_whole = seal.standing == "whole"
     counted = {name: tx.count(name) for name in FACTS} | {"active facts": tx.count(FACTS[0], "status = 'active'")}

@@ -291,7 +291,7 @@ def _publish(
     run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder, gate: _Gate | None
 ) -> tuple[Mapping[str, int], Verdict | None]:
     """Write all tables, and the decision; raises `_Fell` where the gate says no, `_Gap` where a text is missing."""
-    head = tx.held
+    head = tx.lease
     old = Snapshot(store.db, tx.versions, head.sequence, (head.embed_model, head.dims))
     rows = _Writing(tx, old, staging, embedder).write()
     verdict = gate.ask(store, tx) if gate else None

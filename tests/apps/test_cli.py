@@ -597,11 +597,11 @@ def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, m
 def test_the_way_back_names_the_namespace(namespace: str, way: str, capsys: pytest.CaptureFixture[str]) -> None:
     from apps.keep_commands import _show_examined
     from apps.review_commands import print_decided
-    from storage.doctor import Finding
+    from storage.doctor import Defect
     from tasks.people.review import DecidedProposal
 
     print_decided([DecidedProposal("p1", "applied", "A change")], "r1", namespace)
-    _show_examined([Finding("dangling", "facts", "f1", "It points nowhere.", is_repairable=True)], [], "r1", namespace)
+    _show_examined([Defect("dangling", "facts", "f1", "It points nowhere.", is_repairable=True)], [], "r1", namespace)
     ways = [line for line in capsys.readouterr().out.splitlines() if "undo" in line]
     assert ways == [f"Back with: slowwave {way}"] * 2
 

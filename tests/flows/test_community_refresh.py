@@ -30,10 +30,11 @@ from recall.overview import stats
 from slowwave.lifecycle.name_matcher import Names
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
-from storage.checks import Patient, find_stray_members
+from storage.checks import PartialSnapshot, find_stray_members
 from storage.doctor import examine, repair
+from storage.schema import Role
 from storage.store import Store
-from storage.tables import TABLES, Role, tables_of
+from storage.tables import TABLES, tables_of
 from storage.undo import undo
 from tasks.entities.linking import assign_new
 from tasks.entities.merges import merge_entities
@@ -643,7 +644,7 @@ def test_what_is_deleted_for_good_takes_its_links_and_places_with_it(found: Path
         delete_entities(tx, pl.Series("id", gone))
     assert rows(found, "entity_links")["id"].to_list() == ["l_3"]
     assert list(held(found)) == ["Ben, Carla"]
-    assert find_stray_members(Patient(Store.open(str(found)).snapshot(), frozenset(TABLES), "")).is_empty()
+    assert find_stray_members(PartialSnapshot(Store.open(str(found)).snapshot(), frozenset(TABLES), "")).is_empty()
     assert list(about(found).values()) == [("", True)]
 
 

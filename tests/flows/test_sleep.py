@@ -29,8 +29,9 @@ from slowwave.errors import RecallFell
 from slowwave.settings import DecaySettings, GateSettings, SleepSettings, StewardSettings
 from storage.doctor import examine
 from storage.lease import new_owner
+from storage.schema import Role
 from storage.store import Store
-from storage.tables import Role, tables_of
+from storage.tables import tables_of
 from storage.undo import undo
 from tasks.runtime.run_pages import as_url, believed_over_time, facts_chart, score_bins, score_chart
 from tasks.runtime.runs import existing_run

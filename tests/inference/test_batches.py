@@ -24,7 +24,7 @@ from inference.budget import price_of
 from inference.estimates import prices_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.request_batch import Answer
+from inference.request_batch import ModelAnswer
 from prompts.rendering import RESPONSES, URGENT
 from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
 from slowwave.lifecycle.name_matcher import Names
@@ -99,12 +99,12 @@ def _prompt(text: str) -> Prompt:
 
 def run(
     prompts: Sequence[Prompt], ledger: Any = None, time: Time | None = None, **chosen: Any
-) -> tuple[list[Answer[Verdict]], Language]:
+) -> tuple[list[ModelAnswer[Verdict]], Language]:
     """One whole run on simulated time."""
     simulated = time or Time()
     settings = {"model": "anthropic/claude-haiku-4-5", "mode": "batch", "concurrency": 2, **chosen}
 
-    async def go() -> tuple[list[Answer[Verdict]], Language]:
+    async def go() -> tuple[list[ModelAnswer[Verdict]], Language]:
         books = MemoryLedger() if ledger is None else ledger
         seat = Language(LanguageSettings.model_validate(settings), books, clock=simulated.clock, sleep=simulated.sleep)
         async with seat as language:
@@ -113,7 +113,7 @@ def run(
     return asyncio.run(go())
 
 
-def words(answers: Sequence[Answer[Verdict]]) -> list[str | None]:
+def words(answers: Sequence[ModelAnswer[Verdict]]) -> list[str | None]:
     return [answer.value.word if answer.value else None for answer in answers]
 
 
@@ -162,7 +162,7 @@ def test_equal_prompts_are_handed_over_once(api: MessagesApi) -> None:
 
 
 def test_urgent_questions_do_not_wait_for_a_batch(api: MessagesApi) -> None:
-    async def go() -> list[Answer[Verdict]]:
+    async def go() -> list[ModelAnswer[Verdict]]:
         settings = LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch")
         async with Language(settings, MemoryLedger()) as language:
             urgent = [replace(prompt, is_urgent=True) for prompt in many(3)[:2]]
@@ -379,7 +379,7 @@ def test_a_server_that_asks_for_hours_of_patience_leaves_a_batch_to_a_later_run(
     api.batches.faults["create"] = [fault(429, retry_after="7200")]
     ledger, time = MemoryLedger(), Time()
     answers, _ = run(many(2), ledger, time)
-    assert all(answer.is_unheard and answer.may_retry for answer in answers)
+    assert all(answer.is_unanswered and answer.may_retry for answer in answers)
     assert (time.now, [batch.state for batch in ledger.submitted.values()]) == (0.0, ["lost"])
     assert words(run(many(2), ledger)[0]) == texts(many(2))
     assert len(api.batches.keys) == 2
@@ -429,7 +429,7 @@ def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesA
     api.batches.faults = {"create": list(down), "list": list(down)}
     ledger = MemoryLedger()
     answers, language = run(many(5), ledger, batch_requests=2, transient_retries=2)
-    assert all(answer.is_unheard and answer.may_retry for answer in answers)
+    assert all(answer.is_unanswered and answer.may_retry for answer in answers)
     assert (api.batches.asked.count("create"), ledger.entries) == (1, {})
     assert not language.budget_reached
     api.batches.faults.clear()

@@ -24,7 +24,7 @@ from flows.sleep import sleep
 from inference.budget import Budget, Caps
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.request_batch import Answer
+from inference.request_batch import ModelAnswer
 from slowwave.errors import SlowwaveError
 from slowwave.records import LedgerEntry, Prompt, Usage
 from slowwave.settings import LanguageSettings, SleepSettings
@@ -85,12 +85,12 @@ def seat(ledger: Any, time: Time | None = None, **chosen: Any) -> Language:
     return Language(settings, ledger, clock=simulated.clock, sleep=simulated.sleep)
 
 
-async def asked(prompts: Sequence[Prompt], ledger: Any, **how: Any) -> tuple[list[Answer[Verdict]], Language]:
+async def asked(prompts: Sequence[Prompt], ledger: Any, **how: Any) -> tuple[list[ModelAnswer[Verdict]], Language]:
     async with seat(ledger, **how) as language:
         return await language.ask_many(prompts, Verdict, "judge"), language
 
 
-def answered(answers: Sequence[Answer[Verdict]]) -> int:
+def answered(answers: Sequence[ModelAnswer[Verdict]]) -> int:
     return sum(answer.value is not None for answer in answers)
 
 
@@ -327,7 +327,7 @@ def test_an_hour_without_the_model_loses_nothing_and_pays_nothing_twice(api: Mes
         time.now = max(time.now, start)
         answers, language = asyncio.run(asked(many(24), ledger, time=time, concurrency=2))
         heard.append(answered(answers))
-        assert all(answer.value or (answer.is_unheard and answer.may_retry) for answer in answers)
+        assert all(answer.value or (answer.is_unanswered and answer.may_retry) for answer in answers)
         assert not language.budget_reached
     assert heard == [4, 4, 4, 24]
     assert len(ledger.entries) == 24

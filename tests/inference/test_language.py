@@ -20,7 +20,7 @@ from inference.budget import price_of
 from inference.clients import Recorder
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.request_batch import Answer
+from inference.request_batch import ModelAnswer
 from prompts.rendering import render_extraction
 from prompts.responses import NameResolution, WindowExtraction
 from slowwave.errors import BudgetReached, MissingDependency, MissingKey, UnknownName, UnusableInput
@@ -91,11 +91,11 @@ def settings(**chosen: Any) -> LanguageSettings:
 
 def run(
     prompts: Sequence[Prompt], ledger: Any = None, time: Time | None = None, **chosen: Any
-) -> tuple[list[Answer[Verdict]], Language]:
+) -> tuple[list[ModelAnswer[Verdict]], Language]:
     """One whole run on simulated time: a language is made, asks everything, and is closed."""
     simulated = time or Time()
 
-    async def go() -> tuple[list[Answer[Verdict]], Language]:
+    async def go() -> tuple[list[ModelAnswer[Verdict]], Language]:
         books = MemoryLedger() if ledger is None else ledger
         async with Language(settings(**chosen), books, clock=simulated.clock, sleep=simulated.sleep) as language:
             return await language.ask_many(prompts, Verdict, "judge"), language
@@ -146,7 +146,7 @@ def test_answers_keep_the_order_of_the_prompts_and_each_is_reported_once(serve: 
     serve(otherwise=echo)
     heard: list[int] = []
 
-    async def go() -> list[Answer[Verdict]]:
+    async def go() -> list[ModelAnswer[Verdict]]:
         async with Language(settings(concurrency=4), MemoryLedger()) as language:
             return await language.ask_many(many(12), Verdict, "judge", on_done=lambda index, _: heard.append(index))
 
@@ -416,7 +416,7 @@ def test_an_error_of_the_caller_reaches_it_after_paid_answers_are_kept(serve: Ca
     serve(otherwise=Reply(200, GOOD.body, delay_s=0.05))
     ledger = MemoryLedger()
 
-    def fail(index: int, _: Answer[Any]) -> None:
+    def fail(index: int, _: ModelAnswer[Any]) -> None:
         raise RuntimeError(f"no room for {index}")
 
     async def go() -> None:
@@ -608,10 +608,10 @@ def question(number: int) -> NameQuestion:
     return NameQuestion(number, "Atlas", "project", "", "Atlas 2", "project", "", 0.8)
 
 
-def ask_free(prompts: Sequence[Prompt], form: type[BaseModel], ledger: Any, **chosen: Any) -> list[Answer[Any]]:
-    async def go() -> list[Answer[Any]]:
+def ask_free(prompts: Sequence[Prompt], form: type[BaseModel], ledger: Any, **chosen: Any) -> list[ModelAnswer[Any]]:
+    async def go() -> list[ModelAnswer[Any]]:
         async with Language(settings(**chosen), ledger) as language:
-            answers: list[Answer[Any]] = await language.ask_many(prompts, form, "resolve")
+            answers: list[ModelAnswer[Any]] = await language.ask_many(prompts, form, "resolve")
             assert language.usage == Usage()
             return answers
 

@@ -24,7 +24,7 @@ from test_cli import (
 
 from apps.atlas_command import FOLDER, LIBRARIES, as_inert_json, atlas_page
 from recall.atlas import atlas_data
-from recall.atlas_facts import AtlasLimits, told_spans
+from recall.atlas_facts import AtlasLimits, visible_spans
 from recall.overview import stats
 from slowwave import frames
 from slowwave.graph.map_layout import lay_out
@@ -260,7 +260,7 @@ def test_all_fourteen_aspects_are_there_with_what_touches_them(told: dict[str, A
 
 def test_bounds_keep_the_most_related_and_say_what_is_left_out(memory: Store) -> None:
     few = atlas_data(
-        memory, NOW, AtlasLimits(entities=2, relations=1, observations_each=0, said_each=1, quote=4, text=6)
+        memory, NOW, AtlasLimits(entities=2, relations=1, observations_each=0, sources_each=1, quote=4, text=6)
     )
     assert few["entities"]["id"] == ["e_anna", "e_ben"] or few["entities"]["id"] == ["e_ben", "e_anna"]
     assert few["facts"]["id"] == ["f_called"], "live, and the latest"
@@ -298,7 +298,7 @@ def test_spans_are_the_times_at_which_a_question_would_be_answered_so(made: list
         for n, (status, start, end, by) in enumerate(made)
     ]  # fmt: skip
     facts = frames.conform(pl.DataFrame(rows, infer_schema_length=None), frames.FACTS)
-    spans = told_spans(facts)
+    spans = visible_spans(facts)
     for half in range(-1, 20):
         t = day(half / 2)
         shown = spans.filter(pl.col("from_") <= t, pl.col("to").is_null() | (pl.col("to") > t))["id"]

@@ -25,7 +25,7 @@ from recall.context import (
     HEADER,
     LONGEST_LINE,
     WARNING,
-    Block,
+    ContextBlock,
     context_share,
     fact_line,
     inert,
@@ -175,8 +175,8 @@ def test_a_passage_whose_message_gave_the_facts_before_it_is_left_out() -> None:
 
 @pytest.mark.parametrize("budget", [None, 0, -5, 1, 30])
 def test_without_room_for_a_single_fact_there_is_no_block(budget: int | None) -> None:
-    assert render_context([fact()], budget) == Block()
-    assert render_context([], ROOM) == Block()
+    assert render_context([fact()], budget) == ContextBlock()
+    assert render_context([], ROOM) == ContextBlock()
 
 
 def test_a_long_line_is_cut_at_a_word() -> None:

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from inference.embedding import open_embedder
 from recall.export import FORMATS, MANIFEST, export, is_own_export, read_manifest
-from recall.export_files import ExportFiles, Judged
+from recall.export_files import ExportFiles, SealCheck
 from recall.export_formats import page_names, safe_name
 from recall.overview import list_runs
 from slowwave.errors import UnusableInput
@@ -34,7 +34,7 @@ from tasks.runtime.runs import existing_run, new_run
 from tasks.transfer.imports import Imported
 from tasks.transfer.own_exports import LEFT_OUT, _publish, _write, import_own
 
-WHOLE = Judged("whole", "It is as it was written.")
+WHOLE = SealCheck("whole", "It is as it was written.")
 
 
 def bring_back(folder: Path, store: Path, namespace: str = "default", **more: Any) -> Imported:

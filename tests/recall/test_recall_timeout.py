@@ -16,7 +16,7 @@ import pytest
 from stores import fact, remembered
 
 from apps.mcp.reading_tools import _why_empty
-from recall import memory as reading
+from recall import recalling as reading
 from recall import walks
 from recall.loop import Deadline
 from recall.memory import Memory

@@ -29,8 +29,9 @@ from slowwave.errors import UnusableInput
 from slowwave.review import report as rules
 from slowwave.review.report_records import StaleEntity, counts, sections, verdict
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings, UseSettings
+from storage.schema import Role
 from storage.store import Store
-from storage.tables import Role, tables_of
+from storage.tables import tables_of
 from tasks.nightly.usage import count_usage
 from tasks.people.reporting import findings, report_markdown
 from tasks.runtime.runs import new_run

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import open_embedder
-from recall.facts import ALL, held, stored
+from recall.facts import ALL, stored, valid_rows
 from recall.graphs import GRAPH_TABLES, Graphs, graph_of
 from recall.memory import Memory
 from recall.search import Question
@@ -118,7 +118,7 @@ def test_s2_37_the_graph_of_any_moment_has_the_relations_that_held_then(place: P
     seen = set()
     for moment in MOMENTS:
         rows = everything if moment.is_past else snapshot.frame("facts", moment.where)
-        expected = {*held(snapshot, rows, moment)["id"]} & relations
+        expected = {*valid_rows(snapshot, rows, moment)["id"]} & relations
         assert edges(graphs, store, moment) == expected - (set() if moment.is_past else {"f_merged"}), moment
         seen.add(frozenset(expected))
     assert len(seen) > 5

@@ -19,8 +19,9 @@ from slowwave.resolution.mentions import RAW_MENTIONS, embed_texts, mentions_in,
 from slowwave.resolution.name_joins import KNOWN, near_names, plan_joins
 from slowwave.resolution.name_matching import must_differ
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
+from storage.schema import STAMPS
 from storage.store import Store
-from storage.tables import STAMPS, TABLES
+from storage.tables import TABLES
 from tasks.ingest.naming import resolve_again
 from tasks.runtime.runs import new_run
 

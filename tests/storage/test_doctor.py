@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from slowwave.errors import StoreMismatch, UndoRefused, UnusableInput
 from storage.checks import _cyclic
 from storage.connection import HEAD, connect, place_for_making
-from storage.doctor import Finding, examine, repair
+from storage.doctor import Defect, examine, repair
 from storage.rows import to_rows
 from storage.store import Store, make_tables
 from storage.tables import TABLES
@@ -69,7 +69,7 @@ def sound(store: Store) -> None:
     plant(store, "entity_aliases", {"id": "x", "alias_name": "ana", "entity_type": "person", "entity_id": "ana"})
 
 
-def summary(findings: tuple[Finding, ...]) -> list[tuple[str, str, str]]:
+def summary(findings: tuple[Defect, ...]) -> list[tuple[str, str, str]]:
     return sorted((finding.check, finding.table, finding.row_id) for finding in findings)
 
 

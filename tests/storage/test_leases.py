@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from inference.embedding import open_embedder
 from slowwave.errors import Fenced, LeaseBusy, Refused, UndoRefused
 from storage.connection import HEAD
-from storage.head import HeadRow, Held
+from storage.head import HeadRow, Lease
 from storage.lease import Clock, new_owner, with_time
 from storage.store import Store, in_order
 from storage.undo import undo
@@ -56,7 +56,7 @@ def lend(store: Store, owner: str, until: float) -> None:
     store.db.open_table(HEAD).update(values=values)
 
 
-def take(store: Store, watch: Watch, wait_s: float) -> Held:
+def take(store: Store, watch: Watch, wait_s: float) -> Lease:
     return HeadRow(store.db, watch.clock).acquire("r", LEASE_S, wait_s)
 
 
@@ -88,7 +88,7 @@ class TestClocks:
         watch.wall_off += HOUR
         with pytest.raises(LeaseBusy):
             take(store, watch, wait_s=LEASE_S - 1)
-        assert HeadRow(store.db).is_held(held)
+        assert HeadRow(store.db).is_current(held)
 
     def test_a_silent_holder_of_this_machine_is_taken_over_though_the_clock_went_back(
         self, new_store: NewStore
@@ -101,7 +101,7 @@ class TestClocks:
         assert LEASE_S < taken.waited_s < LEASE_S + 0.2
         with pytest.raises(Fenced):
             row.publish(held, held.versions)
-        assert row.is_held(taken)
+        assert row.is_current(taken)
 
     @pytest.mark.parametrize("jump", [-HOUR, 0.0, HOUR])
     def test_a_holder_that_renews_keeps_the_lease_whatever_its_clock_does(
@@ -120,7 +120,7 @@ class TestClocks:
         watch.at = [(watch.steady_s + seconds, renew) for seconds in (1.2, 3, 5.5, 8, 10.5)]
         with pytest.raises(LeaseBusy):
             take(store, watch, wait_s=11)
-        assert row.is_held(last[0])
+        assert row.is_current(last[0])
         row.publish(last[0], last[0].versions)
 
     def test_a_head_that_was_changed_while_the_answer_got_lost_is_known_for_ones_own(self, new_store: NewStore) -> None:

@@ -13,7 +13,8 @@ from stores import CLOSED, Row, fact, remembered
 from talk import NOW
 
 from recall.loop import Deadline
-from recall.memory import UNASKED, Memory
+from recall.memory import Memory
+from recall.recalling import UNASKED
 from recall.search import Question
 from slowwave.errors import UnusableInput
 from slowwave.settings import RecallSettings

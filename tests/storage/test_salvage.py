@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from slowwave.errors import NoRoom, SlowwaveError, StoreMismatch, UndoRefused, UnusableInput
 from storage.disk import in_plain_words
-from storage.doctor import TOLD, Finding, examine, mend_head, prognosis, repair
+from storage.doctor import REPORTED, Defect, examine, mend_head, prognosis, repair
 from storage.store import Store
 from storage.transactions import Transaction
 from storage.undo import undo
@@ -103,7 +103,7 @@ def ids(store: Store, table: str) -> list[str]:
     return store.snapshot().frame(table, columns=["id"])["id"].sort().to_list()
 
 
-def checks(findings: tuple[Finding, ...]) -> list[tuple[str, str, str]]:
+def checks(findings: tuple[Defect, ...]) -> list[tuple[str, str, str]]:
     return [(each.check, each.table, each.row_id) for each in findings]
 
 
@@ -296,8 +296,8 @@ def test_a_full_disk_is_said_in_plain_words() -> None:
     assert (told.exit_code, "Nothing is lost" in told.remedy, "--store" in told.remedy) == (1, True, True)
 
 
-def told_of(repaired: tuple[Finding, ...]) -> list[tuple[str, str, str]]:
-    return [each for each in checks(repaired) if each[0] in TOLD]
+def told_of(repaired: tuple[Defect, ...]) -> list[tuple[str, str, str]]:
+    return [each for each in checks(repaired) if each[0] in REPORTED]
 
 
 class Died(BaseException):

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from slowwave.errors import UndoRefused, UnknownName
 from storage.doctor import examine
 from storage.lease import new_owner
+from storage.schema import Role
 from storage.store import Store
-from storage.tables import Role, tables_of
+from storage.tables import tables_of
 from storage.undo import undo
 from storage.upkeep import tend
 

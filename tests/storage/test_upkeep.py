@@ -19,8 +19,9 @@ from slowwave.validity import as_of_sql, live_sql, time_sql
 from storage import upkeep
 from storage.connection import HEAD
 from storage.doctor import examine
+from storage.schema import Role
 from storage.store import Store
-from storage.tables import TABLES, Role, tables_of
+from storage.tables import TABLES, tables_of
 from storage.undo import undo
 from storage.upkeep import tend
 
@@ -141,7 +142,7 @@ def test_a_death_in_the_middle_of_upkeep_loses_nothing_however_old_the_state_is(
         module = "storage.transactions" if where.startswith("T") else "storage.head"
         with monkeypatch.context() as patch:
             patch.setattr(f"{module}.{where}", die)
-            patch.setattr("storage.transactions.Transaction.abandon", lambda tx: tx._row.release(tx.held))
+            patch.setattr("storage.transactions.Transaction.abandon", lambda tx: tx._row.release(tx.lease))
             with pytest.raises(KeyboardInterrupt):
                 tend(store, "u", NOW, thorough=True)
         assert content(store) == before

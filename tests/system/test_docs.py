@@ -23,7 +23,8 @@ from scripts.write_docs import (
     tables_page,
 )
 from slowwave.settings import Settings
-from storage.tables import STAMPS, TABLES
+from storage.schema import STAMPS
+from storage.tables import TABLES
 
 
 def fields(model: type[BaseModel], path: str = "") -> list[tuple[str, Any]]:

@@ -50,8 +50,9 @@ from slowwave.records import (
 )
 from slowwave.settings import Settings
 from slowwave.validity import live_sql
+from storage.schema import Role
 from storage.store import Store
-from storage.tables import Role, tables_of
+from storage.tables import tables_of
 from storage.undo import undo
 from tasks.entities.names import pin_facts
 from tasks.runtime.runs import existing_run

@@ -24,7 +24,7 @@ from apps.mcp.server import make_server
 from apps.options import Place
 from bench import synthetic
 from bench.big_store import build_store
-from recall.context import Block, count_tokens, render_context
+from recall.context import ContextBlock, count_tokens, render_context
 from recall.memory import Memory
 from slowwave.settings import LanguageSettings, Settings
 from slowwave.types import Mention, Passage, RecalledFact
@@ -34,11 +34,11 @@ SAID = datetime(2026, 5, 8, 14, tzinfo=UTC)
 SENTENCES = [each.statement for each in islice(synthetic.facts(400, 11), 400)]
 
 
-def lines_of(block: Block) -> set[str]:
+def lines_of(block: ContextBlock) -> set[str]:
     return {line for line, _ in block.lines}
 
 
-def assert_nothing_is_lost(blocks: list[tuple[int, Block]]) -> None:
+def assert_nothing_is_lost(blocks: list[tuple[int, ContextBlock]]) -> None:
     for (small, one), (large, other) in pairwise(blocks):
         assert count_tokens(one.text) <= small
         assert not lines_of(one) - lines_of(other), (small, large)

@@ -33,9 +33,10 @@ from storage.doctor import examine
 from storage.erasure import read_rows_naming
 from storage.lease import new_owner
 from storage.reembedding import Staging
+from storage.schema import Role
 from storage.snapshots import Snapshot
 from storage.store import Store
-from storage.tables import TABLES, Role, tables_of
+from storage.tables import TABLES, tables_of
 from storage.undo import undo
 from tasks.entities.profiles import refresh_profiles
 from tasks.people.forgetting import Report, find_subject, forget, preview

@@ -1,0 +1,421 @@
+"""The path of a question: embedded, searched, followed along relations, ranked, and given back within its time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, get_args
+
+import numpy as np
+
+from inference.embedding import Embedder, open_embedder
+from slowwave.errors import StoreMismatch, UnusableInput
+from slowwave.ranking.periods import Period, event_in, period_beside, period_of
+from slowwave.ranking.placing import Step
+from slowwave.ranking.ranking import is_weak
+from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
+from slowwave.types import (
+    Passage,
+    RecalledFact,
+    Recollection,
+    UncertainFact,
+)
+from slowwave.validity import Moment
+from storage.disk import plain_errors
+from storage.residents import Residents
+from storage.snapshots import Snapshot
+from storage.store import Store
+from storage.warm import Tables, WarmTables
+
+from .access_events import TABLES as USE_TABLES
+from .access_events import AccessLog, Use
+from .answers import answers, beside, passages
+from .beliefs import TABLES as PENDING_TABLES
+from .beliefs import Hopes, PendingBeliefs, hoped
+from .candidates import TABLES as QUALITY_TABLES
+from .candidates import Faded
+from .doubts import Conflicts
+from .entity_search import TABLES as ENTITY_TABLES
+from .episodes import entities_of_last, messages_of
+from .facts import NameCache
+from .graphs import GRAPH_TABLES, Graphs
+from .loop import Deadline, OutOfTime, note_recall, run
+from .placing import place
+from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Question, Walk, search, together
+from .walks import walked
+
+if TYPE_CHECKING:
+    pass
+
+log = logging.getLogger("slowwave")
+
+GRAPHS = get_args(GraphMode)
+AT_ONCE = 32
+"""Questions of one call that are answered at a time: their cosines to 100,000 facts take 13 MB."""
+OFTEN = 8
+"""Questions of one call that are worth reading a namespace into memory for, if it may be."""
+MODELS = 3
+"""How often a question is embedded again if the model of the namespace changes meanwhile."""
+UNASKED = np.zeros(0, np.float32)
+T = TypeVar("T")
+
+WORDINGS = 8
+"""Other wordings of a question that are searched with it, at most."""
+ONLY = ("facts", "messages")
+Answer = tuple[tuple[RecalledFact, ...], tuple[Passage, ...], Hopes]
+
+
+class _Reembedded(Exception):
+    """The tables hold vectors of this model, and not of the one that the question was embedded with."""
+
+
+def _tables(is_past: bool, is_walked: bool, is_weighed: bool) -> tuple[str, ...]:
+    """The tables that are read to answer."""
+    more = ((PAST_TABLES, is_past), (GRAPH_TABLES, is_walked), (USE_TABLES, is_weighed))
+    others = (name for names, is_read in more if is_read for name in names)
+    return tuple(dict.fromkeys((*TABLES, *PENDING_TABLES, *others)))
+
+
+class Recaller:
+    """Answers questions about one namespace. Sees new commits at once.
+
+    With a `snapshot` it answers from that state, and from no later one. When the namespace is re-embedded, it embeds
+    the next questions with the new model.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder,
+        settings: RecallSettings,
+        *,
+        is_logged: bool = True,
+        snapshot: Snapshot | None = None,
+    ) -> None:
+        self._store, self._embedder, self._settings = store, embedder, settings
+        self._accesses = AccessLog(store, is_logged=is_logged)
+        self._seen, self._stays = snapshot, snapshot is not None
+        pinned = (snapshot.versions, snapshot.embed_model) if snapshot else None
+        self._reads = {
+            (past, walked): _tables(past, walked, settings.limbic) for past in (False, True) for walked in (False, True)
+        }
+        residents = Residents(RESIDENT, settings.held_mb << 20)
+        self._warm = {
+            names: WarmTables(
+                store.db.uri, names, store.db.storage_options, pinned, None if names == ENTITY_TABLES else residents
+            )
+            for names in {*self._reads.values(), ENTITY_TABLES}
+        }
+        self._names, self._conflicts, self._faded = NameCache(), Conflicts(), Faded(settings.min_quality)
+        self._use, self._pending, self._graphs = Use(), PendingBeliefs(), Graphs()
+        self._answered: dict[tuple[str, ...], Tables] = {}
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest state, kept open until a commit moves the head; or the one that this memory stays at."""
+        if self._seen is None or not (self._stays or self._seen.sequence == self._store.head.sequence):
+            self._seen = self._store.snapshot()
+        return self._seen
+
+    def recall(
+        self,
+        query: str,
+        k: int | None = None,
+        *,
+        scope: str | None = None,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        graph: str | None = None,
+        episode: str | None = None,
+        last: int | None = None,
+        only: str | None = None,
+        also: Sequence[str] = (),
+        now: datetime | None = None,
+    ) -> Recollection:
+        """The facts that answer a query, best first: live ones, or those that were true at `as_of`; and passages.
+
+        Passages are pieces of messages that say what none of these facts says; `only` "facts" or "messages" leaves the
+        other out. `also` are other wordings of the query, general and special ones: what any of them finds answers.
+
+        `known_as_of` asks what the store believed at that time, whatever it learned since; both together, what it then
+        took to be true at `as_of`. `graph` says whether relations are followed (none, bfs, spread), else the settings
+        do. Facts of the conversation `episode` come a little sooner, and with `last` only facts about entities of so
+        many last conversations come at all (S2-74).
+
+        After `recall_timeout_ms` of the settings it ends without an answer, and says so with `is_timed_out`: that
+        nothing came does not mean that nothing is known. A walk that takes long is left out sooner.
+        """
+        check_wordings(also)
+        moment, settings = Moment(now or datetime.now(UTC), as_of, known_as_of), self._walking(graph)
+        deadline = self._deadline(moment, settings)
+        try:
+            question = Question(
+                query,
+                UNASKED,
+                k or self._settings.k,
+                moment,
+                scope,
+                None if last is None else self._read(lambda: entities_of_last(self.snapshot, last), deadline),
+                frozenset() if episode is None else self._read(lambda: messages_of(self.snapshot, episode), deadline),
+                period=self._period(query, moment, scope, deadline),
+                others=tuple((text, UNASKED) for text in dict.fromkeys(also) if text != query),
+            )
+            return self._recollect([question], k, settings, only, deadline)[0]
+        except OutOfTime:
+            return _given_up([query], deadline)[0]
+
+    def recall_many(
+        self,
+        queries: Sequence[str],
+        k: int | None = None,
+        *,
+        scope: str | None = None,
+        as_of: datetime | None = None,
+        known_as_of: datetime | None = None,
+        graph: str | None = None,
+        only: str | None = None,
+        now: datetime | None = None,
+    ) -> list[Recollection]:
+        """What `recall` answers to each of these queries, in their order, of one state and at one time; much faster.
+
+        All are embedded in one call and compared with all facts in one product. `took_ms` is the mean of all. They may
+        take so many times `recall_timeout_ms` as there are queries, and where that is over none has an answer.
+        """
+        if isinstance(queries, str):
+            raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
+        moment, settings = Moment(now or datetime.now(UTC), as_of, known_as_of), self._walking(graph)
+        deadline = self._deadline(moment, settings, len(queries))
+        try:
+            periods = [self._period(query, moment, scope, deadline) for query in queries]
+            questions = [
+                Question(query, UNASKED, k or self._settings.k, moment, scope, period=period)
+                for query, period in zip(queries, periods, strict=True)
+            ]
+            return self._recollect(questions, k, settings, only, deadline)
+        except OutOfTime:
+            return _given_up(queries, deadline)
+
+    def _deadline(self, moment: Moment, settings: RecallSettings, questions: int = 1) -> Deadline:
+        """When a recall ends that begins now; later where nothing was answered from this state before."""
+        names = self._reads[moment.is_past, settings.graph != "none"]
+        is_known = names in self._answered and self._answered[names] is self._warm[names].latest
+        limit = settings.walk.recall_timeout_ms * questions
+        return Deadline(limit, is_first=moment.is_past or not is_known)
+
+    def _read(self, read: Callable[[], T], deadline: Deadline) -> T:
+        """The result of a read from a snapshot; waits for it until the deadline."""
+        return run(asyncio.to_thread(read), deadline)
+
+    def _period(self, query: str, moment: Moment, scope: str | None, deadline: Deadline) -> Period | None:
+        """The time that a query names, in words or by an event that is looked for first; none where `as_of` says it."""
+        if moment.as_of is not None:
+            return None
+        named = event_in(query)
+        if (period := period_of(query, moment.now)) is not None or named is None:
+            return period
+        side, event = named
+        question = Question(event, UNASKED, 1, moment, scope)
+        ask = partial(self._answer, settings=self._settings, only="facts", deadline=deadline)
+        ((facts, _, _),) = self._answered_by([question], ask, deadline)
+        if not facts or is_weak(facts[0].match):
+            return None
+        return period_beside(side, facts[0].event_at, facts[0].valid_from)
+
+    def _recollect(
+        self,
+        questions: Sequence[Question],
+        k: int | None,
+        settings: RecallSettings,
+        only: str | None,
+        deadline: Deadline,
+    ) -> list[Recollection]:
+        """The recollections of these questions; the other arguments of the call are checked here."""
+        check_at_least_one("k", k)
+        if only is not None and only not in ONLY:
+            raise UnusableInput(f"There is no {only!r} to recall.", f"Use {' or '.join(ONLY)}, or leave it out.")
+        started = time.perf_counter()
+        if not questions:
+            return []
+        answered = self._answered_by(
+            questions, partial(self._answer, settings=settings, only=only, deadline=deadline), deadline
+        )
+        perhaps = [
+            self._perhaps(question, hopes, deadline)
+            for question, (_, _, hopes) in zip(questions, answered, strict=True)
+        ]
+        for question, (facts, _, _) in zip(questions, answered, strict=True):
+            self._accesses.note(question.text, facts, question.k, question.moment.now)
+        took_ms = (time.perf_counter() - started) * 1000 / len(questions)
+        recalled = [
+            Recollection(question.text, facts, took_ms, uncertain, quoted)
+            for question, (facts, quoted, _), uncertain in zip(questions, answered, perhaps, strict=True)
+        ]
+        if self._accesses.is_logged:  # what maintenance asks says nothing about how people are served
+            for question, one in zip(questions, recalled, strict=True):
+                note_recall(one, question.k)
+        return recalled
+
+    def _answered_by(
+        self,
+        questions: Sequence[Question],
+        ask: Callable[[Sequence[Question]], Coroutine[None, None, T]],
+        deadline: Deadline | None = None,
+    ) -> T:
+        """The answer to questions; repeated if the namespace was re-embedded since the last one."""
+        for _ in range(MODELS):
+            embedder, started = self._embedder, time.monotonic()
+            embedded = _embedded(questions, embedder)
+            if deadline is not None:
+                deadline.leave_out(time.monotonic() - started)
+            try:
+                with plain_errors(str(self._store.db.uri)):
+                    return run(ask(embedded), deadline)
+            except _Reembedded as other:
+                self._embedder = self._embedder_of(str(other))
+        raise StoreMismatch("The namespace was re-embedded again and again while it was asked.", "Ask again.")
+
+    def _embedder_of(self, model: str) -> Embedder:
+        return self._embedder if model == self._embedder.name else open_embedder(model)
+
+    def _walking(self, graph: str | None) -> RecallSettings:
+        if graph is None or graph == self._settings.graph:
+            return self._settings
+        if graph not in GRAPHS:
+            raise UnusableInput(f"There is no way to follow relations called {graph!r}.", f"Use {', '.join(GRAPHS)}.")
+        return self._settings.model_copy(update={"graph": graph})
+
+    def _perhaps(self, question: Question, hopes: Hopes, deadline: Deadline) -> tuple[UncertainFact, ...]:
+        """What may hold between entities that the query names, where nothing is known of the two (S2-69)."""
+        if question.moment.is_past or not self._settings.uncertain_limit or not hopes.named_in(question.text):
+            return ()
+        now, most = question.moment.now, self._settings.uncertain_limit
+        return self._read(
+            lambda: hoped(self.snapshot, hopes, question.text, now, question.scope, BeliefSettings(), most), deadline
+        )
+
+    async def _answer(
+        self,
+        questions: Sequence[Question],
+        *,
+        settings: RecallSettings,
+        deadline: Deadline,
+        only: str | None = None,
+    ) -> list[Answer]:
+        """Answers from the last known state while the head is read, and once more if the head has moved."""
+        names = self._reads[questions[0].moment.is_past, settings.graph != "none"]
+        warm, model = self._warm[names], questions[0].model
+        latest, answer = warm.latest, partial(self._answers_from, questions, settings, only, deadline)
+        guess = asyncio.create_task(answer(latest)) if latest else None
+        try:
+            newest = await warm.newest(is_eager=len(questions) >= OFTEN, on_change=deadline.extend)
+            if newest is not self._answered.get(names):
+                deadline.extend()
+            if guess is not None and newest is latest and newest.embed_model == model:
+                answered = await guess
+            else:
+                if guess is not None:
+                    guess.cancel()
+                check_embedded(newest, model)
+                answered = await answer(newest)
+        finally:
+            if guess is not None:
+                guess.cancel()  # does nothing to what has ended
+        self._answered[names] = newest
+        return answered
+
+    async def _answers_from(
+        self,
+        questions: Sequence[Question],
+        settings: RecallSettings,
+        only: str | None,
+        deadline: Deadline,
+        tables: Tables,
+    ) -> list[Answer]:
+        """Some at a time; their vectors are compared with the tables in memory in one product."""
+        answered: list[Answer] = []
+        for start in range(0, len(questions), AT_ONCE):
+            some = questions[start : start + AT_ONCE]
+            with ExitStack() as foreseen:
+                if len(some) > 1:
+                    vectors = np.stack([question.vector for question in some])
+                    for resident in (tables.residents[name] for name in some[0].tables if name in tables.residents):
+                        foreseen.enter_context(resident.vectors.foreseen(vectors))
+                work = (self._answer_from(tables, question, settings, only, deadline) for question in some)
+                answered += await tables.together(*work)
+        return answered
+
+    async def _answer_from(
+        self, tables: Tables, question: Question, settings: RecallSettings, only: str | None, deadline: Deadline
+    ) -> Answer:
+        walk = asyncio.create_task(self._walk(tables, question, settings, deadline.walk_ends))
+        try:
+            searches = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
+            found = together(await tables.together(*searches))
+            placed = await place(tables, question, settings, found, await walk, self._use, self._names)
+        finally:
+            walk.cancel()
+        if only == "messages":
+            placed = replace(placed, order=[])
+        facts, quoted, hopes = await tables.together(
+            answers(tables, placed, question.moment, self._names, self._conflicts),
+            passages(tables, question, found, 0 if only == "facts" else question.k),
+            self._pending.of(tables),
+        )
+        return facts, beside(quoted, facts), hopes
+
+    async def _walk(self, tables: Tables, question: Question, settings: RecallSettings, ends: float | None) -> Walk:
+        if settings.graph == "none":
+            return NO_WALK
+        found = await walked(tables, self._graphs, question, settings, ends=ends)
+        return {step.fact_id: Step(step.score, step.hops) for step in found}
+
+
+def _embedded(questions: Sequence[Question], embedder: Embedder) -> list[Question]:
+    """The questions with the vectors of all their wordings, embedded in one call."""
+    texts = [text for question in questions for text in (question.text, *(other for other, _ in question.others))]
+    vectors = iter(embedder.embed(texts))
+    return [
+        replace(
+            question,
+            vector=next(vectors),
+            model=embedder.name,
+            others=tuple((text, next(vectors)) for text, _ in question.others),
+        )
+        for question in questions
+    ]
+
+
+def _given_up(queries: Sequence[str], deadline: Deadline) -> list[Recollection]:
+    """The recollections after the time-out: empty, and marked as timed out (S2-44)."""
+    log.warning("a recall took longer than recall_timeout_ms allows and was given up")
+    took_ms = deadline.spent * 1000 / len(queries)
+    return [Recollection(query, took_ms=took_ms, is_timed_out=True) for query in queries]
+
+
+def check_embedded(tables: Tables, model: str) -> None:
+    """Vectors of two models cannot be compared."""
+    if tables.embed_model != model:
+        raise _Reembedded(tables.embed_model)
+
+
+def check_at_least_one(name: str, number: int | None) -> None:
+    if number is not None and number < 1:
+        raise UnusableInput(f"{name} is {number}.", "Ask for one or more, or leave it out.")
+
+
+def check_wordings(also: Sequence[str]) -> None:
+    if isinstance(also, str) or len(also) > WORDINGS or not all(text.strip() for text in also):
+        raise UnusableInput("Other wordings are a list of texts.", f"Give at most {WORDINGS}, none empty.")
+
+
+def read_versions(state: Snapshot, settings: RecallSettings) -> tuple[int, ...]:
+    """The versions of all that a question about now reads: in two states that share them it has the same answer."""
+    unread = () if settings.min_quality else QUALITY_TABLES
+    names = _tables(False, settings.graph != "none", settings.limbic)
+    return tuple(state.versions.get(name, 1) for name in names if name not in unread)
