@@ -19,7 +19,7 @@ from inference.request_batch import Answer
 from prompts.packing import Question, pack_sessions
 from prompts.rendering import prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
-from slowwave.graph.community_summaries import Summary
+from slowwave.graph.community_summaries import CommunitySummary
 from slowwave.ingestion.sessions import (
     TALKS,
     TOLD,
@@ -139,7 +139,7 @@ class Summarised:
     `left` were not asked about for want of budget, `failed` without an answer that can be used.
     """
 
-    summaries: Mapping[str, Summary] = field(default_factory=lambda: MappingProxyType({}))
+    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
     written: int = 0
     left: int = 0
     failed: int = 0
@@ -192,7 +192,7 @@ async def _by_model(
     model, version = language.model("summarize"), prompt_version(PROMPT)
     pairs = zip(due["id"], told, strict=True)
     return Summarised(
-        {id_: Summary(each.text, "model", model, version) for id_, each in pairs if each.text},
+        {id_: CommunitySummary(each.text, "model", model, version) for id_, each in pairs if each.text},
         left=sum(each.is_skipped for each in told),
         failed=sum(each.has_failed for each in told),
         errors=_ASKING.errors(told),

@@ -19,13 +19,13 @@ from slowwave.errors import SlowwaveError
 from slowwave.lifecycle.probes import (
     FIRST_PLACES,
     KINDS,
+    ExpectedAnswer,
+    GateVerdict,
     Probe,
-    Said,
     Standing,
-    Verdict,
     compare,
+    expected_answers,
     plan_probes,
-    said_by,
     staying,
 )
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
@@ -97,7 +97,7 @@ def _of(state: tuple[object, ...]) -> dict[str, Recalled]:
         return known
 
 
-__all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
+__all__ = ["Frozen", "GateVerdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
 
 FACTS = ("facts", "facts_archive")
 _STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
@@ -114,7 +114,7 @@ class Frozen:
     probes: tuple[Probe, ...]
     found: tuple[frozenset[str], ...]
     commit: int
-    said: Mapping[str, Said]
+    said: Mapping[str, ExpectedAnswer]
 
 
 @task("freeze the questions of the gate")
@@ -139,13 +139,13 @@ def freeze_probes(
         return None
     facts = _facts(snapshot, run.now)
     probes = _drawn(run, snapshot, facts, settings, steward)
-    said = said_by(facts, {id_ for probe in probes for id_ in probe.expected})
+    said = expected_answers(facts, {id_ for probe in probes for id_ in probe.expected})
     answers = recalled(run, snapshot, _queries(probes), settings.k)
     return Frozen(probes, _found(run, snapshot, probes, said, answers)[0], snapshot.sequence, said)
 
 
 @task("check recall")
-def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: Sequence[str]) -> Verdict | None:
+def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: Sequence[str]) -> GateVerdict | None:
     """Ask the frozen questions again; if recall fell, take all of the runs in `undo` back as one commit, or none.
 
     The runs must have ended. Whether it fell, and what came of it, is in the ledger. Where nothing was written that
@@ -173,7 +173,7 @@ def weigh(
     state: Snapshot,
     seat: Embedder,
     stay: Callable[[], None],
-) -> Verdict:
+) -> GateVerdict:
     """What the frozen questions find in a state that nobody else sees yet; nothing is taken back or noted.
 
     `stay` is called after some questions each, to keep a lease.
@@ -184,7 +184,7 @@ def weigh(
     return compare(frozen.probes, frozen.found, after, standing, settings)
 
 
-def note_unpublished(run: Run, verdict: Verdict) -> Verdict:
+def note_unpublished(run: Run, verdict: GateVerdict) -> GateVerdict:
     """Tell the ledger of what was kept from being published, since recall would have fallen."""
     done = replace(verdict, obstacle="it was asked beforehand, and nothing was published.")
     with store_of(run).commit(run.id, "gate", run.now) as tx:
@@ -223,7 +223,7 @@ def _found(
     run: Run,
     snapshot: Snapshot,
     probes: Sequence[Probe],
-    said: Mapping[str, Said],
+    said: Mapping[str, ExpectedAnswer],
     answers: Sequence[Recalled],
     others: Collection[str] = (),
 ) -> tuple[tuple[frozenset[str], ...], Standing]:
@@ -264,7 +264,7 @@ def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Col
     return Standing.of(known.join(said_at, on="id", how="left", maintain_order="left"), now, others)
 
 
-def _taken_back(run: Run, verdict: Verdict, undo: Sequence[str]) -> Verdict:
+def _taken_back(run: Run, verdict: GateVerdict, undo: Sequence[str]) -> GateVerdict:
     """The verdict with the runs that were undone, or what stood in the way; the ledger tells it of each of them."""
     undoing = run_id("undo", datetime.now(UTC), uuid4().hex)
     done = verdict
@@ -281,7 +281,7 @@ def _taken_back(run: Run, verdict: Verdict, undo: Sequence[str]) -> Verdict:
     return done
 
 
-def _decision(run: Run, undoing: str, subject: str, verdict: Verdict) -> dict[str, object]:
+def _decision(run: Run, undoing: str, subject: str, verdict: GateVerdict) -> dict[str, object]:
     return {
         "id": timed_id("d", run.now, "gate", subject, undoing),
         "action": "gate",

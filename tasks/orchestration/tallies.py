@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from inference.language import Language
 from inference.request_batch import Role
-from slowwave.lifecycle.probes import Verdict
+from slowwave.lifecycle.probes import GateVerdict
 from slowwave.records import Usage
 from slowwave.review.descriptions import in_quotes
 from tasks.ingest.admission import Admitted
@@ -58,7 +58,7 @@ class Tally:
     waited_s: float = 0.0
     bytes_before: int | None = None
     bytes_after: int | None = None
-    verdict: Verdict | None = None
+    verdict: GateVerdict | None = None
     always: ClassVar[tuple[str, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
 
@@ -78,7 +78,7 @@ class Tally:
         """Bytes that the namespace took before and after."""
         self.bytes_before, self.bytes_after = before, after
 
-    def gated(self, verdict: Verdict | None) -> None:
+    def gated(self, verdict: GateVerdict | None) -> None:
         """What the gate found."""
         self.verdict = verdict
         if verdict is not None and verdict.fell:
