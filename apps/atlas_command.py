@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from slowwave.errors import UnusableInput
-from slowwave.timestamps import asked_time
+from slowwave.timestamps import parse_moment
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json
@@ -48,7 +48,7 @@ def atlas(
     from recall.atlas_facts import AtlasLimits
 
     _require_place(file)
-    moment = asked_time(as_of) if as_of else None
+    moment = parse_moment(as_of) if as_of else None
     limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
     place = Place.of(store, namespace)
     data = atlas_data(place.store(), datetime.now(UTC), limits, report_settings(place), place.settings.recall.aspects)

@@ -18,7 +18,7 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
-from slowwave.timestamps import asked_time
+from slowwave.timestamps import parse_moment
 
 from .configuration import with_flags
 from .options import (
@@ -82,7 +82,7 @@ def consolidate(
     place = Place.of(store, namespace)
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
     own = with_flags("consolidate", place.settings.consolidate, flags).consolidate
-    since_when = asked_time(since) if since else None
+    since_when = parse_moment(since) if since else None
     asked = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **asked, **how)
@@ -198,8 +198,8 @@ def run_flow(
         with progress(quiet=quiet):
             return asyncio.run(cast(Any, flow(namespace=place.namespace, store=place.uri, **parameters)))
     except RecallFell as fell:
-        if not quiet and "counts" in fell.told:
-            show_summary(dict(fell.told), as_json=False)
+        if not quiet and "counts" in fell.measured:
+            show_summary(dict(fell.measured), as_json=False)
         raise
 
 

@@ -10,7 +10,7 @@ import typer
 
 from slowwave.lexicon.labels import Locale
 from slowwave.settings import ApprovalSettings, Group, Settings
-from slowwave.timestamps import asked_time
+from slowwave.timestamps import parse_moment
 
 from .configuration import load_settings, store_uri
 
@@ -54,7 +54,7 @@ RequireApproval = Annotated[
 
 def time_of(asked: str | None) -> datetime | None:
     """The time that an option names; none where it was left out."""
-    return asked_time(asked) if asked is not None else None
+    return parse_moment(asked) if asked is not None else None
 
 
 T = TypeVar("T", bound=Group)

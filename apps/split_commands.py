@@ -21,8 +21,8 @@ from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.splitting.split_plan import Split
-    from slowwave.splitting.suggestions import SplitAnalysis
+    from slowwave.splitting.split_plan import SplitPart
+    from slowwave.splitting.suggestions import TopicAnalysis
     from tasks.people.splitting import SplitDone
     from tasks.runtime.runs import Run
 
@@ -93,7 +93,7 @@ def analyze(
         _show_analysis(seen, place)
 
 
-def _show_analysis(seen: SplitAnalysis, place: Place) -> None:
+def _show_analysis(seen: TopicAnalysis, place: Place) -> None:
     kind = shown_type(seen.entity_type, place.locale)
     out.print(
         f"{seen.entity_name} ({kind}): {seen.observation_count} observations, {seen.threshold} are enough; "
@@ -155,7 +155,7 @@ def _show_suggestion(place: Place, entity: str, as_json: bool) -> None:
         out.print(found.message, markup=False)
 
 
-def _show_splits(title: str, splits: Sequence[Split], place: Place) -> None:
+def _show_splits(title: str, splits: Sequence[SplitPart], place: Place) -> None:
     rows = [(each.name, shown_type(each.entity_type, place.locale), len(each.observations)) for each in splits]
     ends = " and ".join(shown_relation(word, place.locale) for word in ("contains", "part_of"))
     out.print(title, markup=False)
@@ -213,7 +213,7 @@ def _read(plan: Path) -> Any:
                             "ENTITY --dry-run --json > plan.json") from error  # fmt: skip
 
 
-def _splits(plan: Path) -> tuple[Split, ...]:
+def _splits(plan: Path) -> tuple[SplitPart, ...]:
     from slowwave.splitting.split_plan import splits_of
 
     return splits_of(_read(plan))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from slowwave.types import Passage, RecalledFact, Recollection, Story, UncertainFact, Version
-    from slowwave.types.stories import Section
+    from slowwave.types.stories import StorySection
 
 Speakers = Mapping[tuple[str, str], str]
 """Who said it, by conversation and message."""
@@ -215,7 +215,7 @@ def print_story(story: Story, locale: Locale = "en") -> None:
     out.print(f"\n{story.id}; all that is stored of it: --full", style="dim", markup=False)
 
 
-def _story_lines(section: Section) -> RenderableType:
+def _story_lines(section: StorySection) -> RenderableType:
     """A section as a grid of those of its three columns in which anything stands."""
     cells = [(line.before, line.text, line.after) for line in section.lines]
     used = [place for place in range(3) if place == 1 or any(row[place] for row in cells)]

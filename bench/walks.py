@@ -17,7 +17,7 @@ from slowwave import frames
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
 from slowwave.graph.name_index import index_names
 from slowwave.graph.spreading import spread
-from slowwave.graph.walks import Ground, Seeds, breadth_first, shortest_path
+from slowwave.graph.walks import Seeds, WalkGraph, breadth_first, shortest_path
 from slowwave.settings import WalkSettings
 from slowwave.validity import Moment
 from storage.store import Store
@@ -99,12 +99,12 @@ def _relations(entities: int, relations: int) -> tuple[pl.Series, pl.DataFrame, 
 
 
 def _walk(graph: Graph, walk: Callable[..., Any]) -> Callable[[npt.NDArray[np.int32]], Any]:
-    settings, ground = WalkSettings(max_hops=HOPS), Ground(graph)
+    settings, ground = WalkSettings(max_hops=HOPS), WalkGraph(graph)
     return lambda seeds: walk(ground, Seeds(seeds, np.linspace(1.0, 0.1, len(seeds))), settings, NOW, FACTS)
 
 
 def _path(graph: Graph) -> Callable[[npt.NDArray[np.int32]], Any]:
-    return lambda seeds: shortest_path(Ground(graph), int(seeds[0]), int(seeds[1]), FARTHEST)
+    return lambda seeds: shortest_path(WalkGraph(graph), int(seeds[0]), int(seeds[1]), FARTHEST)
 
 
 def _timed(starts: Starts, walk: Callable[[npt.NDArray[np.int32]], Any]) -> list[float]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import chain, islice
 
-from slowwave.ranking.ranking import is_said, only_asks, passage_of, word_overlaps
+from slowwave.ranking.ranking import is_covered, only_asks, passage_of, word_overlaps
 from slowwave.text import FORGOTTEN
 from slowwave.types import Passage, RecalledFact
 from slowwave.validity import Moment
@@ -94,7 +94,7 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     made = []
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
-        is_stale = bool(gone) and is_said(text, gone, STALE) and not is_said(text, holds, STALE)
+        is_stale = bool(gone) and is_covered(text, gone, STALE) and not is_covered(text, holds, STALE)
         if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale:
             continue
         more = OVERLAP_WEIGHT * overlap
@@ -155,7 +155,7 @@ def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Pas
     kept = []
     for passage in found:
         own = statements.get((passage.conversation_id, passage.message_id), [])
-        if not is_said(passage.text, own):
+        if not is_covered(passage.text, own):
             share = WITH_FACTS if own else WITHOUT_FACTS
             match = None if passage.match is None else share * passage.match
             kept.append(replace(passage, score=round(share * passage.score, 6), match=match))

@@ -11,7 +11,7 @@ import polars as pl
 
 from slowwave.graph.communities import places_of
 from slowwave.graph.map_layout import lay_out
-from slowwave.review.report_records import Section, counts, sections, verdict
+from slowwave.review.report_records import ReportSection, counts, sections, verdict
 from slowwave.settings import AspectSettings, ReportSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
@@ -55,7 +55,7 @@ def atlas_report(
     }
 
 
-def _findings(section: Section, places: Mapping[str, int]) -> Iterator[tuple[int, str, str]]:
+def _findings(section: ReportSection, places: Mapping[str, int]) -> Iterator[tuple[int, str, str]]:
     for entity, name, cells in section.findings():
         rest = ", ".join(_words(column, cell) for column, cell in cells if column != "id")
         yield places.get(entity or "", -1), name, rest

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.ranking.ranking import Recalled
+from slowwave.ranking.ranking import RankedFact
 from slowwave.splitting.structure import is_filed_elsewhere
 from slowwave.types import Entity, Provenance, RecalledFact
 from slowwave.validity import MAX_CHAIN, Moment
@@ -41,7 +41,7 @@ EVIDENCE = ("fact_id", "message_id", "quote", "occurred_at")
 LEARNED = ("subject_id", "action", "at", "measures")
 HOT = ("facts",)
 ALL = ("facts", "facts_archive")
-_NO_PLACE = Recalled(None, (), 0.0, 0.0, 0.0)
+_NO_PLACE = RankedFact(None, (), 0.0, 0.0, 0.0)
 
 
 def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: bool) -> tuple[RecalledFact, ...]:
@@ -124,7 +124,7 @@ def recalled(
     names: Mapping[str, str],
     evidence: Iterable[Row],
     messages: Mapping[str, Row],
-    places: Mapping[str, Recalled],
+    places: Mapping[str, RankedFact],
     doubts: Doubts = NO_DOUBTS,
 ) -> tuple[RecalledFact, ...]:
     """Facts in the order of the rows; `places` gives score, its parts and the messages to name first, by fact.
@@ -143,7 +143,7 @@ def _fact(
     row: Mapping[str, Any],
     names: Mapping[str, str],
     provenance: Sequence[tuple[str, Provenance]],
-    place: Recalled,
+    place: RankedFact,
     rank: int,
 ) -> RecalledFact:
     order = {message: n for n, message in enumerate(place.sources)}

@@ -23,7 +23,7 @@ from slowwave.graph.communities import MIN_MEMBERS, member_lists, places_of
 from slowwave.graph.community_plan import community_names
 from slowwave.graph.graph import Graph, Places, build_graph
 from slowwave.graph.name_index import NO_COMMUNITY
-from slowwave.graph.walks import Ground
+from slowwave.graph.walks import WalkGraph
 from slowwave.lifecycle.access_statistics import evolved_weight
 from slowwave.types import Community, Member
 from slowwave.validity import JUDGED, Moment, live_sql
@@ -141,10 +141,10 @@ class Landscape:
     since: datetime | None = None
     until: datetime | None = None
 
-    def ground(self, scope: str | None = None, *, with_similar: bool = False) -> Ground:
+    def ground(self, scope: str | None = None, *, with_similar: bool = False) -> WalkGraph:
         """The graph of a walk: all relations, or those of one scope."""
         allowed = None if scope is None else (self.scopes == scope).fill_null(False).to_numpy()
-        return Ground(self.graph, allowed, self.similar if with_similar and len(self.similar.edges) else None)
+        return WalkGraph(self.graph, allowed, self.similar if with_similar and len(self.similar.edges) else None)
 
     def holds_at(self, now: datetime) -> bool:
         """Whether the same facts are live at `now`."""

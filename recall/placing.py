@@ -10,7 +10,7 @@ import numpy as np
 from slowwave.ranking.entity_weights import fact_factors
 from slowwave.ranking.periods import Period
 from slowwave.ranking.placing import entities_named, fuse, raised, spread, weighted
-from slowwave.ranking.ranking import Recalled, stems
+from slowwave.ranking.ranking import RankedFact, stems
 from slowwave.settings import LimbicSettings, RecallSettings
 from storage.residents import Row
 from storage.warm import Tables
@@ -52,8 +52,8 @@ async def _use(
 
 
 async def _about(
-    tables: Tables, order: list[Recalled], found: Ranked, question: Question, weight: float, names: NameCache
-) -> list[Recalled]:
+    tables: Tables, order: list[RankedFact], found: Ranked, question: Question, weight: float, names: NameCache
+) -> list[RankedFact]:
     """Where the question names people, facts about somebody else stand behind facts about them and about things."""
     ends = {name: (row["subject_id"], row["object_id"]) for name, row in found.facts.items()}
     people = await names.of_people(tables, {end for both in ends.values() for end in both if end})
@@ -87,14 +87,14 @@ def _is_of(row: Row, period: Period) -> bool:
     return is_relation and period.meets(row["valid_from"], row["valid_to"])
 
 
-def _doubted(order: list[Recalled], found: Ranked, weight: float) -> list[Recalled]:
+def _doubted(order: list[RankedFact], found: Ranked, weight: float) -> list[RankedFact]:
     """Facts that lean on one that no longer holds stand behind those of nearly the same score that do not."""
     leaning = {name: {"suspect": weight} for name, row in found.facts.items() if row["suspect_of"] is not None}
     return weighted(order, leaning, "suspect") if leaning else order
 
 
 def _current(
-    order: Sequence[Recalled], found: Ranked, question: Question, boost: float
+    order: Sequence[RankedFact], found: Ranked, question: Question, boost: float
 ) -> Mapping[str, Mapping[str, float]]:
     """The factor of facts that the conversation says which is going on: one of their messages is of it (S2-74)."""
     rows = ((fact.fact_id, {*fact.sources, found.facts[fact.fact_id]["message_id"]}) for fact in order if fact.fact_id)

@@ -12,7 +12,7 @@ import polars as pl
 
 from slowwave.deduplication.observations import named_by
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.review.changes import NOW, Change, changed_words, decoded
+from slowwave.review.changes import NOW, RowChange, changed_words, decoded
 from slowwave.review.descriptions import in_words, parts_in_words
 from slowwave.review.verdicts import named_observations, observations_in
 from slowwave.types import Mention, Provenance
@@ -38,7 +38,7 @@ class Proposal:
     risks: tuple[str, ...]
     proposed_by: str
     ask: Mapping[str, Any]
-    changes: tuple[Change, ...]
+    changes: tuple[RowChange, ...]
     plan_hash: str
     touches: tuple[str, ...]
     evidence: tuple[str, ...]
@@ -117,11 +117,11 @@ def diff_lines(proposal: Proposal, known: Mapping[str, str] | None = None) -> tu
     return tuple(_line(each, words) for each in sorted(kept, key=_place))
 
 
-def _place(change: Change) -> tuple[bool, str, str]:
+def _place(change: RowChange) -> tuple[bool, str, str]:
     return change.table not in ("facts", "entities"), change.table, change.id
 
 
-def _line(change: Change, words: Mapping[str, str]) -> str:
+def _line(change: RowChange, words: Mapping[str, str]) -> str:
     about = f"{change.table} {words.get(change.id, change.id)}"
     if change.is_removal:
         return f"- {about}"
@@ -133,7 +133,7 @@ def _line(change: Change, words: Mapping[str, str]) -> str:
     return f"~ {about}: {'; '.join(cells)}"
 
 
-def _words(change: Change) -> str:
+def _words(change: RowChange) -> str:
     row = {**(change.before or {}), **(change.after or {})}
     for name in ("statement", "name", "alias_name", "title", "quote", "canonical"):
         if row.get(name):

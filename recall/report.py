@@ -12,7 +12,7 @@ from slowwave.errors import UnusableInput
 from slowwave.lifecycle.access_statistics import entity_usage_of, fold_reads
 from slowwave.lifecycle.scoring import weigh
 from slowwave.review import report as rules
-from slowwave.review.report_records import AlikePair, ConsolidationReport, ReviewedEntity, Summary
+from slowwave.review.report_records import AlikePair, ConsolidationReport, ReportSummary, ReviewedEntity
 from slowwave.settings import ReportSettings
 from slowwave.types import DuplicatePair
 from slowwave.validity import Moment, live_sql
@@ -87,7 +87,7 @@ def consolidation_report(
     large = rules.large_entities(sizes, entities, settings.split)
     doubted = rules.suspects(_suspects(snapshot, now), entities)
     active = _most_read(entities, usage, settings.top_n_active)
-    summary = Summary(
+    summary = ReportSummary(
         total_entities=len(entities.filter(rules.is_listed())),
         total_observations=int(entities["count"].sum()),
         split_candidates_count=len(candidates),

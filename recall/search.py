@@ -21,7 +21,7 @@ from slowwave.ranking.placing import Step
 from slowwave.ranking.ranking import (
     VECTOR_WEIGHT,
     Evidence,
-    Recalled,
+    RankedFact,
     full_match,
     lexical_scores,
     message_scores,
@@ -178,7 +178,7 @@ class Ranked:
     best first; `matches` how well these match without what a period adds, words and meaning at most 1 each.
     """
 
-    order: list[Recalled]
+    order: list[RankedFact]
     facts: Mapping[str, Row]
     vectors: Mapping[str, Vector]
     messages: Mapping[str, Row]
@@ -190,7 +190,7 @@ def together(found: Sequence[Ranked]) -> Ranked:
     """What several wordings of one question found: each fact and message with its best score, best first."""
     if len(found) == 1:
         return found[0]
-    best: dict[str, Recalled] = {}
+    best: dict[str, RankedFact] = {}
     for one in sorted((place for ranked in found for place in ranked.order), key=lambda place: -place.score):
         best.setdefault(one.fact_id or one.sources[0], one)
     facts, vectors, messages = (
@@ -324,9 +324,9 @@ async def _beside(tables: Tables, matching: Sequence[Row]) -> list[tuple[str, st
     return [(name, row["id"]) for row in found for name in turns.get((row["conversation_id"], row["ordinal"]), ())]
 
 
-def _each_sentence_once(order: Iterable[Recalled], facts: Mapping[str, Row]) -> list[Recalled]:
+def _each_sentence_once(order: Iterable[RankedFact], facts: Mapping[str, Row]) -> list[RankedFact]:
     """Of facts that were read from one sentence, only the best: the sentence would come twice."""
-    kept: dict[tuple[str, str], Recalled] = {}
+    kept: dict[tuple[str, str], RankedFact] = {}
     for place in order:
         if place.fact_id is not None:
             row = facts[place.fact_id]

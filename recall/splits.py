@@ -10,11 +10,11 @@ import polars as pl
 
 from slowwave.deduplication.observations import KINDS, unit_rows
 from slowwave.settings import SplitSettings
-from slowwave.splitting.split_plan import Split, plan_hash
+from slowwave.splitting.split_plan import SplitPart, plan_hash
 from slowwave.splitting.suggestions import (
-    SplitAnalysis,
     SplitCandidate,
     SplitSuggestion,
+    TopicAnalysis,
     is_candidate,
     large_topics,
     split_score,
@@ -124,7 +124,7 @@ def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datet
     )  # fmt: skip
 
 
-def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> SplitAnalysis:
+def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, name: str) -> TopicAnalysis:
     """How full an entity is and what it is about; `UnknownName` for an unknown one (S0-12).
 
     `name` is a whole name or alias, `name (type)`, or an id.
@@ -136,7 +136,7 @@ def analyze_split(snapshot: Reading, settings: SplitSettings, now: datetime, nam
     topics = topics_of(observations, row["name"], settings, snapshot.dims) if looks else ()
     mentions = list(observations.select("id", pl.col("statement").fill_null("")).iter_rows())
     sizes = [len(topic.members) for topic in topics]
-    return SplitAnalysis(
+    return TopicAnalysis(
         row["id"],
         row["name"],
         row["entity_type"],
@@ -166,7 +166,7 @@ def suggest_split(snapshot: Reading, settings: SplitSettings, now: datetime, nam
     }
     names = _free_names(snapshot, [f"{seen.entity_name} - {label}" for label in topics])
     splits = tuple(
-        Split(called, seen.entity_type, tuple(fact for fact, _ in observations))
+        SplitPart(called, seen.entity_type, tuple(fact for fact, _ in observations))
         for called, observations in zip(names, topics.values(), strict=True)
     )
     full = f"{seen.entity_name} holds {seen.observation_count} observations, {seen.threshold} are enough"
@@ -174,7 +174,7 @@ def suggest_split(snapshot: Reading, settings: SplitSettings, now: datetime, nam
     return SplitSuggestion(seen, splits, f"{how}: {len(splits)} topics could be entities of their own.")
 
 
-def _why_not(seen: SplitAnalysis) -> str:
+def _why_not(seen: TopicAnalysis) -> str:
     count = f"{seen.entity_name} holds {seen.observation_count} observations"
     if not seen.topics:
         return f"{count}, {seen.threshold} are enough: it need not be split."

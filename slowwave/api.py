@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from .errors import UnusableInput
 from .launcher import bring_in
-from .timestamps import asked_time, in_utc
+from .timestamps import in_utc, parse_moment
 from .types import (
     Added,
     Chain,
@@ -118,7 +118,7 @@ class OpenMemory:
         graph: GraphMode | None = None,
         only: Literal["facts", "messages"] | None = None,
     ) -> list[Recollection]:
-        """What `recall` answers to each of many queries, in their order, all of one state; much faster than one by one.
+        """The answers of `recall` to many queries, in their order, from one state; much faster than one by one.
 
         `took_ms` of each is the mean of all.
         """
@@ -146,7 +146,7 @@ class OpenMemory:
         only: Literal["facts", "messages"] | None = None,
         also: Sequence[str] = (),
     ) -> str:
-        """What is known about a query as a block for a prompt, in so many tokens; empty if nothing fits (S2-40)."""
+        """The facts for a query as a block for a prompt, in so many tokens; empty if nothing fits (S2-40)."""
         return self._opened.memory.context_for(
             _text("query", query),
             token_budget,
@@ -172,7 +172,7 @@ class OpenMemory:
         max_usd: float | None = None,
         max_calls: int | None = None,
     ) -> Reply:
-        """What a model answers from the block of `context_for`, in one paid call, with what the answer rests on.
+        """The answer of a model from the block of `context_for`, in one paid call, with its sources.
 
         With `rewrite` the model first puts the question into two to four other wordings, in one more paid call, and
         they are searched as those of `also` are.
@@ -284,7 +284,7 @@ class OpenMemory:
     ) -> tuple[int, tuple[Entity, ...]]:
         """How many entities there are, of a type or of all, and those that most is known about.
 
-        The type may be named in English or Spanish (C8); with `everything` archived ones are told, too.
+        The type may be named in English or Spanish (C8); with `everything` archived ones too.
         """
         total, listed = self._opened.memory.entities(limit, type, everything=everything)
         return total, tuple(listed)
@@ -302,14 +302,14 @@ class OpenMemory:
     def add_observations(
         self, entity: str, texts: str | Sequence[str], type: str | None = None, *, create: bool = True
     ) -> Added:
-        """State something about an entity, as one run that `slowwave undo` takes back; tells of each text (S0-02).
+        """State something about an entity, as a run of its own; returns the outcome of each text (S0-02).
 
         An entity that is unknown is made, of this type (concept if none is given, in English or Spanish), or with
         `create=False` is an error. A text that looks like an observation of the entity is stored and flagged; one that
         is known word for word is passed over. Raises `UnusableInput` where there is nothing to add or no such type.
         """
-        told = [_text("texts", each) for each in ((texts,) if isinstance(texts, str) else _listed(texts))]
-        return self._opened.add_observations(_text("entity", entity), told, type, create=create)
+        statements = [_text("texts", each) for each in ((texts,) if isinstance(texts, str) else _listed(texts))]
+        return self._opened.add_observations(_text("entity", entity), statements, type, create=create)
 
     def close(self) -> None:
         """Write the access events that are still held; the memory may be asked again after that."""
@@ -344,4 +344,4 @@ def _time(given: object) -> datetime | None:
         return datetime(given.year, given.month, given.day, tzinfo=UTC)
     if given is None:
         return None
-    return asked_time(_text("time", given))
+    return parse_moment(_text("time", given))

@@ -24,7 +24,7 @@ class UnusableInput(SlowwaveError):
 
 
 class NothingYet(UnusableInput):
-    """What a run works on is not there yet: wrong for a person who asked for it, but no failure of a schedule."""
+    """The input of a run is not there yet: wrong for a person who asked for it, but no failure of a schedule."""
 
     brief = "nothing yet"
 
@@ -102,11 +102,11 @@ class UndoRefused(Refused):
 class RecallFell(Refused):
     """Maintenance made recall worse than its gate allows, and was taken back where that could be done.
 
-    `told` is what the gate measured, as plain data.
+    `measured` are the measures of the gate, as plain data.
     """
 
-    def __init__(self, message: str, remedy: str = "", told: Mapping[str, Any] | None = None) -> None:
-        self.told = told or {}
+    def __init__(self, message: str, remedy: str = "", measured: Mapping[str, Any] | None = None) -> None:
+        self.measured = measured or {}
         super().__init__(message, remedy)
 
 

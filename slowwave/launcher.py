@@ -11,7 +11,7 @@ from pathlib import Path
 from .errors import UnusableInput
 
 PACKAGES = ("apps", "flows", "inference", "prompts", "recall", "storage", "tasks")
-"""What lies in the project folder beside this package."""
+"""The contents of the project folder beside this package."""
 ALLOCATIONS = 50_000
 """Between two looks for garbage: what a command imports stays, and Python's own 700 would search it again and again."""
 

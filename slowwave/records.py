@@ -187,7 +187,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one or more model calls cost."""
+    """The cost of one or more model calls."""
 
     calls: int = 0
     cached: int = 0
@@ -287,5 +287,5 @@ class SubmittedBatch:
 
     @property
     def expected(self) -> Usage:
-        """What it will probably cost."""
+        """The probable cost."""
         return Usage(len(self.keys), 0, self.tokens_in, self.tokens_out, self.usd)

@@ -1,4 +1,4 @@
-"""What is left to spend: a run of many parts has one budget, and each part gets what those before it left."""
+"""The budget of a run of many parts: each part gets the remainder of the parts before it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co)|\b[A-Z])\.$", re.IGNORECASE
 )
 FORGOTTEN = "[forgotten]"
-"""What stands in the place of a text that was forgotten."""
+"""The text in the place of a forgotten one."""
 MAX_NAME_BYTES = 512
 ENDING = r"(?:ing|ed|es|s|e)$"
 """The common endings of English words, for those that compare words without them."""
@@ -50,7 +50,7 @@ def normalise_statement(statement: str) -> str:
 
 
 def statement_hash(statement: str) -> str:
-    """What repetitions are found by: the hash of the normalised statement (§6.2 S1)."""
+    """The hash of the normalised statement, to find repetitions (§6.2 S1)."""
     return digest(normalise_statement(statement))
 
 

@@ -1,4 +1,4 @@
-"""Points in time: as files write them, in any form (`parse_time`), and as people ask for them (`asked_time`, S2-39)."""
+"""Points in time: in the forms of files (`parse_time`), and in the form of commands (`parse_moment`, S2-39)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
-def asked_time(text: str) -> datetime:
+def parse_moment(text: str) -> datetime:
     """A moment in UTC from `YYYY-MM-DD HH:MM:SS`, `YYYY-MM-DD` (its first moment) or other ISO 8601 (S2-39).
 
     Without a zone it is UTC. Stricter than `parse_time`: in a file 2026 may be a number of seconds, here it is a

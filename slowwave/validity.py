@@ -59,7 +59,7 @@ def as_of_sql(t: datetime) -> str:
 
 
 def _not_over_sql(t: datetime) -> str:
-    """What has no end, or one later than t.
+    """The filter of rows without an end, or with one later than t.
 
     Written so that the index of `valid_to` is left alone: it would give nine of ten rows, to be intersected with the
     few that another index finds, and a look-up would take twice as long (decision 29).
@@ -79,11 +79,11 @@ def time_sql(t: datetime) -> str:
 
 
 def valid_facts(facts: pl.DataFrame, t: datetime) -> pl.DataFrame:
-    """Facts true at `t`, each told once (§6.3); `facts` must hold the replacements of its rows, step by step.
+    """Facts true at `t`, each once (§6.3); `facts` must hold the replacements of its rows, step by step.
 
     A fact is left out while a replacement, through any number of steps, is itself true at `t`: redundant facts keep an
     open end when another wording absorbs them. Such a wording ends with the one that absorbed it, and was never true if
-    that one was retracted. Of facts that replace each other in a circle the live one is told, else the newest id (T35).
+    that one was retracted. Of facts that replace each other in a circle the live one answers, else the newest id (T35).
     """
     valid = facts.filter(as_of(t))
     replaced = facts.filter(pl.col("replaced_by").is_not_null())
@@ -96,13 +96,13 @@ def valid_facts(facts: pl.DataFrame, t: datetime) -> pl.DataFrame:
     hidden = [
         start
         for start in starts
-        if _is_told_otherwise(start, steps, alive) or _is_over(start, [start, *successors(start, steps)], ends, t)
+        if _is_replaced(start, steps, alive) or _is_over(start, [start, *successors(start, steps)], ends, t)
     ]
     return valid.filter(~pl.col("id").is_in(hidden))
 
 
-def _is_told_otherwise(start: str, steps: Mapping[str, str], alive: Mapping[str, bool]) -> bool:
-    """Whether a replacement that is true tells it."""
+def _is_replaced(start: str, steps: Mapping[str, str], alive: Mapping[str, bool]) -> bool:
+    """Whether a replacement of it is itself true."""
     for step in successors(start, steps):
         is_circle = step in alive and start in successors(step, steps)
         if step in alive and (not is_circle or (alive[step], step) > (alive[start], start)):
@@ -166,7 +166,7 @@ _REDUNDANT = "^(dedup|consolidated): absorbed by "
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was true at `as_of`, as the store knew it at `known_as_of`; without either, what holds at `now`.
+    """Facts that were true at `as_of`, as the store knew them at `known_as_of`; without either, facts live at `now`.
 
     `known_as_of` alone asks what would have been answered at that time.
     """
@@ -215,13 +215,13 @@ class Moment:
 
 
 def as_known(rows: pl.DataFrame, t: datetime, ends: pl.DataFrame | None = None) -> pl.DataFrame:
-    """The facts as the store held them at `t`: what it learned later is taken back (second time axis, §6.3).
+    """The facts as the store knew them at `t`: what it learned later is taken back (second time axis, §6.3).
 
     - Not there yet: what was created later; candidates and rejected ones never were.
     - Retired later (`expired_at` > t): active, with no replacement and no reason.
     - Its end set or moved later: it has the end it had, and the replacement, if that was another one. The first change
       after `t` in `ends` (ENDS) says which.
-    - Retired later, and `ends` does not tell of it: its end is unknown again, if the retirement set it. A superseded
+    - Retired later, and `ends` has no row of it: its end is unknown again, if the retirement set it. A superseded
       fact ends where its replacement begins, or later; an end before that was known already. The end of a retracted
       fact came with the retraction. Redundant and archived ones keep what they had.
     - Retired by `t`: as it is, so that a question about an earlier time of the world finds it.
@@ -229,9 +229,9 @@ def as_known(rows: pl.DataFrame, t: datetime, ends: pl.DataFrame | None = None) 
     What was merely made surer since (confidence, evidence, a start that moved back when another wording was absorbed)
     is as today: no column remembers it.
     """
-    held = rows.filter((pl.col("created_at") <= t) & ~pl.col("status").is_in(_NEVER_BELIEVED))
+    known = rows.filter((pl.col("created_at") <= t) & ~pl.col("status").is_in(_NEVER_BELIEVED))
     starts = rows.select(replaced_by="id", replaced_from="valid_from").unique("replaced_by")
-    judged = held.join(starts, on="replaced_by", how="left", maintain_order="left")
+    judged = known.join(starts, on="replaced_by", how="left", maintain_order="left")
     judged = judged.join(_changed_first(ends, t), on="id", how="left", maintain_order="left")
     is_later = (pl.col("expired_at") > t).fill_null(False)
     is_unknown = is_later & _came_with_retirement() & ~pl.col("had_end").fill_null(False)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from slowwave.errors import UndoRefused
-from slowwave.review.changes import Change
+from slowwave.review.changes import RowChange
 from slowwave.revision.conflicts import single_valued
 from slowwave.validity import live_sql
 
@@ -281,7 +281,7 @@ def facts_by_id(reading: Reading, ids: Iterable[str]) -> dict[str, dict[str, Any
     return {row["id"]: row for name in FACT_TABLES for row in reading.by_ids(name, wanted).iter_rows(named=True)}
 
 
-def named_ids(changes: Iterable[Change]) -> set[str]:
+def named_ids(changes: Iterable[RowChange]) -> set[str]:
     """The facts that decisions among the changes name, and the rows of facts that change."""
     named = {each.id for each in changes if each.table in FACT_TABLES}
     for each in changes:
@@ -296,7 +296,7 @@ def named_ids(changes: Iterable[Change]) -> set[str]:
     return named - {""}
 
 
-def basis_of(reading: Reading, changes: Sequence[Change], owners: Sequence[str], now: datetime) -> dict[str, Any]:
+def basis_of(reading: Reading, changes: Sequence[RowChange], owners: Sequence[str], now: datetime) -> dict[str, Any]:
     """The state of everything that a plan rests on: facts it names, columns it changes, what is filed under owners."""
     return Preconditions(reading, changes, now).of(changes, owners)
 
@@ -304,7 +304,7 @@ def basis_of(reading: Reading, changes: Sequence[Change], owners: Sequence[str],
 class Preconditions:
     """What plans rest on, read once for many of them."""
 
-    def __init__(self, reading: Reading, changes: Sequence[Change], now: datetime) -> None:
+    def __init__(self, reading: Reading, changes: Sequence[RowChange], now: datetime) -> None:
         self._reading, self._now = reading, now
         self.facts = facts_by_id(reading, named_ids(changes))
         tables = dict.fromkeys(each.table for each in changes if not TABLES[each.table].is_rebuildable)
@@ -322,7 +322,7 @@ class Preconditions:
             for place in _PLACES:
                 self._known.setdefault(_slot_of(row, place), []).append(row["id"])
 
-    def of(self, changes: Sequence[Change], owners: Sequence[str]) -> dict[str, Any]:
+    def of(self, changes: Sequence[RowChange], owners: Sequence[str]) -> dict[str, Any]:
         """The basis of one plan among them."""
         named = named_ids(changes)
         basis: dict[str, Any] = {fact: self._state(self.facts[fact]) for fact in named if fact in self.facts}
@@ -342,7 +342,7 @@ class Preconditions:
         is_over = fact["valid_to"] is not None and fact["valid_to"] <= self._now
         return [*(str(fact.get(name)) for name in STATE[:-1]), str(is_over)]
 
-    def rows(self, changes: Sequence[Change]) -> dict[str, Mapping[str, Any]]:
+    def rows(self, changes: Sequence[RowChange]) -> dict[str, Mapping[str, Any]]:
         """The rows of entities and documents that a plan changes, by id, as they are."""
         return {
             each.id: row
@@ -350,7 +350,7 @@ class Preconditions:
             if each.table in _NAMED and (row := self._current[each.table].get(each.id)) is not None
         }
 
-    def _learned(self, change: Change) -> Mapping[str, Any] | None:
+    def _learned(self, change: RowChange) -> Mapping[str, Any] | None:
         """The whole row of a fact that is to be learned.
 
         What holds in the same words, or of a relation that allows one object, is part of its basis: two plans that
@@ -370,7 +370,7 @@ class Preconditions:
         return {f"{_FILED}{owner}": sorted(filed["id"]), f"entity {owner}": cells}
 
 
-def _rows(reading: Reading, name: str, changes: Sequence[Change]) -> dict[str, Mapping[str, Any]]:
+def _rows(reading: Reading, name: str, changes: Sequence[RowChange]) -> dict[str, Mapping[str, Any]]:
     ids = [each.id for each in changes if each.table == name]
     return {row["id"]: row for row in reading.by_ids(name, ids).iter_rows(named=True)}
 
@@ -379,7 +379,7 @@ def _slot_of(row: Mapping[str, Any], place: str) -> tuple[str, ...]:
     return tuple(str(row.get(name)) for name in ("subject_id", "scope", place))
 
 
-def _cells(change: Change, row: Mapping[str, Any] | None) -> Any:
+def _cells(change: RowChange, row: Mapping[str, Any] | None) -> Any:
     """Of a row that changes the columns that do; of a new row that it does not exist."""
     if change.is_new or row is None:
         return None if row is None else "there"

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from slowwave.review.changes import NOW, Change, encoded, hash_of, repeat_key
-from slowwave.review.descriptions import otherwise_of, told
+from slowwave.review.changes import NOW, RowChange, encoded, hash_of, repeat_key
+from slowwave.review.descriptions import describe, otherwise_of
 from slowwave.review.proposing import (
     NODES,
     TIES,
+    ProposalNote,
     Proposing,
-    Told,
     cleaned_all,
     group_rows,
     is_always_a_persons,
@@ -199,12 +199,12 @@ class Drafting(Transaction):
             return True
         return what.waits == "all" and (bool(found) or what.approval.low_risk == "person")
 
-    def _changes(self, groups: pl.DataFrame) -> dict[_Key, Change]:
+    def _changes(self, groups: pl.DataFrame) -> dict[_Key, RowChange]:
         """What is to become of each row that waits, later writes over earlier ones.
 
         Texts that a vector stands for and that follow from other rows are made anew after approval.
         """
-        changes: dict[_Key, Change] = {}
+        changes: dict[_Key, RowChange] = {}
         for place, (name, frame, ids) in enumerate(self._writes):
             if frame is not None and TABLES[name].is_rebuildable and TABLES[name].has_vector:
                 continue
@@ -213,7 +213,7 @@ class Drafting(Transaction):
             ]
             stored = {row["id"]: row for row in self.by_ids(name, wanted).iter_rows(named=True)}
             if frame is None:
-                changes |= {(name, row): Change(name, row, _bare(stored[row]), None) for row in stored}
+                changes |= {(name, row): RowChange(name, row, _bare(stored[row]), None) for row in stored}
                 continue
             for row in frame.filter(pl.col("id").is_in(wanted.implode())).iter_rows(named=True):
                 change = _change(name, row, stored.get(row["id"]), self.now, is_exact=place in self._exact)
@@ -222,25 +222,25 @@ class Drafting(Transaction):
         return {key: each for key, each in changes.items() if each.is_removal or each.after or each.is_new}
 
     def _proposals(
-        self, changes: Mapping[_Key, Change], groups: pl.DataFrame, risks: Mapping[int, list[str]]
+        self, changes: Mapping[_Key, RowChange], groups: pl.DataFrame, risks: Mapping[int, list[str]]
     ) -> pl.DataFrame:
         """Rows of `proposals`, one for each group."""
         group_of = dict(groups.select("row", "group").iter_rows())
-        by_group: dict[int, list[Change]] = {}
+        by_group: dict[int, list[RowChange]] = {}
         for change in changes.values():
             by_group.setdefault(group_of[change.id], []).append(change)
         ground = Preconditions(self, list(changes.values()), self.now)
         drafts = [self._row_of(part, risks.get(n, ()), ground) for n, part in sorted(by_group.items())]
         return self._without_repeats(self._with_names(_in_clean_words(pl.DataFrame(drafts))))
 
-    def _row_of(self, changes: Sequence[Change], risks: Sequence[str], ground: Preconditions) -> dict[str, Any]:
+    def _row_of(self, changes: Sequence[RowChange], risks: Sequence[str], ground: Preconditions) -> dict[str, Any]:
         what = self._what
         own = {each.id for each in changes}
-        mine = next((each for each in what.each if each.row in own), Told(""))
+        mine = next((each for each in what.each if each.row in own), ProposalNote(""))
         named = named_ids(changes)
         basis = ground.of(changes, what.owners)
         facts = {row: ground.facts[row] for row in sorted(named) if row in ground.facts}
-        words = told(what, changes, facts | ground.rows(changes))
+        words = describe(what, changes, facts | ground.rows(changes))
         key = repeat_key(what.action, changes)
         messages = {row.get("message_id") for row in facts.values()}
         messages |= {(each.after or {}).get("message_id") for each in changes}
@@ -305,7 +305,7 @@ def _bare(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _change(
     name: str, row: Mapping[str, Any], stored: Mapping[str, Any] | None, now: datetime, *, is_exact: bool
-) -> Change:
+) -> RowChange:
     """A new row as a whole, vector and birth included; of a row that exists only the columns that change.
 
     A row that only moves keeps all its stamps. A candidate is known from the moment when somebody says yes to it.
@@ -314,19 +314,19 @@ def _change(
     if stored is None:
         own = ("vector", *STAMPS) if is_exact else ("vector", "created_at")
         kept = {c: v for c, v in row.items() if c in columns or c in own}
-        return Change(name, row["id"], None, {c: v for c, v in kept.items() if v is not None})
+        return RowChange(name, row["id"], None, {c: v for c, v in kept.items() if v is not None})
     changed = [c for c in columns if row.get(c) != stored.get(c)]
     after = {c: row.get(c) for c in changed}
     if name == "facts" and stored.get("status") == "candidate" and after.get("status") == "active":
         after["created_at"] = now
-    return Change(name, row["id"], {c: stored.get(c) for c in changed}, after)
+    return RowChange(name, row["id"], {c: stored.get(c) for c in changed}, after)
 
 
-def _overlaid(earlier: Change, later: Change) -> Change:
+def _overlaid(earlier: RowChange, later: RowChange) -> RowChange:
     before = earlier.before
     if not (earlier.is_removal or before is None or later.before is None):
         before = {**later.before, **before}
-    return Change(later.table, later.id, before, {**(earlier.after or {}), **(later.after or {})})
+    return RowChange(later.table, later.id, before, {**(earlier.after or {}), **(later.after or {})})
 
 
 def _ties(name: str, frame: pl.DataFrame, facts: pl.Series, fresh: Mapping[str, Collection[str]]) -> pl.DataFrame:
@@ -348,7 +348,7 @@ def _ties(name: str, frame: pl.DataFrame, facts: pl.Series, fresh: Mapping[str, 
 # Carrying out what was proposed: the very rows of a proposal, on rows that are still as they were.
 
 
-Written = tuple[Change, Mapping[str, Any]]
+Written = tuple[RowChange, Mapping[str, Any]]
 """A change and, for a decision, more columns: who approved it, and which proposal."""
 
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from slowwave.errors import Refused
 from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
-from slowwave.lifecycle.name_matcher import Names
+from slowwave.lifecycle.name_matcher import NameMatcher
 
 from .connection import HEAD
 from .object_storage import files, is_remote
@@ -205,12 +205,12 @@ class Bytes:
         return dict(found)
 
 
-def read_rows_naming(store: Store, names: Names, *, only_newest: bool = False) -> Rows:
+def read_rows_naming(store: Store, names: NameMatcher, *, only_newest: bool = False) -> Rows:
     """Look at every text of every table, at every version there is."""
     cells: Counter[str] = Counter()
     general: Counter[str] = Counter()
     words: set[str] = set()
-    own = {name for name in names.listed for phrase in _OWN if Names.of([name]).are_in(phrase)}
+    own = {name for name in names.listed for phrase in _OWN if NameMatcher.of([name]).are_in(phrase)}
     for name in (*TABLES, HEAD):
         for rows in _versions(store.db.open_table(name), only_newest=only_newest or name == LEDGER):
             general[name] += int(with_words_of(rows, names).sum())
@@ -218,7 +218,7 @@ def read_rows_naming(store: Store, names: Names, *, only_newest: bool = False) -
             for texts in maybe.iter_columns() if len(maybe) else ():
                 hits = names.named(texts)
                 if texts.name in VOCABULARY and name != HEAD:
-                    own |= {each for each in names.listed if Names.of([each]).named(texts).any()}
+                    own |= {each for each in names.listed if NameMatcher.of([each]).named(texts).any()}
                 else:
                     cells[name] += int(hits.sum())
                 listed = texts.explode() if texts.dtype == pl.List else texts
@@ -261,7 +261,7 @@ def survivors(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
     )  # fmt: skip
 
 
-def search_files(store: Store, names: Names, rows: Rows, *, is_proof: bool = True) -> Bytes:
+def search_files(store: Store, names: NameMatcher, rows: Rows, *, is_proof: bool = True) -> Bytes:
     """Search the bytes of every file for the names, in any case; nothing for a store on object storage.
 
     As a proof, names that the files of any store hold are excused.
@@ -276,7 +276,7 @@ def search_files(store: Store, names: Names, rows: Rows, *, is_proof: bool = Tru
     return found
 
 
-def _search_all(root: Path, names: Names, longer: Collection[str], own: Collection[str]) -> Bytes:
+def _search_all(root: Path, names: NameMatcher, longer: Collection[str], own: Collection[str]) -> Bytes:
     hits: dict[str, int] = {}
     excused = 0
     files = _files_below(root)
@@ -289,7 +289,7 @@ def _search_all(root: Path, names: Names, longer: Collection[str], own: Collecti
     return Bytes(len(files), size, hits, excused, _by_chance(names, size))
 
 
-def _words_of_the_format(store: Store, names: Names, longer: Collection[str]) -> frozenset[str]:
+def _words_of_the_format(store: Store, names: NameMatcher, longer: Collection[str]) -> frozenset[str]:
     """Names that are in the files of a store that knows nobody: words of LanceDB and of the schema."""
     from .store import Store as Control
 
@@ -300,14 +300,16 @@ def _words_of_the_format(store: Store, names: Names, longer: Collection[str]) ->
             tx.upsert("metadata", pl.DataFrame({"id": ["0"]}))
             tx.upsert("messages", pl.DataFrame({"id": ["0"], "message_id": ["0"], "conversation_id": ["0"]}))
         root = Path(place, "control")
-        return frozenset(name for name in names.listed if _search_all(root, Names.of([name]), longer, frozenset()).hits)
+        return frozenset(
+            name for name in names.listed if _search_all(root, NameMatcher.of([name]), longer, frozenset()).hits
+        )
 
 
 def _root(store: Store) -> Path | None:
     return None if is_remote(store.uri) else Path(store.uri.removeprefix("file://"), store.namespace)
 
 
-def _search(path: Path, names: Names, longer: Collection[str], own: Collection[str]) -> tuple[int, int]:
+def _search(path: Path, names: NameMatcher, longer: Collection[str], own: Collection[str]) -> tuple[int, int]:
     """Hits in one file: those that count, and those that are excused."""
     counted = excused = 0
     words = [word.encode() for word in sorted(longer)]
@@ -350,7 +352,7 @@ def _is_inside(text: bytes, place: int, raw: bytes, longer: list[bytes], is_inde
     return False
 
 
-def _by_chance(names: Names, size: int) -> int:
+def _by_chance(names: NameMatcher, size: int) -> int:
     """Hits that as many bytes of noise would hardly exceed: a name of three letters is in a gigabyte of vectors."""
     raws = reduce(or_, ({*each} for each in names.as_bytes().values()), set[bytes]())
     expected = 0.0

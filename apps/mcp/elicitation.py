@@ -29,7 +29,7 @@ from .door import Door
 from .tools import Agent, door_of, inert_text
 
 if TYPE_CHECKING:
-    from slowwave.splitting.split_plan import Split
+    from slowwave.splitting.split_plan import SplitPart
     from storage.snapshots import Snapshot
 
 DOORS = (
@@ -280,11 +280,11 @@ def split_of(
     return proposal_named(door.snapshot(), made.proposal_id)
 
 
-def _splits(parent_type: str, asked: Sequence[Asked], live: Mapping[str, str]) -> list[Split]:
-    from slowwave.splitting.split_plan import Split
+def _splits(parent_type: str, asked: Sequence[Asked], live: Mapping[str, str]) -> list[SplitPart]:
+    from slowwave.splitting.split_plan import SplitPart
 
     return [
-        Split(name, (canonical_type(kind) or kind) if kind else parent_type, tuple(_ids(live, observations)))
+        SplitPart(name, (canonical_type(kind) or kind) if kind else parent_type, tuple(_ids(live, observations)))
         for name, kind, observations in asked
     ]
 
@@ -305,7 +305,7 @@ def _made_for(proposal: Proposal) -> str | None:
     return seen[0].get("plan_hash") if seen else None
 
 
-def _shape(splits: Sequence[Split]) -> set[tuple[str, str | None, frozenset[str]]]:
+def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[str]]]:
     return {(each.name, each.entity_type, frozenset(each.observations)) for each in splits}
 
 

@@ -233,9 +233,9 @@ def is_erased(place: Path) -> list[str]:
         subject = find_subject(run, FORGOTTEN)
         return [f"{subject.called} is still known"]
     except UnknownName:
-        from slowwave.lifecycle.name_matcher import Names
+        from slowwave.lifecycle.name_matcher import NameMatcher
 
-        names = Names.of([FORGOTTEN])
+        names = NameMatcher.of([FORGOTTEN])
         found = search_files(store, names, read_rows_naming(store, names))
         return [] if found.is_clean else [f"{FORGOTTEN} is still in {', '.join(sorted(found.hits))}"]
 

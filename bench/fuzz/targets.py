@@ -34,9 +34,9 @@ from slowwave.ingestion.windows import PlannedWindow
 from slowwave.lexicon.labels import canonical_relation, canonical_type
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.resolution.mentions import name_to_store
-from slowwave.review.verdicts import Asked, complaints, renamed, without
+from slowwave.review.verdicts import ProposalQuestion, complaints, renamed, without
 from slowwave.revision.claims import collect
-from slowwave.timestamps import asked_time, parse_time
+from slowwave.timestamps import parse_moment, parse_time
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_paths
 from tasks.people.review_forms import bare, filled_in, form_of
@@ -117,7 +117,7 @@ def times(data: bytes) -> None:
             continue
     resolve_times(find_hint(text[:700]), NOW, text[:700])
     resolve_times(text, NOW, model_date=text)
-    asked_time(text)
+    parse_moment(text)
 
 
 def names(data: bytes) -> None:
@@ -211,11 +211,11 @@ def reviews(data: bytes) -> None:
 
 
 @cache
-def _form() -> tuple[tuple[Asked, ...], type[BaseModel]]:
+def _form() -> tuple[tuple[ProposalQuestion, ...], type[BaseModel]]:
     parts = [{"name": "House - Garden", "entity_type": "project", "observations": ["f_1", "f_2"]}]
     asked = (
-        Asked("p_1", "split", "Part House", False, {"splits": parts}),
-        Asked("p_2", "delete", "Delete", True, {"observations": ["f_3", "f_4"]}),
+        ProposalQuestion("p_1", "split", "Part House", False, {"splits": parts}),
+        ProposalQuestion("p_2", "delete", "Delete", True, {"observations": ["f_3", "f_4"]}),
     )
     return asked, form_of(asked)
 

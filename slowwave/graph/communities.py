@@ -1,7 +1,7 @@
 """Communities: groups of entities, with an identity that lasts and a fingerprint that says when to look again (S2-47).
 
-A group is told from another by what it is made of. Its fingerprint stands for its members and the relations among them:
-while that stays, nothing is written and no model is asked. Its id outlives changes, as long as most members stay.
+The fingerprint of a group stands for its members and the relations among them: while it stays the same, nothing is
+written and no model is asked. Its id outlives changes, as long as most members stay.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def is_due(before: int, after: int, interval: int) -> bool:
 
 
 def fingerprint(entity_ids: Collection[str], edge_ids: Collection[str]) -> str:
-    """What stands for a community of these members and of these relations among them, in whatever order (S2-47)."""
+    """The hash of a community with these members and relations, in any order (S2-47)."""
     body = json.dumps(["entities", sorted(entity_ids), "edges", sorted(edge_ids)], separators=(",", ":"))
     return f"b2:{hashlib.blake2b(body.encode(), digest_size=DIGEST_BYTES).hexdigest()}"
 
 
-def group_entities(graph: Graph, labels: Places, held: pl.DataFrame) -> Grouping:
-    """The groups that the labels (n,) tell, -1 for none, as communities; `held` are COMMUNITIES as they were stored.
+def group_entities(graph: Graph, labels: Places, stored: pl.DataFrame) -> Grouping:
+    """The groups of these labels (n,), -1 for none, as communities; `stored` are the COMMUNITIES before.
 
     Members are ordered by their relations within the group, so that order and fingerprint change together.
     """
@@ -65,7 +65,7 @@ def group_entities(graph: Graph, labels: Places, held: pl.DataFrame) -> Grouping
          "weight": graph.weight[is_inside]},
         schema_overrides={"label": pl.Int32},
     )  # fmt: skip
-    groups = _identified(_groups(members, relations), kept_ids(members, held, graph.ids), held["id"])
+    groups = _identified(_groups(members, relations), kept_ids(members, stored, graph.ids), stored["id"])
     names = groups.select("label", community_id="id")
     return Grouping(
         groups.drop("label").sort("id"),
@@ -74,14 +74,14 @@ def group_entities(graph: Graph, labels: Places, held: pl.DataFrame) -> Grouping
     )
 
 
-def kept_ids(members: pl.DataFrame, held: pl.DataFrame, there: pl.Series) -> pl.DataFrame:
-    """(label, id): groups that are a community that is held, because more than half of its members are in them.
+def kept_ids(members: pl.DataFrame, stored: pl.DataFrame, there: pl.Series) -> pl.DataFrame:
+    """(label, id): groups that continue a stored community, because more than half of its members are in them.
 
     Its members are those of the last refresh: who joined since does not count, so that it stays itself however many
     came. Nor do members that are not `there` any more. Of several that fell into one group the one that brought most
     members gives its id, of equals the smallest.
     """
-    before = _refreshed(held).join(there.rename("id").to_frame(), on="id", how="semi")
+    before = _refreshed(stored).join(there.rename("id").to_frame(), on="id", how="semi")
     sizes = before.group_by("community_id").agg(size=pl.len())
     met = before.join(members, on="id").group_by("community_id", "label").agg(shared=pl.len())
     claims = met.join(sizes, on="community_id").filter(2 * pl.col("shared") > pl.col("size"))
@@ -90,50 +90,52 @@ def kept_ids(members: pl.DataFrame, held: pl.DataFrame, there: pl.Series) -> pl.
     return best.select("label", id="community_id")
 
 
-def changed_members(grouping: Grouping, held: pl.DataFrame) -> pl.DataFrame:
+def changed_members(grouping: Grouping, stored: pl.DataFrame) -> pl.DataFrame:
     """(id of the community, joined, left): how many came and went since the last refresh, where any did."""
-    now, before = grouping.members, _refreshed(held)
+    now, before = grouping.members, _refreshed(stored)
     key = ["id", "community_id"]
     joined = now.join(before, on=key, how="anti").group_by(id="community_id").agg(joined=pl.len().cast(pl.Int64))
     left = before.join(now, on=key, how="anti").group_by(id="community_id").agg(left=pl.len().cast(pl.Int64))
     return joined.join(left, on="id", how="full", coalesce=True).with_columns(pl.col("joined", "left").fill_null(0))
 
 
-def member_lists(held: pl.DataFrame) -> pl.DataFrame:
+def member_lists(stored: pl.DataFrame) -> pl.DataFrame:
     """(id of the entity, community_id, is_original): every member of stored communities, in their order.
 
     Those of the last refresh are original and come before those that joined since.
     """
     lists = (("entity_ids", True), ("joined_ids", False))
     parts = [
-        held.select(id=name, community_id="id", is_original=pl.lit(is_original)).explode("id")
+        stored.select(id=name, community_id="id", is_original=pl.lit(is_original)).explode("id")
         for name, is_original in lists
     ]
     return pl.concat(parts).drop_nulls("id")
 
 
-def places_of(held: pl.DataFrame, entities: Collection[str] | None = None) -> pl.DataFrame:
+def places_of(stored: pl.DataFrame, entities: Collection[str] | None = None) -> pl.DataFrame:
     """(id of the entity, community_id, is_original): the one community of each entity, or of each of these, with any.
 
     Where an undo left it in several, the one counts that it did not only join, then the one that was written last
     (`refreshed_at`), then the smallest id; the next refresh settles it.
     """
-    written = held.select(community_id="id", at="refreshed_at")
-    asked = pl.lit(True) if entities is None else pl.col("id").is_in(pl.Series([*entities], dtype=pl.String).implode())
-    listed = member_lists(held).filter(asked).join(written, on="community_id", how="left")
+    written = stored.select(community_id="id", at="refreshed_at")
+    is_wanted = (
+        pl.lit(True) if entities is None else pl.col("id").is_in(pl.Series([*entities], dtype=pl.String).implode())
+    )
+    listed = member_lists(stored).filter(is_wanted).join(written, on="community_id", how="left")
     first = listed.sort("is_original", "at", "community_id", descending=[True, True, False], nulls_last=True)
     return first.unique("id", keep="first", maintain_order=True).drop("at").sort("id")
 
 
-def without_members(held: pl.DataFrame, gone: Collection[str]) -> tuple[pl.DataFrame, pl.Series]:
-    """The COMMUNITIES that lose one of these entities, without them and to be told anew; and ids of those that go.
+def without_members(stored: pl.DataFrame, gone: Collection[str]) -> tuple[pl.DataFrame, pl.Series]:
+    """COMMUNITIES that lose one of these entities, without them and due for a new summary; and ids of those that go.
 
     A community of fewer than two is none. Columns beyond those of COMMUNITIES stay as they are.
     """
     lost = pl.Series(sorted(gone), dtype=pl.String).implode()
     lists = [pl.col(name).fill_null([]) for name in ("entity_ids", "joined_ids")]
     is_hit = pl.any_horizontal(each.list.eval(pl.element().is_in(lost)).list.any() for each in lists)
-    left = held.filter(is_hit.fill_null(False)).with_columns(
+    left = stored.filter(is_hit.fill_null(False)).with_columns(
         *(each.list.eval(pl.element().filter(~pl.element().is_in(lost))) for each in lists),
         fingerprint=pl.lit(None, dtype=pl.String),
     )
@@ -141,9 +143,9 @@ def without_members(held: pl.DataFrame, gone: Collection[str]) -> tuple[pl.DataF
     return left.filter(~is_one), left.filter(is_one)["id"]
 
 
-def _refreshed(held: pl.DataFrame) -> pl.DataFrame:
+def _refreshed(stored: pl.DataFrame) -> pl.DataFrame:
     """(id of the entity, community_id) as the last refresh found them."""
-    return held.select(id="entity_ids", community_id="id").explode("id").drop_nulls().unique()
+    return stored.select(id="entity_ids", community_id="id").explode("id").drop_nulls().unique()
 
 
 def _groups(members: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
@@ -152,26 +154,26 @@ def _groups(members: pl.DataFrame, relations: pl.DataFrame) -> pl.DataFrame:
     who = ordered.group_by("label", maintain_order=True).agg(entity_ids=pl.col("id"))
     what = relations.group_by("label").agg("fact_id", facts=pl.len().cast(pl.Int64))
     both = who.join(what, on="label", how="left", maintain_order="left")
-    told = [fingerprint(people, facts or ()) for people, facts in both.select("entity_ids", "fact_id").iter_rows()]
+    hashes = [fingerprint(people, facts or ()) for people, facts in both.select("entity_ids", "fact_id").iter_rows()]
     return both.select(
-        "label", pl.Series("fingerprint", told, dtype=pl.String), "entity_ids", pl.col("facts").fill_null(0)
+        "label", pl.Series("fingerprint", hashes, dtype=pl.String), "entity_ids", pl.col("facts").fill_null(0)
     )
 
 
 def _identified(groups: pl.DataFrame, kept: pl.DataFrame, taken: Sequence[str] | pl.Series) -> pl.DataFrame:
-    """The groups with their ids: those that they keep, else new ones that no community that is held bears.
+    """The groups with their ids: those that they keep, else new ones that no stored community has.
 
     One that was dissolved and is found again, of the same members and relations, may have its old id.
     """
     known = set(taken)
     named = groups.join(kept, on="label", how="left", maintain_order="left")
-    ids = [id_ or _new_id(told, known) for id_, told in named.select("id", "fingerprint").iter_rows()]
+    ids = [id_ or _new_id(group_hash, known) for id_, group_hash in named.select("id", "fingerprint").iter_rows()]
     return named.with_columns(pl.Series("id", ids, dtype=pl.String)).select("id", *groups.columns)
 
 
-def _new_id(told: str, taken: Collection[str]) -> str:
+def _new_id(group_hash: str, taken: Collection[str]) -> str:
     number = 0
-    while (made := row_id("c", told, number)) in taken:
+    while (made := row_id("c", group_hash, number)) in taken:
         number += 1
     return made
 
@@ -188,32 +190,32 @@ class JoinPlan:
     decisions: pl.DataFrame
 
 
-def waiting(new: pl.Series, held: pl.DataFrame) -> pl.Series:
+def waiting(new: pl.Series, stored: pl.DataFrame) -> pl.Series:
     """Those of these entities that belong to none of the COMMUNITIES, in order of their ids."""
-    return pl.Series("id", sorted({*new} - {*places_of(held, new)["id"]}), dtype=pl.String)
+    return pl.Series("id", sorted({*new} - {*places_of(stored, new)["id"]}), dtype=pl.String)
 
 
-def plan_joining(new: pl.Series, relations: pl.DataFrame, held: pl.DataFrame, now: datetime) -> JoinPlan:
+def plan_joining(new: pl.Series, relations: pl.DataFrame, stored: pl.DataFrame, now: datetime) -> JoinPlan:
     """Each new entity joins the community that most of its relations lead to, of equals the smallest id.
 
     `relations` (id, subject_id, object_id) are those of the new ones that are live, with entities that are listed;
     parallel ones count each. Only members of the last refresh are voted for: nobody follows those who joined, before
-    the next refresh has looked at them. A community that grew loses its fingerprint, so that it is told anew then.
+    the next refresh has looked at them. A community that grew loses its fingerprint, so that its summary is due then.
     """
-    members = _votes(waiting(new, held), relations, held)
+    members = _votes(waiting(new, stored), relations, stored)
     joined = members.group_by(id="community_id").agg(joined=pl.col("id").sort()).sort("id")
-    both = held.select("id", "name", "joined_ids").join(joined, on="id", maintain_order="right")
+    both = stored.select("id", "name", "joined_ids").join(joined, on="id", maintain_order="right")
     grown = both.with_columns(joined_ids=pl.concat_list(pl.col("joined_ids").fill_null([]), "joined"))
     return JoinPlan(members, grown.select("id", "joined_ids"), _decisions(grown, now))
 
 
-def _votes(new: pl.Series, relations: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
+def _votes(new: pl.Series, relations: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
     """(id, community_id) of those who are related to a member, in order of their ids."""
     ends = [("subject_id", "object_id"), ("object_id", "subject_id")]
     steps = pl.concat([relations.select(id=near, end=far) for near, far in ends])
-    asked = steps.filter(pl.col("id").is_in(new.implode()))
-    original = places_of(held, asked["end"].unique()).filter("is_original").select("community_id", end="id")
-    counts = asked.join(original, on="end").group_by("id", "community_id").len()
+    from_new = steps.filter(pl.col("id").is_in(new.implode()))
+    original = places_of(stored, from_new["end"].unique()).filter("is_original").select("community_id", end="id")
+    counts = from_new.join(original, on="end").group_by("id", "community_id").len()
     won = counts.sort("id", "len", "community_id", descending=[False, True, False]).unique("id", keep="first")
     return won.select("id", "community_id").sort("id")
 

@@ -1,4 +1,4 @@
-"""Everything that a refresh of communities changes, as one plan: new, told anew, gone (S2-47 … S2-49)."""
+"""All changes of a refresh of communities, as one plan: new, changed, gone (S2-47 … S2-49)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from slowwave import frames
 from slowwave.text import as_json, timed_id
 
 from .communities import Grouping, changed_members
-from .community_summaries import Summary, one_line
-
-# What the ledger tells of communities: which were found, changed, summarised or dissolved, and why.
-
+from .community_summaries import CommunitySummary, one_line
 
 COMPARED = ("name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
             "joined_ids", "facts", "aspects")  # fmt: skip
@@ -30,46 +27,46 @@ def decisions_of(
     grouping: Grouping,
     fresh: pl.DataFrame,
     dropped: pl.DataFrame,
-    held: pl.DataFrame,
-    summaries: Mapping[str, Summary],
+    stored: pl.DataFrame,
+    summaries: Mapping[str, CommunitySummary],
     now: datetime,
 ) -> pl.DataFrame:
-    """DECISIONS about rows that are `fresh`, or `dropped` from those `held`: one for each that says something new."""
-    rows = [*_told_of(grouping, fresh, held, summaries), *_dissolved(grouping, dropped)]
+    """DECISIONS about rows that are `fresh`, or `dropped` from the `stored` ones: one for each real change."""
+    rows = [*_change_decisions(grouping, fresh, stored, summaries), *_dissolved(grouping, dropped)]
     for row in rows:
         row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["measures"], row["reason"])
         row["at"] = now
     return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
 
 
-def beside(groups: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
-    """The groups, and what is held under their ids as `held_…`."""
-    before = held.select("id", pl.col(*COMPARED).name.prefix("held_"))
+def beside(groups: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
+    """The groups, with the stored columns of their ids as `held_…`."""
+    before = stored.select("id", pl.col(*COMPARED).name.prefix("held_"))
     return groups.join(before, on="id", how="left", maintain_order="left")
 
 
-def _told_of(
-    grouping: Grouping, fresh: pl.DataFrame, held: pl.DataFrame, summaries: Mapping[str, Summary]
+def _change_decisions(
+    grouping: Grouping, fresh: pl.DataFrame, stored: pl.DataFrame, summaries: Mapping[str, CommunitySummary]
 ) -> list[Row]:
-    """A decision for each community that was found, changed or summarised; none for one that is only called anew."""
-    moved = changed_members(grouping, held)
+    """A decision for each community that was found, changed or summarised; none for one that only has another name."""
+    moved = changed_members(grouping, stored)
     now = fresh.select("id", "name", "entity_ids", "facts", "summary", "summarised_by").join(
-        grouping.groups.select("id", told="fingerprint"), on="id", maintain_order="left"
+        grouping.groups.select("id", group_hash="fingerprint"), on="id", maintain_order="left"
     )
-    both = beside(now, held).join(moved, on="id", how="left", maintain_order="left")
-    known = set(held["id"])
+    both = beside(now, stored).join(moved, on="id", how="left", maintain_order="left")
+    known = set(stored["id"])
     rows: list[Row] = []
     for row in both.with_columns(pl.col("joined", "left").fill_null(0)).iter_rows(named=True):
-        is_other = row["held_fingerprint"] not in (None, row["told"]) or row["facts"] != row["held_facts"]
+        is_other = row["held_fingerprint"] not in (None, row["group_hash"]) or row["facts"] != row["held_facts"]
         action = "gather" if row["id"] not in known else "regroup" if row["joined"] or row["left"] or is_other else ""
         is_new = any(row[name] != row[f"held_{name}"] for name in ("summary", "summarised_by"))
-        said = summaries.get(row["told"]) if is_new else None
-        if action or said:
-            rows.append(_decision(action or "summarise", row, said))
+        summary = summaries.get(row["group_hash"]) if is_new else None
+        if action or summary:
+            rows.append(_decision(action or "summarise", row, summary))
     return rows
 
 
-def _decision(action: str, row: Row, said: Summary | None) -> Row:
+def _decision(action: str, row: Row, summary: CommunitySummary | None) -> Row:
     entities = row["entity_ids"]
     assert isinstance(entities, list)
     size = len(entities)
@@ -85,9 +82,9 @@ def _decision(action: str, row: Row, said: Summary | None) -> Row:
         "subject_id": row["id"],
         "ids_in": entities[:SEEN],
         "ids_out": [row["id"]],
-        "measures": as_json(measures | ({"summarised_by": said.by} if said else {})),
-        "decided_by": "model" if action == "summarise" and said and said.by == "model" else "rule",
-        "model": f"{said.model} {said.prompt_version}".strip() or None if said else None,
+        "measures": as_json(measures | ({"summarised_by": summary.by} if summary else {})),
+        "decided_by": "model" if action == "summarise" and summary and summary.by == "model" else "rule",
+        "model": f"{summary.model} {summary.prompt_version}".strip() or None if summary else None,
         "reason": reason[action],
     }
 
@@ -122,9 +119,9 @@ _ACTIONS = {"gather": "communities found", "regroup": "communities changed", "di
 class CommunityPlan:
     """Rows to write and ids to remove.
 
-    `communities` (COMMUNITIES) are those that are new or different, `dropped` ids of those that go. `decisions` tell of
-    each community that was found, changed, dissolved or summarised. `total` is how many there are then, `waiting` how
-    many of them are still to be summarised.
+    `communities` (COMMUNITIES) are those that are new or different, `dropped` ids of those that go. `decisions` have a
+    row for each community that was found, changed, dissolved or summarised. `total` is how many there are then,
+    `waiting` how many of them are still to be summarised.
     """
 
     communities: pl.DataFrame
@@ -139,7 +136,7 @@ class CommunityPlan:
         return self.communities.is_empty() and self.dropped.is_empty()
 
     def summary(self) -> dict[str, int]:
-        """What it comes to."""
+        """The counts of the plan, by name."""
         made = dict(self.decisions["action"].value_counts().iter_rows())
         summaries = self.decisions["measures"].str.json_path_match("$.summarised_by").drop_nulls()
         return {
@@ -149,58 +146,58 @@ class CommunityPlan:
         }
 
 
-def needs_summary(grouping: Grouping, held: pl.DataFrame, *, has_model: bool) -> pl.DataFrame:
+def needs_summary(grouping: Grouping, stored: pl.DataFrame, *, has_model: bool) -> pl.DataFrame:
     """The groups that are new or changed, or have no summary; where a model is there, also those a rule spoke for.
 
-    A model's summary stays as long as its community does, also when rules run. One that was told from a fact that no
-    longer holds is due, because its relations are other ones then, and so is its fingerprint.
+    A model's summary stays as long as its community does, also when rules run. A summary is due
+    once one of its facts no longer holds, because the relations and so the fingerprint changed.
     """
-    both = beside(grouping.groups, held)
-    is_told = (pl.col("held_fingerprint") == pl.col("fingerprint")) & pl.col("held_summary").is_not_null()
-    is_good = is_told & (pl.col("held_summarised_by") != "rule") if has_model else is_told
+    both = beside(grouping.groups, stored)
+    is_summarised = (pl.col("held_fingerprint") == pl.col("fingerprint")) & pl.col("held_summary").is_not_null()
+    is_good = is_summarised & (pl.col("held_summarised_by") != "rule") if has_model else is_summarised
     return both.filter(~is_good.fill_null(False)).select(grouping.groups.columns)
 
 
-def told_sources(grouping: Grouping, facts: pl.DataFrame, strongest: pl.DataFrame) -> dict[str, list[str]]:
+def summary_sources(grouping: Grouping, facts: pl.DataFrame, strongest: pl.DataFrame) -> dict[str, list[str]]:
     """By fingerprint the ids of the facts that `strongest` (community_id, statement) were taken from.
 
     `facts` are (id, statement, evidence_count). Of facts of one wording it is the one that is strongest.
     """
-    said = grouping.relations.join(facts, left_on="fact_id", right_on="id")
+    stated = grouping.relations.join(facts, left_on="fact_id", right_on="id")
     order = ["weight", "evidence_count", "fact_id"]
-    ranked = said.sort(order, descending=[True, True, False], nulls_last=True)
+    ranked = stated.sort(order, descending=[True, True, False], nulls_last=True)
     key = ["community_id", "statement"]
     first = ranked.unique(key, keep="first", maintain_order=True)
-    told = strongest.join(first, on=key, maintain_order="left")
+    chosen = strongest.join(first, on=key, maintain_order="left")
     marks = grouping.groups.select("fingerprint", community_id="id")
-    listed = told.group_by("community_id", maintain_order=True).agg("fact_id").join(marks, on="community_id")
+    listed = chosen.group_by("community_id", maintain_order=True).agg("fact_id").join(marks, on="community_id")
     return dict(listed.select("fingerprint", "fact_id").iter_rows())
 
 
 def plan_communities(
     grouping: Grouping,
-    held: pl.DataFrame,
+    stored: pl.DataFrame,
     names: pl.DataFrame,
     aspects: pl.DataFrame,
-    summaries: Mapping[str, Summary],
+    summaries: Mapping[str, CommunitySummary],
     sources: Mapping[str, Sequence[str]],
     now: datetime,
 ) -> CommunityPlan:
-    """The plan for these groups beside what is held (COMMUNITIES).
+    """The plan that turns the `stored` COMMUNITIES into these groups.
 
     `names` are (id, name) of entities, `aspects` (fact_id, slug) of facts, `summaries` by fingerprint, and so are their
-    `sources`: ids of the facts that they were told from. A group that has none and that is not as it was when it was
-    summarised is left without, to be asked about again (T14).
+    `sources`: ids of the facts that they rest on. A group without a summary that changed since its last one gets
+    none now, so that the model is asked again later (T14).
     """
-    rows = _rows(grouping, held, names, aspects, _said(summaries, sources))
+    rows = _rows(grouping, stored, names, aspects, _summary_rows(summaries, sources))
     fresh = rows.join(
-        held.select("id", *COMPARED), on=["id", *COMPARED], how="anti", nulls_equal=True, maintain_order="left"
+        stored.select("id", *COMPARED), on=["id", *COMPARED], how="anti", nulls_equal=True, maintain_order="left"
     )
-    dropped = held.join(rows, on="id", how="anti").sort("id")
+    dropped = stored.join(rows, on="id", how="anti").sort("id")
     return CommunityPlan(
         frames.conform(fresh.with_columns(refreshed_at=pl.lit(now, dtype=frames.TIME)), frames.COMMUNITIES),
         dropped["id"],
-        decisions_of(grouping, fresh, dropped, held, summaries, now),
+        decisions_of(grouping, fresh, dropped, stored, summaries, now),
         len(rows),
         rows["summary"].null_count(),
     )
@@ -213,8 +210,8 @@ def community_names(groups: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """
     first = groups.select("id", entity_id=pl.col("entity_ids").list.head(NAMED)).explode("entity_id")
     called = first.join(names.rename({"id": "entity_id"}), on="entity_id", how="left", maintain_order="left")
-    told = called.with_columns(pl.coalesce("name", "entity_id").map_elements(one_line, pl.String).alias("name"))
-    joined = told.group_by("id", maintain_order=True).agg(pl.col("name").str.join(", "))
+    labelled = called.with_columns(pl.coalesce("name", "entity_id").map_elements(one_line, pl.String).alias("name"))
+    joined = labelled.group_by("id", maintain_order=True).agg(pl.col("name").str.join(", "))
     more = groups.select("id", more=pl.col("entity_ids").list.len().cast(pl.Int64) - NAMED)
     both = joined.join(more, on="id", maintain_order="left")
     whole = pl.when(pl.col("more") > 0).then(pl.format("{} +{}", "name", "more")).otherwise("name")
@@ -232,13 +229,13 @@ def aspect_counts(grouping: Grouping, aspects: pl.DataFrame) -> pl.DataFrame:
 
 def _rows(
     grouping: Grouping,
-    held: pl.DataFrame,
+    stored: pl.DataFrame,
     names: pl.DataFrame,
     aspects: pl.DataFrame,
-    said: pl.DataFrame,
+    fresh_summaries: pl.DataFrame,
 ) -> pl.DataFrame:
-    """id and the columns that are told, of every group."""
-    both = beside(grouping.groups, held).join(said, on="fingerprint", how="left", maintain_order="left")
+    """id and the COMPARED columns of every group."""
+    both = beside(grouping.groups, stored).join(fresh_summaries, on="fingerprint", how="left", maintain_order="left")
     is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("held_fingerprint") == pl.col("fingerprint")
     kept = [
         pl.when(is_fresh).then(name).when(is_same).then(f"held_{name}").otherwise(None).alias(name) for name in _SUMMARY
@@ -257,11 +254,11 @@ def _rows(
     )
 
 
-def _said(summaries: Mapping[str, Summary], sources: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+def _summary_rows(summaries: Mapping[str, CommunitySummary], sources: Mapping[str, Sequence[str]]) -> pl.DataFrame:
     """fingerprint and the columns of a summary."""
     rows = [
-        (told, each.text, each.by, each.prompt_version or None, list(sources.get(told, ())))
-        for told, each in summaries.items()
+        (fingerprint, each.text, each.by, each.prompt_version or None, list(sources.get(fingerprint, ())))
+        for fingerprint, each in summaries.items()
     ]
     kinds = dict.fromkeys(("fingerprint", *_SUMMARY), pl.String()) | {"told_fact_ids": frames.TEXTS}
     return pl.DataFrame(rows, schema=kinds, orient="row")

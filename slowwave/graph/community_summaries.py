@@ -1,4 +1,4 @@
-"""What a community is about, in a few sentences: as its strongest facts tell it, or as a model does (S2-48).
+"""Summaries of communities in a few sentences: from their strongest facts, or by a model (S2-48).
 
 Nothing here adds a word to what is known: without a model a summary is a few of the facts themselves.
 """
@@ -21,7 +21,7 @@ SENTENCES = 3
 MAX_CHARS = 600
 """Of a summary; a model that tells more is cut at the end of a sentence."""
 NAMES_SHOWN = 40
-"""Members that a model is told by name, the most connected ones: names alone say little."""
+"""Members whose names a model gets, the most connected ones: names alone say little."""
 
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
 _OUTER = " .!?…\t\n"
@@ -34,8 +34,8 @@ _PLAIN_SIGN = re.compile(r"&(?:lt|gt|amp|quot|apos|#39);")
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What a community is about, and who says so: `rule`, or `model` with the model and the version of the prompt."""
+class CommunitySummary:
+    """The summary of a community and its author: `rule`, or `model` with the model and the version of the prompt."""
 
     text: str
     by: str
@@ -49,32 +49,32 @@ def strongest_facts(grouping: Grouping, facts: pl.DataFrame, limit: int) -> pl.D
     `facts` (id, statement, evidence_count) are those of the communities that are asked about. What weighs most comes
     first, then what most messages say, then the smallest id.
     """
-    told = grouping.relations.join(facts, left_on="fact_id", right_on="id").drop_nulls("statement")
-    ranked = told.sort(
+    stated = grouping.relations.join(facts, left_on="fact_id", right_on="id").drop_nulls("statement")
+    ranked = stated.sort(
         "community_id", "weight", "evidence_count", "fact_id", descending=[False, True, True, False], nulls_last=True
     )
-    said = pl.col("statement").str.to_lowercase().str.strip_chars(_OUTER)
-    once = ranked.with_columns(said=said).unique(["community_id", "said"], keep="first", maintain_order=True)
+    wording = pl.col("statement").str.to_lowercase().str.strip_chars(_OUTER)
+    once = ranked.with_columns(wording=wording).unique(["community_id", "wording"], keep="first", maintain_order=True)
     return once.group_by("community_id", maintain_order=True).head(limit).select("community_id", "statement")
 
 
 def summary_by_rule(statements: Sequence[str]) -> str:
     """About three of these sentences, in their order, at most MAX_CHARS; the first is cut where it alone is longer."""
-    told: list[str] = []
+    chosen: list[str] = []
     for each in filter(None, map(one_line, statements)):
         sentence = each if each.endswith(_ENDS) else f"{each}."
-        if len(" ".join([*told, sentence])) <= MAX_CHARS:
-            told.append(sentence)
-        if len(told) == SENTENCES:
+        if len(" ".join([*chosen, sentence])) <= MAX_CHARS:
+            chosen.append(sentence)
+        if len(chosen) == SENTENCES:
             break
     first = next(filter(None, map(one_line, statements)), "")
-    return " ".join(told) if told or not first else f"{first[: MAX_CHARS - 1].rstrip()}…"
+    return " ".join(chosen) if chosen or not first else f"{first[: MAX_CHARS - 1].rstrip()}…"
 
 
 def cleaned_answer(text: str) -> str:
     """A model's summary without markup, as many whole sentences as MAX_CHARS hold; empty if no word is left (T37).
 
-    Signs that compare or calculate stay: whoever shows the text escapes it.
+    Signs that compare or calculate stay: the code that shows the text escapes it.
     """
     plain = one_line(_without_markup(readable(text)))
     if not any(map(str.isalnum, plain)):
@@ -99,7 +99,7 @@ def _without_markup(text: str) -> str:
 
 
 def questions_about(due: pl.DataFrame, names: pl.DataFrame, facts: pl.DataFrame) -> tuple[CommunityQuestion, ...]:
-    """What a model is told of these communities (id, entity_ids), in their order, numbered from 1.
+    """The questions for a model about these communities (id, entity_ids), in their order, numbered from 1.
 
     `names` (id, name) are those of their members, `facts` what `strongest_facts` gives.
     """

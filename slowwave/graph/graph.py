@@ -95,11 +95,11 @@ class Graph:
 
     def places(self, ids: Sequence[str] | pl.Series) -> Places:
         """Where these entities are in `ids`, in their order; those that are not there are left out."""
-        asked = pl.Series("id", ids, pl.String).drop_nulls()
-        if not (len(self) and len(asked)):
+        wanted = pl.Series("id", ids, pl.String).drop_nulls()
+        if not (len(self) and len(wanted)):
             return np.zeros(0, np.int32)
-        slots = self.ids.search_sorted(asked).clip(upper_bound=len(self) - 1)  # a join would hash all ids each time
-        return slots.filter(self.ids.gather(slots) == asked).cast(pl.Int32).to_numpy()
+        slots = self.ids.search_sorted(wanted).clip(upper_bound=len(self) - 1)  # a join would hash all ids each time
+        return slots.filter(self.ids.gather(slots) == wanted).cast(pl.Int32).to_numpy()
 
     def steps(self, nodes: Places) -> Steps:
         """All relations of these nodes; one between two of them is seen from both."""

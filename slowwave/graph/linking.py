@@ -50,18 +50,18 @@ def find_links(near: pl.DataFrame, ends: pl.DataFrame, settings: LinkSettings) -
     return _as_pairs(best.group_by("id", maintain_order=True).head(settings.top_k))
 
 
-def to_measure(held: pl.DataFrame, pairs: pl.DataFrame, looked_at: pl.Series) -> pl.DataFrame:
-    """(a_id, b_id) of held links that one end alone was looked at for, and that it did not find again.
+def to_measure(stored: pl.DataFrame, pairs: pl.DataFrame, looked_at: pl.Series) -> pl.DataFrame:
+    """(a_id, b_id) of stored links with one end among `looked_at`, which did not find the other one again.
 
     The other one may have found it, among fewer that were nearer: it stays as long as the two are alike.
     """
     is_seen = [pl.col(end).is_in(looked_at.implode()) for end in ("a_id", "b_id")]
-    once = held.filter(is_seen[0] != is_seen[1])
+    once = stored.filter(is_seen[0] != is_seen[1])
     return once.join(pairs, on=["a_id", "b_id"], how="anti").select("a_id", "b_id")
 
 
 def plan_links(
-    held: pl.DataFrame,
+    stored: pl.DataFrame,
     pairs: pl.DataFrame,
     measured: pl.DataFrame,
     looked_at: pl.Series,
@@ -69,14 +69,14 @@ def plan_links(
     settings: LinkSettings,
     now: datetime,
 ) -> LinkPlan:
-    """What changes in the held links (ENTITY_LINKS) once the entities `looked_at` (ids) have found `pairs` (PAIRS).
+    """Changes of the stored links (ENTITY_LINKS) after the entities `looked_at` (ids) have found `pairs` (PAIRS).
 
     The latest cosine replaces the one before. Links go that the entities looked at find no more: neither of both among
     its nearest, or `measured` (PAIRS, those of `to_measure`) and not alike enough; and those of entities not in `ends`.
     """
     alike = measured.with_columns(pl.col("cosine").round(_DIGITS)).filter(pl.col("cosine") >= settings.similarity)
     now_alike = pl.concat([pairs.select(*PAIRS), alike.select(*PAIRS)])
-    known = held.join(now_alike, on=["a_id", "b_id"], how="left", suffix="_now", maintain_order="left")
+    known = stored.join(now_alike, on=["a_id", "b_id"], how="left", suffix="_now", maintain_order="left")
     is_there = [pl.col(end).is_in(ends["id"].implode()) for end in ("a_id", "b_id")]
     is_looked_at = pl.any_horizontal(pl.col(end).is_in(looked_at.implode()) for end in ("a_id", "b_id"))
     gone = known.filter(~pl.all_horizontal(is_there) | (is_looked_at & pl.col("cosine_now").is_null()))["id"]

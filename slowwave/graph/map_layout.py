@@ -30,7 +30,7 @@ LOOSENESS = 1.7
 REPULSION, RANGE = 0.3, 6.0
 """How hard nodes push each other, beside the pull of one relation, and within how many units."""
 FOREIGN = 0.08
-"""What a relation into another group pulls, beside one within the group."""
+"""The pull of a relation into another group, as a share of one within the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Grid:
         return cls(places.min(axis=0) - margin, cell, (fft.rfft2(x * fading), fft.rfft2(y * fading)))
 
     def repulsion(self, places: Points, mass: Numbers) -> Points:
-        """What all bodies push each of them, (n, 2): mass · mass / distance in units, fading with the distance."""
+        """The push of all bodies on each of them, (n, 2): mass · mass / distance in units, fading with the distance."""
         at = np.clip((places - self.low) / self.cell, 0.0, CELLS - 1.001)
         corner = at.astype(np.int64)
         part = at - corner
@@ -77,8 +77,8 @@ class Grid:
             for dx in (0, 1)
             for dy in (0, 1)
         ]
-        held = sum(np.bincount(spot, weights=mass * share, minlength=CELLS**2) for spot, share in shares)
-        spread = fft.rfft2(np.reshape(held, (CELLS, CELLS)), (2 * CELLS, 2 * CELLS))
+        mass_by_cell = sum(np.bincount(spot, weights=mass * share, minlength=CELLS**2) for spot, share in shares)
+        spread = fft.rfft2(np.reshape(mass_by_cell, (CELLS, CELLS)), (2 * CELLS, 2 * CELLS))
         fields = [fft.irfft2(spread * kernel)[:CELLS, :CELLS].ravel() for kernel in self.kernels]
         push = [sum(field[spot] * share for spot, share in shares) for field in fields]
         return np.stack(push, axis=1) * mass[:, None]
@@ -178,7 +178,7 @@ def _rosettes(homes: Places, degree: Cells, areas: Numbers) -> Points:
 
 
 def _ring(count: int, reach: float, room: float) -> Points:
-    """Places for what is related to nothing: rings around the rest."""
+    """Places for nodes without relations: rings around the rest."""
     radius = np.sqrt((1.05 * reach + 2.0 * room) ** 2 + np.arange(count) * (2.4 * room) ** 2 / 2.0)
     return _spiral(radius)
 
@@ -191,7 +191,7 @@ def _at_most(moves: Points, longest: float) -> Points:
 
 
 def _add_pull(force: Points, places: Points, source: Places, target: Places, weight: Numbers, far: float) -> None:
-    """Add what edges pull: with their length while it is short, hardly more beyond `far`."""
+    """Add the pull of the edges: it grows with their length, hardly beyond `far`."""
     apart = places[target] - places[source]
     pull = weight[:, None] * apart / (far + np.hypot(*apart.T)[:, None])
     for axis in range(2):

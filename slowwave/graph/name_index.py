@@ -35,7 +35,7 @@ _DENSE = 50  # a sum over all entities is faster than sorting a fiftieth of them
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NameHits:
     """Places of entities that a query names, (f,), with scores in (0, 1]; best first, of equal ones the smaller id."""
 
     places: Places
@@ -65,11 +65,11 @@ class NameIndex:
         """`ids` as a list."""
         return self.ids.to_list()
 
-    def find(self, query: str, limit: int) -> Found:
+    def find(self, query: str, limit: int) -> NameHits:
         """At most `limit` entities: by words (BM25), or because another name of theirs holds the whole query."""
-        asked = cut_bytes(query, LONGEST_QUERY)
-        by_words = self._by_words([word for word in asked.split() if word not in OPERATORS])
-        by_names = np.unique(self._by_other_names(asked))
+        text = cut_bytes(query, LONGEST_QUERY)
+        by_words = self._by_words([word for word in text.split() if word not in OPERATORS])
+        by_names = np.unique(self._by_other_names(text))
         found = np.union1d(by_words.places, by_names) if len(by_names) else by_words.places
         raw = np.zeros(len(found))
         raw[np.searchsorted(found, by_words.places)] = by_words.scores
@@ -77,19 +77,19 @@ class NameIndex:
         raw[named] = np.maximum(raw[named], ALIAS_SCORE)
         best = np.lexsort((found, -raw))[:limit]
         scores = raw[best] / raw.max() if len(best) else raw
-        return Found(found[best].astype(np.int32), scores)
+        return NameHits(found[best].astype(np.int32), scores)
 
-    def _by_words(self, asked: list[str]) -> Found:
+    def _by_words(self, words: list[str]) -> NameHits:
         """Those of which each word of the query begins a word, in order of place, with the sums over its words."""
-        met = Found(np.empty(0, np.int32), np.empty(0))
-        wanted = dict.fromkeys(_words_asked(" ".join(asked)))
+        met = NameHits(np.empty(0, np.int32), np.empty(0))
+        wanted = dict.fromkeys(_query_words(" ".join(words)))
         for number, word in enumerate(wanted):
             one = self._by_word(word)
             _, ours, theirs = np.intersect1d(met.places, one.places, assume_unique=True, return_indices=True)
-            met = Found(met.places[ours], met.scores[ours] + one.scores[theirs]) if number else one
+            met = NameHits(met.places[ours], met.scores[ours] + one.scores[theirs]) if number else one
         return met
 
-    def _by_word(self, word: str) -> Found:
+    def _by_word(self, word: str) -> NameHits:
         """Those of which a word begins like this, in order of place (BM25)."""
         slots = slice(self.starts[bisect_left(self.words, word)], self.starts[bisect_left(self.words, word + _LAST)])
         places, counts = self.places[slots], self.counts[slots]
@@ -101,12 +101,12 @@ class NameIndex:
             places, group = np.unique(places, return_inverse=True)
             count = np.bincount(group, counts, len(places))
         scores = _rarity(len(self.ids), len(places)) * count * (_K1 + 1.0) / (count + self.damping[places])
-        return Found(places, scores)
+        return NameHits(places, scores)
 
-    def _by_other_names(self, asked: str) -> Places:
+    def _by_other_names(self, text: str) -> Places:
         if not self.names:
             return self.owners
-        part = " ".join((asked.lower() if asked.isascii() else str(folded(pl.Series([asked]))[0])).split())
+        part = " ".join((text.lower() if text.isascii() else str(folded(pl.Series([text]))[0])).split())
         hits = [hit.start() for hit in re.finditer(re.escape(part), self.names)] if part else []
         return self.owners[np.searchsorted(self.lines, hits, "right") - 1]
 
@@ -148,7 +148,7 @@ def words_of(texts: pl.Series) -> pl.Series:
     return folded(texts).str.extract_all(_WORD)
 
 
-def _words_asked(query: str) -> list[str]:
+def _query_words(query: str) -> list[str]:
     """`words_of` one text; plain letters without the detour over a frame, which costs more than the search."""
     found: list[str] = (
         _PLAIN_WORD.findall(query.lower()) if query.isascii() else words_of(pl.Series([query]))[0].to_list()
@@ -163,7 +163,7 @@ def _words(texts: pl.Series, column: int) -> pl.DataFrame:
 
 
 def _rarity(entities: int, holding: int) -> float:
-    """How much a word says that so many of the entities have (BM25, never negative)."""
+    """The weight of a word that `holding` of the entities have (BM25, never negative)."""
     return float(np.log1p((entities - holding + 0.5) / (holding + 0.5)))
 
 
@@ -199,12 +199,12 @@ def query_words(query: str) -> list[str]:
     Words that hold a sentence together name nothing and never count.
     """
     words = [word for word in dict.fromkeys(_QUERY_WORD.findall(query)) if word.lower() not in FUNCTION_WORDS]
-    naming = [word for word in words if len(word) >= SHORTEST_WORD or (len(word) == 2 and _may_name(word))]
+    naming = [
+        word
+        for word in words
+        if len(word) >= SHORTEST_WORD or (len(word) == 2 and (word[0].isupper() or not word.isascii()))
+    ]
     return naming[:MOST_WORDS] or [query]
-
-
-def _may_name(word: str) -> bool:
-    return word[0].isupper() or not word.isascii()
 
 
 def choose_seeds(graph: Graph, nodes: Places, scores: Numbers, communities: Places, settings: WalkSettings) -> Seeds:

@@ -114,14 +114,14 @@ class _Sweep:
         place = np.zeros(len(graph), dtype=np.int32)
         place[self._nodes] = np.arange(len(self._nodes), dtype=np.int32)
         self._near = place[graph.steps(self._nodes).end]
-        self._held = self._nodes.astype(np.uint32)
+        self._labels = self._nodes.astype(np.uint32)
         self._is_due = np.ones(len(self._nodes), dtype=bool)
         self._limit = len(graph)
 
     def labels(self) -> Places:
         """As `propagate_labels` returns them."""
         whole = np.arange(self._limit, dtype=np.int32)
-        whole[self._nodes] = self._held
+        whole[self._nodes] = self._labels
         return whole
 
     def goes_round(self) -> bool:
@@ -140,10 +140,10 @@ class _Sweep:
             near, counts = self._near[self._starts[first] : self._starts[last]], self._counts[first:last]
         else:
             near, counts = self._neighbours(due), self._counts[due]
-        chosen = _most_frequent(self._held[near], counts, self._limit)
-        is_new = chosen != self._held[due]
+        chosen = _most_frequent(self._labels[near], counts, self._limit)
+        is_new = chosen != self._labels[due]
         self._is_due[due] = False
-        self._held[due] = chosen
+        self._labels[due] = chosen
         self._is_due[self._neighbours(due[is_new])] = True
         return bool(is_new.any())
 

@@ -14,11 +14,11 @@ import numpy as np
 from slowwave.settings import WalkSettings
 
 from .graph import Graph, Numbers, Offsets, Places, Steps
-from .walks import Ground, IsOver, Seeds, Walk, best_facts, days_since, never, ranked, recency, weights
+from .walks import IsOver, Seeds, Walk, WalkGraph, best_facts, days_since, never, ranked, recency, weights
 
 
 def spread(
-    ground: Ground, seeds: Seeds, settings: WalkSettings, now: datetime, limit: int, is_over: IsOver = never
+    walk_graph: WalkGraph, seeds: Seeds, settings: WalkSettings, now: datetime, limit: int, is_over: IsOver = never
 ) -> Walk:
     """At most `limit` relations between activated entities, each statement once, best first.
 
@@ -27,7 +27,7 @@ def spread(
     it came. Seeds start at 1, or at their scores (S2-42). Where nobody said since when a relation is true, its age
     costs nothing. Entities that inhibited ones point to still receive: inhibited is who has enough (S2-43).
     """
-    chosen, graph = settings.spread, ground.graph
+    chosen, graph = settings.spread, walk_graph.graph
     state = _State(graph)
     state.levels[seeds.nodes] = 1.0 if chosen.seed_activation == "uniform" else seeds.scores
     state.origin[seeds.nodes] = seeds.nodes
@@ -35,8 +35,8 @@ def spread(
         if is_over():
             return Walk()
         active = np.flatnonzero((state.levels >= chosen.activation_threshold) & (state.levels > 0.0)).astype(np.int32)
-        steps = ground.steps(active, settings.edge_types)
-        state.receive(_flows(ground, steps, state, settings, now), settings, hop + 1)
+        steps = walk_graph.steps(active, settings.edge_types)
+        state.receive(_flows(walk_graph, steps, state, settings, now), settings, hop + 1)
         state.keep_top(chosen.max_activated_nodes)
         state.collect(steps.edge[steps.edge < len(graph.edges)], chosen.activation_threshold)
     return Walk() if is_over() else _walk(graph, state, chosen.activation_threshold, limit)
@@ -44,7 +44,7 @@ def spread(
 
 @dataclass(frozen=True, slots=True)
 class _Flows:
-    """What is sent, (s,): from, to, over which edge, how much; in order of receiver, then edge."""
+    """The levels sent, (s,): from, to, over which edge, how much; in order of receiver, then edge."""
 
     start: Places
     end: Places
@@ -88,13 +88,13 @@ class _State:
         self.facts[lit] = np.maximum(self.facts[lit], ends.max(axis=0)[is_lit])
 
 
-def _flows(ground: Ground, steps: Steps, state: _State, settings: WalkSettings, now: datetime) -> _Flows:
-    """What is sent over each step, where it is enough and the receiver is not inhibited yet."""
-    chosen, graph, relations = settings.spread, ground.graph, len(ground.graph.edges)
+def _flows(walk_graph: WalkGraph, steps: Steps, state: _State, settings: WalkSettings, now: datetime) -> _Flows:
+    """The level sent over each step, if it is high enough and the receiver is not inhibited yet."""
+    chosen, graph, relations = settings.spread, walk_graph.graph, len(walk_graph.graph.edges)
     over = np.empty(len(steps.edge))
     is_link = steps.edge >= relations
     facts = steps.edge[~is_link]
-    over[is_link] = ground.cosines(steps.edge[is_link] - relations)
+    over[is_link] = walk_graph.cosines(steps.edge[is_link] - relations)
     over[~is_link] = weights(graph, facts)
     if settings.temporal_decay_rate:
         recent = recency(days_since(graph.since[facts], now), settings.temporal_decay_rate)

@@ -37,8 +37,8 @@ class Seeds:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What is walked on: the relations, or those that are `allowed`, (m,), and links from entities to similar ones.
+class WalkGraph:
+    """The relations that a walk may follow, or those that are `allowed`, (m,), and links from entities to similar ones.
 
     `similar` has the same entities; its weights are cosines. A link leads on and is a hop, and is no fact (S2-71).
     """
@@ -68,8 +68,8 @@ class Ground:
         passed = None if self.allowed is None else self.allowed[edge]
         if not edge_types:
             return passed
-        is_asked = np.isin(EDGE_TYPES, list(edge_types))[self.graph.kind[edge]]
-        return is_asked if passed is None else passed & is_asked
+        is_wanted = np.isin(EDGE_TYPES, list(edge_types))[self.graph.kind[edge]]
+        return is_wanted if passed is None else passed & is_wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def never() -> bool:
 
 
 def breadth_first(
-    ground: Ground, seeds: Seeds, settings: WalkSettings, now: datetime, limit: int, is_over: IsOver = never
+    walk_graph: WalkGraph, seeds: Seeds, settings: WalkSettings, now: datetime, limit: int, is_over: IsOver = never
 ) -> Walk:
     """At most `limit` relations within `max_hops` of the seeds, in either direction, each statement once (S2-30…32).
 
@@ -104,7 +104,7 @@ def breadth_first(
     both `max_hops` away. Over a link the match is multiplied by its cosine. Once there are `limit` relations that score
     more than any farther one can, the walk goes no farther: that changes nothing but the time it takes.
     """
-    graph = ground.graph
+    graph = walk_graph.graph
     nodes, edges = _Best(len(graph)), _Best(len(graph.edges))
     ring, worst = nodes.offer(seeds.nodes, seeds.scores, seeds.nodes, 0), 0.0
     for hop in range(settings.max_hops):
@@ -112,12 +112,12 @@ def breadth_first(
             return Walk()
         ring = distinct(ring, len(graph))
         ring = ring[_at_most(nodes.value[ring] / (1 + hop), settings) >= worst]
-        steps = ground.steps(ring, settings.edge_types)
+        steps = walk_graph.steps(ring, settings.edge_types)
         match, seed = nodes.value[steps.start], nodes.seed[steps.start]
         facts = np.count_nonzero(steps.edge < len(graph.edges))  # they come before links
         edges.offer(steps.edge[:facts], match[:facts] / (1 + hop), seed[:facts], hop)
         if hop + 1 < settings.max_hops:
-            match[facts:] *= ground.cosines(steps.edge[facts:] - len(graph.edges))
+            match[facts:] *= walk_graph.cosines(steps.edge[facts:] - len(graph.edges))
             ring = nodes.offer(steps.end, match, seed, hop + 1)
             found = _best_met(graph, edges, settings, now, limit)
             worst = found.scores[-1] if len(found.scores) == limit else 0.0
@@ -125,7 +125,7 @@ def breadth_first(
 
 
 def _at_most(match: Numbers, settings: WalkSettings) -> Numbers:
-    """What no relation scores more than, where the match and the hop leave so much; who has less need not go on."""
+    """The most that a relation can score at this match and hop, so that a walk can stop early."""
     boost = MOST_BOOSTED if settings.temporal_decay_rate else 1.0
     most: Numbers = match * max(TYPE_WEIGHTS.values()) * boost
     return most
@@ -166,7 +166,7 @@ def distinct(places: Places, size: int) -> Places:
 
 
 def weights(graph: Graph, edges: Places) -> Numbers:
-    """What passes over each of these relations: its weight × that of its type (S2-31)."""
+    """The strength that passes over each relation: its weight × the weight of its type (S2-31)."""
     passing: Numbers = graph.weight[edges] * _WEIGHT_OF_KIND[graph.kind[edges]]
     return passing
 
@@ -198,19 +198,19 @@ def best_facts(graph: Graph, edges: Places, scores: Numbers, limit: int) -> Offs
     take = 4 * limit
     while True:
         order = _top(edges, scores, take)
-        kept = list(islice(_first_told(graph, edges[order]), limit))
+        kept = list(islice(_first_of_each(graph, edges[order]), limit))
         if len(kept) >= limit or take >= len(edges):
             return order[kept]
         take *= 8
 
 
-def _first_told(graph: Graph, edges: Places) -> Iterator[int]:
-    """Which of these relations say what none before them says."""
+def _first_of_each(graph: Graph, edges: Places) -> Iterator[int]:
+    """Places of the relations that repeat none before them."""
     parts = (graph.source[edges], graph.target[edges], graph.predicate[edges], graph.kind[edges])
     met: set[tuple[int, ...]] = set()
-    for place, said in enumerate(zip(*(part.tolist() for part in parts), strict=True)):
-        if said not in met:
-            met.add(said)
+    for place, key in enumerate(zip(*(part.tolist() for part in parts), strict=True)):
+        if key not in met:
+            met.add(key)
             yield place
 
 
@@ -237,7 +237,7 @@ NEVER = -1.0
 
 @dataclass(frozen=True, slots=True)
 class Rings:
-    """Everything around a node: how far away each node of the graph is, (n,), -1 if it was not reached.
+    """The surroundings of a node: the distance of each node of the graph, (n,), -1 if it was not reached.
 
     `edges` were gone over, nearest first, then in order of ids; `distances`, from 1, says of each how far its farther
     end is at least, by this edge.
@@ -248,14 +248,14 @@ class Rings:
     distances: Places
 
 
-def rings(ground: Ground, start: int, hops: int, edge_types: Sequence[str] = ()) -> Rings:
+def rings(walk_graph: WalkGraph, start: int, hops: int, edge_types: Sequence[str] = ()) -> Rings:
     """All that is at most `hops` relations away from a node, in either direction."""
-    depths = np.full(len(ground.graph), UNREACHED, np.int32)
+    depths = np.full(len(walk_graph.graph), UNREACHED, np.int32)
     depths[start] = 0
-    is_new = np.ones(len(ground.graph.edges), np.bool_)
+    is_new = np.ones(len(walk_graph.graph.edges), np.bool_)
     ring, edges = np.array([start], np.int32), []
     for depth in range(1, hops + 1):
-        steps = ground.steps(ring, edge_types)
+        steps = walk_graph.steps(ring, edge_types)
         met = np.unique(steps.edge[is_new[steps.edge]])
         is_new[met] = False
         edges.append(met)
@@ -267,23 +267,25 @@ def rings(ground: Ground, start: int, hops: int, edge_types: Sequence[str] = ())
     return Rings(depths, found, np.repeat(np.arange(1, len(edges) + 1), [len(met) for met in edges]).astype(np.int32))
 
 
-def shortest_path(ground: Ground, start: int, end: int, hops: int, edge_types: Sequence[str] = ()) -> Places | None:
+def shortest_path(
+    walk_graph: WalkGraph, start: int, end: int, hops: int, edge_types: Sequence[str] = ()
+) -> Places | None:
     """The fewest relations that lead from one node to another, in order; None if it takes more than `hops`.
 
     Of ways with as few the surest: the one whose weights multiply to most, then the one with the smallest ids.
     """
-    size = len(ground.graph)
+    size = len(walk_graph.graph)
     sureness = np.full(size, NEVER)
     came_over, came_from = np.full(size, _LAST, np.int32), np.zeros(size, np.int32)
     sureness[start], ring = 1.0, np.array([start], np.int32)
     for _ in range(hops):
         if sureness[end] != NEVER or not len(ring):
             break
-        steps = ground.steps(ring, edge_types)
+        steps = walk_graph.steps(ring, edge_types)
         arrives = steps.end == end
         wanted = np.flatnonzero(arrives if arrives.any() else sureness[steps.end] == NEVER)
         steps = Steps(steps.start[wanted], steps.end[wanted], steps.edge[wanted])
-        best = _surest(steps, sureness, ground.graph.weight[steps.edge], came_over)
+        best = _surest(steps, sureness, walk_graph.graph.weight[steps.edge], came_over)
         ring = steps.end[best]
         came_from[ring] = steps.start[best]
     return _way_back(start, end, came_over, came_from) if sureness[end] != NEVER else None

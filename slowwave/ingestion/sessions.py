@@ -8,7 +8,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.graph.community_summaries import Summary, one_line, summary_by_rule
+from slowwave.graph.community_summaries import CommunitySummary, one_line, summary_by_rule
 from slowwave.records import SessionQuestion, Turn
 from slowwave.settings import SessionSettings
 from slowwave.text import as_json, timed_id
@@ -100,7 +100,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= TURN_CHARS else f"{text[: TURN_CHARS - 1].rstrip()}…"
 
 
-def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, Summary]:
+def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, CommunitySummary]:
     """By id of the episode a few of the facts that it was the first source of, those with the most evidence first.
 
     `facts` are (id, episode_id, statement, evidence_count, confidence); an episode without any gets none.
@@ -110,10 +110,10 @@ def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, Summa
     once = ranked.unique(["episode_id", "statement"], keep="first", maintain_order=True)
     by_id = dict(once.group_by("episode_id", maintain_order=True).agg("statement").iter_rows())
     texts = {episode: summary_by_rule(by_id.get(episode, ())) for episode in due["id"]}
-    return {episode: Summary(text, "rule") for episode, text in texts.items() if text}
+    return {episode: CommunitySummary(text, "rule") for episode, text in texts.items() if text}
 
 
-def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, Summary]) -> pl.DataFrame:
+def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, CommunitySummary]) -> pl.DataFrame:
     """The episodes (full rows) that have not changed since `due`, with their new summaries."""
     texts = [(id_, each.text, each.by, each.prompt_version or None) for id_, each in summaries.items()]
     fresh = pl.DataFrame(texts, schema=dict.fromkeys(("id", *SUMMARY_COLUMNS[:3]), pl.String), orient="row")
@@ -124,7 +124,7 @@ def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str
 
 
 def decisions_about(
-    written: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, Summary], now: datetime
+    written: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, CommunitySummary], now: datetime
 ) -> pl.DataFrame:
     """DECISIONS: one for each episode with a new summary."""
     before = dict(due.select("id", "summarised_pairs").iter_rows())
@@ -137,7 +137,9 @@ def decisions_about(
     )
 
 
-def _decision(episode: str, pairs: int, before: int | None, summary: Summary, now: datetime) -> dict[str, object]:
+def _decision(
+    episode: str, pairs: int, before: int | None, summary: CommunitySummary, now: datetime
+) -> dict[str, object]:
     since = "it had no summary" if before is None else f"there were {before} when it was summarised last"
     return {
         "id": timed_id("d", now, "summarise", episode, pairs, summary.by),

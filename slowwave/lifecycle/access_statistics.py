@@ -47,9 +47,9 @@ def fold_recalls(usage: pl.DataFrame, events: pl.DataFrame, settings: DecaySetti
     counted = events.group_by(id="fact_id").agg(
         hits=pl.len(), cosines=cosine.sum(), measured=cosine.count(), latest=pl.col("at").max()
     )
-    held = counted.join(usage.select(*frames.FACT_USAGE), on="id", how="left").sort("id")
-    folded = held.with_columns(
-        _linked(held, events, settings),
+    rows = counted.join(usage.select(*frames.FACT_USAGE), on="id", how="left").sort("id")
+    folded = rows.with_columns(
+        _linked(rows, events, settings),
         hit_count=pl.col("hit_count").fill_null(0) + pl.col("hits"),
         cosine_sum=pl.col("cosine_sum").fill_null(0.0) + pl.col("cosines"),
         cosine_count=pl.col("cosine_count").fill_null(0) + pl.col("measured"),
@@ -118,19 +118,19 @@ def inherited(
     return pl.concat([usage.filter(~is_moved).select(whole.columns), whole]).sort("id")
 
 
-def _linked(held: pl.DataFrame, events: pl.DataFrame, settings: DecaySettings) -> pl.Series:
-    """The link of each row of `held` after its events: it fades in the intervals before a recall, and grows by one."""
-    links = held["link_count"].fill_null(0.0).to_numpy().copy()
-    for turn in _turns(held, events, _interval(settings)).partition_by("turn", maintain_order=True):
+def _linked(rows: pl.DataFrame, events: pl.DataFrame, settings: DecaySettings) -> pl.Series:
+    """The link of each row after its events: it fades in the intervals before a recall, and grows by one."""
+    links = rows["link_count"].fill_null(0.0).to_numpy().copy()
+    for turn in _turns(rows, events, _interval(settings)).partition_by("turn", maintain_order=True):
         place = turn["place"].to_numpy()
         left = faded(links[place], turn["passes"].to_numpy(), settings.link_weight_decay_lambda)
         links[place] = left + turn["recalls"].to_numpy()
     return pl.Series("link_count", links)
 
 
-def _turns(held: pl.DataFrame, events: pl.DataFrame, interval: int) -> pl.DataFrame:
+def _turns(rows: pl.DataFrame, events: pl.DataFrame, interval: int) -> pl.DataFrame:
     """(place, turn, passes, recalls): for the row at each place how often it fades and is then recalled, in turns."""
-    known = held.select("last_retrieved_at", "link_decayed_at", fact_id="id").with_row_index("place")
+    known = rows.select("last_retrieved_at", "link_decayed_at", fact_id="id").with_row_index("place")
     timed = events.select("fact_id", "at").join(known, on="fact_id").sort("place", "at")
     before = timed.with_columns(previous=pl.col("at").shift(1).over("place")).with_columns(
         last=pl.max_horizontal("last_retrieved_at", "previous"),
@@ -155,7 +155,7 @@ def _interval(settings: DecaySettings) -> int:
 # Use of entities: how often, on how many days and in which company each was read (S0-23, S0-26).
 
 
-LARGEST_SET = 50  # entities of one read that are counted in pairs: whoever gets everything asks about no two of them
+LARGEST_SET = 50  # entities of one read that are counted in pairs: a read of everything says nothing about two of them
 _EVENTS_AT_ONCE = 100_000  # for pairs: at most 2.5 million before they are counted
 
 
@@ -225,8 +225,8 @@ def _reads(events: pl.DataFrame) -> pl.DataFrame:
     """(part, read, entity_id, at): reads that returned several entities, in parts that are worked on one by one."""
     each = events.unique(["at", "query_hash", "entity_id"]).sort("at", "query_hash", "entity_id")
     is_other = [pl.col(name).ne_missing(pl.col(name).shift(1)) for name in ("at", "query_hash")]
-    told = each.with_columns(read=pl.any_horizontal(is_other).cum_sum())
-    several = told.filter(pl.len().over("read") > 1, pl.int_range(pl.len()).over("read") < LARGEST_SET)
+    numbered = each.with_columns(read=pl.any_horizontal(is_other).cum_sum())
+    several = numbered.filter(pl.len().over("read") > 1, pl.int_range(pl.len()).over("read") < LARGEST_SET)
     placed = several.with_row_index("place")
     return placed.select("read", "entity_id", "at", part=pl.col("place").first().over("read") // _EVENTS_AT_ONCE)
 

@@ -15,7 +15,7 @@ from slowwave.foreign.records import Foreign
 from slowwave.settings import EvaluateSettings, MergeSettings, NoiseSettings
 from slowwave.text import normalise_name, statement_hash
 
-from .audit_pairs import Audit, Example, Finding, Items, compare
+from .audit_pairs import Audit, AuditFinding, Example, Items, compare
 
 EXAMPLE_CHARS = 160
 _ALONE = ("too short to tell anything",)  # an item stands beside what it is about
@@ -76,7 +76,7 @@ def _with_marks(foreign: Foreign, now: datetime) -> pl.DataFrame:
     )
 
 
-def _stale(items: Items, days: int) -> Finding:
+def _stale(items: Items, days: int) -> AuditFinding:
     timed = items.rows.filter("holds").with_columns(at=pl.coalesce("told_at", "valid_from")).drop_nulls("at")
     old = timed.filter(pl.col("at") < items.now - timedelta(days=days)).sort("at", "row")
     notes = [f"{at:%Y-%m-%d}" for at in old["at"].head(items.examples)]
@@ -84,32 +84,32 @@ def _stale(items: Items, days: int) -> Finding:
     return items.finding("stale", title, old["row"], "items that hold and have a time", len(timed), notes)
 
 
-def _over(items: Items) -> Finding:
+def _over(items: Items) -> AuditFinding:
     """Items that are over and stand in the export beside what holds."""
     over = items.rows.filter(~pl.col("holds"))
     notes = [f"until {at:%Y-%m-%d}" for at in over["valid_to"].head(items.examples)]
     return items.finding("over", "Over, and still listed", over["row"], "items", len(items.rows), notes)
 
 
-def _orphans(items: Items, foreign: Foreign) -> tuple[Finding, Finding]:
-    """Entities of which nothing is said, and relations of which an end is not listed."""
+def _orphans(items: Items, foreign: Foreign) -> tuple[AuditFinding, AuditFinding]:
+    """Entities without a statement, and relations with an end that is not listed."""
     forms = {name: normalise_name(name) for name in foreign.entities["name"].unique()}
     form = pl.col("name").replace_strict(forms, default="", return_dtype=pl.String)
     listed = foreign.entities.with_columns(form=form, shown=redact_all(foreign.entities["name"])[0])
     ends = pl.concat([items.rows["subject"], items.rows["object"]]).drop_nulls().unique()
-    told = {normalise_name(name) for name in ends}
-    alone = listed.filter(~pl.col("form").is_in(list(told))).unique("form", keep="first", maintain_order=True)
+    mentioned = {normalise_name(name) for name in ends}
+    alone = listed.filter(~pl.col("form").is_in(list(mentioned))).unique("form", keep="first", maintain_order=True)
     shown = [Example(place, name) for place, name in alone.select("place", "shown").head(items.examples).iter_rows()]
     total = listed["form"].n_unique()
     lost = [Example(each.place, each.reason) for each in foreign.skipped if each.loss == "endless"]
     related = items.rows.filter(pl.col("kind") == "relation")
     if foreign.lists_entities:
         lost += _unlisted(related, {*forms.values()})
-    entities = Finding(
-        "orphan_entities", "Entities of which nothing is said", len(alone), total, "entities listed", tuple(shown)
+    entities = AuditFinding(
+        "orphan_entities", "Entities without a statement", len(alone), total, "entities listed", tuple(shown)
     )
     count = len(related) + sum(each.loss == "endless" for each in foreign.skipped)
-    relations = Finding(
+    relations = AuditFinding(
         "lost_ends",
         "Relations of which an end is missing",
         len(lost),
@@ -129,19 +129,19 @@ def _unlisted(related: pl.DataFrame, listed: set[str]) -> list[Example]:
     ]
 
 
-def _secrets(items: Items) -> Finding:
+def _secrets(items: Items) -> AuditFinding:
     found = items.rows.filter("has_secret")["row"]
     return items.finding("secrets", "Holds what looks like a secret", found, "items", len(items.rows))
 
 
-def _orders(items: Items) -> Finding:
+def _orders(items: Items) -> AuditFinding:
     reasons = injection_reasons(items.rows["statement"])
     found = items.rows.with_columns(reason=reasons).drop_nulls("reason")
     return items.finding("orders", "Tries to give its reader orders", found["row"], "items", len(items.rows))
 
 
-def _dull(items: Items, scorer: ContentScorer | None, settings: NoiseSettings) -> Finding:
-    """What the rules of durability and the gates of noise refuse; only assistants by score (S0-27, S4-16)."""
+def _dull(items: Items, scorer: ContentScorer | None, settings: NoiseSettings) -> AuditFinding:
+    """Items that the rules of durability and the gates of noise refuse; only assistants by score (S0-27, S4-16)."""
     rows = items.rows.select(
         "place", "statement", id=pl.col("row").cast(pl.String), conversation_id=pl.col("row").cast(pl.String),
         ordinal=pl.lit(0, dtype=pl.Int64), role=pl.col("role").fill_null("user"), speaker="subject",
@@ -163,12 +163,12 @@ def _durability(statement: str) -> str:
     prose = prose_of(statement, "user")
     if prose.refused:
         return prose.refused
-    told = without_question(trim(prose.text))
-    reason = refusal_of(told) if told else "question"
+    text = without_question(trim(prose.text))
+    reason = refusal_of(text) if text else "question"
     return "" if reason in _ALONE else reason
 
 
-def _broken(items: Items, foreign: Foreign) -> Finding:
+def _broken(items: Items, foreign: Foreign) -> AuditFinding:
     broken = [Example(each.place, each.reason) for each in foreign.skipped if each.loss == "broken"]
     total = len(items.rows) + len(broken)
-    return Finding("broken", "Cannot be read", len(broken), total, "items found", tuple(broken[: items.examples]))
+    return AuditFinding("broken", "Cannot be read", len(broken), total, "items found", tuple(broken[: items.examples]))

@@ -1,8 +1,8 @@
-"""What an export says twice, and what it says against itself: among what one thing is said to be, and holds.
+"""Duplicates and contradictions in an export, among the live items about one thing.
 
-A contradiction is told only where the rest of the words agree: of 533 pairs of sentences that differ in a denial alone,
-523 contradict each other (SICK, development split); for numbers and opposite words there is no such figure, so each
-example names its kind.
+A contradiction is reported only where the rest of the words agree: of 533 pairs of sentences that differ in a denial
+alone, 523 contradict each other (SICK, development split); for numbers and opposite words there is no such figure, so
+each example names its kind.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def read_counts(texts: pl.Series) -> pl.Series:
     """
     small = straight(texts)
     relative = small.str.to_lowercase().str.extract_all(rf"\b(?:{RELATIVE_TIME})\b").to_list()
-    rows = [(*_counted(text), said) for text, said in zip(small, relative, strict=True)]
-    told = [{"rest": rest, "counts": counts, "occasions": [*on, *said]} for rest, counts, on, said in rows]
-    return pl.Series("counted", told, dtype=_COUNTED)
+    rows = [(*_counted(text), times) for text, times in zip(small, relative, strict=True)]
+    counted = [{"rest": rest, "counts": counts, "occasions": [*on, *times]} for rest, counts, on, times in rows]
+    return pl.Series("counted", counted, dtype=_COUNTED)
 
 
 def _counted(text: str) -> tuple[str, list[str], list[str]]:
@@ -100,17 +100,17 @@ def _counted(text: str) -> tuple[str, list[str], list[str]]:
     occasions: list[str] = []
 
     def blank(found: re.Match[str]) -> str:
-        said = found[0].lower()
+        word = found[0].lower()
         if found["occasion"] is not None:
-            occasions.append(said)
+            occasions.append(word)
             return found[0]
-        counts.append(_CARDINALS.get(said, said.replace(",", "." if found["money"] else "")))
+        counts.append(_CARDINALS.get(word, word.replace(",", "." if found["money"] else "")))
         return f"{_BLANK} " if text[found.end() : found.end() + 1].isalpha() else _BLANK
 
     return _ANY.sub(blank, text), counts, occasions
 
 
-# What an audit tells: findings with their rates, as a table, as JSON or as Markdown.
+# Findings with their rates, as a table, as JSON or as Markdown.
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """How many of `total` things (`of` says which) have a fault, and the first of them; `kinds` parts the count."""
 
     name: str
@@ -146,18 +146,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Everything that was found about an export."""
+    """All findings about an export."""
 
     path: str
     system: str
     items: int
     entities: int
     stale_days: int
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
     @property
     def title(self) -> str:
-        """What was looked at."""
+        """The counts of the export."""
         return f"{self.path}: {self.items} items about {self.entities} entities, an export of {self.system}"
 
     def as_json(self) -> dict[str, Any]:
@@ -188,17 +188,14 @@ class Items:
 
     def finding(
         self, name: str, title: str, found: pl.Series, of: str, total: int, notes: Sequence[str] = (), **more: Any
-    ) -> Finding:
-        """What is wrong with the rows of these numbers; `notes` say more about each of the first."""
+    ) -> AuditFinding:
+        """The finding about the rows of these numbers; `notes` add to each of the first."""
         shown = self.rows[found.head(self.examples)]
         texts = shown["shown"].to_list()
-        told = [f"{text} ({note})" if note else text for text, note in _beside(texts, notes)]
-        places = [Example(place, text) for place, text in zip(shown["place"], told, strict=True)]
-        return Finding(name, title, len(found), total, of, tuple(places), **more)
-
-
-def _beside(texts: Sequence[str], notes: Sequence[str]) -> list[tuple[str, str]]:
-    return list(zip(texts, [*notes, *[""] * len(texts)][: len(texts)], strict=True))
+        pairs = zip(texts, [*notes, *[""] * len(texts)], strict=False)
+        lines = [f"{text} ({note})" if note else text for text, note in pairs]
+        places = [Example(place, text) for place, text in zip(shown["place"], lines, strict=True)]
+        return AuditFinding(name, title, len(found), total, of, tuple(places), **more)
 
 
 def _escaped(text: str) -> str:
@@ -212,38 +209,38 @@ _PAIRS = {"a": pl.UInt32(), "b": pl.UInt32(), "kind": pl.String()}
 
 def compare(
     items: Items, foreign: Foreign, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
-) -> tuple[Finding, Finding, Finding]:
+) -> tuple[AuditFinding, AuditFinding, AuditFinding]:
     """Duplicates word for word, duplicates in other words, and contradictions, among what holds."""
-    held = items.rows.filter("holds")
-    same = held.select("row", first=pl.col("row").min().over("about", "words", "target")).filter(
+    live = items.rows.filter("holds")
+    same = live.select("row", first=pl.col("row").min().over("about", "words", "target")).filter(
         pl.col("row") != pl.col("first")
     )
-    once = held.filter(~pl.col("row").is_in(same["row"].implode()))
+    once = live.filter(~pl.col("row").is_in(same["row"].implode()))
     pairs = _judged(_near(once, items.vectors, merge, evaluate, resolve), items, merge)
     alike = pairs.filter(pl.col("kind") == "same").unique("b", keep="first", maintain_order=True).sort("b")
     against = pl.concat([pairs.filter(pl.col("kind") != "same"), _one_at_a_time(once, foreign)])
     against = against.unique("b", keep="first", maintain_order=True).sort("b")
     kinds = dict(against["kind"].value_counts().sort("kind").iter_rows())
-    of, total = "items that hold", len(held)
-    first, others, rivals = (_shown(items, rows) for rows in (same["first"], alike["a"], against["a"]))
-    told = [f"{kind}: {text}" for kind, text in zip(against["kind"].head(items.examples), rivals, strict=True)]
+    of, total = "items that hold", len(live)
+    first, others, opposed = (_shown(items, rows) for rows in (same["first"], alike["a"], against["a"]))
+    lines = [f"{kind}: {text}" for kind, text in zip(against["kind"].head(items.examples), opposed, strict=True)]
     return (
         items.finding("exact_duplicates", "Said before, word for word", same["row"], of, total, first),
         items.finding("near_duplicates", "Said before, in other words", alike["b"], of, total, others),
-        items.finding("contradictions", "Contradicts an earlier item", against["b"], of, total, told, kinds=kinds),
+        items.finding("contradictions", "Contradicts an earlier item", against["b"], of, total, lines, kinds=kinds),
     )
 
 
 def _shown(items: Items, rows: pl.Series) -> list[str]:
-    """What the first of these rows say."""
+    """The texts of the first of these rows, in quotation marks."""
     return [f"“{text}”" for text in items.rows[rows.head(items.examples)]["shown"]]
 
 
 def _near(
-    held: pl.DataFrame, vectors: Vectors, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
+    live: pl.DataFrame, vectors: Vectors, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
 ) -> pl.DataFrame:
     """(a, b, cosine, jaccard) of rows about one thing that may say the same, or the opposite; a before b."""
-    crowd = held.filter(pl.len().over("about") > 1)
+    crowd = live.filter(pl.len().over("about") > 1)
     facts = crowd.select(
         id=pl.col("row").cast(pl.String).str.zfill(9), scope="about", kind="kind", statement="statement",
         is_seed=pl.lit(True),
@@ -317,17 +314,17 @@ def _size(words: str, operation: str, others: str) -> pl.Expr:
     return size
 
 
-def _one_at_a_time(held: pl.DataFrame, foreign: Foreign) -> pl.DataFrame:
+def _one_at_a_time(live: pl.DataFrame, foreign: Foreign) -> pl.DataFrame:
     """_PAIRS of relations that allow one object at a time and have two that exclude each other."""
-    forms = canonicalise(held["relation"], frames.empty(frames.PREDICATES)).rename({"raw": "relation"})
-    single = held.join(forms.filter(pl.col("cardinality") == "1"), on="relation").filter(pl.col("target") != "")
+    forms = canonicalise(live["relation"], frames.empty(frames.PREDICATES)).rename({"raw": "relation"})
+    single = live.join(forms.filter(pl.col("cardinality") == "1"), on="relation").filter(pl.col("target") != "")
     torn = single.filter(pl.col("target").n_unique().over("about", "canonical") > 1).sort("row")
     types = dict(foreign.entities.drop_nulls("known_type").select("name", "known_type").iter_rows())
     pairs = []
     for part in torn.partition_by("about", "canonical", maintain_order=True):
-        told = part.select("row", "statement", "object").rows()
-        for n, (row, statement, target) in enumerate(told):
-            other = next((o for o in told[:n] if _excludes((statement, target), o[1:], types)), None)
+        rows = part.select("row", "statement", "object").rows()
+        for n, (row, statement, target) in enumerate(rows):
+            other = next((o for o in rows[:n] if _excludes((statement, target), o[1:], types)), None)
             if other is not None:
                 pairs.append((other[0], row, "one at a time"))
     return pl.DataFrame(pairs, schema=_PAIRS, orient="row")

@@ -1,4 +1,4 @@
-"""What the vector of a row stands for: the text that was embedded, table by table."""
+"""The text that is embedded for a row, table by table."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ def texts_of(name: str, rows: pl.DataFrame, adopted: Collection[str] = ()) -> pl
 
 
 def message_texts(messages: pl.DataFrame, adopted: Collection[str] = ()) -> pl.Series:
-    """Who said what, without code; of what was stated, or adopted from another system, the text it is searched by."""
+    """Speaker and content without code; for stated or imported messages their search text."""
     stated = (messages["conversation_id"] == OBSERVATIONS) & messages["message_id"].str.starts_with("observation-")
     as_searched = stated | messages["source_id"].is_in(list(adopted)).fill_null(False)
     silent = messages["role"].is_in(SILENT_ROLES) | messages["has_injection"].fill_null(False)
-    told = messages.select("speaker", "content", "search_text").iter_rows()
+    rows = messages.select("speaker", "content", "search_text").iter_rows()
     texts = [
-        None if is_silent or not _says(content) else searched if is_found_by else said_text(speaker, content)
-        for is_silent, is_found_by, (speaker, content, searched) in zip(silent, as_searched, told, strict=True)
+        None if is_silent or not _says(content) else searched if is_found_by else message_text(speaker, content)
+        for is_silent, is_found_by, (speaker, content, searched) in zip(silent, as_searched, rows, strict=True)
     ]
     return pl.Series("text", texts, dtype=pl.String)
 
 
-def said_text(speaker: str | None, content: str) -> str:
-    """What the vector of a message stands for."""
+def message_text(speaker: str | None, content: str) -> str:
+    """The embedded text of a message."""
     return f"{speaker}: {prose(content)}"
 
 
@@ -71,7 +71,7 @@ def _says(content: str) -> bool:
     return FORGOTTEN not in content or bool(content.replace(FORGOTTEN, "").strip())
 
 
-# What an entity is as a whole, as one text to embed: its observations and its relations (S0-06).
+# An entity as one text to embed: its observations and its relations (S0-06).
 
 
 CHARACTERS = int((480 - 25) * 3.57)
@@ -83,7 +83,7 @@ _LEAST = 20  # characters below which nothing more is tried
 _PLAIN = "observation"
 
 
-class Named(NamedTuple):
+class DescribedEntity(NamedTuple):
     """The entity: its name, its type, and active, paused, completed or archived."""
 
     name: str
@@ -98,7 +98,7 @@ class Observed(NamedTuple):
     text: str
 
 
-def entity_text(entity: Named, observations: Sequence[Observed], relations: Sequence[tuple[str, str]]) -> str:
+def entity_text(entity: DescribedEntity, observations: Sequence[Observed], relations: Sequence[tuple[str, str]]) -> str:
     """`name (type) [status]: o1 | o2 | … | Rel: relation → target; …`.
 
     `observations` are in order of time, `relations` (relation, target) the most telling first. Up to ten observations
@@ -106,15 +106,11 @@ def entity_text(entity: Named, observations: Sequence[Observed], relations: Sequ
     words, as many as fit, in their place. Relations take at most half of the budget.
     """
     listed = _listed(relations)
-    told = [_told(each) for each in observations]
-    parts = [told[place] for place in _chosen(told, CHARACTERS - len(listed))]
+    texts = [each.text if each.kind == _PLAIN else f"[{each.kind}] {each.text}" for each in observations]
+    parts = [texts[place] for place in _chosen(texts, CHARACTERS - len(listed))]
     body = " | ".join([*parts, *([f"Rel: {listed}"] if listed else [])])
     head = f"{entity.name} ({entity.entity_type}) [{entity.status}]"
     return f"{head}: {body}" if body else head
-
-
-def _told(observed: Observed) -> str:
-    return observed.text if observed.kind == _PLAIN else f"[{observed.kind}] {observed.text}"
 
 
 def _listed(relations: Sequence[tuple[str, str]]) -> str:
@@ -128,17 +124,17 @@ def _listed(relations: Sequence[tuple[str, str]]) -> str:
     return listed
 
 
-def _chosen(told: Sequence[str], room: int) -> list[int]:
+def _chosen(texts: Sequence[str], room: int) -> list[int]:
     """Places of the observations that are taken, in their order."""
-    if len(told) <= FIRST + LAST:
-        return list(range(len(told)))
-    between = range(FIRST, len(told) - LAST)
-    chosen = [*range(FIRST), *range(len(told) - LAST, len(told))]
-    room -= sum(len(told[place]) + _BETWEEN for place in chosen)
-    for place in sorted(between, key=lambda place: (-lexical_diversity(told[place]), place)):
+    if len(texts) <= FIRST + LAST:
+        return list(range(len(texts)))
+    between = range(FIRST, len(texts) - LAST)
+    chosen = [*range(FIRST), *range(len(texts) - LAST, len(texts))]
+    room -= sum(len(texts[place]) + _BETWEEN for place in chosen)
+    for place in sorted(between, key=lambda place: (-lexical_diversity(texts[place]), place)):
         if room < _LEAST:
             break
-        cost = len(told[place]) + _BETWEEN
+        cost = len(texts[place]) + _BETWEEN
         if cost <= room:
             chosen.append(place)
             room -= cost

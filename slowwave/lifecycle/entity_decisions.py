@@ -1,4 +1,4 @@
-"""The decisions that tell of entities put right: what people said, and what became of facts because of it."""
+"""Decisions about corrected entities: what people decided, and the effect on facts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ import polars as pl
 from slowwave.revision.beliefs import JoinedBeliefs
 from slowwave.revision.conflicts import MutualExclusion
 from slowwave.revision.contradictions import KIND, flag_doubts
-from slowwave.revision.evidence import FactSources
 from slowwave.revision.mutual_exclusion import names_of
 from slowwave.settings import ReviseSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
-
-# What is held of two entities that are to become one: everything that a plan of the merge looks at.
-
 
 ENDS = ("subject_id", "object_id", "owner_entity_id")
 
@@ -27,15 +23,15 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Holdings:
-    """What a store holds near two entities, as whole rows; the tables with a vector come with it.
+class MergeContext:
+    """Everything stored about two entities that a plan of their merge reads, as whole rows, with vectors.
 
-    `entities`: both, and those that were split from the loser or merged into it. `called`: ALIASES of whoever is called
-    as one of the two is, canonical names among them, without an id. `facts` and `archive`: those that name the loser.
-    `flagged`: live ones that do not, and are marked as looking like one that says something between the two. `held`:
-    the other live facts that name the winner. `evidence` of the live relations of both, `objects` and `object_aliases`:
-    what their objects are called. `pairs`: decisions about pairs with one of `facts` in them. `beliefs` and `hints`: as
-    `join_beliefs` wants them, with `waiting`. `episodes`: the links of both.
+    `entities`: both, and those that were split from the loser or merged into it. `called`: ALIASES of all entities with
+    a name of one of the two, canonical names among them, without an id. `facts` and `archive`: those that name the
+    loser. `flagged`: live ones that do not, and are flagged as similar to one that says something between the two.
+    `winner_facts`: the other live facts that name the winner. `evidence` of the live relations of both, `objects` and
+    `object_aliases`: what their objects are called. `pairs`: decisions about pairs with one of `facts` in them.
+    `beliefs` and `hints`: as `join_beliefs` wants them, with `waiting`. `episodes`: the links of both.
     """
 
     entities: pl.DataFrame
@@ -43,7 +39,7 @@ class Holdings:
     facts: pl.DataFrame
     archive: pl.DataFrame
     flagged: pl.DataFrame
-    held: pl.DataFrame
+    winner_facts: pl.DataFrame
     evidence: pl.DataFrame
     objects: pl.DataFrame
     object_aliases: pl.DataFrame
@@ -62,7 +58,7 @@ def is_between(pair: Pair) -> pl.Expr:
     return both.fill_null(False)
 
 
-# What contradicts, or no longer does, once two entities are one: nothing is guessed (S2-58, S2-75, T31).
+# Contradictions that a merge makes or ends: nothing is guessed (S2-58, S2-75, T31).
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +71,25 @@ class Conflict:
 
 
 def find_conflicts(
-    held: Holdings, facts: pl.DataFrame, aliases: pl.DataFrame, pair: Pair, settings: ReviseSettings, now: datetime
+    context: MergeContext,
+    facts: pl.DataFrame,
+    aliases: pl.DataFrame,
+    pair: Pair,
+    settings: ReviseSettings,
+    now: datetime,
 ) -> tuple[tuple[Conflict, ...], pl.DataFrame]:
     """Live facts of which one at a time can hold, and the pairs that wait for somebody who knows (S2-58, S2-75)."""
-    came = held.facts.filter(pl.col("subject_id") == pair[0])["id"].implode()
-    said = [
+    came = context.facts.filter(pl.col("subject_id") == pair[0])["id"].implode()
+    parts = [
         part.filter(is_live(now), pl.col("kind") == "relation").with_columns(said_at="valid_from", place=pl.lit(place))
-        for part, place in ((held.held, 0), (facts.drop("vector").filter(pl.col("id").is_in(came)), 1))
+        for part, place in ((context.winner_facts, 0), (facts.drop("vector").filter(pl.col("id").is_in(came)), 1))
     ]
-    rows = pl.concat(said, how="diagonal").sort("valid_from", "id")
-    names = names_of(held.objects, pl.concat([held.object_aliases, aliases], how="diagonal"))
-    types = dict(held.objects.select("id", "entity_type").iter_rows())
-    rivals = MutualExclusion(rows["predicate"], held.predicates, names, types, _heard(held.evidence))
+    rows = pl.concat(parts, how="diagonal").sort("valid_from", "id")
+    names = names_of(context.objects, pl.concat([context.object_aliases, aliases], how="diagonal"))
+    types = dict(context.objects.select("id", "entity_type").iter_rows())
+    messages = context.evidence.group_by("fact_id").agg("message_id").iter_rows()
+    evidence = FactSources({fact: frozenset(listed) for fact, listed in messages}, {}, {})
+    rivals = MutualExclusion(rows["predicate"], context.predicates, names, types, evidence)
     known, moved = ([*rows.filter(pl.col("place") == place).iter_rows(named=True)] for place in (0, 1))
     rivals.place(known)
     found = [
@@ -95,37 +98,34 @@ def find_conflicts(
         if new["predicate"] in rivals.single and new["polarity"] != "negated" and new["object_text"]
         for old in rivals.of(new)
     ]
-    asked = [(conflict.moved[0], conflict.known[0], "") for conflict in found]
-    doubts = flag_doubts(asked, pl.Series(dtype=pl.String), settings, now)
-    decided = held.pairs.filter(pl.col("outcome") != "pending").select("id")
+    conflict_pairs = [(conflict.moved[0], conflict.known[0], "") for conflict in found]
+    doubts = flag_doubts(conflict_pairs, pl.Series(dtype=pl.String), settings, now)
+    decided = context.pairs.filter(pl.col("outcome") != "pending").select("id")
     return tuple(found), doubts.join(decided, on="id", how="anti")
 
 
-def _heard(evidence: pl.DataFrame) -> FactSources:
-    said = evidence.group_by("fact_id").agg("message_id")
-    return FactSources({fact: frozenset(messages) for fact, messages in said.iter_rows()}, {}, {})
-
-
-def settled_pairs(held: Holdings, facts: pl.DataFrame, archived: Sequence[str]) -> list[str]:
-    """Pairs that must be looked at anew, or never again.
+def settled_pairs(context: MergeContext, facts: pl.DataFrame, archived: Sequence[str]) -> list[str]:
+    """Pairs that must be compared again, or never again.
 
     What was kept apart while it was of two entities, unless a person said so; what waited beside a fact that is
     archived now; and what seemed to contradict and names one object now (T31).
     """
     moved, mine, gone = (
-        ids.implode() for ids in (held.facts["id"], held.held["id"], pl.Series(archived, dtype=pl.String))
+        ids.implode() for ids in (context.facts["id"], context.winner_facts["id"], pl.Series(archived, dtype=pl.String))
     )
     crosses = (pl.col("a_id").is_in(moved) & pl.col("b_id").is_in(mine)) | (
         pl.col("b_id").is_in(moved) & pl.col("a_id").is_in(mine)
     )
     is_doubt = (pl.col("kind") == KIND).fill_null(False)
     anew = crosses & ~is_doubt & (pl.col("decided_by") != "person").fill_null(True)
-    said = pl.concat([facts, held.held], how="diagonal").select("id", told=pl.struct("subject_id", "object_id"))
-    both = held.pairs.join(said, left_on="a_id", right_on="id", how="left").join(
-        said, left_on="b_id", right_on="id", how="left", suffix="_b"
+    ends = pl.concat([facts, context.winner_facts], how="diagonal").select(
+        "id", relation=pl.struct("subject_id", "object_id")
     )
-    object_ = pl.col("told").struct.field("object_id")
-    is_same = (pl.col("told") == pl.col("told_b")) & object_.is_not_null()
+    both = context.pairs.join(ends, left_on="a_id", right_on="id", how="left").join(
+        ends, left_on="b_id", right_on="id", how="left", suffix="_b"
+    )
+    object_ = pl.col("relation").struct.field("object_id")
+    is_same = (pl.col("relation") == pl.col("relation_b")) & object_.is_not_null()
     now_alike = (pl.col("outcome") == "pending") & is_doubt & is_same.fill_null(False)
     return both.filter(anew | waits_for(gone) | now_alike)["id"].unique().sort().to_list()
 
@@ -149,18 +149,18 @@ def about_entities(
     conflicts: Sequence[Conflict],
     now: datetime,
 ) -> list[Row]:
-    """The merge as each of the two tells of it."""
+    """The decision about the merge, once for each of the two."""
     seen = {"facts": moved, "archived": [id_ for id_, _ in archived], "conflicts": len(conflicts)}
     types = {"types": [loser["entity_type"], winner["entity_type"]]}
     names = {"names": [loser["name"], winner["name"]]}
-    told = {
+    reasons = {
         loser["id"]: f"A person said that it is {winner['name']!r}; all of it belongs to that one now.",
         winner["id"]: f"A person said that {loser['name']!r} is the same; all of that one belongs to it now.",
     }
     ids = [loser["id"], winner["id"]]
     return [
         decision("merge_entity", subject, ids, [winner["id"]], reason, now, {**seen, **types, **names})
-        for subject, reason in told.items()
+        for subject, reason in reasons.items()
     ]
 
 

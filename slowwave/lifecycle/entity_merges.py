@@ -24,7 +24,7 @@ from .entity_decisions import (
     ENDS,
     VOID,
     Conflict,
-    Holdings,
+    MergeContext,
     Pair,
     about_beliefs,
     about_conflicts,
@@ -95,37 +95,39 @@ def ancestors(entity: str, parents: Mapping[str, str]) -> list[str]:
 
 
 def plan_merge(
-    held: Holdings,
+    context: MergeContext,
     pair: Pair,
     now: datetime,
     beliefs: BeliefSettings | None = None,
     revise: ReviseSettings | None = None,
 ) -> EntityMerge:
-    """Everything of the first of the pair under the name of the second; planned again, it finds nothing to move."""
-    loser, winner = (held.entities.filter(pl.col("id") == id_).row(0, named=True) for id_ in pair)
-    entities = _entities(held.entities, pair)
-    facts, archived, told = _facts(held, pair, now)
-    aliases, old_aliases = _aliases(held.called, loser, winner)
-    episodes, old_episodes = _episodes(held.episodes, pair)
-    joined = join_beliefs(held.beliefs, held.hints, *pair, held.waiting, (beliefs or BeliefSettings()).decay_rate)
-    conflicts, doubts = find_conflicts(held, facts, aliases, pair, revise or ReviseSettings(), now)
-    moved = pl.concat([held.facts, held.archive], how="diagonal").sort("id")
+    """The plan that moves everything of the first of the pair to the second; a second plan is empty."""
+    loser, winner = (context.entities.filter(pl.col("id") == id_).row(0, named=True) for id_ in pair)
+    entities = _entities(context.entities, pair)
+    facts, archived, retirements = _facts(context, pair, now)
+    aliases, old_aliases = _aliases(context.called, loser, winner)
+    episodes, old_episodes = _episodes(context.episodes, pair)
+    joined = join_beliefs(
+        context.beliefs, context.hints, *pair, context.waiting, (beliefs or BeliefSettings()).decay_rate
+    )
+    conflicts, doubts = find_conflicts(context, facts, aliases, pair, revise or ReviseSettings(), now)
+    moved = pl.concat([context.facts, context.archive], how="diagonal").sort("id")
     decisions = [
         *about_entities(loser, winner, moved.height, archived, conflicts, now),
         *about_moves(moved, loser, winner, now),
-        *told,
+        *retirements,
         *about_beliefs(joined, now),
         *about_conflicts(conflicts, now),
     ]
     return EntityMerge(
         facts,
-        _repointed(held.archive, pair),
+        _repointed(context.archive, pair),
         {
             "entities": entities,
             "entity_aliases": aliases,
             "episode_entities": episodes,
-            "pending_beliefs": pl.DataFrame(list(joined.beliefs.values()), schema=held.beliefs.schema),
-            "belief_evidence": pl.DataFrame(list(joined.evidence.values()), schema=held.hints.schema),
+            "pending_beliefs": pl.DataFrame(list(joined.beliefs.values()), schema=context.beliefs.schema),
+            "belief_evidence": pl.DataFrame(list(joined.evidence.values()), schema=context.hints.schema),
             "pair_decisions": doubts,
             "decisions": pl.DataFrame(decisions, schema=dict(frames.DECISIONS)),
         },
@@ -134,14 +136,14 @@ def plan_merge(
             "episode_entities": old_episodes,
             "pending_beliefs": sorted(joined.gone),
             "belief_evidence": sorted(joined.gone_evidence),
-            "pair_decisions": settled_pairs(held, facts, [id_ for id_, _ in archived]),
+            "pair_decisions": settled_pairs(context, facts, [id_ for id_, _ in archived]),
         },
         tuple(moved["id"]),
         archived,
         tuple(sorted(aliases["alias_name"].unique())),
         conflicts,
         len(joined.beliefs),
-        _to_embed(entities, held.entities, winner["id"]),
+        _to_embed(entities, context.entities, winner["id"]),
     )
 
 
@@ -181,21 +183,23 @@ def _to_embed(after: pl.DataFrame, before: pl.DataFrame, entity: str) -> str | N
     return None if is_same and not was["vector"].null_count() else str(embed_texts(row)[0])
 
 
-def _facts(held: Holdings, pair: Pair, now: datetime) -> tuple[pl.DataFrame, tuple[tuple[str, str], ...], list[Row]]:
+def _facts(
+    context: MergeContext, pair: Pair, now: datetime
+) -> tuple[pl.DataFrame, tuple[tuple[str, str], ...], list[Row]]:
     """The facts under the winner's name, (id, statement) of those archived, and decisions about these.
 
     Live ones are to be compared again. What said something between the two says nothing now (S2-12, T31).
     """
-    facts = held.facts
+    facts = context.facts
     loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"].implode()
     is_loop = pl.col("id").is_in(loops)
     again = [
         pl.when(is_live(now) & ~is_loop).then(pl.lit(value, dtype=facts.schema[name])).otherwise(name).alias(name)
         for name, value in _NO_LONGER.items()
     ]
-    every = pl.concat([_repointed(facts, pair).with_columns(again), held.flagged.select(facts.columns)])
+    every = pl.concat([_repointed(facts, pair).with_columns(again), context.flagged.select(facts.columns)])
     going, partners = every.filter(is_loop).sort("id"), every.filter(~is_loop & pl.col("similar_to_id").is_in(loops))
-    waiting = held.pairs.filter(waits_for(loops))
+    waiting = context.pairs.filter(waits_for(loops))
     retired = plan_retirement(going, partners, waiting, _BY_MERGE, now)
     rows = pl.concat([every.join(retired.facts, on="id", how="anti"), retired.facts.select(every.columns)])
     return rows.sort("id"), tuple(going.select("id", "statement").iter_rows()), retired.decisions.to_dicts()

@@ -21,7 +21,7 @@ from slowwave.ranking.ranking import prose, search_texts
 from slowwave.revision.general_words import COLUMN as GENERAL_WORDS
 from slowwave.text import FORGOTTEN, word_set
 
-from .name_matcher import Names
+from .name_matcher import NameMatcher
 
 VOCABULARY = word_set(
     """role graph_state format state subject_kind gate entity_type status kind edge_type polarity entrenchment
@@ -80,7 +80,7 @@ def keys_of(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(name for name in texts_of(frame) if name not in LONG)
 
 
-def naming(frame: pl.DataFrame, names: Names, columns: Iterable[str] | None = None) -> pl.DataFrame:
+def naming(frame: pl.DataFrame, names: NameMatcher, columns: Iterable[str] | None = None) -> pl.DataFrame:
     """The rows that name the subject in any of the columns, by default in any text."""
     wanted = list(texts_of(frame) if columns is None else columns)
     found = names.candidates(frame, wanted)
@@ -90,7 +90,7 @@ def naming(frame: pl.DataFrame, names: Names, columns: Iterable[str] | None = No
     return found.filter(hits)
 
 
-def with_words_of(frame: pl.DataFrame, names: Names) -> pl.Series:
+def with_words_of(frame: pl.DataFrame, names: NameMatcher) -> pl.Series:
     """Which rows have a word of a name among general words: of a fact, or of facts in JSON.
 
     A text of general words tells neither the order nor the form of a name: "Anne-Marie O'Neil" is "anne marie neil".
@@ -117,7 +117,7 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 16)) if escape[1] and not 0xD800 <= int(escape[1], 16) < 0xE000 else " "
 
 
-def telling(table: str, named: pl.DataFrame, names: Names, *, is_log: bool = False) -> set[str]:
+def telling(table: str, named: pl.DataFrame, names: NameMatcher, *, is_log: bool = False) -> set[str]:
     """Ids of the rows of one table that go for their own words; `named` are rows that name the subject."""
     if is_log:
         return {*named["id"]}
@@ -130,7 +130,7 @@ def telling(table: str, named: pl.DataFrame, names: Names, *, is_log: bool = Fal
 
 
 def _ids(gone: Ids) -> pl.Series:
-    """What goes, as one list to look ids up in; a row that echoes another takes nothing with it."""
+    """The ids of deleted rows, as one list; a row that echoes another takes nothing with it."""
     found = (ids for name, ids in gone.items() if name not in ECHOES)
     return pl.Series(sorted(set().union(*found)), dtype=pl.String).implode()
 
@@ -205,21 +205,21 @@ def _emptied(keys: Keys, gone: Ids) -> set[str]:
 
 
 def _shaken(keys: Keys, gone: Ids) -> set[str]:
-    """Communities that lose a member of the last refresh, a relation within, or a fact that they were told from.
+    """Communities that lose a member of the last refresh, a relation within, or a fact that their summary rests on.
 
-    What they are said to be about may rest on it, also where such a fact was deleted before.
+    That includes facts that were deleted before.
     """
-    held = keys["communities"].select("id", member="entity_ids").explode("member")
-    lost = held.filter(pl.col("member").is_in(pl.Series(sorted(gone["entities"]), dtype=pl.String).implode()))
+    members = keys["communities"].select("id", member="entity_ids").explode("member")
+    lost = members.filter(pl.col("member").is_in(pl.Series(sorted(gone["entities"]), dtype=pl.String).implode()))
     facts = pl.Series(sorted(gone["facts"] | gone["facts_archive"]), dtype=pl.String).implode()
     both = pl.concat([keys[name].select("id", "subject_id", "object_id") for name in ("facts", "facts_archive")])
     ends = both.filter(pl.col("id").is_in(facts)).drop_nulls()
-    starts = held.join(ends, left_on="member", right_on="subject_id", suffix="_fact")
-    within = starts.join(held, left_on=["id", "object_id"], right_on=["id", "member"], how="semi")
+    starts = members.join(ends, left_on="member", right_on="subject_id", suffix="_fact")
+    within = starts.join(members, left_on=["id", "object_id"], right_on=["id", "member"], how="semi")
     known = pl.concat([keys[name]["id"] for name in ("facts", "facts_archive")])
     left = known.filter(~known.is_in(facts))
-    told = keys["communities"].select("id", fact_id="told_fact_ids").explode("fact_id").drop_nulls()
-    return {*lost["id"], *within["id"], *told.filter(~pl.col("fact_id").is_in(left.implode()))["id"]}
+    sources = keys["communities"].select("id", fact_id="told_fact_ids").explode("fact_id").drop_nulls()
+    return {*lost["id"], *within["id"], *sources.filter(~pl.col("fact_id").is_in(left.implode()))["id"]}
 
 
 def pointing(table: pl.DataFrame, gone: Ids) -> set[str]:
@@ -252,10 +252,10 @@ def without_pointers(rows: pl.DataFrame, gone: Ids) -> pl.DataFrame:
     )
 
 
-def repeating(rows: pl.DataFrame, said: Sequence[str]) -> dict[str, list[str]]:
+def repeating(rows: pl.DataFrame, sentences: Sequence[str]) -> dict[str, list[str]]:
     """Which of these sentences each row holds in one of its texts, by id; the texts may be JSON."""
-    forms = {json.dumps(each, ensure_ascii=False)[1:-1]: each for each in said}
-    needles = [*{*forms, *said}]
+    forms = {json.dumps(each, ensure_ascii=False)[1:-1]: each for each in sentences}
+    needles = [*{*forms, *sentences}]
     found: dict[str, list[str]] = {}
     for column in texts_of(rows):
         if rows.schema[column] == pl.String and column != "id" and needles:
@@ -265,7 +265,7 @@ def repeating(rows: pl.DataFrame, said: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def label_names(values: Iterable[str], names: Names) -> dict[str, str]:
+def label_names(values: Iterable[str], names: NameMatcher) -> dict[str, str]:
     """For every label that names the subject a new one without the name; different ones stay different."""
     taken = {*values}
     new: dict[str, str] = {}
@@ -285,7 +285,7 @@ def labels_in(table: str, columns: Iterable[str]) -> list[str]:
 
 
 def struck(
-    table: str, rows: pl.DataFrame, names: Names, labels: Mapping[str, str], quotes: Mapping[str, Sequence[str]]
+    table: str, rows: pl.DataFrame, names: NameMatcher, labels: Mapping[str, str], quotes: Mapping[str, Sequence[str]]
 ) -> pl.DataFrame:
     """The rows without anything that names the subject; `quotes` are further words to strike, by row id.
 
@@ -293,10 +293,10 @@ def struck(
     """
     own = labels_in(table, rows.columns)
     columns = [c for c in texts_of(rows) if c != "id" and c not in own]
-    told = [quotes.get(id, ()) for id in rows["id"]]
+    phrases = [quotes.get(id, ()) for id in rows["id"]]
     cut = rows.with_columns(
-        *(_relabelled(c, labels) for c in own),
-        *(_struck(rows[c], names, told) for c in columns),
+        *(pl.col(c).replace(labels) for c in own if labels),
+        *(_struck(rows[c], names, phrases) for c in columns),
     )
     if GENERAL_WORDS in cut.columns:
         cut = cut.with_columns(pl.lit(None, dtype=pl.String).alias(GENERAL_WORDS))
@@ -305,16 +305,12 @@ def struck(
     return cut
 
 
-def _relabelled(column: str, labels: Mapping[str, str]) -> pl.Expr:
-    return pl.col(column).replace(labels) if labels else pl.col(column)
-
-
-def _struck(texts: pl.Series, names: Names, quotes: Sequence[Sequence[str]]) -> pl.Series:
+def _struck(texts: pl.Series, names: NameMatcher, quotes: Sequence[Sequence[str]]) -> pl.Series:
     if texts.dtype == pl.List(pl.String):
         lists = [None if each is None else [names.without(text) for text in each] for each in texts.to_list()]
         return pl.Series(texts.name, lists, dtype=texts.dtype)
-    said = [names.without(text, more) for text, more in zip(texts, quotes, strict=True)]
-    return pl.Series(texts.name, said, dtype=pl.String)
+    cleaned = [names.without(text, more) for text, more in zip(texts, quotes, strict=True)]
+    return pl.Series(texts.name, cleaned, dtype=pl.String)
 
 
 def renewed_search_texts(before: pl.DataFrame, after: pl.DataFrame, gone: Collection[str]) -> pl.DataFrame:
@@ -336,11 +332,11 @@ def renewed_search_texts(before: pl.DataFrame, after: pl.DataFrame, gone: Collec
 
 def embedded_messages(rows: pl.DataFrame) -> pl.DataFrame:
     """(id, text) of what the vectors of struck messages stand for; null where there is nothing to be found."""
-    said = [
+    texts = [
         None if role in SILENT or is_order or not _says(content) else f"{speaker}: {prose(content)}"
         for role, is_order, speaker, content in rows.select("role", "has_injection", "speaker", "content").iter_rows()
     ]
-    return rows.select("id").with_columns(text=pl.Series(said, dtype=pl.String))
+    return rows.select("id").with_columns(text=pl.Series(texts, dtype=pl.String))
 
 
 def _says(text: str | None) -> bool:

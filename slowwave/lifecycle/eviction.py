@@ -1,4 +1,4 @@
-"""What moves out of the way: facts long out of use, entities of which nothing is known, entities beyond the cap.
+"""Eviction to the archive: facts long out of use, entities without facts, entities beyond the cap.
 
 A fact that holds is never touched, except by the cap on entities (S2-53), and then it is archived: retired first,
 moved later. Never touched at all: what is pinned, what a person called certain, structure, similarity, and whatever is
@@ -126,7 +126,7 @@ ENTITIES: frames.Schema = {
     "pinned": frames.FLAG,
     "seen_at": frames.TIME,
 }
-"""What eviction reads of an entity; `seen_at` is its latest mention, else when it was made."""
+"""The columns of an entity that eviction reads; `seen_at` is its latest mention, else when it was made."""
 FACTS: frames.Schema = {
     **dict.fromkeys(("id", "kind", "status", "entrenchment", *ENDS), frames.TEXT),
     "pinned": frames.FLAG,
@@ -305,16 +305,16 @@ def _ends(facts: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 def move_decisions(facts: pl.Series, days: float, now: datetime) -> pl.DataFrame:
     """One row for each of these facts that is to move to the archive."""
-    said = f"It was over for more than {days:g} days."
-    return _decisions([(id_, {"expired_edge_retention_days": days}, said) for id_ in facts], now, "move")
+    reason = f"It was over for more than {days:g} days."
+    return _decisions([(id_, {"expired_edge_retention_days": days}, reason) for id_ in facts], now, "move")
 
 
 def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime, action: str = "archive") -> pl.DataFrame:
     """One row for each of these ENTITIES."""
-    said = "Nothing is known of it, and it was not mentioned for a long time."
+    reason = "Nothing is known of it, and it was not mentioned for a long time."
     return _decisions(
         [
-            (id_, {"unseen_days": _age(seen, now), "orphan_days": days}, said)
+            (id_, {"unseen_days": _age(seen, now), "orphan_days": days}, reason)
             for id_, seen in orphans.select("id", "seen_at").iter_rows()
         ],
         now,
@@ -323,7 +323,7 @@ def orphan_decisions(orphans: pl.DataFrame, days: float, now: datetime, action: 
 
 
 def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str, object]]:
-    """What was seen of each entity of the plan."""
+    """The measures of each entity of the plan."""
     return {
         id_: {"relations": degree, "unseen_days": _age(at, now), "entities": plan.active, "max_entities": most}
         for id_, at, degree in plan.entities.select("id", "seen_at", "degree").iter_rows()
@@ -332,8 +332,8 @@ def cap_measures(plan: CapPlan, most: int, now: datetime) -> dict[str, dict[str,
 
 def cap_decisions(plan: CapPlan, most: int, now: datetime) -> pl.DataFrame:
     """One row for each entity of the plan."""
-    said = "There are more entities than are kept, and it is among the least related."
-    return _decisions([(id_, seen, said) for id_, seen in cap_measures(plan, most, now).items()], now, "archive")
+    reason = "There are more entities than are kept, and it is among the least related."
+    return _decisions([(id_, seen, reason) for id_, seen in cap_measures(plan, most, now).items()], now, "archive")
 
 
 def _decisions(rows: Sequence[tuple[str, Mapping[str, object], str]], now: datetime, action: str) -> pl.DataFrame:

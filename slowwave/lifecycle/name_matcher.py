@@ -49,7 +49,7 @@ _COMMON = FUNCTION_WORDS | word_set(
 
 
 def check_name(name: str) -> None:
-    """Raise `UnusableInput` for a name that would strike far more than whoever it stands for."""
+    """Raise `UnusableInput` for a name that would strike far more than the person it stands for."""
     plain = normalise_name(name)
     least = MIN_UNSPACED if _UNSPACED.search(plain) else MIN_CHARS
     way_out = f"If you mean it, name all there is to erase: --name {name!r}; or --name with the longer names only."
@@ -60,13 +60,13 @@ def check_name(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Names:
+class NameMatcher:
     """All names of one subject, each once, the longest first."""
 
     listed: tuple[str, ...]
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> Names:
+    def of(cls, names: Iterable[str]) -> NameMatcher:
         """The names, single-spaced, without those that differ only in case."""
         written = [" ".join(name.split()) for name in names if name.strip()]
         once = {normalise_name(name): name for name in reversed(written)}  # as it was given first
@@ -105,14 +105,14 @@ class Names:
         if rows.is_empty() or not columns:
             return rows.clear()
         lists = [name for name in columns if rows.schema[name] == pl.List]
-        told = [pl.col(name).list.join(_APART) if name in lists else pl.col(name) for name in columns]
-        said = pl.concat_str(told, separator=_APART, ignore_nulls=True).str.to_lowercase()
-        return rows.filter(said.str.contains_any(self._needles))
+        texts = [pl.col(name).list.join(_APART) if name in lists else pl.col(name) for name in columns]
+        text = pl.concat_str(texts, separator=_APART, ignore_nulls=True).str.to_lowercase()
+        return rows.filter(text.str.contains_any(self._needles))
 
     def named(self, texts: pl.Series) -> pl.Series:
         """Whether each text, or any text of each list, names the subject."""
-        said = texts.list.join(_APART) if texts.dtype == pl.List(pl.String) else texts
-        return pl.Series(texts.name, [self.are_in(text) for text in said], dtype=pl.Boolean)
+        joined = texts.list.join(_APART) if texts.dtype == pl.List(pl.String) else texts
+        return pl.Series(texts.name, [self.are_in(text) for text in joined], dtype=pl.Boolean)
 
     def have_words_in(self, general_words: pl.Series) -> pl.Series:
         """Whether each text of general words has a word of a name, alone, in another order or with an ending, too."""
@@ -135,11 +135,11 @@ class Names:
     def without_sentences(self, text: str, quotes: Sequence[str] = ()) -> str:
         """The text without the sentences that name the subject, and without these quotes; the rest as it was."""
         named = [found.span() for found in self._whole.finditer(text)]
-        told = [span for quote in quotes for span in _places(text, quote)]
-        if not named and not told:
+        quoted = [span for quote in quotes for span in _places(text, quote)]
+        if not named and not quoted:
             return text
         whole = [(a, b) for a, b in _sentences(text) if any(start < b and a < end for start, end in named)]
-        return _struck(text, sorted([*whole, *told, *named]))
+        return _struck(text, sorted([*whole, *quoted, *named]))
 
     def without(self, text: str | None, quotes: Sequence[str] = ()) -> str | None:
         """The same; JSON stays JSON: each of its strings is struck on its own."""
@@ -182,7 +182,7 @@ def _bounded(variant: str) -> str:
 
 
 def _edge(sign: str, by_letter: str, by_digit: str) -> str:
-    """What may not stand beside the first or last sign of a name."""
+    """A pattern of the signs that may not stand beside the first or last sign of a name."""
     if _UNSPACED.match(sign):
         return ""
     if sign.isdigit():

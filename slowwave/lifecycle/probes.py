@@ -32,7 +32,7 @@ FIRST_PLACES = 3  # of a logged recall: what came later may have been there by c
 FADING = 0.25  # a fact that nobody ever asked for and that scores lower is on its way out
 HIDDEN = 0.06  # below 0.05 recall hides a fact, however often it was asked for long ago
 LEAST = 3  # content words of a statement without a short answer
-SHARE = 6  # of so many content words of a statement one is asked
+SHARE = 6  # one of so many content words of a statement is in the question
 SHORT = 4  # content words of an object that is an answer; a longer one is a clause, of which the beginning may be asked
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
@@ -47,21 +47,21 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a fact said when it was asked about: its sentence, since when it held, and the words of a short answer."""
+class ExpectedAnswer:
+    """A fact at the time of the question: its sentence, the start of its validity, and the words of a short answer."""
 
     statement: str
     since: datetime | None = None
     answer: frozenset[str] = frozenset()
 
 
-def said_by(facts: pl.DataFrame, ids: Iterable[str]) -> dict[str, Said]:
-    """What those of the facts say; they have `valid_from` and the names of their objects."""
+def expected_answers(facts: pl.DataFrame, ids: Iterable[str]) -> dict[str, ExpectedAnswer]:
+    """The expected answers of these facts; `facts` have `valid_from` and the names of their objects."""
     rows = facts.filter(pl.col("id").is_in(list(ids))).select(
         "id", "statement", "valid_from", answer=pl.coalesce("object", "object_text").fill_null("")
     )
     return {
-        id_: Said(text or "", since, _short(answer) & stems(text or ""))
+        id_: ExpectedAnswer(text or "", since, _short(answer) & stems(text or ""))
         for id_, text, since, answer in rows.iter_rows()
     }
 
@@ -84,9 +84,9 @@ def plan_probes(
     `facts` are FACTS with `created_at` and the names `subject` and `object` of their ends; `queries` (query,
     query_hash, at) and `events` (fact_id, query_hash, rank, at) are logs.
     """
-    asked = facts.filter(is_live(now), pl.col("kind").is_in(KINDS))
-    logged = {probe.query: probe for probe in _logged(asked, queries, events, settings.probes // 2)}
-    made = (probe for probe in _made(spread(asked, salt)) if probe.query not in logged)
+    live = facts.filter(is_live(now), pl.col("kind").is_in(KINDS))
+    logged = {probe.query: probe for probe in _logged(live, queries, events, settings.probes // 2)}
+    made = (probe for probe in _made(spread(live, salt)) if probe.query not in logged)
     return (*logged.values(), *islice(made, settings.probes - len(logged)))
 
 
@@ -120,13 +120,13 @@ def question(statement: str, subject: str, answer: str, relation: str = "") -> s
     """
     kept_back = stems(subject) | _short(answer)
     content = _content(statement, stems(subject))
-    asked = [word for stem, word in content.items() if stem not in kept_back][: max(1, len(content) // SHARE)]
-    if len(asked) == len(content):
+    words = [word for stem, word in content.items() if stem not in kept_back][: max(1, len(content) // SHARE)]
+    if len(words) == len(content):
         return None
-    asked = asked or list(_content(relation.replace("_", " "), kept_back).values())
-    if not asked or (len(content) < LEAST and not _short(answer)):
+    words = words or list(_content(relation.replace("_", " "), kept_back).values())
+    if not words or (len(content) < LEAST and not _short(answer)):
         return None
-    return f"{' '.join([*_WORD.findall(subject), *asked])}?"
+    return f"{' '.join([*_WORD.findall(subject), *words])}?"
 
 
 def _content(text: str, without: frozenset[str]) -> dict[str, str]:
@@ -143,11 +143,11 @@ def _logged(facts: pl.DataFrame, queries: pl.DataFrame, events: pl.DataFrame, li
     newest = queries.filter(pl.col("query").fill_null("").str.strip_chars() != "").sort(
         "at", "query", descending=[True, False]
     )
-    asked = newest.unique("query_hash", keep="first", maintain_order=True).unique(
+    distinct = newest.unique("query_hash", keep="first", maintain_order=True).unique(
         "query", keep="first", maintain_order=True
     )
     first = events.filter(pl.col("rank") <= FIRST_PLACES).join(facts.select(fact_id="id"), on="fact_id", how="semi")
-    found = asked.with_row_index("place").join(first, on=["query_hash", "at"], how="inner")
+    found = distinct.with_row_index("place").join(first, on=["query_hash", "at"], how="inner")
     answers = found.sort("place", "rank", "fact_id").group_by("place", maintain_order=True)
     listed = answers.agg(pl.col("query").first(), pl.col("fact_id").unique(maintain_order=True)).head(limit)
     return [Probe(query, tuple(ids), True) for _, query, ids in listed.iter_rows()]
@@ -166,7 +166,7 @@ def _made(facts: pl.DataFrame) -> Iterator[Probe]:
                 yield Probe(query, (id_,))
 
 
-# What the probes say of a maintenance run: which facts they found before it and after it, and whether recall fell.
+# The result of the probes for a maintenance run: facts found before and after it, and whether recall fell.
 
 
 FEWEST = 10  # probes below which one of them says nothing about all
@@ -174,14 +174,14 @@ LEAST_LOST = 2  # probes, net: one may turn on a hair
 NAMED = 3
 RETOLD = 0.5  # share of a statement's content words that another wording of it says
 SAME = 0.9  # that share where the fact is the same
-NOTHING: Mapping[str, Said] = MappingProxyType({})
+NOTHING: Mapping[str, ExpectedAnswer] = MappingProxyType({})
 _ROUNDING = 1e-9
 _GOES_ON = ("active", "superseded")  # with an end that has come and no replacement, such a fact is over
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What became of facts: who replaced whom, what each says, which are over, since when, and when it was said."""
+    """The state of facts: replacements, statements, which are over, start of validity, and time of the message."""
 
     replaced_by: Mapping[str, str]
     statements: Mapping[str, str]
@@ -206,24 +206,26 @@ class Standing:
         since, said_at = (dict(rows.select("id", at).drop_nulls().iter_rows()) for at in ("valid_from", "said_at"))
         return cls(steps, dict(rows.select("id", "statement").iter_rows()), over, since, said_at)
 
-    def found(self, probe: Probe, recalled: Mapping[str, str], was: Mapping[str, Said] = NOTHING) -> frozenset[str]:
+    def found(
+        self, probe: Probe, recalled: Mapping[str, str], was: Mapping[str, ExpectedAnswer] = NOTHING
+    ) -> frozenset[str]:
         """Which of the expected facts were recalled (id → statement): themselves, what replaced them, or their twins.
 
-        A twin says the same sentence; recall tells a sentence once. What `was` said when the questions were drawn tells
-        a stale answer: something older, or put into the same place, that says otherwise.
+        A twin says the same sentence; recall tells a sentence once. `was` are the answers when the questions were
+        drawn: something older, or put into the same place, with another statement is a stale answer.
         """
-        said = set(recalled.values())
+        sentences = set(recalled.values())
         found = set()
         for id_ in probe.expected:
             before = was.get(id_)
             chain = (id_, *successors(id_, self.replaced_by))
             right = [one for one in chain if before is None or not self._is_stale(id_, one, before)]
-            is_said_again = before is not None and before.statement in said
-            if is_said_again or any(one in recalled or self.statements.get(one) in said for one in right):
+            is_repeated = before is not None and before.statement in sentences
+            if is_repeated or any(one in recalled or self.statements.get(one) in sentences for one in right):
                 found.add(id_)
         return frozenset(found)
 
-    def _is_stale(self, expected: str, one: str, was: Said) -> bool:
+    def _is_stale(self, expected: str, one: str, was: ExpectedAnswer) -> bool:
         """Whether a fact, or what took its place, says something else, and neither began nor was said later."""
         statement, since = self.statements.get(one, ""), self.since.get(one)
         if statement == was.statement:
@@ -232,7 +234,7 @@ class Standing:
         if one == expected:
             return share < SAME
         is_later = since is not None and was.since is not None and since > was.since
-        if one in self.said_at and expected in self.said_at:  # a correction may tell of a time before
+        if one in self.said_at and expected in self.said_at:  # a correction may be about an earlier time
             is_later |= self.said_at[one] > self.said_at[expected]
         return not is_later and not (was.answer <= stems(statement) and share >= RETOLD)
 
@@ -247,7 +249,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateVerdict:
     """Recall over the same probes before and after, each the mean share in [0, 1] of the expected facts found.
 
     `undone` are the runs that were taken back because it fell, `obstacle` why that could not be done.
@@ -279,8 +281,8 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
-        told = {"fell": self.fell, "is_telling": self.is_telling, "undone": list(self.undone)}
-        return {**self.measures(), **told, "obstacle": self.obstacle, "lost": [asdict(lost) for lost in self.lost]}
+        outcome = {"fell": self.fell, "is_telling": self.is_telling, "undone": list(self.undone)}
+        return {**self.measures(), **outcome, "obstacle": self.obstacle, "lost": [asdict(lost) for lost in self.lost]}
 
     def measures(self) -> dict[str, Any]:
         """The numbers."""
@@ -319,7 +321,7 @@ def compare(
     after: Sequence[Collection[str]],
     standing: Standing,
     settings: GateSettings,
-) -> Verdict:
+) -> GateVerdict:
     """The verdict over probes with the expected facts that each found `before` and `after`; `standing` is of after.
 
     Recall fell if the mean share found did by more than the tolerance, and by two whole probes at least. Expected facts
@@ -339,4 +341,4 @@ def compare(
     is_telling = count >= FEWEST
     fell = is_telling and net >= LEAST_LOST - _ROUNDING and net / count > settings.tolerance + _ROUNDING
     size = max(count, 1)
-    return Verdict(was / size, now_is / size, count, settings.tolerance, fell, tuple(lost), is_telling=is_telling)
+    return GateVerdict(was / size, now_is / size, count, settings.tolerance, fell, tuple(lost), is_telling=is_telling)

@@ -31,7 +31,7 @@ REFUSED: frames.Schema = {"id": frames.TEXT, "statement": frames.TEXT, "reason":
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """What left with a fact: flags (partner, score) and open PAIR_DECISIONS, as its decision tells."""
+    """Data archived with a fact: flags (partner, score) and open PAIR_DECISIONS, from its decision."""
 
     flags: Mapping[str, float | None]
     pairs: Sequence[Mapping[str, Any]]
@@ -54,14 +54,14 @@ class RestorationPlan:
 
 
 def departure_of(measures: str | None) -> Departure:
-    """What left with a fact; nothing if its decision does not say."""
-    told = json.loads(measures or "{}")
-    rows = [{**row, **{name: _moment(row[name]) for name in ("at", "expires_at")}} for row in told.get("pairs", [])]
-    return Departure(told.get("flags", {}), rows)
-
-
-def _moment(told: str | None) -> datetime | None:
-    return None if told is None else datetime.fromisoformat(told)
+    """The data archived with a fact; empty if its decision has none."""
+    left = json.loads(measures or "{}")
+    times = ("at", "expires_at")
+    rows = [
+        {**row, **{name: row[name] and datetime.fromisoformat(row[name]) for name in times}}
+        for row in left.get("pairs", [])
+    ]
+    return Departure(left.get("flags", {}), rows)
 
 
 def plan_restoration(
@@ -77,7 +77,7 @@ def plan_restoration(
 
     `archived` are whole rows, `others` live facts (READ) of the same subjects, `partners` whole live rows that flags
     and open pairs name, `entities` those the facts are about; `single` are relations that allow one object at a time.
-    What comes back is compared anew with what was learned meanwhile (§6.3).
+    Restored facts are compared again with the facts that were learned meanwhile (§6.3).
     """
     refused = _refused(archived, others, single, now)
     coming = archived.join(refused, on="id", how="anti", maintain_order="left").sort("id")
@@ -104,7 +104,7 @@ def _refused(archived: pl.DataFrame, others: pl.DataFrame, single: Collection[st
     coming = with_keys(archived.select(READ)).sort("expired_at", "id", descending=True)
     staying = with_keys(others.select(READ).filter(is_live(now)))
     everyone = pl.concat([staying, coming]).select(
-        *_SAME, other="id", other_said="statement", since="created_at", other_gone="expired_at"
+        *_SAME, other="id", other_statement="statement", since="created_at", other_gone="expired_at"
     )
     is_over = coming.filter(pl.col("valid_to") <= now).select(
         "id", reason=pl.format("It ended on {}: `--as-of` still finds it.", pl.col("valid_to").dt.strftime("%Y-%m-%d"))
@@ -133,18 +133,20 @@ def _comes_first() -> pl.Expr:
 
 def _replaced(coming: pl.DataFrame, everyone: pl.DataFrame, single: Collection[str]) -> pl.DataFrame:
     """(id, reason) of facts of which one at a time holds, where another one was learned since they left."""
-    alone = coming.filter(pl.col("predicate").is_in(list(single)), _is_said()).select(
+    alone = coming.filter(pl.col("predicate").is_in(list(single)), _is_affirmed()).select(
         "id", "expired_at", "object_key", *_HEAD
     )
-    heads = everyone.filter(_is_said()).rename({"object_key": "other_object"}).drop("polarity", "statement_hash", "day")
+    heads = (
+        everyone.filter(_is_affirmed()).rename({"object_key": "other_object"}).drop("polarity", "statement_hash", "day")
+    )
     both = alone.join(heads, on=_HEAD, nulls_equal=True)
     is_new = (pl.col("since") >= pl.col("expired_at")) & (pl.col("other_object") != pl.col("object_key"))
     return both.filter(pl.col("id") != pl.col("other"), is_new).select(
-        "id", reason=pl.format("Another one has taken its place: “{}” ({}).", "other_said", "other")
+        "id", reason=pl.format("Another one has taken its place: “{}” ({}).", "other_statement", "other")
     )
 
 
-def _is_said() -> pl.Expr:
+def _is_affirmed() -> pl.Expr:
     return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_key") != "")
 
 

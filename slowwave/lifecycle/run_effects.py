@@ -1,4 +1,4 @@
-"""What a run changed, from its counts, in a few words: `+34 facts, 5 merged, 2 retired, 12 archived`."""
+"""The changes of a run, from its counts, in a few words: `+34 facts, 5 merged, 2 retired, 12 archived`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WORDS: Mapping[str, str] = {
     run_counts.FACTS_SUSPECT: "{} now suspect",
     run_counts.COMMUNITIES_SUMMARISED: "{} summarised",
 }
-"""In the order of the text; counts with the same words are added up."""
+"""In the order of the output; counts with the same words are added up."""
 _OTHERS = (
     "messages stored", "messages left", "messages failed", "patches", "facts not", "facts left", "facts deleted",
     "entities merged", "entities renamed", "entities deleted", "new entities", "names", "pinned", "unpinned",
@@ -45,12 +45,12 @@ _OTHERS = (
 
 
 def effects(counts: Mapping[str, int]) -> list[str]:
-    """What changed, each in a few words, knowledge first; of a night the phases together."""
+    """The changes, each in a few words, knowledge first; for a nightly run all phases together."""
     total = _without_phases(counts)
-    by_words: Counter[str] = Counter()
+    by_phrase: Counter[str] = Counter()
     for what, words in _WORDS.items():
-        by_words[words] += total[what]
-    known = [words.format(f"{number:,}") for words, number in by_words.items() if number]
+        by_phrase[words] += total[what]
+    known = [words.format(f"{number:,}") for words, number in by_phrase.items() if number]
     others = [what for what in total if what.startswith(_OTHERS) and what not in _WORDS and total[what]]
     return known + [f"{total[what]:,} {what}" for what in others]
 
@@ -61,7 +61,7 @@ def written(counts: Mapping[str, int]) -> int:
 
 
 def retired(counts: Mapping[str, int]) -> int:
-    """How many facts a run took out of what holds."""
+    """How many facts a run retired."""
     return sum(_without_phases(counts)[what] for what in _RETIRED)
 
 

@@ -68,22 +68,24 @@ def score_facts(facts: pl.DataFrame, usage: pl.DataFrame, settings: StewardSetti
     the mean cosine of its recalls, where there is one, else its hits beside those of the fact that has most, both
     logarithmic; never less than what an unused fact has. An age below zero is none (T48).
     """
-    held = _with_use(facts, usage)
+    used = _with_use(facts, usage)
     most = math.log2(max(1, usage["hit_count"].max() or 0) + 1)  # type: ignore[operator]
-    told = pl.coalesce(pl.col("avg_retrieval_score").fill_nan(None), (pl.col("hits") + 1).log(2) / most)
-    base = pl.when(pl.col("hits") > 0).then(pl.max_horizontal(pl.lit(UNUSED), told)).otherwise(UNUSED)
+    by_use = pl.coalesce(pl.col("avg_retrieval_score").fill_nan(None), (pl.col("hits") + 1).log(2) / most)
+    base = pl.when(pl.col("hits") > 0).then(pl.max_horizontal(pl.lit(UNUSED), by_use)).otherwise(UNUSED)
     age = _age(pl.coalesce("last_retrieved_at", "created_at"), now)
     score = base * pl.lit(0.5).pow(age / half_life_days(pl.col("content_score"), settings))
-    return held.select(score=score.clip(0.0, 1.0))["score"]
+    return used.select(score=score.clip(0.0, 1.0))["score"]
 
 
 def _with_use(facts: pl.DataFrame, usage: pl.DataFrame) -> pl.DataFrame:
-    """What a score depends on: created_at, content_score, put_back_at, hits, last_retrieved_at, avg_retrieval_score."""
+    """The inputs of a score: created_at, content_score, put_back_at, hits, last_retrieved_at, avg_retrieval_score."""
     known = usage.select("id", "last_retrieved_at", "avg_retrieval_score", hits="hit_count")
     own = ["id", "created_at", "content_score"]
-    told = facts.select(*own, *(["put_back_at"] if "put_back_at" in facts.columns else []))
-    held = told.join(known, on="id", how="left", maintain_order="left").with_columns(pl.col("hits").fill_null(0))
-    return held if "put_back_at" in held.columns else held.with_columns(put_back_at=pl.lit(None, dtype=frames.TIME))
+    own_rows = facts.select(*own, *(["put_back_at"] if "put_back_at" in facts.columns else []))
+    joined = own_rows.join(known, on="id", how="left", maintain_order="left").with_columns(pl.col("hits").fill_null(0))
+    return (
+        joined if "put_back_at" in joined.columns else joined.with_columns(put_back_at=pl.lit(None, dtype=frames.TIME))
+    )
 
 
 def _age(since: pl.Expr, now: datetime) -> pl.Expr:
@@ -146,14 +148,14 @@ def plan_prune(
     Needs id, created_at, content_score, kind, entrenchment and pinned, and what `score_facts` and `is_kept` need;
     exactly at a limit a fact stays. `pinned` are entities; `scores` those of `score_facts`, if they are there already.
     """
-    held = _with_use(facts, usage).select("hits", age_hours=_age(pl.col("created_at"), now) * 24.0)
-    told = facts.hstack(held).with_columns(
+    use = _with_use(facts, usage).select("hits", age_hours=_age(pl.col("created_at"), now) * 24.0)
+    scored = facts.hstack(use).with_columns(
         score=score_facts(facts, usage, settings, now) if scores is None else scores,
         half_life_days=half_life_days(pl.col("content_score"), settings),
     )
     is_old = pl.col("age_hours") > settings.grace_period_hours
     is_low = pl.col("score") < settings.prune_threshold
-    faded = told.filter(is_old & is_low & (pl.col("hits") == 0) & ~is_kept(pinned))
+    faded = scored.filter(is_old & is_low & (pl.col("hits") == 0) & ~is_kept(pinned))
     return PrunePlan(faded.sort("created_at", "id").select(_FADED), settings)
 
 
@@ -164,7 +166,7 @@ def is_due(marks: Collection[float], step: float) -> pl.Expr:
     return pl.any_horizontal(old.is_null(), (old - new).abs() >= step, *crossed)
 
 
-# What entities weigh: importance by use and connections, and how stale they are (S0-22, S0-24, S0-25).
+# Weights of entities: importance by use and connections, and staleness (S0-22, S0-24, S0-25).
 
 
 STALE_IMPORTANCE = 0.05
@@ -188,8 +190,8 @@ def importance(
     are one.
     """
     degrees = degree.fill_null(0).clip(0, settings.max_degree) / settings.max_degree
-    is_told_by_days = pl.when(max_days > 1)
-    by_days = is_told_by_days.then(settings.days_weight * _share(days.fill_null(1), max_days)).otherwise(0.0)
+    has_days = pl.when(max_days > 1)
+    by_days = has_days.then(settings.days_weight * _share(days.fill_null(1), max_days)).otherwise(0.0)
     whole = _share(access.fill_null(0), max_access) * (1.0 + settings.degree_weight * degrees) * (1.0 + by_days)
     return pl.when(max_access > 0).then(whole).otherwise(0.0)
 
@@ -223,9 +225,9 @@ def weigh(
     facts: other kinds are no knowledge (T33). Both directions count, a relation to itself once.
     """
     known = entities.select("id", "created_at", "pinned").join(usage.select(*frames.ENTITY_USAGE), on="id", how="left")
-    told = known.join(degrees(relations), on="id", how="left").with_columns(pl.col("degree").fill_null(0))
+    counted = known.join(degrees(relations), on="id", how="left").with_columns(pl.col("degree").fill_null(0))
     access, days = pl.col("access_count"), pl.col("access_days")
-    scored = told.with_columns(
+    scored = counted.with_columns(
         importance=importance(
             access, access.max().fill_null(0), pl.col("degree"), days, days.max().fill_null(0), settings
         ),
@@ -243,10 +245,10 @@ def degrees(relations: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(ends).drop_nulls().value_counts(name="degree")
 
 
-def noticeable(scores: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
-    """Those ENTITY_SCORES that are new, or differ from the held ones by 0.001, a relation, or in being stale."""
+def noticeable(scores: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
+    """Those ENTITY_SCORES that are new, or differ from the stored ones by 0.001, a relation, or in being stale."""
     names = ("degree", "importance", "temporal", "is_stale")
-    before = held.select("id", *(pl.col(name).alias(f"{name}_before") for name in names))
+    before = stored.select("id", *(pl.col(name).alias(f"{name}_before") for name in names))
     both = scores.join(before, on="id", how="left")
     moved = [(pl.col(name) - pl.col(f"{name}_before")).abs() >= WRITTEN_STEP for name in ("importance", "temporal")]
     turned = [pl.col(name).ne_missing(pl.col(f"{name}_before")) for name in ("degree", "is_stale")]

@@ -1,7 +1,7 @@
 """Limbic weight: what is read often, lately and together comes first (S0-24 … S0-26).
 
-Statements about an entity of which nothing but metadata is known would count less in the system that this comes from;
-slowwave has no such kind of fact, so that factor has no place here.
+The original system lowers statements about entities with nothing but metadata; slowwave has no such kind of fact, so
+that factor is missing here.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def limbic_factors(
     """
     hours = (now.timestamp() * 1e6 - _numbers(entities, "since", np.nan)) / _HOUR
     recency = np.maximum(np.exp(-settings.decay_per_hour * np.maximum(hours, 0.0)), settings.temporal_floor)
-    told = {
+    factors = {
         "importance": 1.0 + settings.importance_weight * _importance(entities, settings),
         "recency": np.where(np.isnan(recency), 1.0, recency),
         "company": 1.0 + settings.company_weight * company,
         "status": _numbers(entities, "standing", 1.0),
     }
-    return pl.DataFrame({"id": entities["id"], **told, "limbic": np.prod([*told.values()], axis=0)})
+    return pl.DataFrame({"id": entities["id"], **factors, "limbic": np.prod([*factors.values()], axis=0)})
 
 
 def standing(entities: pl.DataFrame) -> pl.DataFrame:
@@ -83,16 +83,16 @@ def _numbers(entities: pl.DataFrame, name: str, otherwise: float) -> npt.NDArray
 def fact_factors(
     ends: Iterable[tuple[str, str | None, str | None]], entities: pl.DataFrame
 ) -> dict[str, dict[str, float]]:
-    """The factors of facts (id, subject, object): those of whichever end weighs more, the subject if both do.
+    """The factors of facts (id, subject, object): of the end that weighs more, else of the subject.
 
     A mean would make a fact about what is read every day lose by naming something rare, which says more, not less. A
-    fact of which no end is known has factors of 1.
+    fact without a known end has factors of 1.
     """
     known = {row["id"]: row for row in entities.iter_rows(named=True)}
     found = {}
     for fact, *both in ends:
-        held = [known[end] for end in both if end in known]
-        best = max(held, key=lambda row: row["limbic"], default=None)
+        known_ends = [known[end] for end in both if end in known]
+        best = max(known_ends, key=lambda row: row["limbic"], default=None)
         found[fact] = {name: best[name] if best else 1.0 for name in (*FACTORS, "limbic")}
     return found
 

@@ -26,8 +26,8 @@ _NO_TIME = re.compile(
     re.IGNORECASE,
 )
 """Where "after" is part of a verb: "looks after the dog", "named after the lake", "takes after her father"."""
-SAID_WITHIN = timedelta(days=14)
-"""How long before it was said something without a date of its own may have happened."""
+UNDATED_WITHIN = timedelta(days=14)
+"""The longest time from an undated event to its message."""
 _YEAR_LONG = timedelta(days=366)
 _ANY_DAY = datetime(2000, 6, 15, tzinfo=UTC)
 
@@ -152,8 +152,8 @@ def _begins_with_time(words: str) -> bool:
 
 
 def period_beside(side: str, event: datetime | None, known: datetime | None) -> Period | None:
-    """The time before an event, or from it on. If only the day it was said is known, it may be SAID_WITHIN earlier."""
+    """The time before an event, or from it on; UNDATED_WITHIN earlier if only the day of its message is known."""
     if side == "before":
         return Period(end=event or known) if event or known else None
-    start = event or (known - SAID_WITHIN if known else None)
+    start = event or (known - UNDATED_WITHIN if known else None)
     return Period(start=start) if start else None

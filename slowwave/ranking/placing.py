@@ -20,9 +20,9 @@ from slowwave.comparison.similarity import Vectors
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
 from slowwave.text import normalise_name
 
-from .ranking import Recalled
+from .ranking import RankedFact
 
-# Diversity: what is like something told before it says little more. Maximal marginal relevance (Carbonell and
+# Diversity: a fact like an earlier one adds little. Maximal marginal relevance (Carbonell and
 # Goldstein, SIGIR 1998) picks one after the other what is relevant and new. We take likeness off as a share of the
 # score instead of as an amount, so that the scale of the scores does not matter.
 
@@ -55,7 +55,7 @@ class Step(NamedTuple):
     hops: int
 
 
-def fuse(order: Sequence[Recalled], walk: Mapping[str, Step], weight: float) -> list[Recalled]:
+def fuse(order: Sequence[RankedFact], walk: Mapping[str, Step], weight: float) -> list[RankedFact]:
     """The facts with `weight` × how strongly the walk came by each, as a share of the strongest; sorted again.
 
     Every fact of the walk that may answer is in `order`: what search had not found is there with what it would have
@@ -71,22 +71,22 @@ def fuse(order: Sequence[Recalled], walk: Mapping[str, Step], weight: float) -> 
         step = walk.get(place.fact_id or "", Step(0.0, 0))
         graph = step.score / best
         score = place.score + weight * graph
-        told = {"graph": graph, "hops": float(step.hops)} if graph else {}
-        fused.append(replace(place, score=score, parts={**place.parts, **told, "fused": score}))
+        parts = {"graph": graph, "hops": float(step.hops)} if graph else {}
+        fused.append(replace(place, score=score, parts={**place.parts, **parts, "fused": score}))
     return sorted(fused, key=lambda place: -place.score)
 
 
-def weighted(order: Sequence[Recalled], factors: Mapping[str, Mapping[str, float]], name: str) -> list[Recalled]:
+def weighted(order: Sequence[RankedFact], factors: Mapping[str, Mapping[str, float]], name: str) -> list[RankedFact]:
     """The facts with their scores × the factor `name` of each, and all its factors among their parts; sorted again."""
     raised = []
     for place in order:
-        told = factors.get(place.fact_id or "", {})
-        raised.append(replace(place, score=place.score * told.get(name, 1.0), parts={**place.parts, **told}))
+        own = factors.get(place.fact_id or "", {})
+        raised.append(replace(place, score=place.score * own.get(name, 1.0), parts={**place.parts, **own}))
     return sorted(raised, key=lambda place: -place.score)
 
 
-def raised(order: Sequence[Recalled], those: Collection[str], by: float, name: str) -> list[Recalled]:
-    """The facts with `by` added to the scores of `those`, told among their parts as `name`; sorted again."""
+def raised(order: Sequence[RankedFact], those: Collection[str], by: float, name: str) -> list[RankedFact]:
+    """The facts with `by` added to the scores of `those`, named `name` among their parts; sorted again."""
     lifted = []
     for place in order:
         more = by if place.fact_id in those else 0.0
@@ -94,7 +94,7 @@ def raised(order: Sequence[Recalled], those: Collection[str], by: float, name: s
     return sorted(lifted, key=lambda place: -place.score)
 
 
-def spread(order: Sequence[Recalled], vectors: Vectors, diversity: float, k: int) -> list[Recalled]:
+def spread(order: Sequence[RankedFact], vectors: Vectors, diversity: float, k: int) -> list[RankedFact]:
     """The first `k`, each unlike those before it; `vectors` (n, d) are those of the facts, in order (`diversify`)."""
     if not diversity:
         return list(order[:k])
@@ -105,7 +105,7 @@ def spread(order: Sequence[Recalled], vectors: Vectors, diversity: float, k: int
     ]
 
 
-# Which names a text says, word for word.
+# The names in a text, word for word.
 
 
 _WORD = re.compile(r"\w+", re.UNICODE)
@@ -118,17 +118,17 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def named_in(text: str, names: Mapping[tuple[str, ...], Collection[str]]) -> list[str]:
-    """What the names in a text stand for, in order, each once; `names` are words (`words_of`) → ids.
+    """The ids of the names in a text, in order, each once; `names` are words (`words_of`) → ids.
 
     Of names that begin at one word the longest counts, and no word counts twice: "Anna Lee" does not name Anna.
     """
-    said = words_of(text)
+    words = words_of(text)
     found: dict[str, None] = {}
     start = 0
-    while start < len(said):
-        lengths = range(min(LONGEST, len(said) - start), 0, -1)
-        length = next((n for n in lengths if said[start : start + n] in names), 0)
-        found |= dict.fromkeys(names.get(said[start : start + length], ()))
+    while start < len(words):
+        lengths = range(min(LONGEST, len(words) - start), 0, -1)
+        length = next((n for n in lengths if words[start : start + n] in names), 0)
+        found |= dict.fromkeys(names.get(words[start : start + length], ()))
         start += length or 1
     return list(found)
 

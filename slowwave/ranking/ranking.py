@@ -1,4 +1,4 @@
-"""What is searched, and in which order it is recalled.
+"""The searched texts, and the order of recall.
 
 Two channels see different things: BM25 finds the words of a message and of the turn that it answers, vectors find the
 meaning of the single statements in it; the words that a statement shares with the query tell which of them answers. A
@@ -49,7 +49,7 @@ def is_weak(match: float | None) -> bool:
 
 
 def prose(text: str) -> str:
-    """What of a text or a query is compared: without fenced code, unless there is nothing else."""
+    """The compared part of a text or a query: without fenced code, unless there is nothing else."""
     return strip_code(text).strip() or text
 
 
@@ -61,7 +61,7 @@ def search_texts(messages: pl.DataFrame) -> pl.Series:
     orders to its reader; passages of documents take none. Earlier messages of a conversation must be in the frame for
     its first new one to get its context.
     """
-    said = pl.format("{}: {}", pl.col("speaker").fill_null(""), pl.col("prose"))
+    own_text = pl.format("{}: {}", pl.col("speaker").fill_null(""), pl.col("prose"))
     talks = pl.col("role").is_in(CONTEXT_ROLES)
     gives = talks & ~pl.col("has_injection").fill_null(False) & (pl.col("prose") != "")
     end = pl.format("{}: {}\n", pl.col("speaker").fill_null(""), pl.col("prose").str.tail(CONTEXT_CHARACTERS))
@@ -70,7 +70,7 @@ def search_texts(messages: pl.DataFrame) -> pl.Series:
         messages.with_row_index("place")
         .with_columns(prose=pl.col("content").fill_null("").map_elements(prose, pl.String))
         .sort("conversation_id", "ordinal", "place")
-        .with_columns(search_text=pl.when(talks).then(before.fill_null("")).otherwise(pl.lit("")) + said)
+        .with_columns(search_text=pl.when(talks).then(before.fill_null("")).otherwise(pl.lit("")) + own_text)
         .sort("place")["search_text"]
     )
 
@@ -89,7 +89,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class RankedFact:
     """One place in the order of recall; `sources` are its messages, the one that has most of the words first.
 
     `parts` say how the score came about: words, meaning and overlap, which fact of its message it is, and so on.
@@ -158,13 +158,13 @@ def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
     A word weighs ln(1 + n / statements that say it), n statements in all; one that none of them says weighs as one that
     a single statement says.
     """
-    said = [stems(statement) for statement in statements]
-    counts = Counter(stem for words in said for stem in words)
-    weights = {stem: log1p(len(said) / max(counts[stem], 1)) for stem in stems(query)}
+    stem_sets = [stems(statement) for statement in statements]
+    counts = Counter(stem for words in stem_sets for stem in words)
+    weights = {stem: log1p(len(stem_sets) / max(counts[stem], 1)) for stem in stems(query)}
     whole = sum(weights.values())
     if not whole:
-        return [0.0] * len(said)  # rounded, since the words of a set come in any order
-    return [round(sum(weights.get(stem, 0.0) for stem in words) / whole, 12) for words in said]
+        return [0.0] * len(stem_sets)  # rounded, since the words of a set come in any order
+    return [round(sum(weights.get(stem, 0.0) for stem in words) / whole, 12) for words in stem_sets]
 
 
 def stems(text: str) -> frozenset[str]:
@@ -188,7 +188,7 @@ def _stem(word: str) -> str:
 
 def rank_facts(
     evidence: Iterable[Evidence], lexical: Mapping[str, float], vector_weight: float = VECTOR_WEIGHT
-) -> list[Recalled]:
+) -> list[RankedFact]:
     """Facts, and messages without facts, in the order of recall; ties by id.
 
     Score = lexical score of its best message + `vector_weight` · max(cosine, 0) + OVERLAP_WEIGHT · overlap. The n-th
@@ -206,21 +206,21 @@ def rank_facts(
         nth = seen[fact.sources[0]]
         score = fact.score / nth**SPREAD
         parts = {**fact.parts, "place": float(nth), "search": score}
-        spread.append(Recalled(fact.fact_id, fact.sources, fact.cosine, fact.lexical, score, parts))
+        spread.append(RankedFact(fact.fact_id, fact.sources, fact.cosine, fact.lexical, score, parts))
     return sorted(spread, key=_place)
 
 
-def _recalled(rows: Sequence[Evidence], lexical: Mapping[str, float], vector_weight: float) -> Recalled:
+def _recalled(rows: Sequence[Evidence], lexical: Mapping[str, float], vector_weight: float) -> RankedFact:
     """One fact from all the messages that support it, scored as if it were the first of its best message."""
     sources = tuple(sorted({row.message_id for row in rows}, key=lambda name: (-lexical.get(name, 0.0), name)))
     words = lexical.get(sources[0], 0.0)
     cosine, overlap = max(row.cosine for row in rows), max(row.overlap for row in rows)
     score = words + vector_weight * max(cosine, 0.0) + OVERLAP_WEIGHT * overlap
     parts = {"words": words, "meaning": cosine, "overlap": overlap}
-    return Recalled(rows[0].fact_id, sources, cosine, words, score, parts)
+    return RankedFact(rows[0].fact_id, sources, cosine, words, score, parts)
 
 
-def _place(fact: Recalled) -> tuple[float, str, str]:
+def _place(fact: RankedFact) -> tuple[float, str, str]:
     return (-fact.score, fact.fact_id or "", fact.sources[0])
 
 
@@ -231,7 +231,7 @@ def _place(fact: Recalled) -> tuple[float, str, str]:
 
 WHOLE = 300
 """Characters up to which a message is shown whole; of a longer one the sentences around the best are."""
-HELD = 0.8
+COVERED_SHARE = 0.8
 """Share of a passage's content words from which on facts that are shown say it already."""
 LOOKED_AT = 20_000
 """Characters of a message in which its best piece is looked for."""
@@ -281,11 +281,11 @@ def only_asks(passage: str) -> bool:
     return 2 * len(questions) > len(sentences)
 
 
-def is_said(passage: str, statements: Iterable[str], share: float = HELD) -> bool:
+def is_covered(passage: str, statements: Iterable[str], share: float = COVERED_SHARE) -> bool:
     """Whether these statements, of the same message, say at least `share` of the passage's content words."""
     content = stems(passage)
-    said = {stem for statement in statements for stem in stems(statement)}
-    return len(content & said) >= share * len(content)
+    known = {stem for statement in statements for stem in stems(statement)}
+    return len(content & known) >= share * len(content)
 
 
 def in_one_order(facts: Sequence[float], passages: Sequence[float]) -> list[tuple[bool, int]]:

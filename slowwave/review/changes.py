@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RowChange:
     """One row of a table: what changes, before and after; no `before` is a new row, no `after` one that goes."""
 
     table: str
@@ -36,7 +36,7 @@ class Change:
         return self.after is None
 
 
-def encoded(changes: Iterable[Change], now: datetime) -> str:
+def encoded(changes: Iterable[RowChange], now: datetime) -> str:
     """JSON; times that equal the plan's `now` follow the time of approval."""
     return as_json(
         [
@@ -46,9 +46,9 @@ def encoded(changes: Iterable[Change], now: datetime) -> str:
     )
 
 
-def decoded(text: str | None) -> tuple[Change, ...]:
+def decoded(text: str | None) -> tuple[RowChange, ...]:
     """The changes of a stored proposal; times stay text."""
-    return tuple(Change(row["table"], row["id"], row["before"], row["after"]) for row in json.loads(text or "[]"))
+    return tuple(RowChange(row["table"], row["id"], row["before"], row["after"]) for row in json.loads(text or "[]"))
 
 
 def _plain(row: Row | None, now: datetime | None = None) -> dict[str, Any] | None:
@@ -76,9 +76,9 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
 
 
-def repeat_key(action: str, changes: Iterable[Change]) -> str:
+def repeat_key(action: str, changes: Iterable[RowChange]) -> str:
     """The same for two plans that would do the same to the same rows, whenever they are made (T41)."""
-    said = []
+    keys = []
     for each in changes:
         after = each.after or {}
         names: tuple[str, ...]
@@ -86,18 +86,18 @@ def repeat_key(action: str, changes: Iterable[Change]) -> str:
             names = ("statement_hash", "alias_name", "canonical_name", "title")
         else:
             names = ("status", "owner_entity_id", "replaced_by", "merged_into", "object_id", "subject_id")
-        told = {name: after[name] for name in names if after.get(name) is not None}
-        if told.get("replaced_by") and each.table.startswith("facts") and not each.is_new:
-            told["replaced_by"] = "another"
+        cells = {name: after[name] for name in names if after.get(name) is not None}
+        if cells.get("replaced_by") and each.table.startswith("facts") and not each.is_new:
+            cells["replaced_by"] = "another"
         is_named = each.table == "fact_evidence" or not each.is_new  # by the message, or because the row exists
-        said.append((each.table, each.id if is_named else "", each.is_removal, as_json(told)))
-    return digest(action, sorted(said), size=16)
+        keys.append((each.table, each.id if is_named else "", each.is_removal, as_json(cells)))
+    return digest(action, sorted(keys), size=16)
 
 
-# Staleness: what became of that on which a plan rests, in words.
+# Staleness: changes since a plan was made, in words.
 
 
-TOLD = 3
+SHOWN = 3
 
 
 def changed_words(
@@ -110,29 +110,29 @@ def changed_words(
     """
     keys = differences(before, now)
     facts = {key for key in keys if " " not in key}
-    told = []
+    lines = []
     for key in keys:
         kind, _, row = key.rpartition(" ")
         if kind and row in facts:
-            continue  # the fact itself is told of
+            continue  # the fact itself has a line
         old, new = before.get(key), now.get(key)
         if not kind:
-            told.append(_fact(_named(key, words), old, new, state))
+            lines.append(_fact(_named(key, words), old, new, state))
         elif kind.startswith("slot "):
-            told.append("Something that it did not know of holds in its place")
+            lines.append("Something that it did not know of holds in its place")
         elif kind == "filed under":
-            told.append(_filed(_named(row, words), old or [], new or [], words))
+            lines.append(_filed(_named(row, words), old or [], new or [], words))
         elif kind == "entity":
-            told.append(_cells(_named(row, words), _zipped(old), _zipped(new)))
+            lines.append(_cells(_named(row, words), _zipped(old), _zipped(new)))
         else:
-            told.append(_row(f"{kind} {_named(row, words)}", old, new))
-    return tuple(told)
+            lines.append(_row(f"{kind} {_named(row, words)}", old, new))
+    return tuple(lines)
 
 
 def in_brief(changed: Sequence[str]) -> str:
-    """What changed, at most three things of it."""
-    more = f"; and {len(changed) - TOLD} more" if len(changed) > TOLD else ""
-    return f"Changed since it was proposed: {'; '.join(changed[:TOLD])}{more}."
+    """The first SHOWN changes, as one sentence."""
+    more = f"; and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return f"Changed since it was proposed: {'; '.join(changed[:SHOWN])}{more}."
 
 
 def _named(row: str, words: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from slowwave.text import row_id
 
-from .changes import NOW, Change
+from .changes import NOW, RowChange
 from .proposing import Proposing
 from .verdicts import Ask
 
@@ -22,7 +22,7 @@ REJECTED = "a person said no"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a change is called, why it is proposed, and what it is about."""
+    """Title, reason and subject of a change."""
 
     title: str
     reason: str
@@ -30,7 +30,7 @@ class Words:
     subject: str
 
 
-def told(what: Proposing, changes: Sequence[Change], facts: Facts) -> Words:
+def describe(what: Proposing, changes: Sequence[RowChange], facts: Facts) -> Words:
     """The words of a change; `facts` are the facts that it names, as they are."""
     reasons = [(each.after or {}).get("reason") for each in changes if each.table == "decisions"]
     reason = what.reason or next((text for text in reasons if text), "")
@@ -40,21 +40,21 @@ def told(what: Proposing, changes: Sequence[Change], facts: Facts) -> Words:
     return Words(what.title or _title(what.action, changes, facts), reason, what.subject_id or owner, subject)
 
 
-def _fact_changes(changes: Sequence[Change]) -> list[Change]:
+def _fact_changes(changes: Sequence[RowChange]) -> list[RowChange]:
     return [each for each in changes if each.table in ("facts", "facts_archive")]
 
 
-def _each_once(changes: Sequence[Change]) -> list[Change]:
+def _each_once(changes: Sequence[RowChange]) -> list[RowChange]:
     """One change for each fact; of one that moves to another table, the row that it becomes."""
     last = {each.id: each for each in sorted(changes, key=lambda each: not each.is_removal)}
     return [each for each in changes if last[each.id] is each]
 
 
-def _whole(each: Change, facts: Facts) -> dict[str, Any]:
+def _whole(each: RowChange, facts: Facts) -> dict[str, Any]:
     return {**facts.get(each.id, {}), **(each.after or {})}
 
 
-def _main_fact(changes: Sequence[Change], facts: Facts) -> Mapping[str, Any]:
+def _main_fact(changes: Sequence[RowChange], facts: Facts) -> Mapping[str, Any]:
     rows = [_whole(each, facts) for each in _fact_changes(changes)]
     return next((row for row in rows if row.get("status") == "active"), rows[0] if rows else {})
 
@@ -63,11 +63,15 @@ def _statement(fact: Mapping[str, Any], facts: Facts) -> str:
     return str(fact.get("statement") or facts.get(str(fact.get("id")), {}).get("statement") or "")
 
 
-def _title(action: str, changes: Sequence[Change], facts: Facts) -> str:
+def _title(action: str, changes: Sequence[RowChange], facts: Facts) -> str:
     """One line, in the order of what weighs most: learned, replaced, retired, moved, everything else."""
     rows = [(facts.get(each.id, {}), _whole(each, facts), each) for each in _each_once(_fact_changes(changes))]
     learned = [now for was, now, _ in rows if now.get("status") == "active" and was.get("status") != "active"]
-    gone = [now for was, now, each in rows if was.get("status") == "active" and _leaves(now, each)]
+    gone = [
+        now
+        for was, now, each in rows
+        if was.get("status") == "active" and (each.after is None or now.get("status") != "active")
+    ]
     if learned and gone:
         return f"Learn {_quote(learned)} in place of {_quote(gone)}"
     if learned:
@@ -88,11 +92,7 @@ def _title(action: str, changes: Sequence[Change], facts: Facts) -> str:
     return _other_title(action, changes, facts)
 
 
-def _leaves(now: Mapping[str, Any], each: Change) -> bool:
-    return each.after is None or now.get("status") != "active"
-
-
-def _other_title(action: str, changes: Sequence[Change], known: Facts) -> str:
+def _other_title(action: str, changes: Sequence[RowChange], known: Facts) -> str:
     """Of a change without facts: entities, documents, relations."""
     if erased := [each.before or {} for each in changes if each.table == "entities" and each.is_removal]:
         return f"Delete for good: {_quote([{'statement': row.get('name')} for row in erased])}"
@@ -116,8 +116,8 @@ def in_quotes(text: str) -> str:
     return f"“{text if len(text) <= _QUOTED else f'{text[: _QUOTED - 1].rstrip()}…'}”"
 
 
-def otherwise_of(changes: Sequence[Change]) -> list[Change]:
-    """What a rejection writes: candidates are rejected, and pairs that were to be merged are kept apart for good.
+def otherwise_of(changes: Sequence[RowChange]) -> list[RowChange]:
+    """The rows of a rejection: candidates are rejected, and pairs that were to be merged are kept apart for good.
 
     Of what would become one every two are such a pair, in whatever way the rules know them.
     """
@@ -126,16 +126,16 @@ def otherwise_of(changes: Sequence[Change]) -> list[Change]:
         before, after = each.before or {}, each.after or {}
         if each.table == "facts" and before.get("status") == "candidate":
             no = {"status": "rejected", "status_reason": REJECTED}
-            rest.append(Change("facts", each.id, {name: before.get(name) for name in no}, no))
+            rest.append(RowChange("facts", each.id, {name: before.get(name) for name in no}, no))
         if each.table == "pair_decisions" and after.get("outcome") == "supersede":
             rest.append(
-                Change(each.table, each.id, each.before, {**after, "outcome": "keep_all", "decided_by": "person"})
+                RowChange(each.table, each.id, each.before, {**after, "outcome": "keep_all", "decided_by": "person"})
             )
     known = {each.id for each in rest}
     return rest + [each for each in _kept_apart(changes) if each.id not in known]
 
 
-def _kept_apart(changes: Sequence[Change]) -> Iterator[Change]:
+def _kept_apart(changes: Sequence[RowChange]) -> Iterator[RowChange]:
     """Rows of `pair_decisions` for what would become one fact; of very many only those with the one that goes on."""
     steps = [each.after or {} for each in changes if each.table == "lineage"]
     made = {each.id for each in changes if each.table == "facts" and each.is_new}
@@ -148,15 +148,15 @@ def _kept_apart(changes: Sequence[Change]) -> Iterator[Change]:
         pairs = combinations(ids, 2) if len(ids) <= _CROWD else ((min(one, heir), max(one, heir)) for one in old)
         for a, b in pairs:
             row = {"a_id": a, "b_id": b, "kind": "redundant", "outcome": "keep_all", "decided_by": "person", "at": NOW}
-            yield Change("pair_decisions", row_id("pd", a, b, "redundant"), None, {**row, "prompt_version": ""})
+            yield RowChange("pair_decisions", row_id("pd", a, b, "redundant"), None, {**row, "prompt_version": ""})
 
 
-# In words: what a change would do to what is remembered, a line for each thing, without columns and bookkeeping.
+# The effect of a change in words: a line for each row, without columns and bookkeeping.
 
 
 ChangeText = Mapping[str, str]
 EXAMPLES = 2
-_HELD = ("facts", "facts_archive")
+_FACT_TABLES = ("facts", "facts_archive")
 _ENTITIES = ("entities", "entities_archive")
 _BECOMES = {
     "active": "is learned",
@@ -186,17 +186,17 @@ _UNTOLD = (
 )  # fmt: skip
 
 
-def in_words(changes: Sequence[Change], words: ChangeText) -> tuple[str, ...]:
-    """What would become of each fact, entity and document; `words` are statements and names by id.
+def in_words(changes: Sequence[RowChange], words: ChangeText) -> tuple[str, ...]:
+    """The effect on each fact, entity and document; `words` are statements and names by id.
 
-    What only keeps account of the change (scores, lineage, flags, decisions) is left out.
+    Bookkeeping (scores, lineage, flags, decisions) is left out.
     """
-    told = {**_own_words(changes), **words}
-    groups: dict[str, list[Change]] = {}
+    texts = {**_own_words(changes), **words}
+    groups: dict[str, list[RowChange]] = {}
     for each in changes:
         if each.table not in _UNTOLD:
             groups.setdefault(each.id, []).append(each)
-    lines = [line for group in groups.values() for line in _line(group, told)]
+    lines = [line for group in groups.values() for line in _line(group, texts)]
     return tuple(dict.fromkeys(lines))
 
 
@@ -204,36 +204,36 @@ def parts_in_words(ask: Ask, words: ChangeText) -> tuple[str, ...]:
     """The parts of a split: what each is called, how much it gets, and a few examples."""
     lines = []
     for part in ask.get("splits", ()):
-        held = part["observations"]
-        examples = ", ".join(in_quotes(words.get(fact, fact)) for fact in held[:EXAMPLES])
-        more = ", …" if len(held) > EXAMPLES else ""
-        noun = "observation" if len(held) == 1 else "observations"
-        lines.append(f"{part['name']}, {len(held)} {noun}: {examples}{more}")
+        observations = part["observations"]
+        examples = ", ".join(in_quotes(words.get(fact, fact)) for fact in observations[:EXAMPLES])
+        more = ", …" if len(observations) > EXAMPLES else ""
+        noun = "observation" if len(observations) == 1 else "observations"
+        lines.append(f"{part['name']}, {len(observations)} {noun}: {examples}{more}")
     return tuple(lines)
 
 
-def _own_words(changes: Sequence[Change]) -> dict[str, str]:
+def _own_words(changes: Sequence[RowChange]) -> dict[str, str]:
     rows = {each.id: {**(each.before or {}), **(each.after or {})} for each in changes}
     names = ("statement", "name", "alias_name", "title", "canonical_name")
     return {row: str(next(filter(None, map(cells.get, names)), "")) for row, cells in rows.items()}
 
 
-def _line(group: Sequence[Change], words: ChangeText) -> Iterator[str]:
+def _line(group: Sequence[RowChange], words: ChangeText) -> Iterator[str]:
     """The line of one row, whichever tables it moves between; none where only bookkeeping changes."""
     first = group[0]
-    if told := tuple(_becomes(group, words)):
-        line = f"{_kind(first)}{_quoted(first.id, words)} {'; '.join(told)}"
+    if parts := tuple(_becomes(group, words)):
+        line = f"{_kind(first)}{_quoted(first.id, words)} {'; '.join(parts)}"
         yield line if line.endswith("”") else f"{line}."
 
 
-def _kind(change: Change) -> str:
-    if change.table in _HELD:
+def _kind(change: RowChange) -> str:
+    if change.table in _FACT_TABLES:
         return ""
     nouns = {"entity_aliases": "alias", "artifacts": "document", "artifacts_archive": "document", "edges": "relation"}
     return f"{'entity' if change.table in _ENTITIES else nouns.get(change.table, change.table)} ".capitalize()
 
 
-def _becomes(group: Sequence[Change], words: ChangeText) -> Iterator[str]:
+def _becomes(group: Sequence[RowChange], words: ChangeText) -> Iterator[str]:
     before = {name: cell for each in group for name, cell in (each.before or {}).items()}
     after = {name: cell for each in group for name, cell in (each.after or {}).items()}
     if all(each.is_removal for each in group):
@@ -243,7 +243,7 @@ def _becomes(group: Sequence[Change], words: ChangeText) -> Iterator[str]:
     if status != before.get("status") or all(each.is_new for each in group):
         heir = after.get("replaced_by") or after.get("merged_into")
         yield _state(before.get("status"), status, _quoted(str(heir), words) if heir else "", group[0].table)
-        if group[0].table in _HELD and status != "active":
+        if group[0].table in _FACT_TABLES and status != "active":
             return
     if all(each.is_new for each in group):
         return
@@ -254,7 +254,7 @@ def _state(before: str | None, after: str | None, heir: str, table: str) -> str:
     """A status in words."""
     if heir and after in ("superseded", "archived", "merged"):
         return f"gives way to {heir}"
-    if before is None and table not in _HELD:
+    if before is None and table not in _FACT_TABLES:
         return "is new"
     if after == "active" and before not in (None, "candidate"):
         return "comes back into recall"
@@ -262,10 +262,10 @@ def _state(before: str | None, after: str | None, heir: str, table: str) -> str:
 
 
 def _cells(before: Mapping[str, Any], after: Mapping[str, Any], words: ChangeText) -> Iterator[str]:
-    for name, told in _COLUMNS.items():
+    for name, template in _COLUMNS.items():
         cell = after.get(name)
         if cell and cell != before.get(name):
-            yield told.format("the time of approval" if cell == NOW else _named(str(cell), words, name))
+            yield template.format("the time of approval" if cell == NOW else _named(str(cell), words, name))
     if "pinned" in after and bool(after["pinned"]) != bool(before.get("pinned")):
         yield "is pinned" if after["pinned"] else "is no longer pinned"
 

@@ -1,4 +1,4 @@
-"""Open pairs: what is close in meaning but kept apart by a guard, put to a person where no model is asked (§6.2).
+"""Open pairs: close in meaning but kept apart by a guard, for a person to decide where no model is asked (§6.2).
 
 A person may say that two statements are one although they differ in a number or a name: one may be wrong, or say no
 more. Nobody may merge what is about two things, of two scopes, or of two times, nor what the guards of `ATTRIBUTION`
@@ -30,7 +30,7 @@ from slowwave.settings import ConsolidateSettings
 from slowwave.text import as_json, timed_id
 
 from .descriptions import in_quotes
-from .proposing import Told
+from .proposing import ProposalNote
 
 ATTRIBUTION = tuple(guard for guard in GUARDS if guard.name in ("person", "owner"))
 """Guards of whom something is said, or whose it is."""
@@ -155,11 +155,11 @@ def _decisions(pairs: pl.DataFrame, now: datetime) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
 
 
-def titles_of_pairs(pairs: pl.DataFrame, facts: pl.DataFrame) -> tuple[Told, ...]:
-    """What a person is asked about each pair: which goes on in which, and what kept them apart."""
+def titles_of_pairs(pairs: pl.DataFrame, facts: pl.DataFrame) -> tuple[ProposalNote, ...]:
+    """The question to a person about each pair: which fact merges into which, and the guard between them."""
     says = dict(facts.select("id", pl.col("statement").fill_null("")).iter_rows())
     return tuple(
-        Told(loser, f"Merge {in_quotes(says[loser])} into {in_quotes(says[winner])}? {_difference(guard)}")
+        ProposalNote(loser, f"Merge {in_quotes(says[loser])} into {in_quotes(says[winner])}? {_difference(guard)}")
         for loser, winner, guard in pairs.select("loser_id", "winner_id", "guard").iter_rows()
     )
 

@@ -1,4 +1,4 @@
-"""Overruling: what rank alone kept from being done, put to a person, who may say yes (§6.6, S1-22).
+"""Override requests: changes that rank alone prevented, for a person to approve (§6.6, S1-22).
 
 A weaker source never overrides a stronger one, and nothing overrides what is pinned: the new fact stands beside the
 old one, and the ledger says what would have been done. Where both still hold a person is asked; a yes does just that,
@@ -32,14 +32,14 @@ from slowwave.settings import ReviseSettings
 from slowwave.timestamps import in_utc
 
 from .descriptions import in_quotes
-from .proposing import Told
+from .proposing import ProposalNote
 
 _ASKS = {"superseded": "Replace {old} by {new}?", "retracted": "Take {old} back, because of {new}?"}
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A change that rank alone kept from being made: which fact would end which, by which rule, who said so and when.
+class RefusedChange:
+    """A change that rank alone prevented: which fact would end which, by which rule, and the source with its time.
 
     `rule` is the directive of a claim, a conflict, a revision, or a conflict that came late; `speaker` are the columns
     of the fact that said it where they are not the winner's own, `directive` what it said.
@@ -53,34 +53,34 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Overruled:
-    """Rows to upsert where a person says yes, and what they are asked."""
+class OverrideRows:
+    """Rows to upsert if a person approves, and the titles of the proposals."""
 
     facts: pl.DataFrame
     lineage: pl.DataFrame
     decisions: pl.DataFrame
-    titles: tuple[Told, ...]
+    titles: tuple[ProposalNote, ...]
 
 
-def refused_by_rank(decisions: pl.DataFrame) -> tuple[Refused, ...]:
-    """The changes that DECISIONS tell of as refused for rank, oldest first; of each pair the one told last."""
-    found: dict[tuple[str, str], Refused] = {}
+def refused_by_rank(decisions: pl.DataFrame) -> tuple[RefusedChange, ...]:
+    """The changes that were refused for rank according to DECISIONS, oldest first; the last one of each pair."""
+    found: dict[tuple[str, str], RefusedChange] = {}
     rows = decisions.filter(pl.col("action") == "refuse").sort("at", "id").select("subject_id", "measures")
     for loser, measures in rows.iter_rows():
         if would := json.loads(measures or "{}").get("would"):
-            said = {name: in_utc(datetime.fromisoformat(would[name])) for name in ("said_at", "valid_from")}
-            speaker = {"id": would["speaker"], "entrenchment": would["entrenchment"], **said}
+            times = {name: in_utc(datetime.fromisoformat(would[name])) for name in ("said_at", "valid_from")}
+            speaker = {"id": would["speaker"], "entrenchment": would["entrenchment"], **times}
             directive = {name: would[name] for name in ("action", "reason") if name in would}
-            found[loser, would["winner"]] = Refused(loser, would["winner"], would["rule"], speaker, directive)
+            found[loser, would["winner"]] = RefusedChange(loser, would["winner"], would["rule"], speaker, directive)
     return tuple(found.values())
 
 
-def apart(refused: Iterable[Refused]) -> Iterator[tuple[Refused, ...]]:
-    """The same in parts, in none of which a fact is named twice: each change is decided by itself."""
+def apart(refused: Iterable[RefusedChange]) -> Iterator[tuple[RefusedChange, ...]]:
+    """The changes in parts that name no fact twice, so that each change is decided by itself."""
     left = tuple(refused)
     while left:
         busy: set[str] = set()
-        part: list[Refused] = []
+        part: list[RefusedChange] = []
         for each in left:
             if not busy & {each.loser, each.winner}:
                 part.append(each)
@@ -89,27 +89,29 @@ def apart(refused: Iterable[Refused]) -> Iterator[tuple[Refused, ...]]:
         left = tuple(each for each in left if each not in part)
 
 
-def overrule(refused: Iterable[Refused], near: Surroundings, settings: ReviseSettings, now: datetime) -> Overruled:
-    """What application would have done but for rank, of changes that name no fact twice.
+def plan_overrides(
+    refused: Iterable[RefusedChange], near: Surroundings, settings: ReviseSettings, now: datetime
+) -> OverrideRows:
+    """The effect of these changes without the check of rank; no fact may be named twice.
 
     `near` holds their facts and what else is known of the same subjects, with evidence, lineage and names. What came
     to an end since, or was said again so that it would not be refused for rank alone, is left out.
     """
-    asked = tuple(refused)
-    held = known_facts(near, now)
-    facts = {row["id"]: row for row in held.select(*READ, "is_live").iter_rows(named=True)}
-    before = {each.loser: dict(facts[each.loser]) for each in asked if each.loser in facts}
-    board = RevisionState(now, facts, permitted=frozenset((each.winner, each.loser) for each in asked))
-    for each in asked:
+    changes = tuple(refused)
+    known = known_facts(near, now)
+    facts = {row["id"]: row for row in known.select(*READ, "is_live").iter_rows(named=True)}
+    before = {each.loser: dict(facts[each.loser]) for each in changes if each.loser in facts}
+    board = RevisionState(now, facts, permitted=frozenset((each.winner, each.loser) for each in changes))
+    for each in changes:
         _carry_out(board, each, settings)
     board.close_late()
-    done = [each for each in asked if each.loser in board.changes]
-    return Overruled(
-        *_rows(board, done, held, near, now), tuple(_told(board, each, before[each.loser]) for each in done)
+    done = [each for each in changes if each.loser in board.changes]
+    return OverrideRows(
+        *_rows(board, done, known, near, now), tuple(_note_of(board, each, before[each.loser]) for each in done)
     )
 
 
-def _carry_out(board: RevisionState, each: Refused, settings: ReviseSettings) -> None:
+def _carry_out(board: RevisionState, each: RefusedChange, settings: ReviseSettings) -> None:
     loser, winner = board.facts.get(each.loser), board.facts.get(each.winner)
     if loser is None or winner is None or not (board.is_open(loser) and board.is_open(winner)):
         return
@@ -123,14 +125,14 @@ def _carry_out(board: RevisionState, each: Refused, settings: ReviseSettings) ->
 
 
 def _rows(
-    board: RevisionState, done: list[Refused], held: pl.DataFrame, near: Surroundings, now: datetime
+    board: RevisionState, done: list[RefusedChange], known: pl.DataFrame, near: Surroundings, now: datetime
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Facts, lineage and decisions: what a person said yes to, and what becomes suspect with it."""
+    """Facts, lineage and decisions: the approved changes, and the facts that become suspect with them."""
     closings, losers = board.supersessions(), {each.loser for each in done}
-    going_on = held.filter(pl.col("is_live"), ~pl.col("id").is_in(list(losers)))
-    marks, told = mark_dependents(
+    going_on = known.filter(pl.col("is_live"), ~pl.col("id").is_in(list(losers)))
+    marks, suspicions = mark_dependents(
         closings.retired,
-        held.select(READ),
+        known.select(READ),
         going_on.select(READ),
         near.facts,
         near.lineage,
@@ -138,7 +140,7 @@ def _rows(
         names_of(near.entities, near.aliases),
     )
     facts = changed_facts(with_marks(with_supersessions(near.facts, closings), marks), near.facts)
-    decisions = ledger_rows([*_by_a_person(closings, losers), *told], now)
+    decisions = ledger_rows([*_by_a_person(closings, losers), *suspicions], now)
     return facts, closings.lineage, decisions
 
 
@@ -148,15 +150,15 @@ def _by_a_person(closings: Supersessions, losers: set[str]) -> Iterator[Mapping[
             yield {**row, "decided_by": "person", "model": ""}
 
 
-def _told(board: RevisionState, each: Refused, before: Fact) -> Told:
-    """What a person is asked, and why no rule may do it."""
+def _note_of(board: RevisionState, each: RefusedChange, before: Fact) -> ProposalNote:
+    """The question to a person, and why no rule may decide it."""
     old, winner = board.facts[each.loser], board.facts[each.winner]
     says = {"old": in_quotes(before["statement"] or ""), "new": in_quotes(winner["statement"] or "")}
     question = _ASKS.get(old["status"], "End {old}, as {new} says?").format(**says)
     ranks = [str(row["entrenchment"] or "") for row in (before, {**winner, **each.speaker})]
     is_override = rank_of(ranks[1]) < rank_of(ranks[0]) or ranks[0] == "user_axiom"
     risks = ("override",) if is_override else ()
-    return Told(each.loser, f"{question} {_why(before, ranks)}", risks)
+    return ProposalNote(each.loser, f"{question} {_why(before, ranks)}", risks)
 
 
 def _why(before: Fact, ranks: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Proposing: what a run is told so that its changes wait for a person instead of being made."""
+"""Proposing: the options of a run whose changes wait for a person."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def cleaned_all(texts: Iterable[str], limit: int = MAX_NOTE) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What who proposes says of the one proposal that changes a row: its title, and risks that rows do not show."""
+class ProposalNote:
+    """Title and risks of the proposal that changes this row; risks that the rows do not show."""
 
     row: str
     title: str = ""
@@ -52,7 +52,7 @@ class Proposing:
     ones, while the rest is written. `together` makes one proposal of a whole commit; else facts that belong together
     are one. `ask` is JSON of what was asked for, where a person may modify it; the live facts filed under the entities
     `owners` must be the same at approval (T49). `subject_id` and `subject` say what it is about.
-    Where a commit makes several proposals `each` tells of them one by one.
+    Where a commit makes several proposals, `each` has a note for every one.
     """
 
     action: str
@@ -66,7 +66,7 @@ class Proposing:
     subject: str = ""
     proposed_by: str = "rule"
     approval: ApprovalSettings = field(default_factory=ApprovalSettings)
-    each: tuple[Told, ...] = ()
+    each: tuple[ProposalNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Person:
         object.__setattr__(self, "name", cleaned(address, MAX_NAME))
 
 
-# Risk: what makes a change a person's, whatever a flow may do by itself (SEMANTICS §6.6).
+# Risk: changes that a person must decide (SEMANTICS §6.6).
 
 
 FACT_CHANGES = pl.Schema(
@@ -108,7 +108,7 @@ def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
         pl.when(pl.col("becomes") == "superseded")
         .then(entrenchment_rank("winner"))
         .otherwise(rank.filter(learned).max().fill_null(0))
-    )  # what is retracted has no successor: whoever denied it stands against it
+    )  # a retracted fact has no successor: the source of the denial stands against it
     replaced = retired & pl.col("becomes").is_in(["superseded", "retracted"])
     measures = facts.group_by("group", maintain_order=True).agg(
         pinned=pl.col("pinned").fill_null(False).any(),
@@ -119,8 +119,8 @@ def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
         cross_source=pl.col("source").drop_nulls().n_unique() > 1,
     )
     names = [name for name in measures.columns if name != "group"]
-    told = [pl.when(pl.col(name).fill_null(False)).then(pl.lit(name)) for name in names]
-    return measures.select("group", risks=pl.concat_list(told).list.drop_nulls())
+    marks = [pl.when(pl.col(name).fill_null(False)).then(pl.lit(name)) for name in names]
+    return measures.select("group", risks=pl.concat_list(marks).list.drop_nulls())
 
 
 def is_always_a_persons(risks: Sequence[str], approval: ApprovalSettings) -> bool:

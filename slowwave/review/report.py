@@ -22,7 +22,7 @@ from .report_records import (
     FlaggedEntity,
     FlaggedObservation,
     LargeEntity,
-    SplitCandidate,
+    ReportedSplit,
     StaleEntity,
     Suspect,
 )
@@ -42,11 +42,11 @@ _LOOK = "Look at it: {}. Let go of what no longer matters: {} ID"
 
 
 def called_names(names: pl.Series, types: pl.Series, ids: pl.Series) -> pl.Series:
-    """By what a command finds each entity alone: its name, with its type where others have it too, else its id."""
-    told = pl.DataFrame({"name": names.fill_null(""), "kind": types.fill_null(""), "id": ids})
+    """The words by which a command finds each entity: its name, with its type if others have it too, else its id."""
+    frame = pl.DataFrame({"name": names.fill_null(""), "kind": types.fill_null(""), "id": ids})
     is_shared = pl.len().over(pl.col("name").str.to_lowercase()) > 1
     whole = pl.format("{} ({})", "name", "kind")
-    called = told.with_columns(called=pl.when(is_shared).then(whole).otherwise("name"))
+    called = frame.with_columns(called=pl.when(is_shared).then(whole).otherwise("name"))
     still_shared = pl.len().over(pl.col("called").str.to_lowercase()) > 1
     return called.select(called=pl.when(still_shared).then("id").otherwise("called"))["called"]
 
@@ -69,7 +69,7 @@ def early(settings: SplitSettings) -> SplitSettings:
 
 
 def weigh_size(scanned: pl.DataFrame, settings: SplitSettings) -> pl.DataFrame:
-    """What a scan under `early` settings tells under the settings themselves.
+    """The result of a scan under `early` settings, for the settings themselves.
 
     `scanned`: entity_id, entity_type, count, n_topics, topics (label, ids), is_candidate. Returned with the real
     threshold, `ratio` of the count to it, `score` (S0-08), `n_apart` (topics that are no singletons), `is_distinct`
@@ -87,11 +87,11 @@ def weigh_size(scanned: pl.DataFrame, settings: SplitSettings) -> pl.DataFrame:
     )
 
 
-def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> tuple[SplitCandidate, ...]:
+def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> tuple[ReportedSplit, ...]:
     """Entities that hold too much of several topics, those with the highest score first (S0-18)."""
     rows = _of(entities, sizes.filter("is_candidate")).sort("score", "name", "id", descending=[True, False, False])
     return tuple(
-        SplitCandidate(
+        ReportedSplit(
             *_sized(row), topic_diversity=round(row["score"], 2), topics=row["n_apart"],
             recommendation=f"It holds {row['count']} observations of {row['n_apart']} topics, {row['ratio']:.1f} "
             f"times its threshold. Part it: {command('split propose', row['called'])}",
@@ -146,10 +146,10 @@ def flagged_entities(facts: pl.DataFrame, entities: pl.DataFrame) -> tuple[Flagg
     owners = entities.select("called", owner_entity_id="id")
     text = pl.col("statement").fill_null("")
     cut = pl.when(text.str.len_chars() > PREVIEW).then(text.str.slice(0, PREVIEW) + "...").otherwise(text)
-    told = facts.join(owners, on="owner_entity_id").with_columns(preview=cut, length=text.str.len_chars())
+    flags = facts.join(owners, on="owner_entity_id").with_columns(preview=cut, length=text.str.len_chars())
     found: dict[tuple[str, str], list[FlaggedObservation]] = {}
     columns = ("called", "id", "owner_entity_id", "preview", "length", "similar_to_id", "similarity_score")
-    for name, *observation in told.sort("called", "owner_entity_id", "id").select(columns).iter_rows():
+    for name, *observation in flags.sort("called", "owner_entity_id", "id").select(columns).iter_rows():
         flagged = FlaggedObservation(*observation)
         found.setdefault((flagged.entity_id, name), []).append(flagged)
     return tuple(
@@ -174,10 +174,10 @@ def stale_entities(
     What was never read is stale if it was made before then (T5). Never read ones come first, the oldest of them first,
     then the longest unread. `usage` is ENTITY_USAGE, `archival` ids of archival candidates.
     """
-    told = entities.join(usage.select("id", "access_count", "last_access_at"), on="id", how="left")
+    with_reads = entities.join(usage.select("id", "access_count", "last_access_at"), on="id", how="left")
     is_unread = pl.coalesce("last_access_at", "created_at") < now - timedelta(days=stale_days)
     is_rare = pl.col("access_count").fill_null(0) <= settings.stale_max_access
-    rows = told.filter(is_unread & is_rare & _is_held()).with_columns(
+    rows = with_reads.filter(is_unread & is_rare & _is_current()).with_columns(
         days=_days("last_access_at", now), age=_days("created_at", now), is_archival=pl.col("id").is_in(list(archival))
     )
     order = rows.sort("last_access_at", "created_at", "name", "id", nulls_last=False)
@@ -190,8 +190,8 @@ def stale_entities(
     )  # fmt: skip
 
 
-def _is_held() -> pl.Expr:
-    """Whether something is known of an entity, and it is not archived."""
+def _is_current() -> pl.Expr:
+    """Whether an entity has facts and is not archived."""
     return (pl.col("count") > 0) & is_listed()
 
 
@@ -227,10 +227,10 @@ def archival_candidates(
     `scores` are ENTITY_SCORES as of `now`.
     """
     weighed = scores.filter("is_stale").select("id", "importance", "temporal")
-    told = entities.filter(_is_held()).join(weighed, on="id")
-    told = told.join(usage.select("id", "last_access_at"), on="id", how="left")
+    candidates = entities.filter(_is_current()).join(weighed, on="id")
+    candidates = candidates.join(usage.select("id", "last_access_at"), on="id", how="left")
     since = pl.coalesce("last_access_at", "created_at")
-    rows = told.with_columns(since=since).with_columns(days=_days("since", now)).sort("since", "name", "id")
+    rows = candidates.with_columns(since=since).with_columns(days=_days("since", now)).sort("since", "name", "id")
     return tuple(
         ArchivalCandidate(
             row["id"], row["called"], row["entity_type"], row["count"], round(row["importance"], 4),

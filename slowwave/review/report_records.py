@@ -1,4 +1,4 @@
-"""What a consolidation report says: a record for each finding, with a sentence that names the next command (S0-17).
+"""Records of a consolidation report: one for each finding, with a sentence that names the next command (S0-17).
 
 `entity_name` is that by which commands find the entity alone: its name, where others have the same one `name (type)`,
 and where that is shared, too, its id. A count of observations is of those of entities that are not archived.
@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class SplitCandidate:
+class ReportedSplit:
     """An entity that holds too much of several topics; `topic_diversity` is its split score, 2 decimals (S0-18).
 
     `topics` counts those that are no singletons.
@@ -133,7 +133,7 @@ class AlikePair:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedEntity:
-    """What looks alike in one of the most read entities: how many pairs, and the nearest few of them (S0-28)."""
+    """Similar observations of one of the most read entities: the number of pairs, and the nearest few (S0-28)."""
 
     entity_id: str
     entity_name: str
@@ -145,7 +145,7 @@ class ReviewedEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ReportSummary:
     """The counts of a report, whatever of it is shown."""
 
     total_entities: int
@@ -169,8 +169,8 @@ class ConsolidationReport:
     commit: int
     generated_at: datetime
     stale_days: float
-    summary: Summary
-    split_candidates: tuple[SplitCandidate, ...]
+    summary: ReportSummary
+    split_candidates: tuple[ReportedSplit, ...]
     flagged_observations: tuple[FlaggedEntity, ...]
     stale_entities: tuple[StaleEntity, ...]
     large_entities: tuple[LargeEntity, ...]
@@ -187,7 +187,9 @@ class ConsolidationReport:
     def as_json(self) -> dict[str, Any]:
         """The report in the names of sofia's `consolidation_report`; times are ISO 8601, flags by name of entity."""
         plain = {name: _plain(getattr(self, name)) for name in ("summary", *SECTIONS)}
-        plain["split_candidates"] = [_in_short(each) for each in plain["split_candidates"]]
+        plain["split_candidates"] = [
+            {_SHORT.get(name, name): cell for name, cell in each.items()} for each in plain["split_candidates"]
+        ]
         flagged = {each["entity_name"]: each["observations"] for each in plain["flagged_observations"]}
         about = {"commit": self.commit, "generated_at": self.generated_at.isoformat(), "stale_days": self.stale_days}
         return {**plain, "flagged_observations": flagged, "reviewed_entities": self.reviewed, **about}
@@ -201,11 +203,6 @@ SECTIONS = (
 
 
 _SHORT = {"entity_name": "name", "entity_type": "type", "observation_count": "count"}
-
-
-def _in_short(candidate: dict[str, Any]) -> dict[str, Any]:
-    """A split candidate in the names that S0-18 gives its fields."""
-    return {_SHORT.get(name, name): value for name, value in candidate.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -230,7 +227,7 @@ PREVIEW = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """One table: `count` findings in all, `lines` of the first of them, and what to do next, a sentence each."""
 
     key: str
@@ -261,13 +258,13 @@ class _Kind:
     following: tuple[str, ...]
 
 
-def sections(report: Report, limit: int | None = None) -> tuple[Section, ...]:
+def sections(report: Report, limit: int | None = None) -> tuple[ReportSection, ...]:
     """The tables of those sections in which anything was found, each with the first `limit` rows."""
     found = []
     for key, kind in _KINDS.items():
         lines = tuple(kind.lines(report[key])) if report[key] else ()
         if lines:
-            found.append(Section(key, kind.title, kind.columns, lines[:limit], len(lines), kind.following))
+            found.append(ReportSection(key, kind.title, kind.columns, lines[:limit], len(lines), kind.following))
     return tuple(found)
 
 
@@ -288,7 +285,7 @@ def counts(report: Report) -> list[tuple[str, int]]:
 
 
 def verdict(report: Report) -> str:
-    """What a person should know before the tables, as one sentence; empty where the tables say it."""
+    """A sentence that a person should read before the tables; empty if the tables are enough."""
     if not report["summary"]["total_entities"] and not report["summary"]["total_observations"]:
         return "Nothing is remembered yet, so there is nothing to report. It begins with: slowwave ingest PATH"
     if report["summary"]["pending_proposals_count"]:

@@ -1,4 +1,4 @@
-"""Verdicts: what a person said to each of several proposals, and what is contradictory about it."""
+"""Verdicts: a person's decisions on several proposals, and contradictions in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slowwave.errors import UnusableInput
 
 from .proposing import cleaned
 
-# Asks: what was asked for of a split or a deletion, and the same after a person changed it (S0-14).
+# Asks: the request for a split or a deletion, and the same after a person changed it (S0-14).
 
 
 Ask = Mapping[str, Any]
@@ -45,7 +45,7 @@ def renamed(ask: Ask, names: Mapping[str, str]) -> dict[str, Any]:
 def without(ask: Ask, left: Sequence[str]) -> dict[str, Any]:
     """The ask without these observations, by ids or short forms: they stay where they are; so does an emptied split."""
     ids = observations_in(ask)
-    gone = {whole_id(asked, ids) for asked in left}
+    gone = {whole_id(given, ids) for given in left}
     if "observations" in ask:
         return {**ask, "observations": [fact for fact in ask["observations"] if fact not in gone]}
     kept = [
@@ -54,17 +54,17 @@ def without(ask: Ask, left: Sequence[str]) -> dict[str, Any]:
     return {**ask, "splits": [each for each in kept if each["observations"]]}
 
 
-def whole_id(asked: str, ids: Collection[str]) -> str:
+def whole_id(given: str, ids: Collection[str]) -> str:
     """The id that is what was asked for, or alone begins with it; `UnusableInput` for any other."""
-    named = named_by(asked, ids)
+    named = named_by(given, ids)
     if len(named) != 1:
-        told = f"may be {' or '.join(named[:5])}" if named else "is none of its observations"
-        raise UnusableInput(f"{asked!r} {told}.", "`slowwave review show ID` lists them with their ids.")
+        problem = f"may be {' or '.join(named[:5])}" if named else "is none of its observations"
+        raise UnusableInput(f"{given!r} {problem}.", "`slowwave review show ID` lists them with their ids.")
     return named[0]
 
 
 def faults_of(ask: Ask, before: Ask) -> Iterator[str]:
-    """What is wrong with a changed ask, as far as that can be said without a look at memory."""
+    """The faults of a changed ask that can be seen without reading the memory."""
     names = [each.get("name", "").strip() for each in ask.get("splits", ())]
     if "splits" in ask and not names:
         yield "no split is left: reject it instead"
@@ -74,82 +74,88 @@ def faults_of(ask: Ask, before: Ask) -> Iterator[str]:
     yield from (
         f"{each['name']!r} would get no observation" for each in ask.get("splits", ()) if not each["observations"]
     )
-    told = observations_in(ask)
-    if "observations" in ask and not told:
+    observations = observations_in(ask)
+    if "observations" in ask and not observations:
         yield "no observation is left: reject it instead"
-    yield from (f"{fact} is named twice" for fact in sorted({f for f in told if told.count(f) > 1}))
+    yield from (f"{fact} is named twice" for fact in sorted({f for f in observations if observations.count(f) > 1}))
     known = observations_in(before)
-    yield from (f"{fact} is none of its observations" for fact in told if fact not in known)
+    yield from (f"{fact} is none of its observations" for fact in observations if fact not in known)
 
 
-Said = Literal["wait", "approve", "reject", "modify"]
+ReviewDecision = Literal["wait", "approve", "reject", "modify"]
 Bulk = Literal["each for itself", "approve", "reject"]
 EACH: Bulk = "each for itself"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a form asks about one proposal: as much of it as a verdict needs, and the lines that it is told by."""
+class ProposalQuestion:
+    """The question of a form about one proposal: as much of it as a verdict needs, and the lines that describe it."""
 
     id: str
     action: str
     title: str
     is_risky: bool
     ask: Ask = field(default_factory=dict)
-    told: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
 
     @property
     def can_be_modified(self) -> bool:
-        """Whether a person may change what is asked for."""
+        """Whether a person may change the ask."""
         return self.action in MODIFIABLE and bool(self.ask)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a person said to one proposal; `ask` is the changed ask where they modified it."""
+class ReviewVerdict:
+    """A person's decision on one proposal; `ask` is the changed ask where they modified it."""
 
     id: str
-    said: Said
+    decision: ReviewDecision
     ask: Ask | None = None
 
 
-def verdicts_of(asked: Iterable[Asked], said: Mapping[str, Verdict], low_risk: Bulk) -> tuple[Verdict, ...]:
-    """What is to be done with each; the one decision counts for what has no risk and was left waiting."""
+def verdicts_of(
+    questions: Iterable[ProposalQuestion], verdicts: Mapping[str, ReviewVerdict], low_risk: Bulk
+) -> tuple[ReviewVerdict, ...]:
+    """The decisions to carry out; `low_risk` counts for questions without risk that were left waiting."""
     found = []
-    for each in asked:
-        own = said.get(each.id, Verdict(each.id, "wait"))
-        in_bulk = own.said == "wait" and not each.is_risky
-        found.append(Verdict(each.id, low_risk) if in_bulk and low_risk != "each for itself" else own)
-    return tuple(each for each in found if each.said != "wait")
+    for each in questions:
+        own = verdicts.get(each.id, ReviewVerdict(each.id, "wait"))
+        in_bulk = own.decision == "wait" and not each.is_risky
+        found.append(ReviewVerdict(each.id, low_risk) if in_bulk and low_risk != "each for itself" else own)
+    return tuple(each for each in found if each.decision != "wait")
 
 
-def complaints(asked: Sequence[Asked], said: Mapping[str, Verdict], name: str, low_risk: Bulk) -> tuple[str, ...]:
-    """Why what was said cannot be meant, a sentence each; none where all is well."""
-    told = [] if cleaned(name) else ["Nobody's name was given: it stands in the ledger beside the decision."]
-    for each in asked:
-        verdict = said.get(each.id, Verdict(each.id, "wait"))
-        told += [f"{each.title}: {fault}." for fault in _faults(each, verdict, low_risk)]
-    return tuple(told)
+def complaints(
+    questions: Sequence[ProposalQuestion], verdicts: Mapping[str, ReviewVerdict], name: str, low_risk: Bulk
+) -> tuple[str, ...]:
+    """Why these verdicts cannot be carried out, a sentence each; empty if they can."""
+    texts = [] if cleaned(name) else ["Nobody's name was given: it stands in the ledger beside the decision."]
+    for each in questions:
+        verdict = verdicts.get(each.id, ReviewVerdict(each.id, "wait"))
+        texts += [f"{each.title}: {fault}." for fault in _faults(each, verdict, low_risk)]
+    return tuple(texts)
 
 
-def _faults(each: Asked, verdict: Verdict, low_risk: Bulk) -> Iterator[str]:
+def _faults(each: ProposalQuestion, verdict: ReviewVerdict, low_risk: Bulk) -> Iterator[str]:
     is_changed = verdict.ask is not None and dict(verdict.ask) != dict(each.ask)
-    if verdict.said == "modify":
+    if verdict.decision == "modify":
         if not each.can_be_modified:
             yield "it can only be approved or rejected"
         elif not is_changed or verdict.ask is None:
             yield "modify was chosen, but nothing of it was changed"
         else:
             yield from faults_of(verdict.ask, each.ask)
-    elif is_changed and verdict.said != "reject":
+    elif is_changed and verdict.decision != "reject":
         yield "it was changed, but modify was not chosen"
 
 
-def as_plain(asked: Sequence[Asked]) -> list[dict[str, Any]]:
+def as_plain(questions: Sequence[ProposalQuestion]) -> list[dict[str, Any]]:
     """The questions as plain data, to be kept while nobody answers."""
-    return [asdict(each) for each in asked]
+    rows = [asdict(each) for each in questions]
+    return [{"told": row.pop("lines"), **row} for row in rows]  # flows that wait have kept the old name
 
 
-def from_plain(rows: Sequence[Mapping[str, Any]]) -> tuple[Asked, ...]:
+def from_plain(rows: Sequence[Mapping[str, Any]]) -> tuple[ProposalQuestion, ...]:
     """The questions that were kept."""
-    return tuple(Asked(**{**row, "told": tuple(row["told"])}) for row in rows)
+    fields = ({"lines" if name == "told" else name: cell for name, cell in row.items()} for row in rows)
+    return tuple(ProposalQuestion(**{**each, "lines": tuple(each["lines"])}) for each in fields)

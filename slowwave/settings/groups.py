@@ -47,7 +47,7 @@ def named(model: type[Group], values: Mapping[str, Any]) -> dict[str, Any]:
     two tables become one.
     """
     known = {name: field for field, info in model.model_fields.items() for name in names_of(field, info)}
-    told: dict[str, Any] = {}
+    by_field: dict[str, Any] = {}
     for name, value in values.items():
         if name in model.replaced:
             raise PydanticCustomError(
@@ -64,15 +64,15 @@ def named(model: type[Group], values: Mapping[str, Any]) -> dict[str, Any]:
                 {"name": repr(name), "hint": hint, "known": _listed(model.model_fields), "unknown": name},
             )
         field = known[name]
-        if field not in told:
-            told[field] = value
-        elif isinstance(told[field], dict) and isinstance(value, dict):
-            told[field] = {**told[field], **value}
-        elif told[field] != value:
+        if field not in by_field:
+            by_field[field] = value
+        elif isinstance(by_field[field], dict) and isinstance(value, dict):
+            by_field[field] = {**by_field[field], **value}
+        elif by_field[field] != value:
             raise PydanticCustomError(
                 "setting_given_twice", "{field} is given twice, once as {name}", {"field": field, "name": name}
             )
-    return told
+    return by_field
 
 
 def nearest(name: str, known: Collection[str]) -> str:

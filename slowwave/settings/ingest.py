@@ -93,7 +93,9 @@ class IngestSettings(Group):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        flagged, asked = self.evaluate.flag_cosine, self.consolidate.resolve_cosine
-        if asked is not None and asked > flagged:
-            raise ValueError(f"evaluate.flag_cosine ({flagged}) must be at least consolidate.resolve_cosine ({asked})")
+        flagged, resolve = self.evaluate.flag_cosine, self.consolidate.resolve_cosine
+        if resolve is not None and resolve > flagged:
+            raise ValueError(
+                f"evaluate.flag_cosine ({flagged}) must be at least consolidate.resolve_cosine ({resolve})"
+            )
         return self

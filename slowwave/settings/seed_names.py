@@ -62,7 +62,7 @@ def _measures(ours: str) -> SeedName:
     return SeedName(
         (ours,),
         how=f"a table, or a list: {', '.join(names)}",
-        as_ours=lambda told: dict(zip(names, told, strict=True)) if len(told) == len(names) else told,
+        as_ours=lambda numbers: dict(zip(names, numbers, strict=True)) if len(numbers) == len(names) else numbers,
         kinds=(list,),
     )
 
@@ -255,30 +255,30 @@ SPELLINGS: Mapping[str, str] = MappingProxyType(dict(_spellings()))
 def by_own_names(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of a file by the names of our groups and settings; what no group knows stays as it is."""
     names = {each: field for field, info in model.model_fields.items() for each in names_of(field, info)}
-    told: dict[str, Any] = {}
+    own: dict[str, Any] = {}
     for name, value in values.items():
         field = names.get(name, name)
         inner = model.model_fields[field].annotation if field in model.model_fields else None
         if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(value, Mapping):
             value = by_own_names(inner, value)
-        if isinstance(value, dict) and isinstance(told.get(field), dict):
-            value = _merged(told[field], value, field)
-        elif field in told and told[field] != value:
+        if isinstance(value, dict) and isinstance(own.get(field), dict):
+            value = _merged(own[field], value, field)
+        elif field in own and own[field] != value:
             raise UnusableInput(f"{field} is given twice, once as {name}.", "Leave one of them out.")
-        told[field] = value
-    return told
+        own[field] = value
+    return own
 
 
 def _merged(first: Mapping[str, Any], second: Mapping[str, Any], path: str) -> dict[str, Any]:
     """Two tables as one; raises `UnusableInput` where both say something else of a setting."""
-    told = dict(first)
+    merged = dict(first)
     for name, value in second.items():
-        if isinstance(value, Mapping) and isinstance(told.get(name), Mapping):
-            value = _merged(told[name], value, f"{path}.{name}")
-        elif name in told and told[name] != value:
+        if isinstance(value, Mapping) and isinstance(merged.get(name), Mapping):
+            value = _merged(merged[name], value, f"{path}.{name}")
+        elif name in merged and merged[name] != value:
             raise UnusableInput(f"{path}.{name} is given twice.", "Leave one of them out.")
-        told[name] = value
-    return told
+        merged[name] = value
+    return merged
 
 
 def translated(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,14 +288,14 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     no counterpart, with the reason, and for two names that say different things about one setting.
     """
     left: dict[str, Any] = {}
-    said: dict[str, tuple[str, Any]] = {}
+    placed: dict[str, tuple[str, Any]] = {}
     for path, value in _walk(values):
-        targets, told = _targets(path, value)
+        targets, converted = _targets(path, value)
         if not targets:
             _put(left, path, value)
         for target in targets:
-            _say(said, target, path, told)
-    for target, (_, value) in said.items():
+            _place(placed, target, path, converted)
+    for target, (_, value) in placed.items():
         if _get(left, target) is None:
             _put(left, target, value)
     return left
@@ -339,21 +339,23 @@ def _targets(path: str, value: Any) -> tuple[tuple[str, ...], Any]:
         seed = SEED_NAMES[SPELLINGS[path]]
         if seed.why:
             raise UnusableInput(f"{path} has no counterpart in slowwave: {seed.why}.", "Leave it out (docs/names.md).")
-        is_told = seed.as_ours is not None and isinstance(value, seed.kinds)
-        return (() if path in seed.ours else seed.ours), seed.as_ours(value) if seed.as_ours and is_told else value
+        is_convertible = seed.as_ours is not None and isinstance(value, seed.kinds)
+        return (() if path in seed.ours else seed.ours), seed.as_ours(
+            value
+        ) if seed.as_ours and is_convertible else value
     for group, places in GROUPS.items():
         if path.startswith(f"{group}."):
             return tuple(f"{place}{path[len(group) :]}" for place in places), value
     return (), value
 
 
-def _say(said: dict[str, tuple[str, Any]], target: str, path: str, value: Any) -> None:
+def _place(placed: dict[str, tuple[str, Any]], target: str, path: str, value: Any) -> None:
     """Note what a setting is to be; of the two places for the fading of links the outer one counts (S2-73)."""
-    first, _ = said.setdefault(target, (path, value))
-    if said[target][1] == value:
+    first, _ = placed.setdefault(target, (path, value))
+    if placed[target][1] == value:
         return
     if target.startswith("decay.link_weight"):
-        said[target] = min(said[target], (path, value), key=lambda each: each[0].count("."))
+        placed[target] = min(placed[target], (path, value), key=lambda each: each[0].count("."))
     else:
         raise UnusableInput(f"{first} and {path} say different things about {target}.", "Leave one of them out.")
 

@@ -264,13 +264,13 @@ class Settings(Group):
                 f"ingest.evaluate.reassert_cosine ({repeated}) >= steward.merge_threshold ({merged}) >= "
                 f"ingest.evaluate.flag_cosine ({flagged}) must hold"
             )
-        for section, asked in (
+        for section, resolve in (
             ("ingest.", self.ingest.consolidate.resolve_cosine),
             ("", self.consolidate.resolve_cosine),
         ):
-            if asked is not None and asked > flagged:
+            if resolve is not None and resolve > flagged:
                 raise ValueError(
                     f"ingest.evaluate.flag_cosine ({flagged}) must be at least {section}consolidate.resolve_cosine "
-                    f"({asked})"
+                    f"({resolve})"
                 )
         return self

@@ -28,7 +28,7 @@ WAY_OUT = "`slowwave split propose ENTITY` makes a plan of what it holds now."
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitPart:
     """One new entity: its name, its type (empty: as its parent), and the ids of the observations that become its."""
 
     name: str
@@ -36,7 +36,7 @@ class Split:
     observations: tuple[str, ...]
 
 
-def splits_of(ask: Mapping[str, Any] | Sequence[Any]) -> tuple[Split, ...]:
+def splits_of(ask: Mapping[str, Any] | Sequence[Any]) -> tuple[SplitPart, ...]:
     """The splits of plain data: {"splits": […]}, {"approved_splits": […]}, what `split propose` shows, or the list.
 
     Each has a name, perhaps an entity_type, and observations: ids, or {"id": …}. Raises `UnusableInput`.
@@ -52,17 +52,17 @@ def splits_of(ask: Mapping[str, Any] | Sequence[Any]) -> tuple[Split, ...]:
     return tuple(_split_of(each) for each in given)
 
 
-def _split_of(row: Any) -> Split:
+def _split_of(row: Any) -> SplitPart:
     if not isinstance(row, Mapping) or not isinstance(row.get("name"), str):
         raise UnusableInput("A split has no name.", 'Each is {"name": "…", "observations": ["f_…", …]}.')
     listed = row.get("observations")
-    told = [each.get("id") if isinstance(each, Mapping) else each for each in listed or ()]
-    if not isinstance(listed, Sequence) or isinstance(listed, str) or not all(isinstance(each, str) for each in told):
+    ids = [each.get("id") if isinstance(each, Mapping) else each for each in listed or ()]
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not all(isinstance(each, str) for each in ids):
         raise UnusableInput(f"{row['name']!r} has no list of observations.", "Name them by their ids.")
-    return Split(row["name"], str(row.get("entity_type") or ""), tuple(map(str, told)))
+    return SplitPart(row["name"], str(row.get("entity_type") or ""), tuple(map(str, ids)))
 
 
-def ask_of(splits: Sequence[Split]) -> str:
+def ask_of(splits: Sequence[SplitPart]) -> str:
     """The splits as JSON that `splits_of` understands, for a person to modify."""
     return as_json({"splits": [asdict(each) for each in splits]})
 
@@ -72,41 +72,43 @@ def plan_hash(parent: Row, ids: Collection[str]) -> str:
     return digest(parent["id"], parent["name"], parent["entity_type"], sorted(ids), size=16)
 
 
-def checked_splits(parent: Row, splits: Sequence[Split], held: pl.DataFrame, taken: pl.DataFrame) -> tuple[Split, ...]:
-    """The splits with whole ids, clean names and types; raises for everything that is wrong with them (T3).
+def checked_splits(
+    parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, taken: pl.DataFrame
+) -> tuple[SplitPart, ...]:
+    """The splits with whole ids, clean names and types; raises for all their mistakes at once (T3).
 
-    `held` are the live observations of the parent (id, statement), `taken` (alias_name, called) the names among those
-    of the splits by which other entities are known.
+    `observations` are the live observations of the parent (id, statement), `taken` (alias_name, called) the names among
+    those of the splits by which other entities are known.
     """
-    statements = held.sort("id").group_by("statement").agg("id")
+    statements = observations.sort("id").group_by("statement").agg("id")
     by_text = {text: ids for text, ids in statements.iter_rows() if text}
-    whole = tuple(_whole(each, parent, set(held["id"]), by_text) for each in splits)
-    if wrong := [*_wrong_names(parent, whole), *_wrong_ids(parent, whole, set(held["id"]), by_text)]:
+    whole = tuple(_whole(each, parent, set(observations["id"]), by_text) for each in splits)
+    if wrong := [*_wrong_names(parent, whole), *_wrong_ids(parent, whole, set(observations["id"]), by_text)]:
         raise UnusableInput(f"Nothing was split: {'; '.join(wrong)}.", WAY_OUT)
     known = dict(taken.select("alias_name", "called").iter_rows())
     if names := [(each.name, known[key]) for each in whole if (key := normalise_name(each.name)) in known]:
-        told = "; ".join(f"{name!r} is what {called} is called" for name, called in names)
-        raise Refused(f"Nothing was split: {told}.", "Give the new entity another name, or merge what is one.")
+        clashes = "; ".join(f"{name!r} is what {called} is called" for name, called in names)
+        raise Refused(f"Nothing was split: {clashes}.", "Give the new entity another name, or merge what is one.")
     return whole
 
 
-def _whole(split: Split, parent: Row, ids: Collection[str], by_text: Mapping[str, list[str]]) -> Split:
+def _whole(split: SplitPart, parent: Row, ids: Collection[str], by_text: Mapping[str, list[str]]) -> SplitPart:
     """A split with the ids that its observations name, by id, short form, or words that only one of them says."""
     found = []
-    for asked in split.observations:
-        named = named_by(asked, ids) or by_text.get(asked, [])
-        found.append(named[0] if len(named) == 1 else asked)
+    for given in split.observations:
+        named = named_by(given, ids) or by_text.get(given, [])
+        found.append(named[0] if len(named) == 1 else given)
     return replace(split, name=shown_name(split.name), entity_type=_type_of(split, parent), observations=tuple(found))
 
 
-def _type_of(split: Split, parent: Row) -> str:
+def _type_of(split: SplitPart, parent: Row) -> str:
     kind = canonical_type(split.entity_type) if split.entity_type.strip() else str(parent["entity_type"])
     if kind is None:
         raise UnknownName("entity type", split.entity_type, TYPES)
     return kind
 
 
-def _wrong_names(parent: Row, splits: Sequence[Split]) -> list[str]:
+def _wrong_names(parent: Row, splits: Sequence[SplitPart]) -> list[str]:
     names = [normalise_name(each.name) for each in splits]
     wrong = [] if splits else ["there are no splits"]
     own = {normalise_name(parent["name"] or ""), parent["canonical_name"]}
@@ -121,20 +123,20 @@ def _wrong_names(parent: Row, splits: Sequence[Split]) -> list[str]:
 
 
 def _wrong_ids(
-    parent: Row, splits: Sequence[Split], ids: Collection[str], by_text: Mapping[str, list[str]]
+    parent: Row, splits: Sequence[SplitPart], ids: Collection[str], by_text: Mapping[str, list[str]]
 ) -> list[str]:
     wrong = [f"{each.name!r} would get no observation" for each in splits if not each.observations]
-    for asked, times in Counter(id_ for each in splits for id_ in each.observations).items():
-        if asked not in ids:
-            several = [*named_by(asked, ids), *by_text.get(asked, [])]
+    for given, times in Counter(id_ for each in splits for id_ in each.observations).items():
+        if given not in ids:
+            several = [*named_by(given, ids), *by_text.get(given, [])]
             is_what = f"may be {' or '.join(several[:5])}" if several else "is no live observation"
-            wrong.append(f"{asked!r} {is_what} of {parent['name']!r}")
+            wrong.append(f"{given!r} {is_what} of {parent['name']!r}")
         elif times > 1:
-            wrong.append(f"{asked} is named {times} times")
+            wrong.append(f"{given} is named {times} times")
     return wrong
 
 
-# What a split writes: the new entities, where each observation is filed, what is a part of what, and why (S0-14).
+# The rows of a split: new entities, owners of observations, structure, and decisions (S0-14).
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,18 +152,18 @@ class SplitPlan:
     remaining: int
 
 
-def plan_split(parent: Row, splits: Sequence[Split], held: pl.DataFrame, now: datetime) -> SplitPlan:
+def plan_split(parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, now: datetime) -> SplitPlan:
     """The rows of a split that is in order.
 
-    `parent` is a row of ENTITIES, `splits` come from `checked_splits`, `held` (id, statement, valid_from) are the live
-    observations of the parent. Only the owner of what moves changes.
+    `parent` is a row of ENTITIES, `splits` come from `checked_splits`, `observations` (id, statement, valid_from) are
+    the live observations of the parent. Only the owner of what moves changes.
     """
     moved = pl.DataFrame(
         [(fact, _id_of(each)) for each in splits for fact in each.observations],
         schema={"id": pl.String, "owner_entity_id": pl.String},
         orient="row",
     )
-    entities = _children(parent, splits, moved.join(held.select("id", "valid_from"), on="id"), now)
+    entities = _children(parent, splits, moved.join(observations.select("id", "valid_from"), on="id"), now)
     names = entities.select("canonical_name", "entity_type", "id").iter_rows()
     aliases = [alias_rows(pl.DataFrame({"alias_name": [n], "entity_type": [k]}), id_) for n, k, id_ in names]
     own = (parent["id"], parent["name"])
@@ -169,8 +171,8 @@ def plan_split(parent: Row, splits: Sequence[Split], held: pl.DataFrame, now: da
         row for id_, name in entities.select("id", "name").iter_rows() for row in part_facts(own, (id_, name), now)
     ]
     structure = pl.DataFrame(pairs, schema=dict(frames.FACTS))
-    told = [
-        *_about_parts(parent, splits, held, now),
+    decisions = [
+        *_about_parts(parent, splits, observations, now),
         *_about_moves(parent, splits, now),
         *_about_structure(structure, now),
     ]
@@ -179,17 +181,17 @@ def plan_split(parent: Row, splits: Sequence[Split], held: pl.DataFrame, now: da
         pl.concat(aliases),
         moved,
         structure,
-        pl.DataFrame(told, schema=dict(frames.DECISIONS)),
+        pl.DataFrame(decisions, schema=dict(frames.DECISIONS)),
         tuple(embed_texts(entities)),
-        len(held) - len(moved),
+        len(observations) - len(moved),
     )
 
 
-def _id_of(split: Split) -> str:
+def _id_of(split: SplitPart) -> str:
     return new_id(normalise_name(split.name), split.entity_type)
 
 
-def _children(parent: Row, splits: Sequence[Split], moved: pl.DataFrame, now: datetime) -> pl.DataFrame:
+def _children(parent: Row, splits: Sequence[SplitPart], moved: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """ENTITIES of the new entities, in the order of the splits; seen as long as what they hold."""
     seen = moved.group_by(id="owner_entity_id").agg(
         first_seen_at=pl.col("valid_from").min(), last_seen_at=pl.col("valid_from").max()
@@ -211,12 +213,18 @@ def _children(parent: Row, splits: Sequence[Split], moved: pl.DataFrame, now: da
     return rows.with_columns(embed_text_hash=hashes)
 
 
-def _about_parts(parent: Row, splits: Sequence[Split], held: pl.DataFrame, now: datetime) -> list[dict[str, Any]]:
-    """The split as the entity tells of it, and as each new one does."""
+def _about_parts(
+    parent: Row, splits: Sequence[SplitPart], observations: pl.DataFrame, now: datetime
+) -> list[dict[str, Any]]:
+    """The decision about the split, for the entity and for each new one."""
     ids = [_id_of(each) for each in splits]
     counts = {each.name: len(each.observations) for each in splits}
     reason = f"A person parted it by topic: {', '.join(counts)}."
-    seen = {"moved": counts, "remaining": len(held) - sum(counts.values()), "plan_hash": plan_hash(parent, held["id"])}
+    seen = {
+        "moved": counts,
+        "remaining": len(observations) - sum(counts.values()),
+        "plan_hash": plan_hash(parent, observations["id"]),
+    }
     whole = decision("split", parent["id"], [parent["id"]], ids, reason, now, seen)
     parts = [
         decision(
@@ -228,7 +236,7 @@ def _about_parts(parent: Row, splits: Sequence[Split], held: pl.DataFrame, now: 
     return [whole, *parts]
 
 
-def _about_moves(parent: Row, splits: Sequence[Split], now: datetime) -> list[dict[str, Any]]:
+def _about_moves(parent: Row, splits: Sequence[SplitPart], now: datetime) -> list[dict[str, Any]]:
     """For each observation where it is filed now."""
     return [
         decision(

@@ -1,4 +1,4 @@
-"""Structure: which entity is a part of which, told from both ends; the two facts begin and end together (S0-15, T33).
+"""Structure: which entity is a part of which, as two facts, one from each end, that end together (S0-15, T33).
 
 A structural fact says how memory is filed, not what is so: it has no vector, and no rule counts it as knowledge.
 """
@@ -30,15 +30,15 @@ def part_facts(parent: Named, child: Named, now: datetime) -> list[dict[str, Any
     return [_fact(parent, CONTAINS, child, now), _fact(child, INVERSE[CONTAINS], parent, now)]
 
 
-def inverses_of(facts: pl.DataFrame, held: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `held` that say the same as one of `facts` from the other end; both have the columns of FACTS."""
+def inverses_of(facts: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `stored` that say the same as one of `facts` from the other end; both have the columns of FACTS."""
     ends = facts.filter(pl.col("kind") == KIND).select(
         predicate=pl.col("predicate").replace_strict(INVERSE, default=None, return_dtype=pl.String),
         subject_id="object_id",
         object_id="subject_id",
     )
-    told = held.filter(pl.col("kind") == KIND, ~pl.col("id").is_in(facts["id"].implode()))
-    return told.join(ends, on=["predicate", "subject_id", "object_id"], how="semi", maintain_order="left")
+    structural = stored.filter(pl.col("kind") == KIND, ~pl.col("id").is_in(facts["id"].implode()))
+    return structural.join(ends, on=["predicate", "subject_id", "object_id"], how="semi", maintain_order="left")
 
 
 def is_filed_elsewhere(entity: pl.Expr) -> pl.Expr:

@@ -1,4 +1,4 @@
-"""What is said of an entity that holds too much: that it could be split, and into what (S0-11 … S0-13)."""
+"""Suggestions for an entity with too many observations: to split it, and into which parts (S0-11 … S0-13)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowwave.errors import UnknownName, UnusableInput
 from slowwave.lexicon.labels import TYPES, canonical_type
 from slowwave.settings import SplitSettings
 
-from .split_plan import Split
+from .split_plan import SplitPart
 from .structure import CONTAINS, INVERSE
 
 DIGITS = 4
@@ -36,7 +36,7 @@ class SplitCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitAnalysis:
+class TopicAnalysis:
     """How full an entity is, and what it holds: (id, content) of the observations of each topic (S0-12).
 
     Topics are looked for from `proactive_ratio` of the threshold on; `is_distinct` where enough of them are large.
@@ -55,17 +55,17 @@ class SplitAnalysis:
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `split analyze --json`."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        contents = {label: [content for _, content in held] for label, held in self.topics.items()}
-        return told | {"topics": contents, "split_score": round(self.split_score, DIGITS)}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        contents = {label: [content for _, content in observations] for label, observations in self.topics.items()}
+        return fields | {"topics": contents, "split_score": round(self.split_score, DIGITS)}
 
 
 @dataclass(frozen=True, slots=True)
 class SplitSuggestion:
     """How an entity could be split, with the content of each observation; no splits where it need not be (S0-13)."""
 
-    analysis: SplitAnalysis
-    splits: tuple[Split, ...]
+    analysis: TopicAnalysis
+    splits: tuple[SplitPart, ...]
     message: str
 
     def as_json(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class SplitSuggestion:
 
     def _plan(self) -> dict[str, Any]:
         seen, parent = self.analysis, self.analysis.entity_name
-        said = {fact: content for held in seen.topics.values() for fact, content in held}
+        contents = {fact: content for observations in seen.topics.values() for fact, content in observations}
         moved = sum(len(each.observations) for each in self.splits)
         ends = [(parent, each.name) for each in self.splits]
         return {
@@ -83,7 +83,7 @@ class SplitSuggestion:
             "entity_type": seen.entity_type,
             "suggested_splits": [
                 {"name": each.name, "entity_type": each.entity_type,
-                 "observations": [{"id": fact, "content": said[fact]} for fact in each.observations]}
+                 "observations": [{"id": fact, "content": contents[fact]} for fact in each.observations]}
                 for each in self.splits
             ],
             "relations_to_create": [

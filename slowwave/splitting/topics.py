@@ -13,7 +13,7 @@ from slowwave.comparison.similarity import Vectors
 from slowwave.lexicon.stop_words import STOP_WORDS
 from slowwave.settings import SplitSettings
 
-# The words by which topics are told apart and named: c-TF-IDF over observations and over topics (S0-09, S0-10, T2).
+# The words that separate and name topics: c-TF-IDF over observations and over topics (S0-09, S0-10, T2).
 
 
 SHORTEST = 4
@@ -25,10 +25,10 @@ Labels = npt.NDArray[np.int64]
 
 def words_of(texts: Sequence[str] | pl.Series, stop_words: Collection[str]) -> pl.DataFrame:
     """(text, term) of every word that may tell topics apart, in order: runs of letters, lower-cased, accents kept."""
-    told = pl.DataFrame({"text": np.arange(len(texts)), "term": pl.Series(texts, dtype=pl.String)})
+    frame = pl.DataFrame({"text": np.arange(len(texts)), "term": pl.Series(texts, dtype=pl.String)})
     runs = pl.col("term").str.normalize("NFC").str.to_lowercase().str.extract_all(r"\p{L}+")
     is_kept = (pl.col("term").str.len_chars() >= SHORTEST) & ~pl.col("term").is_in(sorted(stop_words))
-    return told.with_columns(runs).explode("term").filter(is_kept)
+    return frame.with_columns(runs).explode("term").filter(is_kept)
 
 
 def anchor_topics(texts: Sequence[str] | pl.Series, stop_words: Collection[str]) -> Labels:
@@ -92,7 +92,7 @@ _EVEN = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What several observations are about: its label, and which they are, by place."""
+    """A topic: its label, and its observations by place."""
 
     label: str
     members: tuple[int, ...]
@@ -190,13 +190,13 @@ def _spread(points: Vectors, seen: Labels, found: Labels, settings: SplitSetting
 
 
 def _is_degenerate(labels: Labels) -> bool:
-    """Whether the labels tell nothing: fewer than two topics, or as many as there are texts."""
+    """Whether the labels are useless: fewer than two topics, or as many as texts."""
     topics = len(np.unique(labels[labels != NOISE]))
     return topics < 2 or topics == len(labels)
 
 
 def _groups(labels: Labels) -> list[list[int]]:
     """The places of each topic; the largest first, then the one that begins first."""
-    told = pl.DataFrame({"label": labels}).with_row_index("place").filter(pl.col("label") != NOISE)
-    grouped = told.group_by("label", maintain_order=True).agg("place")
+    placed = pl.DataFrame({"label": labels}).with_row_index("place").filter(pl.col("label") != NOISE)
+    grouped = placed.group_by("label", maintain_order=True).agg("place")
     return grouped.sort(-pl.col("place").list.len().cast(pl.Int64), pl.col("place").list.first())["place"].to_list()

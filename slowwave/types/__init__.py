@@ -1,4 +1,4 @@
-"""Answers: what is told to whoever asks, as plain frozen records that need no other part of the project."""
+"""Answers of the Python API, as plain frozen records that need no other part of the project."""
 
 from .entities import (
     Added,

@@ -1,4 +1,4 @@
-"""Entities and the groups that they form, as they are told."""
+"""Entities and the groups that they form, as answers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Community:
     """Entities that are more related to each other than to others, most connected first, then those that joined.
 
     `facts` counts the relations within, `aspects` how many of them touch which aspect, both as of the last refresh. The
-    summary is empty where nobody has told it yet, and where it `is_outdated`: a fact that it was told from no longer
+    summary is empty where none was written yet, and where it `is_outdated`: a fact that it rests on no longer
     holds. `summarised_by` is `model` or `rule`.
     """
 
@@ -92,7 +92,7 @@ class Community:
         return asdict(self)
 
 
-# What is around an entity, and how two are related, as it is told.
+# The surroundings of an entity, and the relation between two.
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Path(Neighbourhood):
     """The entities on the way from one to another, and between each two of them the fact that relates them."""
 
 
-# Observations that look alike, and what became of those that were added, as it is told.
+# Observations that look alike, and the outcome of added ones.
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class DuplicateReport:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one text: added, known (said before word for word), confirmed, waiting or refused.
+    """The outcome of one text: added, known (said before word for word), confirmed, waiting or refused.
 
     `fact_id` is the new fact, or the one that says the same (known, confirmed); `reason` why it was refused.
     """
@@ -180,7 +180,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of the texts, in their order; `is_new`: the entity was made for them; `run` can be undone."""
+    """The outcomes of the texts, in their order; `is_new`: the entity was made for them; `run` can be undone."""
 
     entity: str
     entity_id: str

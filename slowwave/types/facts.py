@@ -1,4 +1,4 @@
-"""What recall gives back: facts with where they come from, and what may be."""
+"""Answers of recall: facts with their sources, and pending beliefs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories of facts, and the whole story of a row, as they are told."""
+"""Histories of facts, and the whole story of a row, as answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What was decided about a fact and another one that was compared with it."""
+    """The decision about a fact and another one that was compared with it."""
 
     other_id: str
     kind: str
@@ -74,7 +74,7 @@ class Decided(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Everything the store knows about how a row came to be what it is.
+    """The story of a row: its origin and all changes.
 
     Of facts: `evidence` is who said it, `absorbed` who said it in words that it took the place of; `lineage` steps
     (old, new, reason); `statements` the words of the facts that are named by id; `speakers` who speaks in the messages
@@ -104,16 +104,16 @@ class Story:
 
     def as_json(self) -> dict[str, Any]:
         """One document; who speaks stands beside each quote."""
-        told = asdict(self)
-        del told["speakers"]
+        document = asdict(self)
+        del document["speakers"]
         for name in ("evidence", "absorbed"):
-            told[name] = [
+            document[name] = [
                 asdict(each) | {"speaker": self.speakers.get((each.conversation_id, each.message_id), "")}
                 for each in getattr(self, name)
             ]
-        told["decisions"] = [each._asdict() for each in self.decisions]
-        told["artifacts"] = [{"id": id_, "title": title} for id_, title in self.artifacts]
-        return told
+        document["decisions"] = [each._asdict() for each in self.decisions]
+        document["artifacts"] = [{"id": id_, "title": title} for id_, title in self.artifacts]
+        return document
 
 
 # A story in plain sentences: what is known, who said it, what became of it; internal columns stay in the story.
@@ -133,7 +133,7 @@ _ACTIONS = {
     "promote": "Taken as known", "gate": "Refused", "ignore": "Left out",
 }  # fmt: skip
 _TOWARDS = {"supersede": ("Replaced by", "Took the place of"), "absorb": ("Merged with", "Merged into")}
-"""How a decision reads to the row that it is about, and to the other one."""
+"""The words of a decision for its own row, and for the other one."""
 _FIRST = ("create", "reassert", "repeat")
 _ROUTINE = frozenset(_FIRST)
 _SAYS_THE_SAME = frozenset({"absorb", "reassert", "repeat"})
@@ -165,17 +165,17 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class StorySection:
     """Lines under a title; the first section has none."""
 
     title: str
     lines: tuple[Line, ...]
 
 
-def sections_of(story: Story, locale: Locale = "en") -> list[Section]:
+def sections_of(story: Story, locale: Locale = "en") -> list[StorySection]:
     """The story as sections that have lines, in the order in which they are read."""
     parts = {"facts": _of_fact, "messages": _of_message, "runs": _of_run}.get(story.kind, _of_others)(story, locale)
-    return [Section(title, tuple(lines)) for title, found in parts for lines in [list(found)] if lines]
+    return [StorySection(title, tuple(lines)) for title, found in parts for lines in [list(found)] if lines]
 
 
 def text_of(story: Story, locale: Locale = "en") -> str:
@@ -192,8 +192,8 @@ Parts = Iterator[tuple[str, Iterator[Line] | list[Line]]]
 
 def _of_fact(story: Story, locale: Locale) -> Parts:
     yield "", _state(story)
-    yield "Who said it", _cut([_said(story, each) for each in story.evidence])
-    yield "Who said it in other words", _cut([_said(story, each) for each in story.absorbed])
+    yield "Who said it", _cut([_quote_line(story, each) for each in story.evidence])
+    yield "Who said it in other words", _cut([_quote_line(story, each) for each in story.absorbed])
     yield "What became of it", _cut(_decided(story, [each for each in story.decisions if _concerns(story, each)]))
     yield "What it was compared with", _compared(story)
     yield "Where it was read", _cut([Line("", title, _short(name)) for name, title in story.artifacts])
@@ -203,9 +203,7 @@ def _of_message(story: Story, locale: Locale) -> Parts:
     row = story.columns
     who = row.get("speaker") or row.get("role") or "somebody"
     talk = f"Said by {who} in {row.get('conversation_id', '')} ({row.get('message_id', '')})."
-    flags = (
-        [Line("", "It looks like an order to whoever reads it: never followed.")] if row.get("has_injection") else []
-    )
+    flags = [Line("", "It looks like an order to its reader: never followed.")] if row.get("has_injection") else []
     yield "", [Line(_day(row.get("occurred_at")), talk), *flags]
     stated = [
         Line("", f"{_clipped(statement)} ({_plain(_became(story, status, why), story.statements)})", _short(name))
@@ -292,9 +290,9 @@ def _became(story: Story, status: str, why: str) -> str:
     return f"{_STATUS.get(status, status)}{reason}"
 
 
-def _said(story: Story, source: Provenance) -> Line:
+def _quote_line(story: Story, source: Provenance) -> Line:
     who = story.speakers.get((source.conversation_id, source.message_id), "")
-    beside = f"{_file(source.conversation_id)} {source.message_id}"
+    beside = f"{source.conversation_id.rpartition('/')[2]} {source.message_id}"
     quote = f"“{_around(source.quote, story.title)}”" if source.quote else "(its words are not kept)"
     return Line(_day(source.occurred_at), f"{who}: {quote}" if who else quote, beside)
 
@@ -320,12 +318,12 @@ def _lower(text: str) -> str:
 
 
 def _order(action: str) -> int:
-    """What of one moment comes first: what is learned, what is said again, what is decided about it."""
+    """The order within one moment: learned, said again, decided."""
     return _FIRST.index(action) if action in _FIRST else len(_FIRST)
 
 
 def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
-    """What was decided, of the row of the story; with `is_named` of another one, which is named first."""
+    """A decision as a sentence about the row of the story; with `is_named` about another one, which is named first."""
     words, reason = story.statements, _plain(each.reason, story.statements)
     others = [name for name in (each.about, *each.beside) if name != story.id and name in words]
     if is_named and each.about in words:
@@ -378,7 +376,7 @@ def _value(value: Any) -> str:
 
 
 def _counts(summary: Any) -> dict[str, int]:
-    """What a run counted, of the document that it left."""
+    """The counts of a run, from its summary."""
     try:
         counts = json.loads(summary or "{}").get("counts", {})
     except (TypeError, ValueError, AttributeError):
@@ -426,10 +424,6 @@ def _short_run(run: str) -> str:
     """`ingest a127fb04` of ingest-20261122-153543-a127fb04: the flow, and what `slowwave why` finds the run by."""
     flow, _, rest = run.partition("-")
     return f"{flow} {rest.rpartition('-')[2]}".strip()
-
-
-def _file(conversation: str) -> str:
-    return conversation.rpartition("/")[2]
 
 
 def _day(at: Any) -> str:

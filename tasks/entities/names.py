@@ -13,7 +13,7 @@ from recall.entities import exact_row
 from slowwave import frames
 from slowwave.deduplication.observations import LEAST_OF_ID
 from slowwave.errors import Refused, UnusableInput
-from slowwave.lifecycle.entity_decisions import ENDS, Holdings, Pair, decision, is_between
+from slowwave.lifecycle.entity_decisions import ENDS, MergeContext, Pair, decision, is_between
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.resolution.mentions import embed_texts, name_to_store
 from slowwave.text import digest, normalise_name
@@ -32,7 +32,7 @@ from .retirement import renew_profiles
 _CALLED = list(frames.ALIASES)
 
 
-def holdings_of(reading: Reading, pair: Pair, now: datetime) -> Holdings:
+def holdings_of(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
     """What the plan of a merge looks at; `pair` are the ids of the entity that goes and of the one that stays."""
     facts = _naming(reading, "facts", pair[:1], with_vector=True)
     staying = _naming(reading, "facts", pair[1:], where=live_sql(now)).join(facts, on="id", how="anti")
@@ -42,13 +42,13 @@ def holdings_of(reading: Reading, pair: Pair, now: datetime) -> Holdings:
     beliefs = _beliefs(reading, pair)
     waiting = reading.by_ids("facts", beliefs["promoted_id"], ["id"], where="status = 'candidate'")
     entities = _entities(reading, pair)
-    return Holdings(
+    return MergeContext(
         entities=entities,
         called=_called(reading, entities, pair),
         facts=facts,
         archive=_naming(reading, "facts_archive", pair[:1], with_vector=True),
         flagged=_flagged(reading, loops, now).join(facts, on="id", how="anti"),
-        held=staying,
+        winner_facts=staying,
         evidence=reading.by_ids("fact_evidence", relations["id"], ["fact_id", "message_id"], key="fact_id"),
         objects=reading.by_ids("entities", objects),
         object_aliases=reading.by_ids("entity_aliases", objects, _CALLED, key="entity_id"),

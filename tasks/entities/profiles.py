@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from slowwave.lifecycle.embedded_texts import Named, Observed, entity_text
+from slowwave.lifecycle.embedded_texts import DescribedEntity, Observed, entity_text
 from slowwave.text import digest
 from slowwave.validity import live_sql
 from storage.snapshots import Reading
@@ -61,7 +61,7 @@ def _texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> pl.DataF
     observed, related = _observations(facts), _relations(reading, facts)
     texts = [
         entity_text(
-            Named(name, kind, status or "active"),
+            DescribedEntity(name, kind, status or "active"),
             [Observed(each["kind"], each["statement"]) for each in observed.get(entity, [])],
             [(each["predicate"], each["target"]) for each in related.get(entity, [])],
         )

@@ -13,7 +13,7 @@ from slowwave.filters.injection import injection_flags
 from slowwave.filters.novelty import SurpriseState
 from slowwave.filters.redaction import redact_all
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS
-from slowwave.lifecycle.embedded_texts import SILENT_ROLES, said_text
+from slowwave.lifecycle.embedded_texts import SILENT_ROLES, message_text
 from slowwave.ranking.ranking import CONTEXT_ROLES, search_texts
 from slowwave.settings import IngestSettings
 from slowwave.text import digest, row_id
@@ -234,7 +234,7 @@ def _embed(run: Run, messages: pl.DataFrame, known: dict[str, Vectors]) -> Vecto
     vectors = np.zeros((len(messages), embedder.dims), np.float32)
     wanted = (messages["role"].is_in(SILENT_ROLES) | messages["has_injection"]).not_().to_numpy()
     spoken = messages.filter(pl.Series(wanted, dtype=pl.Boolean)).select("speaker", "content")
-    texts = [said_text(speaker, content) for speaker, content in spoken.iter_rows()]
+    texts = [message_text(speaker, content) for speaker, content in spoken.iter_rows()]
     new = [text for text in dict.fromkeys(texts) if text not in known]
     if new:
         known.update(zip(new, embedder.embed(new), strict=True))

@@ -19,7 +19,7 @@ from inference.request_batch import ModelAnswer
 from prompts.packing import Question, pack_sessions
 from prompts.rendering import prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
-from slowwave.graph.community_summaries import Summary
+from slowwave.graph.community_summaries import CommunitySummary
 from slowwave.ingestion.sessions import (
     SUMMARY_COLUMNS,
     TALKS,
@@ -141,7 +141,7 @@ class Summarised:
     `left` were not asked about for want of budget, `failed` without an answer that can be used.
     """
 
-    summaries: Mapping[str, Summary] = field(default_factory=lambda: MappingProxyType({}))
+    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
     written: int = 0
     left: int = 0
     failed: int = 0
@@ -196,7 +196,7 @@ async def _by_model(
     model, version = language.model("summarize"), prompt_version(PROMPT)
     pairs = zip(due["id"], results, strict=True)
     return Summarised(
-        {id_: Summary(each.text, "model", model, version) for id_, each in pairs if each.text},
+        {id_: CommunitySummary(each.text, "model", model, version) for id_, each in pairs if each.text},
         left=sum(each.is_skipped for each in results),
         failed=sum(each.has_failed for each in results),
         errors=_SUMMARISER.errors(results),

@@ -18,8 +18,8 @@ from prompts.rendering import prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
 from slowwave.graph.communities import Grouping, group_entities, is_due
-from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities, told_sources
-from slowwave.graph.community_summaries import Summary, questions_about, strongest_facts, summary_by_rule
+from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities, summary_sources
+from slowwave.graph.community_summaries import CommunitySummary, questions_about, strongest_facts, summary_by_rule
 from slowwave.graph.partition import find_groups
 from slowwave.settings import CommunitySettings
 from storage.rows import quoted
@@ -48,7 +48,7 @@ class CommunityAnswers:
     `left` were not asked about for want of budget, `failed` without an answer that can be used.
     """
 
-    summaries: Mapping[str, Summary] = field(default_factory=lambda: MappingProxyType({}))
+    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
     due: pl.DataFrame = field(default_factory=lambda: _NOBODY)
     names: pl.DataFrame = field(default_factory=lambda: _NOBODY)
     facts: pl.DataFrame = field(default_factory=lambda: _NOBODY)
@@ -74,7 +74,7 @@ async def ask_model(answers: CommunityAnswers, settings: CommunitySettings, lang
     return replace(
         answers,
         summaries={
-            mark: Summary(each.text, "model", model, version)
+            mark: CommunitySummary(each.text, "model", model, version)
             for mark, each in zip(marks, results, strict=True)
             if each.text
         },
@@ -90,7 +90,7 @@ _FACT = ["id", "statement", "evidence_count"]
 _STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
          "joined_ids", "facts", "aspects", "created_at"]  # fmt: skip
 
-Summaries = Mapping[str, Summary]
+Summaries = Mapping[str, CommunitySummary]
 Sources = Mapping[str, Sequence[str]]
 
 
@@ -134,7 +134,7 @@ async def refresh_communities(
     await report_progress("communities to summarise", len(due))
     facts = _facts_about(snapshot, state, due)
     strongest = strongest_facts(state.grouping, facts, settings.facts_per_summary)
-    sources = told_sources(state.grouping, facts, strongest)
+    sources = summary_sources(state.grouping, facts, strongest)
     answers = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
     plan = _plan(snapshot, run, state, answers.summaries, sources)
     if not dry_run and not plan.is_empty:
@@ -180,7 +180,7 @@ async def _summaries(
         texts = (
             (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
         )
-        return CommunityAnswers({mark: Summary(text, "rule") for mark, text in texts if text})
+        return CommunityAnswers({mark: CommunitySummary(text, "rule") for mark, text in texts if text})
     names = _chosen(reading, "entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
     answers = CommunityAnswers(due=due, names=names, facts=facts)
     return answers if dry_run else await ask_model(answers, settings, language)

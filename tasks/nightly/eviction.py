@@ -16,7 +16,7 @@ from slowwave import frames
 from slowwave.lifecycle import eviction
 from slowwave.lifecycle.eviction import ARCHIVED, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
 from slowwave.lifecycle.retention import ENDS
-from slowwave.review.proposing import Told
+from slowwave.review.proposing import ProposalNote
 from slowwave.revision.beliefs import crowded_out, eviction_rows
 from slowwave.revision.contradictions import KIND
 from slowwave.settings import DecaySettings
@@ -115,7 +115,7 @@ def _erasing(run: Run, ids: pl.Series) -> Run:
     """The run that deletes these for good: where a person is asked, a commit of it waits as a whole, as an erasure."""
     if run.proposes is None:
         return run
-    each = tuple(Told(row, risks=("erasure",)) for row in ids)
+    each = tuple(ProposalNote(row, risks=("erasure",)) for row in ids)
     return replace(run, proposes=replace(run.proposes, together=True, each=each))
 
 

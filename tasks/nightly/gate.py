@@ -20,13 +20,13 @@ from slowwave.errors import SlowwaveError
 from slowwave.lifecycle.probes import (
     FIRST_PLACES,
     KINDS,
+    ExpectedAnswer,
+    GateVerdict,
     Probe,
-    Said,
     Standing,
-    Verdict,
     compare,
+    expected_answers,
     plan_probes,
-    said_by,
     staying,
 )
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
@@ -98,7 +98,7 @@ def _of(state: tuple[object, ...]) -> dict[str, Recalled]:
         return known
 
 
-__all__ = ["Frozen", "Verdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
+__all__ = ["Frozen", "GateVerdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
 
 FACTS = ("facts", "facts_archive")
 _STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
@@ -115,7 +115,7 @@ class Frozen:
     probes: tuple[Probe, ...]
     found: tuple[frozenset[str], ...]
     commit: int
-    statements: Mapping[str, Said]
+    statements: Mapping[str, ExpectedAnswer]
 
 
 @task("freeze the questions of the gate")
@@ -140,13 +140,13 @@ def freeze_probes(
         return None
     facts = _facts(snapshot, run.now)
     probes = _drawn(run, snapshot, facts, settings, steward)
-    statements = said_by(facts, {id_ for probe in probes for id_ in probe.expected})
+    statements = expected_answers(facts, {id_ for probe in probes for id_ in probe.expected})
     answers = recalled(run, snapshot, _queries(probes), settings.k)
     return Frozen(probes, _found(run, snapshot, probes, statements, answers)[0], snapshot.sequence, statements)
 
 
 @task("check recall")
-def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: Sequence[str]) -> Verdict | None:
+def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: Sequence[str]) -> GateVerdict | None:
     """Ask the frozen questions again; if recall fell, take all of the runs in `undo` back as one commit, or none.
 
     The runs must have ended. Whether it fell, and what came of it, is in the ledger. Where nothing was written that
@@ -174,7 +174,7 @@ def weigh(
     state: Snapshot,
     embedder: Embedder,
     stay: Callable[[], None],
-) -> Verdict:
+) -> GateVerdict:
     """What the frozen questions find in a state that nobody else sees yet; nothing is taken back or noted.
 
     `stay` is called after some questions each, to keep a lease.
@@ -185,7 +185,7 @@ def weigh(
     return compare(frozen.probes, frozen.found, after, standing, settings)
 
 
-def note_unpublished(run: Run, verdict: Verdict) -> Verdict:
+def note_unpublished(run: Run, verdict: GateVerdict) -> GateVerdict:
     """Record in the ledger that nothing was published, because recall would have fallen."""
     done = replace(verdict, obstacle="it was asked beforehand, and nothing was published.")
     with store_of(run).commit(run.id, "gate", run.now) as tx:
@@ -224,7 +224,7 @@ def _found(
     run: Run,
     snapshot: Snapshot,
     probes: Sequence[Probe],
-    statements: Mapping[str, Said],
+    statements: Mapping[str, ExpectedAnswer],
     answers: Sequence[Recalled],
     others: Collection[str] = (),
 ) -> tuple[tuple[frozenset[str], ...], Standing]:
@@ -265,7 +265,7 @@ def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Col
     return Standing.of(known.join(times, on="id", how="left", maintain_order="left"), now, others)
 
 
-def _taken_back(run: Run, verdict: Verdict, undo: Sequence[str]) -> Verdict:
+def _taken_back(run: Run, verdict: GateVerdict, undo: Sequence[str]) -> GateVerdict:
     """The verdict with the runs that were undone, or what stood in the way; the ledger tells it of each of them."""
     undoing = run_id("undo", datetime.now(UTC), uuid4().hex)
     done = verdict
@@ -282,7 +282,7 @@ def _taken_back(run: Run, verdict: Verdict, undo: Sequence[str]) -> Verdict:
     return done
 
 
-def _decision(run: Run, undoing: str, subject: str, verdict: Verdict) -> dict[str, object]:
+def _decision(run: Run, undoing: str, subject: str, verdict: GateVerdict) -> dict[str, object]:
     return {
         "id": timed_id("d", run.now, "gate", subject, undoing),
         "action": "gate",

@@ -13,8 +13,8 @@ import polars as pl
 from recall.proposals import proposals_by_id, stale_proposals
 from slowwave.review.changes import in_brief
 from slowwave.review.open_pairs import open_pairs, plan_open_pairs, titles_of_pairs
-from slowwave.review.override_requests import Overruled, Refused, apart, overrule, refused_by_rank
-from slowwave.review.proposing import Proposing, Told
+from slowwave.review.override_requests import OverrideRows, RefusedChange, apart, plan_overrides, refused_by_rank
+from slowwave.review.proposing import ProposalNote, Proposing
 from slowwave.settings import ApprovalSettings, ConsolidateSettings, IngestSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
@@ -80,7 +80,7 @@ def propose_overrides(run: Run, settings: IngestSettings) -> int:
     return proposed
 
 
-def _writer(run: Run, part: Sequence[Refused], settings: IngestSettings) -> Callable[[Transaction], None]:
+def _writer(run: Run, part: Sequence[RefusedChange], settings: IngestSettings) -> Callable[[Transaction], None]:
     def write(tx: Transaction) -> None:
         plan = _overruled(tx, run, part, settings)
         write_supersessions(tx, plan.facts, plan.lineage, plan.decisions)
@@ -88,7 +88,7 @@ def _writer(run: Run, part: Sequence[Refused], settings: IngestSettings) -> Call
     return write
 
 
-def _refused(reading: Reading, run: Run) -> list[Refused]:
+def _refused(reading: Reading, run: Run) -> list[RefusedChange]:
     """What rank alone refused and nobody was asked about yet, whichever run it was refused in."""
     refused = refused_by_rank(reading.frame("decisions", "action = 'refuse'"))
     ids = {fact for each in refused for fact in (each.loser, each.winner)}
@@ -101,13 +101,17 @@ def _refused(reading: Reading, run: Run) -> list[Refused]:
     ]
 
 
-def _overruled(reading: Reading, run: Run, part: Sequence[Refused], settings: IngestSettings) -> Overruled:
+def _overruled(reading: Reading, run: Run, part: Sequence[RefusedChange], settings: IngestSettings) -> OverrideRows:
     around = surroundings_of(reading, [fact for each in part for fact in (each.loser, each.winner)])
-    return overrule(part, around, settings.revise, run.now)
+    return plan_overrides(part, around, settings.revise, run.now)
 
 
 def _propose(
-    run: Run, action: str, approval: ApprovalSettings, each: tuple[Told, ...], write: Callable[[Transaction], None]
+    run: Run,
+    action: str,
+    approval: ApprovalSettings,
+    each: tuple[ProposalNote, ...],
+    write: Callable[[Transaction], None],
 ) -> None:
     """One commit, in which everything that `write` changes waits for a person."""
     always = approval.model_copy(update={"low_risk": "person"})

@@ -92,8 +92,8 @@ class BackfillTally(Tally):
 
     def fell(self, error: RecallFell) -> None:
         """A phase of the night was taken back because recall fell."""
-        if "counts" in error.told:
-            self.child("sleep", {**error.told, "errors": (), "issues": ()})
+        if "counts" in error.measured:
+            self.child("sleep", {**error.measured, "errors": (), "issues": ()})
         self.remarks.append(f"sleep: {error.message}")
         self.state = max(self.state, "incomplete", key=WORST.index)
 

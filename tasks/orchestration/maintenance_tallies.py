@@ -203,8 +203,8 @@ class NightTally(Tally):
     def fell(self, phase: str, error: RecallFell) -> None:
         """A phase after which recall fell."""
         self.fallen.append(error)
-        self.gates[phase] = error.told
-        self.counts[run_counts.PHASES_TAKEN_BACK] += len(error.told.get("undone", ()))
+        self.gates[phase] = error.measured
+        self.counts[run_counts.PHASES_TAKEN_BACK] += len(error.measured.get("undone", ()))
         self.remarks.append(f"{phase}: {error.message}")
         self.state = "incomplete"
 

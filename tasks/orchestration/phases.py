@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from slowwave.errors import NoRoom, RecallFell, SlowwaveError
-from slowwave.lifecycle.probes import Verdict
+from slowwave.lifecycle.probes import GateVerdict
 from slowwave.settings import GateSettings, SleepSettings, StewardSettings
 from slowwave.validity import time_sql
 from storage.rows import quoted
@@ -124,7 +124,7 @@ class Night:
     left: tuple[str, ...]
     done: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     resumes: str = ""
-    verdict: Verdict | None = None
+    verdict: GateVerdict | None = None
 
 
 def begin_night(run: Run, phases: Sequence[str], settings: SleepSettings, *, dry_run: bool = False) -> Night:
@@ -151,7 +151,7 @@ def _interrupted(snapshot: Snapshot, run: Run) -> str | None:
     return nights["id"][-1] if len(nights) and nights["state"][-1] in UNFINISHED else None
 
 
-def _checked(run: Run, snapshot: Snapshot, broken: str, settings: SleepSettings) -> Verdict | None:
+def _checked(run: Run, snapshot: Snapshot, broken: str, settings: SleepSettings) -> GateVerdict | None:
     """Whether recall is as it was before the interrupted night; if not, that night is undone."""
     began = snapshot.frame("commits", f"run_id = {quoted(broken)}", ["sequence"])["sequence"].min()
     if not isinstance(began, int) or began < 2:

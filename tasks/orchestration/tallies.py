@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from inference.language import Language
 from inference.request_batch import Role
 from slowwave.lifecycle import run_counts
-from slowwave.lifecycle.probes import Verdict
+from slowwave.lifecycle.probes import GateVerdict
 from slowwave.records import Usage
 from slowwave.review.descriptions import in_quotes
 from tasks.ingest.admission import Admitted
@@ -64,7 +64,7 @@ class Tally:
     waited_s: float = 0.0
     bytes_before: int | None = None
     bytes_after: int | None = None
-    verdict: Verdict | None = None
+    verdict: GateVerdict | None = None
     has_linked: bool = False
     always: ClassVar[tuple[str, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
@@ -85,7 +85,7 @@ class Tally:
         """Bytes that the namespace took before and after."""
         self.bytes_before, self.bytes_after = before, after
 
-    def gated(self, verdict: Verdict | None) -> None:
+    def gated(self, verdict: GateVerdict | None) -> None:
         """What the gate found."""
         self.verdict = verdict
         if verdict is not None and verdict.fell:

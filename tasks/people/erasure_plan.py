@@ -12,7 +12,7 @@ from slowwave.ingestion.documents import embedded_text
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids, Keys
-from slowwave.lifecycle.name_matcher import Names
+from slowwave.lifecycle.name_matcher import NameMatcher
 from slowwave.resolution.mentions import embed_texts
 from slowwave.text import digest, row_id
 from storage.schema import Role
@@ -56,7 +56,7 @@ class ErasurePlan:
         return {name: len(rows) for name, rows in self.struck.items() if len(rows)}
 
 
-def plan_erasure(reading: Reading, entity_id: str, names: Names) -> ErasurePlan:
+def plan_erasure(reading: Reading, entity_id: str, names: NameMatcher) -> ErasurePlan:
     """Everything that goes or is struck; logs only lose rows. `entity_id` is empty for a topic."""
     named: dict[str, pl.DataFrame] = {}
     keys: dict[str, pl.DataFrame] = {}
@@ -79,7 +79,7 @@ def retold_among(calls: pl.DataFrame) -> pl.Series:
     return calls.filter(pl.col("prompt_name").is_in(IN_OWN_WORDS))["id"]
 
 
-def _gone(keys: Keys, named: Keys, entity_id: str, names: Names) -> dict[str, set[str]]:
+def _gone(keys: Keys, named: Keys, entity_id: str, names: NameMatcher) -> dict[str, set[str]]:
     seeds = {name: erasure.telling(name, rows, names, is_log=name in LOGS) for name, rows in named.items()}
     seeds["entities"] |= {entity_id} & {*keys["entities"]["id"]}
     return erasure.cascade(keys, seeds, REQUIRED)
@@ -88,7 +88,9 @@ def _gone(keys: Keys, named: Keys, entity_id: str, names: Names) -> dict[str, se
 class _Striking:
     """What becomes of the rows that stay."""
 
-    def __init__(self, reading: Reading, names: Names, named: Keys, keys: Keys, gone: dict[str, set[str]]) -> None:
+    def __init__(
+        self, reading: Reading, names: NameMatcher, named: Keys, keys: Keys, gone: dict[str, set[str]]
+    ) -> None:
         self._reading, self._names, self._named, self._keys, self._gone = reading, names, named, keys, gone
         self._quotes = {**self._quotes_of_what_goes(), **self._quotes_elsewhere()}
         values = [keys[table][column] for table in TABLES for column in erasure.labels_in(table, keys[table].columns)]

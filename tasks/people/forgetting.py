@@ -20,7 +20,7 @@ from recall.entities import exact_row
 from slowwave.errors import Refused, StoreMismatch, UnknownName
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
-from slowwave.lifecycle.name_matcher import Names, check_name
+from slowwave.lifecycle.name_matcher import NameMatcher, check_name
 from slowwave.records import OPEN_BATCH, Usage
 from slowwave.text import as_json, normalise_name, timed_id
 from storage.answers import StoredAnswers
@@ -60,7 +60,7 @@ class Subject:
 
     entity_id: str
     called: str
-    names: Names
+    names: NameMatcher
     is_past: bool = False
     notes: tuple[str, ...] = ()
 
@@ -119,7 +119,7 @@ def find_subject(run: Run, wanted: str, also: Sequence[str] = (), only: Sequence
     listed = _names_of(reading, entity) if entity else [wanted]
     for name in () if only else listed:
         check_name(name)
-    names = Names.of([*(only or listed), *also])
+    names = NameMatcher.of([*(only or listed), *also])
     notes = _first_name(reading, entity, names) if entity else ()
     if not entity:
         is_past = not _is_named(store, names)
@@ -157,7 +157,7 @@ def _names_of(reading: Reading, entity: str) -> list[str]:
     return [name for name in (*own["name"], *own["canonical_name"], *aliases) if name]
 
 
-def _first_name(reading: Reading, entity: str, names: Names) -> tuple[str, ...]:
+def _first_name(reading: Reading, entity: str, names: NameMatcher) -> tuple[str, ...]:
     """The note for a person whose first name alone stays."""
     row = reading.by_ids("entities", [entity], ["entity_type", "name"]).row(0, named=True)
     words = (row["name"] or "").split()
@@ -170,7 +170,7 @@ def _first_name(reading: Reading, entity: str, names: Names) -> tuple[str, ...]:
     return (f"{words[0]!r} alone is not erased, because others may have that name: add --also {words[0]!r}.",)
 
 
-def _is_named(store: Store, names: Names) -> bool:
+def _is_named(store: Store, names: NameMatcher) -> bool:
     return bool(read_rows_naming(store, names, only_newest=True).cells)
 
 
@@ -286,7 +286,7 @@ def _decision(run: Run, subject: Subject, plan: ErasurePlan) -> pl.DataFrame:
     return pl.DataFrame([row])
 
 
-def _purge_again(store: Store, plan: ErasurePlan, names: Names) -> None:
+def _purge_again(store: Store, plan: ErasurePlan, names: NameMatcher) -> None:
     """Purge rows that were appended to the logs meanwhile."""
     ids = pl.Series(sorted(set().union(*plan.gone.values())), dtype=pl.String)
     for name in LOGS:
@@ -298,7 +298,7 @@ def _purge_again(store: Store, plan: ErasurePlan, names: Names) -> None:
             purge_log(store, name, gone)
 
 
-def _prove(store: Store, names: Names, report: Report, files: Mapping[str, int]) -> None:
+def _prove(store: Store, names: NameMatcher, report: Report, files: Mapping[str, int]) -> None:
     rows = read_rows_naming(store, names)
     report.after = search_files(store, names, rows)
     now = files_of(store)

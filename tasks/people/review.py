@@ -12,7 +12,7 @@ import polars as pl
 from recall.proposals import Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
 from slowwave import frames
 from slowwave.errors import Refused, UnusableInput
-from slowwave.review.changes import Change, decoded, in_brief
+from slowwave.review.changes import RowChange, decoded, in_brief
 from slowwave.review.proposing import Person, cleaned
 from slowwave.settings import ApprovalSettings, IngestSettings
 from slowwave.text import timed_id
@@ -161,7 +161,7 @@ def _signed(proposal_id: str, person: Person) -> dict[str, str]:
     return {"approved_by": person.name, "proposal_id": proposal_id}
 
 
-def _is_as_it_was(change: Change, stored: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
+def _is_as_it_was(change: RowChange, stored: Mapping[tuple[str, str], Mapping[str, Any]]) -> bool:
     row = stored.get((change.table, change.id))
     before = {name: value for name, value in (change.before or {}).items() if value is None or isinstance(value, str)}
     return row is not None and all(row[name] == value for name, value in before.items())

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.proposals import Proposal, observations_of, summary_of
 from slowwave.deduplication.observations import named_by
-from slowwave.review.verdicts import EACH, Asked, Bulk, Said, Verdict, observations_in
+from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewDecision, ReviewVerdict, observations_in
 from storage.snapshots import Reading
 from tasks.runtime.engine import is_inline, log
 from tasks.runtime.run_pages import markdown_table, plain_text
@@ -44,10 +44,12 @@ class SplitOfForm(BaseModel):
     )
 
 
-def questions_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[Asked, ...]:
+def questions_about(reading: Reading, proposals: Sequence[Proposal]) -> tuple[ProposalQuestion, ...]:
     """What the form is to ask about these; observations carry their words, by which a person knows them."""
     return tuple(
-        Asked(each.id, each.action, each.title, each.is_risky, _worded(reading, each), _lines_about(reading, each))
+        ProposalQuestion(
+            each.id, each.action, each.title, each.is_risky, _worded(reading, each), _lines_about(reading, each)
+        )
         for each in proposals
     )
 
@@ -80,7 +82,10 @@ def _replaced(ask: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any
 
 
 def form_of(
-    questions: Sequence[Asked], person: str = "", given: Mapping[str, Any] | None = None, why: Sequence[str] = ()
+    questions: Sequence[ProposalQuestion],
+    person: str = "",
+    given: Mapping[str, Any] | None = None,
+    why: Sequence[str] = (),
 ) -> type[RunInput]:
     """The form: a name, one decision for what has no risk (if anything has none), and a box for each proposal.
 
@@ -107,9 +112,9 @@ def _field(number: int) -> str:
     return f"proposal_{number:02d}"
 
 
-def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[BaseModel], Any]:
+def _box(number: int, each: ProposalQuestion, before: Mapping[str, Any]) -> tuple[type[BaseModel], Any]:
     """A box of the form: the decision, and what may be modified."""
-    choices = Said if each.can_be_modified else Literal["wait", "approve", "reject"]
+    choices = ReviewDecision if each.can_be_modified else Literal["wait", "approve", "reject"]
     ask = {**each.ask, **{key: before[key] for key in each.ask if key in before}}
     parts: dict[str, Any] = {
         "decision": (choices, Field(before.get("decision", "wait"), title="Decision", description=_choices(each))),
@@ -131,12 +136,12 @@ def _box(number: int, each: Asked, before: Mapping[str, Any]) -> tuple[type[Base
     return box, Field(default_factory=box, title=title, description=_in_short(each))
 
 
-def is_large(each: Asked) -> bool:
+def is_large(each: ProposalQuestion) -> bool:
     """Whether it is a split of so many observations that a form with all of them could not be read."""
     return "splits" in each.ask and len(observations_in(each.ask)) > LARGE
 
 
-def _names_of_parts(each: Asked, before: Mapping[str, Any]) -> dict[str, Any]:
+def _names_of_parts(each: ProposalQuestion, before: Mapping[str, Any]) -> dict[str, Any]:
     """A field for the name of each part; `LEFT_OUT` instead of a name leaves its observations where they are."""
     fields: dict[str, Any] = {}
     for number, part in enumerate(each.ask["splits"], 1):
@@ -154,22 +159,22 @@ def _part(number: int) -> str:
     return f"part_{number:02d}"
 
 
-def _in_short(each: Asked) -> str:
+def _in_short(each: ProposalQuestion) -> str:
     """The lines about it, as far as they fit above a box; the page has all."""
-    lead, *lines = each.told or ("",)
+    lead, *lines = each.lines or ("",)
     if is_large(each):
         return lead
     short = [line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…" for line in lines[:IN_BOX]]
     return _APART.join([lead, *short, *(["…"] if len(lines) > IN_BOX else [])])
 
 
-def _choices(each: Asked) -> str:
+def _choices(each: ProposalQuestion) -> str:
     more = "; modify proposes it anew as changed below" if each.can_be_modified else ""
     moved = f" Observations are moved in a terminal: slowwave review modify {each.id}" if is_large(each) else ""
     return f"wait leaves it for another time{more}.{moved}"
 
 
-def _description(questions: Sequence[Asked], why: Sequence[str]) -> str:
+def _description(questions: Sequence[ProposalQuestion], why: Sequence[str]) -> str:
     """The page above the form, in Markdown."""
     lines = [f"**That could not be meant.** {plain_text(each)}\n" for each in why]
     lines.append(
@@ -180,9 +185,9 @@ def _description(questions: Sequence[Asked], why: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def markdown_of(number: int, each: Asked) -> list[str]:
+def markdown_of(number: int, each: ProposalQuestion) -> list[str]:
     """A proposal as Markdown: title, risks and reason, what would change; stored text shows as text only."""
-    lead, *diff = each.told or ("",)
+    lead, *diff = each.lines or ("",)
     return [
         f"#### {number}. {plain_text(each.title)}",
         "",
@@ -193,34 +198,34 @@ def markdown_of(number: int, each: Asked) -> list[str]:
     ]
 
 
-def filled_in(questions: Sequence[Asked], given: Mapping[str, Any]) -> dict[str, Verdict]:
+def filled_in(questions: Sequence[ProposalQuestion], given: Mapping[str, Any]) -> dict[str, ReviewVerdict]:
     """The verdict on each proposal, by its id."""
     verdicts = {}
     for number, each in enumerate(questions, 1):
         box = given.get(_field(number)) or {}
-        choice = cast(Said, box.get("decision", "wait"))
+        choice = cast(ReviewDecision, box.get("decision", "wait"))
         ask: dict[str, Any] = {key: box[key] for key in each.ask if key in box}
         if is_large(each):
             ask["splits"] = _renamed_parts(each, box)
-        verdicts[each.id] = Verdict(each.id, choice, _bare({**each.ask, **ask}, each) if ask else None)
+        verdicts[each.id] = ReviewVerdict(each.id, choice, _bare({**each.ask, **ask}, each) if ask else None)
     return verdicts
 
 
-def _renamed_parts(each: Asked, box: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _renamed_parts(each: ProposalQuestion, box: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The parts of a large split under the names that they were given, without those that were left out."""
     parts = enumerate(each.ask["splits"], 1)
     named = [(" ".join(box.get(_part(number), part["name"]).split()), part) for number, part in parts]
     return [{**part, "name": name} for name, part in named if name not in ("", LEFT_OUT)]
 
 
-def bare(question: Asked) -> Asked:
+def bare(question: ProposalQuestion) -> ProposalQuestion:
     """The question with an ask of ids alone."""
-    return Asked(
-        question.id, question.action, question.title, question.is_risky, _bare(question.ask, question), question.told
+    return ProposalQuestion(
+        question.id, question.action, question.title, question.is_risky, _bare(question.ask, question), question.lines
     )
 
 
-def _bare(ask: Mapping[str, Any], question: Asked) -> dict[str, Any]:
+def _bare(ask: Mapping[str, Any], question: ProposalQuestion) -> dict[str, Any]:
     """The ask with ids only; an observation that matches no id stays as it was written, which is a fault."""
     ids = [each.partition(_APART)[0] for each in observations_in(question.ask)]
     found = {}
@@ -278,7 +283,7 @@ async def nothing_waits(run: Run) -> dict[str, Any]:
     return {"run": run.id, "state": "completed", "waiting": [], "decided": [], "note": "Nothing waits."}
 
 
-async def nobody_to_ask(run: Run, questions: Sequence[Asked]) -> dict[str, Any]:
+async def nobody_to_ask(run: Run, questions: Sequence[ProposalQuestion]) -> dict[str, Any]:
     """The end of a run that cannot be suspended: without Prefect, or not from a deployment."""
     place = f"--store {run.store} --namespace {run.namespace}"
     note = f"{len(questions)} waiting. Decide in a terminal: slowwave review list {place}"
@@ -295,7 +300,7 @@ async def _publish_note(note: str) -> None:
         await acreate_markdown_artifact(plain_text(note), key="review-summary", description="What a person decided")
 
 
-async def publish_waiting(run: Run, questions: Sequence[Asked]) -> None:
+async def publish_waiting(run: Run, questions: Sequence[ProposalQuestion]) -> None:
     """Show on the run's page what waits, with reasons, risks and what would change."""
     from prefect.artifacts import acreate_markdown_artifact
 
@@ -306,7 +311,11 @@ async def publish_waiting(run: Run, questions: Sequence[Asked]) -> None:
 
 
 async def publish_decided(
-    run: Run, questions: Sequence[Asked], verdicts: Sequence[Verdict], done: Sequence[DecidedProposal], name: str
+    run: Run,
+    questions: Sequence[ProposalQuestion],
+    verdicts: Sequence[ReviewVerdict],
+    done: Sequence[DecidedProposal],
+    name: str,
 ) -> dict[str, Any]:
     """Show the results; returns the same as plain data."""
     from prefect.artifacts import acreate_markdown_artifact
@@ -325,5 +334,5 @@ async def publish_decided(
     return {"run": run.id, "state": state, "by": name, "waiting": _plain(left), "decided": decided, "note": ""}
 
 
-def _plain(questions: Sequence[Asked]) -> list[dict[str, Any]]:
+def _plain(questions: Sequence[ProposalQuestion]) -> list[dict[str, Any]]:
     return [{"id": each.id, "action": each.action, "title": each.title, "risky": each.is_risky} for each in questions]

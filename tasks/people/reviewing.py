@@ -11,7 +11,7 @@ from typing import Any, Literal
 from recall.proposals import Proposal, list_proposals, proposal_named
 from slowwave.errors import SlowwaveError
 from slowwave.review.proposing import Person
-from slowwave.review.verdicts import EACH, Asked, Bulk, Verdict, as_plain, complaints, from_plain
+from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewVerdict, as_plain, complaints, from_plain
 from storage.snapshots import Snapshot
 from storage.store import Store
 from tasks.runtime.engine import is_inline, log
@@ -80,7 +80,9 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
     return as_run(run, parameters, work, lambda made: {"proposals": 1}), store.snapshot()
 
 
-def carry_out(run: Run, verdicts: Sequence[Verdict], person: Person, note: str = "") -> tuple[DecidedProposal, ...]:
+def carry_out(
+    run: Run, verdicts: Sequence[ReviewVerdict], person: Person, note: str = ""
+) -> tuple[DecidedProposal, ...]:
     """Carry out the verdicts: first approvals, then rejections, then modifications.
 
     Tolerant of a second time: what is no longer open, because this was done before or somebody else decided
@@ -94,16 +96,18 @@ def carry_out(run: Run, verdicts: Sequence[Verdict], person: Person, note: str =
     def work() -> tuple[DecidedProposal, ...]:
         done: list[DecidedProposal] = []
         for choice, act in (("approve", approve), ("reject", reject)):
-            ids = [each.id for each in is_open if each.said == choice]
+            ids = [each.id for each in is_open if each.decision == choice]
             done += act(run, ids, person, note) if ids else ()
-        done += [_tried(run, each, person) for each in is_open if each.said == "modify"]
+        done += [_tried(run, each, person) for each in is_open if each.decision == "modify"]
         return tuple(done)
 
     parameters = {"proposals": [each.id for each in is_open], "choice": "each", "door": person.door}
     return (*closed, *as_run(run, parameters, work, _counted))
 
 
-def _sorted_out(store: Store, verdicts: Sequence[Verdict]) -> tuple[list[Verdict], tuple[DecidedProposal, ...]]:
+def _sorted_out(
+    store: Store, verdicts: Sequence[ReviewVerdict]
+) -> tuple[list[ReviewVerdict], tuple[DecidedProposal, ...]]:
     """The verdicts on open proposals, and the results of the others."""
     ids = [each.id for each in verdicts]
     rows = store.snapshot().by_ids("proposals", ids, ["id", "state", "title", "outcome"])
@@ -116,7 +120,7 @@ def _sorted_out(store: Store, verdicts: Sequence[Verdict]) -> tuple[list[Verdict
     return [each for each in verdicts if stored.get(each.id, ("gone",))[0] in OPEN], tuple(closed)
 
 
-def _tried(run: Run, verdict: Verdict, person: Person) -> DecidedProposal:
+def _tried(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
     try:
         return modify(run, verdict.id, verdict.ask or {}, person)
     except SlowwaveError as error:
@@ -159,10 +163,10 @@ class FormAnswer:
     name: str
     low_risk: Bulk
     note: str
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, ReviewVerdict]
 
 
-async def frozen(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
+async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
     """What to ask about: what waits now, shown on the run's page; when the run goes on, what waited when it began."""
     if is_inline():
         return _questions(run, action, limit)
@@ -178,11 +182,11 @@ async def frozen(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
     return from_plain(kept)
 
 
-def _questions(run: Run, action: str, limit: int) -> tuple[Asked, ...]:
+def _questions(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
     return questions_about(existing_store(run).snapshot(), waiting(run, action, limit=limit))
 
 
-async def answered(questions: Sequence[Asked], person: str, timeout_hours: float) -> FormAnswer:
+async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_hours: float) -> FormAnswer:
     """Suspend until a person answers; an answer that cannot be meant is asked for again, with the reason."""
     from prefect.flow_runs import asuspend_flow_run
 

@@ -16,7 +16,7 @@ from slowwave.review.proposing import Person, Proposing
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import (
     WAY_OUT,
-    Split,
+    SplitPart,
     SplitPlan,
     ask_of,
     checked_splits,
@@ -72,7 +72,7 @@ class ProposedSplit:
     proposal_id: str
     entity: str
     entity_id: str
-    splits: tuple[Split, ...]
+    splits: tuple[SplitPart, ...]
     message: str
 
 
@@ -81,7 +81,7 @@ class Planned:
     """The entity, its splits with whole ids, and what is to be written."""
 
     parent: Mapping[str, Any]
-    splits: tuple[Split, ...]
+    splits: tuple[SplitPart, ...]
     rows: SplitPlan
 
     @property
@@ -93,7 +93,7 @@ class Planned:
 
 
 @task("split entity")
-def split_entity(run: Run, entity_id: str, splits: Sequence[Split]) -> SplitDone:
+def split_entity(run: Run, entity_id: str, splits: Sequence[SplitPart]) -> SplitDone:
     """Part an entity: new entities, the observations that become theirs, and what is a part of what; one commit.
 
     Observations keep everything but their owner. Raises `UnknownName` for an entity that nobody knows, `UnusableInput`
@@ -112,7 +112,7 @@ def split_entity(run: Run, entity_id: str, splits: Sequence[Split]) -> SplitDone
     return planned.done
 
 
-def plan_of(run: Run, reading: Reading, name: str, splits: Sequence[Split]) -> Planned:
+def plan_of(run: Run, reading: Reading, name: str, splits: Sequence[SplitPart]) -> Planned:
     """The rows of a split, for one state of the store; raises where it cannot be carried out."""
     parent = exact_row(reading, name)
     observations = reading.by_ids("facts", [parent["id"]], _OBSERVATION, key="owner_entity_id", where=observed_sql(run))
@@ -120,7 +120,7 @@ def plan_of(run: Run, reading: Reading, name: str, splits: Sequence[Split]) -> P
     return Planned(parent, checked, plan_split(parent, checked, observations, run.now))
 
 
-def _taken(reading: Reading, splits: Sequence[Split]) -> pl.DataFrame:
+def _taken(reading: Reading, splits: Sequence[SplitPart]) -> pl.DataFrame:
     """(alias_name, called): names among those of the splits that belong to somebody, and to whom."""
     known = called(reading, [each.name for each in splits])
     owners = reading.by_ids("entities", known["entity_id"], ["id", "name", "entity_type"])
@@ -139,7 +139,12 @@ def _write(tx: Transaction, plan: SplitPlan, vectors: pl.Series) -> None:
 
 
 def propose_split(
-    run: Run, name: str, settings: SplitSettings, splits: Sequence[Split] | None = None, *, proposed_by: str = "rule"
+    run: Run,
+    name: str,
+    settings: SplitSettings,
+    splits: Sequence[SplitPart] | None = None,
+    *,
+    proposed_by: str = "rule",
 ) -> ProposedSplit:
     """Leave a split for a person to decide: this one, or what its topics suggest; the same waits only once.
 
@@ -175,7 +180,7 @@ def _what(planned: Planned, ask: str, message: str, proposed_by: str) -> Proposi
     )
 
 
-def propose(run: Run, name: str, settings: SplitSettings, splits: Sequence[Split] | None = None) -> ProposedSplit:
+def propose(run: Run, name: str, settings: SplitSettings, splits: Sequence[SplitPart] | None = None) -> ProposedSplit:
     """`propose_split` of a person as a run of its own."""
     exact_row(existing_store(run).snapshot(), name)
     return as_run(
@@ -255,7 +260,7 @@ def waiting_split(reading: Reading, parent: Mapping[str, Any], proposal_id: str 
     return open_ones[0]
 
 
-def splits_of_plan(run: Run, reading: Reading, parent: Mapping[str, Any], plan: SplitRequest) -> tuple[Split, ...]:
+def splits_of_plan(run: Run, reading: Reading, parent: Mapping[str, Any], plan: SplitRequest) -> tuple[SplitPart, ...]:
     """The splits of a plan that can be carried out; `Refused` where it was made for something else (S0-13, T49)."""
     splits = splits_of(plan)
     whole = plan if isinstance(plan, Mapping) else {}

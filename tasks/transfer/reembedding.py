@@ -19,7 +19,7 @@ from slowwave import frames
 from slowwave.comparison.similarity import has_profile
 from slowwave.errors import Refused, SlowwaveError
 from slowwave.lifecycle.embedded_texts import READ, message_texts, texts_of
-from slowwave.lifecycle.probes import Verdict
+from slowwave.lifecycle.probes import GateVerdict
 from slowwave.settings import ReembedSettings
 from slowwave.text import as_json, digest, row_id, timed_id
 from storage.lease import is_surely_dead
@@ -143,7 +143,7 @@ class Published:
     rows: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     caught_up: int = 0
     seconds: float = 0.0
-    verdict: Verdict | None = None
+    verdict: GateVerdict | None = None
 
 
 class _Gap(Exception):
@@ -153,7 +153,7 @@ class _Gap(Exception):
 class _Fell(Exception):
     """The gate refuses what was written; the transaction is abandoned."""
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: GateVerdict) -> None:
         self.verdict = verdict
 
 
@@ -289,7 +289,7 @@ def _has_caught_up(work: _Embedding, tx: Transaction, since: Mapping[str, int] |
 
 def _publish(
     run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder, gate: _Gate | None
-) -> tuple[Mapping[str, int], Verdict | None]:
+) -> tuple[Mapping[str, int], GateVerdict | None]:
     """Write all tables, and the decision; raises `_Fell` where the gate says no, `_Gap` where a text is missing."""
     head = tx.lease
     old = Snapshot(store.db, tx.versions, head.sequence, (head.embed_model, head.dims))
@@ -441,7 +441,7 @@ class _Gate:
     frozen: Frozen
     prepared: _Prepared
 
-    def ask(self, store: Store, tx: Transaction) -> Verdict:
+    def ask(self, store: Store, tx: Transaction) -> GateVerdict:
         """Raises `_Fell` where recall would fall."""
         state = Snapshot(store.db, tx.versions, tx.sequence, (self.prepared.name, self.prepared.dims))
         verdict = weigh(self.run, self.frozen, self.settings.gate, store, state, self.prepared, tx.stay)

@@ -26,7 +26,7 @@ from slowwave.deduplication.merging import CandidateSet, Merges
 from slowwave.deduplication.questions import JudgedPair
 from slowwave.deduplication.reconciliation import plan_reconciliation
 from slowwave.review.open_pairs import open_pairs, plan_open_pairs
-from slowwave.review.override_requests import Overruled, apart, overrule, refused_by_rank
+from slowwave.review.override_requests import OverrideRows, apart, plan_overrides, refused_by_rank
 from slowwave.review.proposing import Person
 from slowwave.revision.apply import Surroundings
 from slowwave.settings import (
@@ -297,13 +297,13 @@ STRONG: dict[str, tuple[str, Any]] = {
 ENDED = ["statement", "status", "status_reason", "valid_to", "expired_at", "replaced_by", "supersedes_id"]
 
 
-def overruled(memory: Memory, decisions: pl.DataFrame | None = None) -> Overruled:
+def overruled(memory: Memory, decisions: pl.DataFrame | None = None) -> OverrideRows:
     refused = refused_by_rank(memory.decisions if decisions is None else decisions)
     near = Surroundings(memory.facts, memory.evidence, entities=memory.entities(), aliases=memory.aliases)
-    return overrule(refused, near, ReviseSettings(), memory.now)
+    return plan_overrides(refused, near, ReviseSettings(), memory.now)
 
 
-def keep(memory: Memory, plan: Overruled) -> None:
+def keep(memory: Memory, plan: OverrideRows) -> None:
     for name in ("facts", "lineage", "decisions"):
         merged = pl.concat([getattr(memory, name), getattr(plan, name)], how="diagonal")
         setattr(memory, name, merged.unique("id", keep="last", maintain_order=True))

@@ -27,7 +27,7 @@ from inference.embedding import open_embedder
 from recall.atlas import atlas_data
 from recall.memory import Memory
 from recall.overview import stats
-from slowwave.lifecycle.name_matcher import Names
+from slowwave.lifecycle.name_matcher import NameMatcher
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
 from storage.checks import PartialSnapshot, find_stray_members
@@ -575,7 +575,7 @@ def test_what_is_forgotten_takes_its_community_with_it_and_what_a_model_said_of_
     serve(filled("CommunitySummaries", {"summaries": told}))
     refreshed(place, CLAUDE)
     band = held(place)["Anna, Ben, Carla"]
-    plan = plan_erasure(Store.open(str(place)).snapshot(), entity("Carla"), Names.of(["Carla"]))
+    plan = plan_erasure(Store.open(str(place)).snapshot(), entity("Carla"), NameMatcher.of(["Carla"]))
     assert plan.gone["communities"] == {band["id"]}
     assert plan.gone["entities"] == {entity("Carla")}
     assert len(plan.gone["facts"]) == 2
@@ -627,7 +627,7 @@ def test_a_community_goes_with_a_fact_that_it_was_told_from_and_that_is_no_more(
     with Store.open(str(found)).commit("old-2", "test", NOW) as tx:
         tx.upsert("communities", told)
         tx.upsert("entities", people(["Zoe sails with Yann"]))
-    plan = plan_erasure(Store.open(str(found)).snapshot(), entity("Zoe"), Names.of(["Zoe"]))
+    plan = plan_erasure(Store.open(str(found)).snapshot(), entity("Zoe"), NameMatcher.of(["Zoe"]))
     assert plan.gone["communities"] == {told["id"][0]}
 
 
@@ -656,7 +656,7 @@ def test_what_is_forgotten_takes_its_links_with_it_also_of_who_was_merged_into_i
         tx.upsert("entity_links", pl.DataFrame(pairs))
         merged = tx.by_ids("entities", [entity("Edna")], with_vector=True)
         tx.upsert("entities", merged.with_columns(merged_into=pl.lit(entity("Carla"))))
-    plan = plan_erasure(Store.open(str(found)).snapshot(), entity("Carla"), Names.of(["Carla"]))
+    plan = plan_erasure(Store.open(str(found)).snapshot(), entity("Carla"), NameMatcher.of(["Carla"]))
     assert plan.gone["entity_links"] == {"l_1", "l_2"}
 
 
@@ -665,7 +665,7 @@ def test_a_community_goes_with_a_relation_within_it_though_its_members_stay(foun
         tx.upsert("facts", relations([SHIP[0]], message_id="m_1"))
         said = {"id": "m_1", "message_id": "1", "conversation_id": "c", "speaker": "Zoe", "content": "They sail."}
         tx.upsert("messages", pl.DataFrame([said]))
-    plan = plan_erasure(Store.open(str(found)).snapshot(), "", Names.of(["Zoe"]))
+    plan = plan_erasure(Store.open(str(found)).snapshot(), "", NameMatcher.of(["Zoe"]))
     assert plan.gone["communities"] == {held(found)["Dario, Edna, Fritz"]["id"]}
     assert plan.gone["entities"] == set()
 

@@ -264,7 +264,7 @@ def test_nothing_is_published_where_recall_would_fall(place: Path, own: str) -> 
         memory.recall_many(BY_MEANING, 3)  # the words of most facts are found without their vectors
     with pytest.raises(RecallFell, match="nothing was published") as fell:
         turn(place, f"{own}/noise", probes=30, k=3)
-    assert fell.value.told["undone"] == []
+    assert fell.value.measured["undone"] == []
     assert embedding(place) == (DEFAULT_EMBEDDER, 256)
     assert rows(place, "facts", columns=["id", "vector"]).equals(before, null_equal=True)
     (reason,) = rows(place, "decisions", "action = 'gate'", ["reason"])["reason"]

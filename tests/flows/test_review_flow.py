@@ -24,18 +24,18 @@ from talk import rows
 from test_review import IDS, SAID, T1, one_of, proposed, retired
 
 from flows.review import review
-from slowwave.review.verdicts import Asked, complaints
+from slowwave.review.verdicts import ProposalQuestion, complaints
 from storage.store import Store
 from tasks.people.review_forms import DIFF_LINES, bare, filled_in, form_of, questions_about
 
 EVIL = "Marta wrote <b>[click](http://evil.example)</b> | `x` \n# big"
-SPLIT = Asked(
+SPLIT = ProposalQuestion(
     "p_1", "split", "Split Marta", True,
     {"splits": [{"name": "Tea", "entity_type": "person", "observations": ["f_1_aaaaaaaa · Marta drinks tea."]},
                 {"name": "Rain", "entity_type": "", "observations": ["f_1_bbbbbbbb · Marta likes · rain."]}]},
     ("High risk: large. Two topics.", *(f"~ facts {n}" for n in range(20))),
 )  # fmt: skip
-MERGE = Asked("p_2", "merge", EVIL, False, {}, ("Low risk.", f"~ facts “{EVIL}”"))
+MERGE = ProposalQuestion("p_2", "merge", EVIL, False, {}, ("Low risk.", f"~ facts “{EVIL}”"))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,10 @@ def test_the_form_wants_a_name_and_one_decision_and_leaves_everything_waiting_by
     with pytest.raises(ValidationError):
         form(**{})
     filled = form(**answer()).model_dump()
-    assert {row: said.said for row, said in filled_in([SPLIT, MERGE], filled).items()} == {"p_1": "wait", "p_2": "wait"}
+    assert {row: verdict.decision for row, verdict in filled_in([SPLIT, MERGE], filled).items()} == {
+        "p_1": "wait",
+        "p_2": "wait",
+    }
     assert complaints([bare(SPLIT), bare(MERGE)], filled_in([SPLIT, MERGE], filled), "Ana", "approve") == ()
     boxes = {name: box for name, box in schema["$defs"].items() if name.startswith("Proposal")}
     choices = {name: box["properties"]["decision"]["enum"] for name, box in boxes.items()}
@@ -98,7 +101,7 @@ def test_a_field_says_itself_what_is_decided_wherever_a_form_looks_for_its_title
     for number, each in enumerate((SPLIT, MERGE), 1):
         box = schema["properties"][f"proposal_{number:02d}"]
         assert box["title"] == schema["$defs"][f"Proposal{number:02d}"]["title"] == f"{number}. {each.title}"
-        assert box["description"].startswith(each.told[0])
+        assert box["description"].startswith(each.lines[0])
 
 
 def test_of_a_large_split_only_names_are_asked_and_a_part_is_renamed_or_left_out() -> None:
@@ -106,7 +109,7 @@ def test_of_a_large_split_only_names_are_asked_and_a_part_is_renamed_or_left_out
         {"name": name, "entity_type": "", "observations": [f"f_1_{name}{n:07d} · Rain {n}." for n in range(30)]}
         for name in "abc"
     ]
-    large = Asked("p_3", "split", "Split Marta into 3", True, {"splits": parts}, ("High risk: large.",))
+    large = ProposalQuestion("p_3", "split", "Split Marta into 3", True, {"splits": parts}, ("High risk: large.",))
     form = form_of([large])
     box = form.model_json_schema()["$defs"]["Proposal01"]["properties"]
     assert [*box] == ["decision", "part_01", "part_02", "part_03"]
@@ -133,7 +136,7 @@ def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
     ]
     filled = form_of([SPLIT])(name="Ana", proposal_01={"decision": "modify", "splits": splits}).model_dump()
     said = filled_in([SPLIT], filled)
-    assert said["p_1"].said == "modify"
+    assert said["p_1"].decision == "modify"
     assert said["p_1"].ask is not None
     assert [(each["name"], each["observations"]) for each in said["p_1"].ask["splits"]] == [
         ("Drinks", ["f_1_aaaaaaaa"]), ("Rain", ["f_1_bbbbbbbb"])
@@ -149,9 +152,9 @@ def test_what_is_asked_tells_risks_reason_difference_and_observations_in_words(m
     snapshot = Store.open(str(made)).snapshot()
     waits = one_of(made, proposed(made, 4).id)
     [asked] = questions_about(snapshot, [waits])
-    assert asked.told[0] == "High risk: user_stated. These observations are no longer wanted."
-    assert asked.told[1] == f"“Marta {SAID[4]}” leaves recall, kept in the archive."
-    assert len(asked.told) <= DIFF_LINES + 2
+    assert asked.lines[0] == "High risk: user_stated. These observations are no longer wanted."
+    assert asked.lines[1] == f"“Marta {SAID[4]}” leaves recall, kept in the archive."
+    assert len(asked.lines) <= DIFF_LINES + 2
     assert asked.ask == {"observations": [f"{IDS[4]} · Marta {SAID[4]}"]}
     assert bare(asked).ask == {"observations": [IDS[4]]}
 

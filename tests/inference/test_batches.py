@@ -27,7 +27,7 @@ from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
 from prompts.rendering import RESPONSES, URGENT
 from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
-from slowwave.lifecycle.name_matcher import Names
+from slowwave.lifecycle.name_matcher import NameMatcher
 from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.settings import LanguageSettings
 from storage.answers import StoredAnswers
@@ -604,4 +604,4 @@ def test_nothing_is_forgotten_while_answers_that_may_name_it_are_under_way(journ
     )  # fmt: skip
     StoredAnswers(Store.open(journal.uri, "open"), "run-1").keep_batch(batch)
     with pytest.raises(Refused, match=r"1 prompts .*claude-x.*slowwave ingest"):
-        forget(existing_run("forget", journal.uri, "open"), Subject("", "Ada", Names.of(["Ada Byron"])))
+        forget(existing_run("forget", journal.uri, "open"), Subject("", "Ada", NameMatcher.of(["Ada Byron"])))

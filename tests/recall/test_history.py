@@ -632,12 +632,12 @@ def test_why_tells_whose_words_were_absorbed_what_was_compared_and_where_it_was_
 
 
 def test_times_of_every_form_ask_the_same_question(tmp_path: Path) -> None:
-    from slowwave.timestamps import asked_time
+    from slowwave.timestamps import parse_moment
 
     uri = editors(tmp_path)
     texts = ["2026-02-19 12:00:00", "2026-02-19T12:00:00Z", "2026-02-19T14:00:00+02:00"]
-    assert {tuple(known_of(uri, as_of=asked_time(text))) for text in texts} == {("f_a1",)}
-    assert asked_time("2026-02-19") == datetime(2026, 2, 19, tzinfo=UTC)
+    assert {tuple(known_of(uri, as_of=parse_moment(text))) for text in texts} == {("f_a1",)}
+    assert parse_moment("2026-02-19") == datetime(2026, 2, 19, tzinfo=UTC)
 
 
 def test_what_leans_on_a_fact_that_is_over_stands_behind_and_is_not_doubted_while_that_held(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from recall.memory import Memory
 from slowwave.errors import UnusableInput
-from slowwave.ranking.ranking import WHOLE, is_said, only_asks, passage_of
+from slowwave.ranking.ranking import WHOLE, is_covered, only_asks, passage_of
 from storage.store import Store
 
 ADVICE = (
@@ -48,9 +48,9 @@ def test_code_is_no_passage_unless_there_is_nothing_else() -> None:
 
 
 def test_what_facts_say_already_is_told_by_its_words() -> None:
-    assert is_said("I live in Porto!", ["Marta lives in Porto."])
-    assert not is_said("I live in Porto, above the bakery.", ["Marta lives in Porto."])
-    assert not is_said("I live in Porto!", [])
+    assert is_covered("I live in Porto!", ["Marta lives in Porto."])
+    assert not is_covered("I live in Porto, above the bakery.", ["Marta lives in Porto."])
+    assert not is_covered("I live in Porto!", [])
     assert passage_of("llama", "alpaca " * 100 + "llama " + "alpaca " * 100).count("llama") == 1
     assert passage_of("猫がいる", "犬がいる。" * 90 + "猫がいる。").endswith("猫がいる。")
     assert only_asks("Really? And how? Tell me.")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from talk import EXAMPLES
 
-from slowwave.lifecycle.audit_pairs import Audit, Finding
+from slowwave.lifecycle.audit_pairs import Audit, AuditFinding
 from slowwave.settings import Settings
 from tasks.transfer.foreign_files import audit_export
 
@@ -19,7 +19,7 @@ FOREIGN = EXAMPLES / "foreign"
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 
 
-def look(path: Path, **more: Any) -> dict[str, Finding]:
+def look(path: Path, **more: Any) -> dict[str, AuditFinding]:
     return {each.name: each for each in audit(path, **more).findings}
 
 
@@ -40,7 +40,7 @@ def lines(path: Path, *values: dict[str, Any]) -> Path:
     return path
 
 
-def told(finding: Finding) -> list[str]:
+def told(finding: AuditFinding) -> list[str]:
     return [each.text for each in finding.examples]
 
 

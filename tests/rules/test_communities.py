@@ -32,9 +32,15 @@ from slowwave.graph.community_plan import (
     community_names,
     needs_summary,
     plan_communities,
-    told_sources,
+    summary_sources,
 )
-from slowwave.graph.community_summaries import MAX_CHARS, Summary, cleaned_answer, strongest_facts, summary_by_rule
+from slowwave.graph.community_summaries import (
+    MAX_CHARS,
+    CommunitySummary,
+    cleaned_answer,
+    strongest_facts,
+    summary_by_rule,
+)
 from slowwave.graph.graph import Graph, build_graph
 from slowwave.records import CommunityQuestion
 
@@ -74,7 +80,7 @@ def ids_of(grouping: Grouping) -> dict[str, str]:
 def planned(
     grouping: Grouping,
     before: pl.DataFrame | None = None,
-    summaries: Mapping[str, Summary] | None = None,
+    summaries: Mapping[str, CommunitySummary] | None = None,
     aspects: Sequence[tuple[str, str]] = (),
     sources: Mapping[str, Sequence[str]] | None = None,
 ) -> CommunityPlan:
@@ -85,9 +91,9 @@ def planned(
     return plan_communities(grouping, then, names, touched, summaries or {}, sources or {}, NOW)
 
 
-def told(grouping: Grouping, by: str = "model") -> dict[str, Summary]:
+def told(grouping: Grouping, by: str = "model") -> dict[str, CommunitySummary]:
     """A summary of each group."""
-    return {mark: Summary(f"About {mark[-4:]}.", by, "m", "v1") for mark in grouping.groups["fingerprint"]}
+    return {mark: CommunitySummary(f"About {mark[-4:]}.", by, "m", "v1") for mark in grouping.groups["fingerprint"]}
 
 
 # What they are known by (S2-47)
@@ -318,7 +324,7 @@ def test_the_sources_of_a_summary_are_the_facts_whose_sentences_were_shown() -> 
     made = graph("ab", "ac", "bc", "cd", weights={"ab": 0.5, "ac": 0.9, "bc": 0.9, "cd": 0.9})
     facts = said(ab="Told twice.", ac="Told once.", bc=("Told twice.", 2), cd=("told twice", 1))
     grouping = grouped(made, "abcd")
-    assert told_sources(grouping, facts, strongest_facts(grouping, facts, 9)) == {
+    assert summary_sources(grouping, facts, strongest_facts(grouping, facts, 9)) == {
         grouping.groups["fingerprint"][0]: ["bc", "ac"]
     }
 

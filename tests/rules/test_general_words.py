@@ -11,7 +11,7 @@ from test_reconciliation import ALIKE, fact, plan, pool_of
 
 from slowwave import frames
 from slowwave.deduplication.merging import DUPLICATES, Merges
-from slowwave.lifecycle.name_matcher import Names
+from slowwave.lifecycle.name_matcher import NameMatcher
 from slowwave.revision.general_words import general_words, joined_words
 from slowwave.revision.patches import CLAIMS, MESSAGES, build_candidates, search_terms
 from slowwave.settings import ExtractSettings
@@ -82,7 +82,7 @@ def test_a_word_of_a_name_that_is_written_otherwise_is_not_kept_and_is_found(
     rows = pl.DataFrame({"search_terms": [f"hobby {word} trip"], "statement": ["She goes."], "subject_id": [about],
                          "object_id": ["e_2"]})  # fmt: skip
     assert search_terms(rows, names).to_list() == ["hobby trip"]
-    assert Names.of([name]).have_words_in(rows["search_terms"]).to_list() == [True]
+    assert NameMatcher.of([name]).have_words_in(rows["search_terms"]).to_list() == [True]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_word_that_is_only_like_a_name_is_kept(name: str, word: str) -> None:
     rows = pl.DataFrame({"search_terms": [word], "statement": ["She goes."], "subject_id": ["e_1"],
                          "object_id": ["e_2"]})  # fmt: skip
     assert search_terms(rows, names).to_list() == [word]
-    assert Names.of([name]).have_words_in(rows["search_terms"]).to_list() == [False]
+    assert NameMatcher.of([name]).have_words_in(rows["search_terms"]).to_list() == [False]
 
 
 def test_other_names_of_whom_a_fact_is_about_are_no_general_words() -> None:

@@ -20,7 +20,7 @@ from slowwave.ranking.ranking import (
     OVERLAP_WEIGHT,
     SPREAD,
     Evidence,
-    Recalled,
+    RankedFact,
     full_match,
     lexical_scores,
     message_scores,
@@ -113,7 +113,7 @@ def test_the_scale_of_bm25_does_not_matter(bm25: dict[str, float], power: int) -
 
 def test_the_source_that_has_the_words_is_named_first() -> None:
     (fact,) = rank_facts(evidence_of({"f": (0.3, 0.0, {"m1", "m2", "m3"})}), lexical_scores({"m2": 4.0, "m3": 8.0}))
-    assert fact == Recalled("f", ("m3", "m2", "m1"), cosine=0.3, lexical=1.0, score=1.3)
+    assert fact == RankedFact("f", ("m3", "m2", "m1"), cosine=0.3, lexical=1.0, score=1.3)
 
 
 def test_three_facts_of_one_message_leave_room_for_another_message() -> None:
@@ -298,9 +298,9 @@ def test_a_turn_beside_a_match_has_a_share_of_its_score_and_never_less_than_its_
 # Stages
 
 
-def placed(**scores: float) -> list[Recalled]:
+def placed(**scores: float) -> list[RankedFact]:
     """Facts with these scores, in their order."""
-    return [Recalled(name, (f"m_{name}",), 0.0, 0.0, score, {"search": score}) for name, score in scores.items()]
+    return [RankedFact(name, (f"m_{name}",), 0.0, 0.0, score, {"search": score}) for name, score in scores.items()]
 
 
 def test_what_the_walk_came_by_gains_its_share_of_the_strongest() -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.timestamps import asked_time
+from slowwave.timestamps import parse_moment
 from slowwave.validity import (
     STATUSES,
     TRANSITIONS,
@@ -176,14 +176,14 @@ def test_only_what_was_said_before_the_head_is_out_of_order() -> None:
     ],
 )
 def test_times_are_read_as_people_write_them(text: str, moment: datetime) -> None:
-    assert asked_time(text) == moment
+    assert parse_moment(text) == moment
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "31.01.2026", "2026-13-01", "0001-01-01T00:00:00+10:00"])
 def test_a_time_that_cannot_be_read_is_named_with_the_way_out(text: str) -> None:
     with pytest.raises(UnusableInput, match=r"is not a time\. Write it like"):
-        asked_time(text)
+        parse_moment(text)
 
 
 def test_a_moment_in_sql_is_in_utc() -> None:
-    assert time_sql(asked_time("2026-01-01T02:00:00.5+02:00")) == "timestamp '2026-01-01 00:00:00.500000'"
+    assert time_sql(parse_moment("2026-01-01T02:00:00.5+02:00")) == "timestamp '2026-01-01 00:00:00.500000'"

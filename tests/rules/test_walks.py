@@ -17,9 +17,9 @@ from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
 from slowwave.graph.spreading import spread
 from slowwave.graph.walks import (
     TYPE_WEIGHTS,
-    Ground,
     Seeds,
     Walk,
+    WalkGraph,
     boosted,
     breadth_first,
     recency,
@@ -81,32 +81,32 @@ def test_s2_35_what_is_recent_counts_up_to_twice(base: float, days: float, rate:
 def test_s2_35_what_nobody_dated_gets_no_boost_and_a_future_time_counts_as_now() -> None:
     later, undated = edge("f", "A", "B", valid_from=NOW + timedelta(days=9)), edge("u", "A", "C")
     graph = graph_of([later, undated])
-    walk = breadth_first(Ground(graph), from_(graph, A=1.0), WalkSettings(temporal_decay_rate=1.0), NOW, 9)
+    walk = breadth_first(WalkGraph(graph), from_(graph, A=1.0), WalkSettings(temporal_decay_rate=1.0), NOW, 9)
     assert {name: score for name, score, *_ in told(graph, walk)} == pytest.approx({"f": 1.8, "u": 0.9})
 
 
 def test_s2_41_activation_runs_along_a_chain_and_comes_back_as_an_echo() -> None:
     graph = graph_of(CHAIN)
-    walk = spread(Ground(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9)
+    walk = spread(WalkGraph(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9)
     assert levels(graph, walk) == pytest.approx({"A": 1.0, "B": 1.0, "C": 0.585225, "D": 0.447697}, abs=1e-6)
     depth = dict(zip(graph.ids.gather(walk.nodes), walk.depths.tolist(), strict=True))
     assert depth == {"A": 0, "B": 3, "C": 2, "D": 3}
-    silent = spread(Ground(graph), from_(graph, A=1.0), walking(no_backflow=True), NOW, 9)
+    silent = spread(WalkGraph(graph), from_(graph, A=1.0), walking(no_backflow=True), NOW, 9)
     assert levels(graph, silent) == pytest.approx({"A": 1.0, "B": 0.765, "C": 0.585225, "D": 0.447697}, abs=1e-6)
 
 
 def test_s2_41_what_comes_over_two_ways_adds_up() -> None:
     sides = [edge("ab", "A", "B", 0.8), edge("ac", "A", "C", 0.8), edge("bd", "B", "D", 0.8), edge("cd", "C", "D", 0.8)]
     graph = graph_of(sides)
-    assert levels(graph, spread(Ground(graph), from_(graph, A=1.0), walking(max_hops=2), NOW, 9))["D"] == pytest.approx(
-        0.9248
-    )
+    assert levels(graph, spread(WalkGraph(graph), from_(graph, A=1.0), walking(max_hops=2), NOW, 9))[
+        "D"
+    ] == pytest.approx(0.9248)
 
 
 def test_s2_41_the_threshold_itself_is_enough() -> None:
     graph = graph_of([edge("ab", "A", "B", 0.5)])
     for threshold, lit in ((0.425, {"A", "B"}), (0.4251, {"A"})):  # 1 × .85 × .5
-        walk = spread(Ground(graph), from_(graph, A=1.0), walking(activation_threshold=threshold), NOW, 9)
+        walk = spread(WalkGraph(graph), from_(graph, A=1.0), walking(activation_threshold=threshold), NOW, 9)
         assert {*levels(graph, walk)} == lit
         assert len(walk.edges) == len(lit) - 1
 
@@ -114,13 +114,13 @@ def test_s2_41_the_threshold_itself_is_enough() -> None:
 def test_s2_43_an_entity_with_enough_receives_no_more_within_a_hop_or_after_it() -> None:
     ways = [edge("1", "A", "D", 0.5), edge("2", "B", "D", 0.5), edge("3", "C", "D", 0.2)]
     graph = graph_of(ways)
-    walk = spread(Ground(graph), from_(graph, A=1.0, B=1.0, C=1.0), walking(max_hops=1), NOW, 9)
+    walk = spread(WalkGraph(graph), from_(graph, A=1.0, B=1.0, C=1.0), walking(max_hops=1), NOW, 9)
     assert levels(graph, walk)["D"] == pytest.approx(0.85)  # the third way would make it 1
     late = [edge("1", "E", "D", 0.9), edge("2", "A", "D", 0.95), edge("3", "A", "E", 0.5)]
     graph = graph_of(late)
-    walk = spread(Ground(graph), from_(graph, A=1.0), walking(max_hops=2), NOW, 9)
+    walk = spread(WalkGraph(graph), from_(graph, A=1.0), walking(max_hops=2), NOW, 9)
     assert levels(graph, walk)["D"] == pytest.approx(0.8075)  # E, lit in the first hop, would make it 1
-    weaker = spread(Ground(graph), from_(graph, A=1.0), walking(max_hops=2, inhibition_threshold=0.9), NOW, 9)
+    weaker = spread(WalkGraph(graph), from_(graph, A=1.0), walking(max_hops=2, inhibition_threshold=0.9), NOW, 9)
     assert levels(graph, weaker)["D"] == 1.0
 
 
@@ -130,15 +130,15 @@ def test_s2_43_an_entity_with_enough_receives_no_more_within_a_hop_or_after_it()
 )
 def test_s2_31_each_type_of_relation_passes_on_its_share(kind: str, level: float) -> None:
     graph = graph_of([edge("ab", "A", "B", 0.6, kind)])
-    walk = spread(Ground(graph), from_(graph, A=1.0), walking(max_hops=1), NOW, 9)
+    walk = spread(WalkGraph(graph), from_(graph, A=1.0), walking(max_hops=1), NOW, 9)
     assert levels(graph, walk)["B"] == pytest.approx(level)
-    near = breadth_first(Ground(graph), from_(graph, A=0.5), WalkSettings(), NOW, 9)
+    near = breadth_first(WalkGraph(graph), from_(graph, A=0.5), WalkSettings(), NOW, 9)
     assert near.scores.tolist() == pytest.approx([0.5 * 0.6 * TYPE_WEIGHTS[kind]])
 
 
 def test_s2_31_a_relation_counts_less_the_farther_its_nearer_end_is() -> None:
     graph = graph_of([edge("ba", "B", "A", 0.5), edge("bc", "B", "C", 0.5), edge("dc", "D", "C", 0.5)])
-    walk = breadth_first(Ground(graph), from_(graph, A=0.8), WalkSettings(max_hops=3), NOW, 9)
+    walk = breadth_first(WalkGraph(graph), from_(graph, A=0.8), WalkSettings(max_hops=3), NOW, 9)
     assert told(graph, walk) == [("ba", 0.4, 0, "A"), ("bc", 0.2, 1, "A"), ("dc", pytest.approx(0.4 / 3), 2, "A")]
 
 
@@ -259,9 +259,9 @@ def test_s2_30_a_walk_from_several_seeds_is_the_best_of_the_walks_from_each(
     graph = graph_of(edges)
     chosen = WalkSettings.model_validate({"max_hops": hops, "temporal_decay_rate": rate, "edge_types": types})
     expected = plain_breadth_first(edges, seeds, chosen)
-    walk = breadth_first(Ground(graph), from_(graph, **seeds), chosen, NOW, EVERYTHING)
+    walk = breadth_first(WalkGraph(graph), from_(graph, **seeds), chosen, NOW, EVERYTHING)
     assert told(graph, walk) == [(name, pytest.approx(score), hop, seed) for name, score, hop, seed in expected]
-    cut = breadth_first(Ground(graph), from_(graph, **seeds), chosen, NOW, 3)
+    cut = breadth_first(WalkGraph(graph), from_(graph, **seeds), chosen, NOW, 3)
     assert told(graph, cut) == told(graph, walk)[:3]
 
 
@@ -284,7 +284,7 @@ def test_s2_41_spreading_in_arrays_is_spreading_in_a_loop(
         ),
     )  # fmt: skip
     lit, facts = plain_spread(edges, seeds, chosen)
-    walk = spread(Ground(graph), from_(graph, **seeds), chosen, NOW, EVERYTHING)
+    walk = spread(WalkGraph(graph), from_(graph, **seeds), chosen, NOW, EVERYTHING)
     assert list(levels(graph, walk).items()) == sorted(lit.items(), key=lambda item: (-item[1], item[0]))
     assert [(name, score) for name, score, *_ in told(graph, walk)] == facts
     assert {seed for *_, seed in told(graph, walk)} <= {*seeds}
@@ -298,9 +298,9 @@ def test_s2_37_a_path_is_as_short_as_the_rings_around_its_beginning_say(
 ) -> None:
     edges, _ = made
     graph = graph_of(edges)
-    around = rings(Ground(graph), 0, hops)
+    around = rings(WalkGraph(graph), 0, hops)
     for end in range(1, len(graph)):
-        way = shortest_path(Ground(graph), 0, end, hops)
+        way = shortest_path(WalkGraph(graph), 0, end, hops)
         assert (len(way) if way is not None else -1) == around.depths[end]
         if way is not None:
             _assert_leads(graph, way, 0, end)
@@ -320,7 +320,7 @@ def _assert_leads(graph: Graph, way: np.ndarray, start: int, end: int) -> None:
 def test_of_paths_as_short_the_surest_is_told() -> None:
     graph = graph_of([edge("ab", "A", "B", 0.9), edge("bd", "B", "D", 0.2), edge("ac", "A", "C", 0.5),
                       edge("cd", "C", "D", 0.5), edge("ce", "C", "D", 0.5)])  # fmt: skip
-    way = shortest_path(Ground(graph), 0, 3, 5)
+    way = shortest_path(WalkGraph(graph), 0, 3, 5)
     assert way is not None
     assert graph.edges["id"].gather(way).to_list() == ["ac", "cd"]
 
@@ -329,14 +329,14 @@ def test_one_statement_is_told_once_by_its_best_relation() -> None:
     graph = graph_of([edge("r1", "A", "B", 0.5), edge("r2", "A", "B", 0.7), edge("r3", "B", "A", 0.6),
                       edge("r4", "A", "B", 0.4, "causal"), edge("r5", "A", "B", 0.3, predicate="likes")])  # fmt: skip
     for walk in (breadth_first, spread):
-        found = walk(Ground(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9)
+        found = walk(WalkGraph(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9)
         names = [name for name, *_ in told(graph, found)]
         assert {*names} == ({"r2", "r3", "r4", "r5"} if walk is breadth_first else {"r1", "r3", "r4", "r5"})
 
 
 def test_relations_that_are_not_allowed_are_not_walked_at_all() -> None:
     graph = graph_of(CHAIN)
-    ground = Ground(graph, np.array([True, False, True]))
+    ground = WalkGraph(graph, np.array([True, False, True]))
     for walk in (breadth_first, spread):
         found = walk(ground, from_(graph, A=1.0), WalkSettings(max_hops=5), NOW, 9)
         assert [name for name, *_ in told(graph, found)] == ["ab"]
@@ -345,11 +345,11 @@ def test_relations_that_are_not_allowed_are_not_walked_at_all() -> None:
 def test_s2_71_a_link_to_a_similar_entity_leads_on_and_is_no_fact() -> None:
     graph = graph_of([edge("bc", "B", "C")], "A")
     links = build_graph(graph.ids, pl.DataFrame([edge("l1", "A", "B", 0.9)], schema=frames.EDGES))
-    alone = breadth_first(Ground(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9)
+    alone = breadth_first(WalkGraph(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9)
     assert len(alone.edges) == 0
-    near = breadth_first(Ground(graph, similar=links), from_(graph, A=1.0), WalkSettings(), NOW, 9)
+    near = breadth_first(WalkGraph(graph, similar=links), from_(graph, A=1.0), WalkSettings(), NOW, 9)
     assert told(graph, near) == [("bc", pytest.approx(0.9 / 2 * 0.9), 1, "A")]
-    lit = spread(Ground(graph, similar=links), from_(graph, A=1.0), WalkSettings(), NOW, 9)
+    lit = spread(WalkGraph(graph, similar=links), from_(graph, A=1.0), WalkSettings(), NOW, 9)
     assert told(graph, lit) == [("bc", 1.0, 2, "A")]
     assert levels(graph, lit) == pytest.approx({"A": 1.0, "B": 1.0, "C": 0.9 * 0.85 * 0.9 * 0.85})
 
@@ -358,7 +358,7 @@ def test_s2_44_a_walk_whose_time_is_over_finds_nothing() -> None:
     graph = graph_of(CHAIN)
     for walk, hops in ((breadth_first, 1), (breadth_first, 2), (spread, 1), (spread, 3)):  # also after the last hop
         looks = iter([*[False] * hops, True])
-        found = walk(Ground(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9, lambda looks=looks: next(looks))
+        found = walk(WalkGraph(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9, lambda looks=looks: next(looks))
         assert (len(found.edges), len(found.nodes)) == (0, 0)
 
 
@@ -366,8 +366,8 @@ def test_a_walk_without_seeds_or_relations_finds_nothing() -> None:
     nothing = graph_of([], "A")
     graph = graph_of(CHAIN)
     for walk in (breadth_first, spread):
-        assert len(walk(Ground(nothing), from_(nothing, A=1.0), WalkSettings(), NOW, 9).edges) == 0
-        assert len(walk(Ground(graph), from_(graph), WalkSettings(), NOW, 9).edges) == 0
+        assert len(walk(WalkGraph(nothing), from_(nothing, A=1.0), WalkSettings(), NOW, 9).edges) == 0
+        assert len(walk(WalkGraph(graph), from_(graph), WalkSettings(), NOW, 9).edges) == 0
 
 
 def test_recency_halves_after_as_many_days_as_the_rate_says() -> None:

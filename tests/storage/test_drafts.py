@@ -17,7 +17,7 @@ from test_review import ANA, IDS, T1, T2, T3, drafted, made, one_of, proposed, r
 from recall.memory import Memory
 from recall.proposals import list_proposals
 from slowwave.errors import Refused
-from slowwave.review.changes import Change, decoded, encoded, hash_of, repeat_key
+from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat_key
 from slowwave.review.proposing import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
 from slowwave.settings import ApprovalSettings
 from storage.store import Store
@@ -97,9 +97,11 @@ def test_risks_are_read_off_the_rows(facts: list[dict[str, object]], risks: list
 
 
 def test_a_plan_says_the_same_whenever_it_is_made() -> None:
-    def plan(now: object) -> list[Change]:
+    def plan(now: object) -> list[RowChange]:
         return [
-            Change("facts", "f_1", {"status": "active", "expired_at": None}, {"status": "archived", "expired_at": now})
+            RowChange(
+                "facts", "f_1", {"status": "active", "expired_at": None}, {"status": "archived", "expired_at": now}
+            )
         ]
 
     assert repeat_key("delete", plan(T1)) == repeat_key("delete", plan(T3))

@@ -26,7 +26,7 @@ from apps.cli import app
 from recall.memory import Memory
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
 from slowwave.lifecycle.erasure import VOCABULARY, label_names
-from slowwave.lifecycle.name_matcher import Names
+from slowwave.lifecycle.name_matcher import NameMatcher
 from slowwave.settings import LanguageSettings
 from slowwave.text import FORGOTTEN, as_json
 from storage.doctor import examine
@@ -214,7 +214,7 @@ def test_general_words_that_have_words_of_a_name_go_in_whatever_order_and_the_pr
     assert set(kept["statement"]) == {WORDED["statement"]}
     (belief,) = rows(done.store, "pending_beliefs", "id = 'b_worded'")["claim"]
     assert json.loads(belief)["fact"] == {"search_terms": None, "statement": "Devon may hike."}
-    names = Names.of([NAME])
+    names = NameMatcher.of([NAME])
     assert read_rows_naming(Store.open(str(done.store)), names).general == {}
     before = read_rows_naming(Store.open(str(told / "memory")), names, only_newest=True).general
     assert (before["facts"], before["pending_beliefs"], before["llm_calls"]) == (3, 1, 2)
@@ -238,7 +238,7 @@ def test_general_words_that_have_words_of_a_name_go_in_whatever_order_and_the_pr
 def test_a_word_of_a_name_among_general_words_is_found_however_it_is_written(
     name: str, words: str | None, is_told: bool
 ) -> None:
-    assert Names.of([name]).have_words_in(pl.Series([words], dtype=pl.String)).to_list() == [is_told]
+    assert NameMatcher.of([name]).have_words_in(pl.Series([words], dtype=pl.String)).to_list() == [is_told]
 
 
 def test_facts_that_leaned_on_what_went_are_moved_archived_or_erased(done: Done) -> None:
@@ -433,7 +433,7 @@ WORDS = st.sampled_from(["Ann", "ann's", "planning", "ANN_2", "tea.", "Bob!", "J
 @settings(max_examples=30, deadline=None)
 @given(st.lists(WORDS, max_size=12).map(" ".join))
 def test_a_struck_text_names_nobody_and_a_text_without_the_name_stays_as_it_is(text: str) -> None:
-    names = Names.of(["Ann", "José"])
+    names = NameMatcher.of(["Ann", "José"])
     for form in ("NFC", "NFD"):
         written = unicodedata.normalize(form, text)
         left = names.without_sentences(written)
@@ -453,9 +453,9 @@ def test_a_struck_text_names_nobody_and_a_text_without_the_name_stays_as_it_is(t
     ],
 )
 def test_whole_sentences_go_and_the_rest_stays(text: str, left: str) -> None:
-    assert Names.of(["Ann"]).without_sentences(text) == left
+    assert NameMatcher.of(["Ann"]).without_sentences(text) == left
 
 
 def test_labels_stay_different() -> None:
-    new = label_names(["a/Ann.md", "a/ann.md", "b", FORGOTTEN], Names.of(["Ann"]))
+    new = label_names(["a/Ann.md", "a/ann.md", "b", FORGOTTEN], NameMatcher.of(["Ann"]))
     assert sorted(new.values()) == [f"a/{FORGOTTEN}.md", f"a/{FORGOTTEN}.md 2"]

@@ -21,7 +21,7 @@ from recall.stories import story_of
 from slowwave import frames
 from slowwave.errors import RecallFell
 from slowwave.lifecycle.access_statistics import usage_of
-from slowwave.lifecycle.probes import Probe, Standing, Verdict, compare, plan_probes, question, staying
+from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, plan_probes, question, staying
 from slowwave.ranking.ranking import stems
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from storage.store import Store
@@ -126,7 +126,7 @@ def frozen_of(run: Run) -> Frozen:
     return frozen
 
 
-def verdict_of(run: Run, frozen: Frozen, undo: Sequence[str] = ()) -> Verdict:
+def verdict_of(run: Run, frozen: Frozen, undo: Sequence[str] = ()) -> GateVerdict:
     verdict = check_recall(run, frozen, GATE, undo)
     assert verdict is not None
     return verdict

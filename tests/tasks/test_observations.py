@@ -40,7 +40,7 @@ from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.embedded_texts import (
     CHARACTERS,
     RELATION_CHARACTERS,
-    Named,
+    DescribedEntity,
     Observed,
     entity_text,
     lexical_diversity,
@@ -282,7 +282,7 @@ def test_rows_without_a_vector_are_zero() -> None:
 
 # The text of an entity
 
-MARTA = Named("Marta", "person", "active")
+MARTA = DescribedEntity("Marta", "person", "active")
 
 
 def observed(count: int, text: str = "observation number {}") -> list[Observed]:

@@ -24,10 +24,19 @@ from apps.review_commands import age
 from recall.memory import Memory
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.review.changes import NOW, Change, changed_words, in_brief
-from slowwave.review.descriptions import in_words, parts_in_words, told
+from slowwave.review.changes import NOW, RowChange, changed_words, in_brief
+from slowwave.review.descriptions import describe, in_words, parts_in_words
 from slowwave.review.proposing import MAX_NAME, MAX_NOTE, Person, Proposing, cleaned
-from slowwave.review.verdicts import Asked, Verdict, complaints, faults_of, from_plain, renamed, verdicts_of, without
+from slowwave.review.verdicts import (
+    ProposalQuestion,
+    ReviewVerdict,
+    complaints,
+    faults_of,
+    from_plain,
+    renamed,
+    verdicts_of,
+    without,
+)
 from storage.doctor import examine, repair
 from storage.store import Store
 from storage.tables import TABLES
@@ -314,20 +323,20 @@ def test_an_ask_is_renamed_and_left_out_of_and_a_wrong_one_is_told() -> None:
 
 
 ASKED = (
-    Asked("p_1", "delete", "Let it go", False, {"observations": ["f_1"]}, ("Low risk.",)),
-    Asked("p_2", "merge", "Merge two", True),
-    Asked("p_3", "prune", "Let fade", False),
+    ProposalQuestion("p_1", "delete", "Let it go", False, {"observations": ["f_1"]}, ("Low risk.",)),
+    ProposalQuestion("p_2", "merge", "Merge two", True),
+    ProposalQuestion("p_3", "prune", "Let fade", False),
 )
 
 
 def test_one_decision_counts_for_what_has_no_risk_and_was_not_decided_for_itself() -> None:
-    said = {"p_1": Verdict("p_1", "reject")}
-    assert [(v.id, v.said) for v in verdicts_of(ASKED, said, "approve")] == [("p_1", "reject"), ("p_3", "approve")]
+    said = {"p_1": ReviewVerdict("p_1", "reject")}
+    assert [(v.id, v.decision) for v in verdicts_of(ASKED, said, "approve")] == [("p_1", "reject"), ("p_3", "approve")]
     assert [v.id for v in verdicts_of(ASKED, said, "each for itself")] == ["p_1"]
     assert from_plain(json.loads(json.dumps([{**each} for each in map(_plain, ASKED)]))) == ASKED
 
 
-def _plain(asked: Asked) -> dict[str, Any]:
+def _plain(asked: ProposalQuestion) -> dict[str, Any]:
     from slowwave.review.verdicts import as_plain
 
     return as_plain([asked])[0]
@@ -336,43 +345,43 @@ def _plain(asked: Asked) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        (Verdict("p_1", "modify", {"observations": ["f_1"]}), "nothing of it was changed"),
-        (Verdict("p_1", "approve", {"observations": []}), "modify was not chosen"),
-        (Verdict("p_1", "modify", {"observations": []}), "no observation is left"),
-        (Verdict("p_1", "modify", {"observations": ["f_2"]}), "f_2 is none of its observations"),
-        (Verdict("p_2", "modify"), "can only be approved or rejected"),
+        (ReviewVerdict("p_1", "modify", {"observations": ["f_1"]}), "nothing of it was changed"),
+        (ReviewVerdict("p_1", "approve", {"observations": []}), "modify was not chosen"),
+        (ReviewVerdict("p_1", "modify", {"observations": []}), "no observation is left"),
+        (ReviewVerdict("p_1", "modify", {"observations": ["f_2"]}), "f_2 is none of its observations"),
+        (ReviewVerdict("p_2", "modify"), "can only be approved or rejected"),
     ],
 )
-def test_what_cannot_be_meant_is_said_why(verdict: Verdict, words: str) -> None:
+def test_what_cannot_be_meant_is_said_why(verdict: ReviewVerdict, words: str) -> None:
     [told] = complaints(ASKED, {verdict.id: verdict}, "Ana", "approve")
     assert words in told
 
 
-GONE = Change("facts", "f", {"status": "archived"}, None)
-SEEN = Change("facts", "f", {"evidence_count": 1}, {"evidence_count": 2})
-LEFT = Change("facts", "g", {"supersedes_id": "f"}, {"supersedes_id": None})
+GONE = RowChange("facts", "f", {"status": "archived"}, None)
+SEEN = RowChange("facts", "f", {"evidence_count": 1}, {"evidence_count": 2})
+LEFT = RowChange("facts", "g", {"supersedes_id": "f"}, {"supersedes_id": None})
 
 
 @pytest.mark.parametrize(
     ("action", "changes", "title"),
     [
-        ("decay", (GONE, Change("facts_archive", "f", None, {"id": "f"})), "Move “tea”"),
+        ("decay", (GONE, RowChange("facts_archive", "f", None, {"id": "f"})), "Move “tea”"),
         ("patch", (SEEN,), "Confirm “tea”"),
         ("merge", (SEEN,), "Change “tea”"),
         ("decay", (LEFT, GONE), "Delete for good: “tea”"),
         (
             "decay",
-            [Change("entities", n, {"name": n}, None) for n in ("Ana", "Bo")],
+            [RowChange("entities", n, {"name": n}, None) for n in ("Ana", "Bo")],
             "Delete for good: “Ana” and 1 more",
         ),
     ],
 )
 def test_a_title_counts_each_fact_once_and_says_what_becomes_of_it(
-    action: str, changes: Sequence[Change], title: str
+    action: str, changes: Sequence[RowChange], title: str
 ) -> None:
     known = {"f": {"id": "f", "statement": "tea", "status": "superseded"},
              "g": {"id": "g", "statement": "oats", "status": "active"}}  # fmt: skip
-    assert told(Proposing(action), changes, known).title == title
+    assert describe(Proposing(action), changes, known).title == title
 
 
 SECRET = "AKIAIOSFODNN7EXAMPLE"
@@ -391,7 +400,7 @@ def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words
 
 
 def test_an_answer_that_can_be_meant_has_no_complaints_and_one_without_a_name_has() -> None:
-    said = {"p_1": Verdict("p_1", "reject", {"observations": []}), "p_2": Verdict("p_2", "approve", {})}
+    said = {"p_1": ReviewVerdict("p_1", "reject", {"observations": []}), "p_2": ReviewVerdict("p_2", "approve", {})}
     assert complaints(ASKED, said, "Ana", "approve") == ()
     assert "Nobody's name" in complaints(ASKED, said, "  ", "approve")[0]
 
@@ -400,8 +409,8 @@ def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_tim
     (yes, no), changed = waiting(memory, 0, 1), proposed(memory, 2, 3)
     before = contents(memory)
     verdicts = [
-        Verdict(yes.id, "approve"), Verdict(no.id, "reject"), Verdict("p_unknown", "approve"),
-        Verdict(changed.id, "modify", {"observations": [IDS[2]]}),
+        ReviewVerdict(yes.id, "approve"), ReviewVerdict(no.id, "reject"), ReviewVerdict("p_unknown", "approve"),
+        ReviewVerdict(changed.id, "modify", {"observations": [IDS[2]]}),
     ]  # fmt: skip
     run = run_at(memory, T2)
     done = carry_out(run, verdicts, ANA)
@@ -417,7 +426,7 @@ def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_tim
 def test_a_modification_that_cannot_be_planned_is_told_and_waits_on(memory: Path) -> None:
     waits = proposed(memory, 0, 1)
     retired(memory, 1)
-    [done] = carry_out(run_at(memory, T3), [Verdict(waits.id, "modify", {"observations": [IDS[1]]})], ANA)
+    [done] = carry_out(run_at(memory, T3), [ReviewVerdict(waits.id, "modify", {"observations": [IDS[1]]})], ANA)
     assert done.state == "pending"
     assert "It was not modified" in done.outcome
 
@@ -595,17 +604,19 @@ def test_words_tell_what_becomes_of_each_thing_and_nothing_of_the_accounts() -> 
     words = {"f_1": "Marta drinks tea.", "f_2": "Marta drinks rooibos.", "e_1": "Marta", "e_2": "Tea"}
     gone = {"status": "superseded", "replaced_by": "f_2", "expired_at": NOW}
     changes = [
-        Change("facts", "f_1", {"status": "active", "replaced_by": None, "expired_at": None}, gone),
-        Change("facts", "f_2", {"status": "candidate"}, {"status": "active"}),
-        Change("facts", "f_3", None, {"status": "active", "statement": "Marta sings."}),
-        Change("facts", "f_4", {"statement": "Marta naps.", "status": "active"}, None),
-        Change("facts", "f_5", {"statement": "Marta rows.", "status": "active", "pinned": False}, None),
-        Change("facts_archive", "f_5", None, {"statement": "Marta rows.", "status": "archived", "pinned": False}),
-        Change("facts", "f_6", {"owner_entity_id": "e_1", "pinned": False}, {"owner_entity_id": "e_2", "pinned": True}),
-        Change("facts", "f_7", {"similarity_flag": True}, {"similarity_flag": False}),
-        Change("entities", "e_3", None, {"name": "Tea - Rooibos", "status": "active"}),
-        Change("lineage", "l_1", None, {"old_id": "f_1", "new_id": "f_2"}),
-        Change("pair_decisions", "pd_1", None, {"outcome": "supersede"}),
+        RowChange("facts", "f_1", {"status": "active", "replaced_by": None, "expired_at": None}, gone),
+        RowChange("facts", "f_2", {"status": "candidate"}, {"status": "active"}),
+        RowChange("facts", "f_3", None, {"status": "active", "statement": "Marta sings."}),
+        RowChange("facts", "f_4", {"statement": "Marta naps.", "status": "active"}, None),
+        RowChange("facts", "f_5", {"statement": "Marta rows.", "status": "active", "pinned": False}, None),
+        RowChange("facts_archive", "f_5", None, {"statement": "Marta rows.", "status": "archived", "pinned": False}),
+        RowChange(
+            "facts", "f_6", {"owner_entity_id": "e_1", "pinned": False}, {"owner_entity_id": "e_2", "pinned": True}
+        ),
+        RowChange("facts", "f_7", {"similarity_flag": True}, {"similarity_flag": False}),
+        RowChange("entities", "e_3", None, {"name": "Tea - Rooibos", "status": "active"}),
+        RowChange("lineage", "l_1", None, {"old_id": "f_1", "new_id": "f_2"}),
+        RowChange("pair_decisions", "pd_1", None, {"outcome": "supersede"}),
     ]
     assert in_words(changes, words) == (
         "“Marta drinks tea.” gives way to “Marta drinks rooibos.”",

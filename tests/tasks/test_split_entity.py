@@ -27,7 +27,7 @@ from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.resolution.mentions import new_id
 from slowwave.review.proposing import Person
 from slowwave.settings import DEFAULT_EMBEDDER, SplitSettings
-from slowwave.splitting.split_plan import Split
+from slowwave.splitting.split_plan import SplitPart
 from slowwave.text import row_id, statement_hash
 from slowwave.validity import live_sql
 from storage.doctor import examine
@@ -153,8 +153,8 @@ def row(store: Path, name: str) -> dict[str, Any]:
     return rows(store, "entities", f"name = '{name}'").row(0, named=True)
 
 
-def whole(*splits: tuple[str, list[str]]) -> list[Split]:
-    return [Split(name, "", tuple(IDS.get(text, text) for text in texts)) for name, texts in splits]
+def whole(*splits: tuple[str, list[str]]) -> list[SplitPart]:
+    return [SplitPart(name, "", tuple(IDS.get(text, text) for text in texts)) for name, texts in splits]
 
 
 def later(store: Path, statement: str = "Atlas grew once more") -> None:
@@ -349,7 +349,7 @@ def test_without_approval_nothing_but_the_proposal_is_written(template: Path, st
     ],
 )
 def test_a_plan_with_one_thing_wrong_changes_nothing(
-    template: Path, splits: list[Split], error: type[SlowwaveError]
+    template: Path, splits: list[SplitPart], error: type[SlowwaveError]
 ) -> None:
     before = Store.open(str(template)).head.sequence
     with pytest.raises(error, match="Nothing was split"):
