@@ -66,6 +66,9 @@ def _words(column: str, cell: Any) -> str:
 
 
 FORMAT = 1
+DAY = 86_400
+LEAST_REACH = (30 * 365 * DAY, 3 * 365 * DAY)
+"""Seconds before and after the middle half of all changes that the axis of time always has room for."""
 ROOM = 0.5
 """How much the room of an entity on the map grows with the root of its degree."""
 
@@ -93,6 +96,7 @@ def atlas_data(
         "namespace": store.namespace,
         "commit": snapshot.sequence,
         "now": int(now.timestamp()),
+        "reach": _reach(chosen.spans, int(now.timestamp())),
         "counts": _counts(snapshot, now),
         "left_out": {**chosen.left_out, "runs": runs_left},
         "entities": _entities(snapshot, chosen, member_of, limits),
@@ -102,6 +106,21 @@ def atlas_data(
         "runs": runs,
         "report": told_report(snapshot, chosen, now, report or ReportSettings(), limits),
     }
+
+
+def _reach(spans: pl.DataFrame, now: int) -> tuple[int, int]:
+    """The first and the last second of the axis of time: of all changes but those that lie far off, which are slips.
+
+    Far off is what lies further from the middle half of the changes than three times its width, and than `LEAST_REACH`.
+    """
+    changes = pl.concat([spans["from_"], spans["to"]]).drop_nulls()
+    if changes.is_empty():
+        return now - DAY, now
+    low, high = (int(changes.quantile(part, "nearest") or 0) for part in (0.25, 0.75))
+    before, after = (max(3 * (high - low), least) for least in LEAST_REACH)
+    usual = changes.filter(changes.is_between(low - before, max(high, now) + after))
+    last = max(now, int(usual.max()))  # type: ignore[call-overload]
+    return min(int(usual.min()), last - DAY), last  # type: ignore[call-overload]
 
 
 def _counts(snapshot: Snapshot, now: datetime) -> dict[str, int]:

@@ -182,6 +182,7 @@ class IngestTally(Tally):
         """Which sources there are."""
         self.counts["sources"] += len(sources.new) + len(sources.known)
         self.counts["sources known already"] += len(sources.known)
+        self.counts["files passed over"] += sum(issue.count for issue in sources.issues)
         self.issues += [_sentence(issue) for issue in sources.issues]
 
     def admitted(self, intake: Intake, admitted: Admitted) -> None:
@@ -193,7 +194,9 @@ class IngestTally(Tally):
         self.counts["messages with a used id"] += admitted.renamed
         self.issues += admitted.issues
         self.refused.update(admitted.refused)
-        self.issues += [_sentence(issue) for part in intake.parts for issue in part.issues]
+        issues = [issue for part in intake.parts for issue in part.issues]
+        self.counts["lines skipped"] += sum(issue.count for issue in issues if issue.kind == "unreadable")
+        self.issues += [_sentence(issue) for issue in issues]
 
     def extracted(self, extracted: Extracted) -> None:
         """What was extracted."""
