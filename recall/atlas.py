@@ -113,14 +113,14 @@ def _reach(spans: pl.DataFrame, now: int) -> tuple[int, int]:
 
     Far off is what lies further from the middle half of the changes than three times its width, and than `LEAST_REACH`.
     """
-    changes = pl.concat([spans["from_"], spans["to"]]).drop_nulls()
-    if changes.is_empty():
+    changes = pl.concat([spans["from_"], spans["to"]]).drop_nulls().to_numpy()
+    if not len(changes):
         return now - DAY, now
-    low, high = (int(changes.quantile(part, "nearest") or 0) for part in (0.25, 0.75))
+    low, high = np.quantile(changes, (0.25, 0.75))
     before, after = (max(3 * (high - low), least) for least in LEAST_REACH)
-    usual = changes.filter(changes.is_between(low - before, max(high, now) + after))
-    last = max(now, int(usual.max()))  # type: ignore[call-overload]
-    return min(int(usual.min()), last - DAY), last  # type: ignore[call-overload]
+    usual = changes[(changes >= low - before) & (changes <= max(high, now) + after)]
+    last = max(now, int(usual.max(initial=now)))
+    return min(int(usual.min(initial=now)), last - DAY), last
 
 
 def _counts(snapshot: Snapshot, now: datetime) -> dict[str, int]:
