@@ -16,7 +16,7 @@ from slowwave.errors import UnusableInput
 from slowwave.lexicon.aspects import shown
 
 from .options import AlsoOption, AsOf, JsonOption, NamespaceOption, OnlyOption, Place, StoreOption, time_of
-from .printing import err, out, print_json, print_text, short_id, table, told, validity
+from .printing import err, marked_statement, out, print_json, print_text, short_id, table, validity
 
 if TYPE_CHECKING:
     from recall.aspects import Profile, Profiles
@@ -162,7 +162,7 @@ def _show_facts(place: Place, slug: str, limit: int, as_json: bool) -> None:
         out.print(f"Nothing is known that touches {aspect.display_name}.", markup=False)
         return
     rows = [
-        (told(fact, now), fact.confidence, validity(fact.valid_from, fact.valid_to), short_id(fact.id))
+        (marked_statement(fact, now), fact.confidence, validity(fact.valid_from, fact.valid_to), short_id(fact.id))
         for fact in facts
     ]
     caption = f"…and {total - len(facts)} more: --limit" if total > len(facts) else ""

@@ -65,8 +65,12 @@ def atlas(
         return
     left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
     out.print(told["path"], markup=False, soft_wrap=True)
-    kinds = ("entities", "facts", "communities", "runs")
-    counts = ", ".join(f"{kind}: {told[kind]:,}" for kind in kinds)
+    archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
+    kinds = {
+        "entities": told["entities"] - archived, "archived entities": archived,
+        **{kind: told[kind] for kind in ("facts", "communities", "runs")},
+    }  # fmt: skip
+    counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
     out.print(f"{counts}; {told['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
 
 

@@ -11,7 +11,7 @@ import typer
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 
 from .options import AsOf, JsonOption, KnownAsOf, NamespaceOption, Place, StoreOption, time_of
-from .printing import err, out, print_json, short_id, table, told, validity
+from .printing import err, marked_statement, out, print_json, short_id, table, validity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +133,7 @@ def _show_facts(title: str, facts: Sequence[RecalledFact], locale: Locale) -> No
     now = datetime.now(UTC)
     rows = [
         (
-            fact.subject, shown_relation(fact.predicate, locale), fact.object, told(fact, now),
+            fact.subject, shown_relation(fact.predicate, locale), fact.object, marked_statement(fact, now),
             validity(fact.valid_from, fact.valid_to, fact.status == "active"), short_id(fact.id),
         )
         for fact in facts

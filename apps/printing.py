@@ -57,8 +57,8 @@ err = Terminal(stderr=True, highlight=False)
 def print_json(document: Any) -> None:
     """The one document of `--json`; what a terminal would act on stands in it as escapes of JSON."""
     takes_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    told = json.dumps(document, default=_plain, ensure_ascii=not takes_unicode, indent=2)
-    print(_HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], told))
+    text = json.dumps(document, default=_plain, ensure_ascii=not takes_unicode, indent=2)
+    print(_HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text))
 
 
 def print_text(text: str, end: str = "\n") -> None:
@@ -111,7 +111,7 @@ def validity(start: datetime | None, end: datetime | None, is_held: bool = True)
     return f"{start:%Y-%m-%d} → {end:%Y-%m-%d}" if start else f"until {end:%Y-%m-%d}"
 
 
-def told(fact: RecalledFact, now: datetime) -> str:
+def marked_statement(fact: RecalledFact, now: datetime) -> str:
     """A statement with what one must know beside it: that it is over, leans on what is over, or is disputed."""
     marks = []
     if fact.valid_to is not None and fact.valid_to <= now:

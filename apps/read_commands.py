@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,13 +15,13 @@ from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 
 from .options import AlsoOption, AsOf, JsonOption, KnownAsOf, NamespaceOption, OnlyOption, Place, StoreOption, time_of
-from .printing import err, out, print_json, short_id, table, told, validity
+from .printing import err, marked_statement, out, print_json, short_id, table, validity
 from .tables import (
     SHOWN_PASSAGES,
     Speakers,
     fact_lines,
-    history_table,
-    parts_table,
+    history_lines,
+    parts_lines,
     passage_lines,
     passages_table,
     print_story,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from recall.memory import Memory
-    from slowwave.types import Entity, Recollection
+    from slowwave.types import Entity, RecalledFact, Recollection
 
 USE = ("learning", "learning_events", "prune_threshold", "min_quality", "facts_scored", "facts_below_min_quality")
 _FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
@@ -106,7 +107,7 @@ def recall(
     if is_weak(found.match):
         out.print(UNLIKELY)
     if found.facts and explain:
-        out.print(parts_table(found))
+        out.print(parts_lines(found))
     if found.uncertain:
         out.print(uncertain_table(found.uncertain))
 
@@ -147,15 +148,19 @@ def facts(
         print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
         return
     now = datetime.now(UTC)
+    alike: dict[tuple[str, ...], list[RecalledFact]] = {}  # facts of one sentence are one row with all its relations
+    for fact in known:
+        period = validity(fact.valid_from, fact.valid_to, fact.status == "active")
+        alike.setdefault((marked_statement(fact, now), period, fact.status), []).append(fact)
     rows = [
         (
-            told(fact, now),
-            shown_relation(fact.predicate, place.locale),
-            validity(fact.valid_from, fact.valid_to, fact.status == "active"),
-            *([fact.status] if everything else []),
-            short_id(fact.id),
+            words,
+            "\n".join(shown_relation(fact.predicate, place.locale) for fact in facts),
+            period,
+            *([state] if everything else []),
+            "\n".join(short_id(fact.id) for fact in facts),
         )
-        for fact in known
+        for (words, period, state), facts in alike.items()
     ]
     status = ("status",) if everything else ()  # of facts of one time there is only one
     out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", *status, "id"), rows))
@@ -197,9 +202,15 @@ def history(
     if as_json:
         print_json({"entity": asdict(entity), "facts": [version.as_json() for version in versions]})
     elif versions:
-        out.print(history_table(_title(entity, place.locale), versions))
+        out.print(history_lines(_title(entity, place.locale), versions))
     else:
-        out.print("Nothing was ever known about that. `slowwave facts NAME --all` shows everything about an entity.")
+        narrowed = f" that says {predicate!r}" if predicate else f" of the relation {relation!r}" if relation else ""
+        until = f" as of {known_as_of}" if known_as_of else ""
+        out.print(
+            f"Nothing is known about {entity.name}{narrowed}{until}. "
+            f"`slowwave history {shlex.quote(entity.name)}` shows all versions of its facts.",
+            markup=False,
+        )
 
 
 def _show_chain(memory: Memory, fact_id: str, as_json: bool) -> None:
@@ -207,7 +218,7 @@ def _show_chain(memory: Memory, fact_id: str, as_json: bool) -> None:
     if as_json:
         print_json(chain.as_json())
         return
-    out.print(history_table("What replaced what, oldest first", chain.versions))
+    out.print(history_lines("What replaced what, oldest first", chain.versions))
     if chain.has_circle:
         err.print("These facts replace each other in a circle: `slowwave doctor` tells more.")
     if chain.is_cut:
@@ -306,8 +317,8 @@ def quality(
         )
     )
     use = found["use"]
-    told = [("recalls", found["retrieval_events"]), *((what.replace("_", " "), use[what]) for what in USE)]
-    out.print(table("Use", ("what", "count"), told))
+    marked_statement = [("recalls", found["retrieval_events"]), *((what.replace("_", " "), use[what]) for what in USE)]
+    out.print(table("Use", ("what", "count"), marked_statement))
     if use["top_facts"]:
         columns = ("statement", "hit_count", "avg_retrieval_score", "quality_score", "last_retrieved_at")
         rows = [(*(fact[name] for name in columns), short_id(fact["id"])) for fact in use["top_facts"]]

@@ -14,7 +14,7 @@ from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 from slowwave.timestamps import day_of
 from slowwave.types.stories import sections_of
 
-from .printing import out, printable, short_id, table, told, validity
+from .printing import marked_statement, out, printable, short_id, table, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,8 +62,9 @@ def speaker_of(passage: Passage) -> str:
     return passage.speaker or passage.role
 
 
-def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str) -> RenderableType:
-    is_cut = out.width >= ONE_LINE
+def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str, is_cut: bool | None = None) -> RenderableType:
+    """Rows of three cells of which the middle one is wide: cut on a wide terminal, else wrapped."""
+    is_cut = out.width >= ONE_LINE if is_cut is None else is_cut
     made = Table.grid(padding=(0, 1), expand=True)
     made.add_column(justify="right", style="dim", no_wrap=True)
     made.add_column(ratio=1, no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
@@ -117,7 +118,7 @@ def recall_table(found: Recollection) -> RenderableType:
     rows = [
         (
             n,
-            told(fact, now),
+            marked_statement(fact, now),
             validity(fact.valid_from, fact.valid_to),
             f"{fact.score:.2f}",
             source_names(fact),
@@ -151,7 +152,7 @@ def source_names(fact: RecalledFact) -> str:
     return ", ".join(shown) + (f" +{more}" if more > 0 else "")
 
 
-def parts_table(found: Recollection) -> RenderableType:
+def parts_lines(found: Recollection) -> RenderableType:
     """How each fact came to its place: the parts of its score, in the order in which they were made.
 
     Factors that are 1 for all are left out, and summands that are 0.
@@ -161,11 +162,15 @@ def parts_table(found: Recollection) -> RenderableType:
     idle = [name for name in held if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
     shown = [name for name in held if name not in idle]
     rows = [
-        (n, *(_part(fact, name) for name in shown), fact.score, short_id(fact.id))
+        (
+            str(n),
+            f"score {fact.score:.2f}: " + ", ".join(f"{name} {part}" for name in shown if (part := _part(fact, name))),
+            short_id(fact.id),
+        )
         for n, fact in enumerate(found.facts, 1)
     ]
     note = f"{FORMULA} Without effect here: {', '.join(idle)}." if idle else FORMULA
-    return table("How they came to their places", ("#", *shown, "score", "id"), rows, note)
+    return _lines("How they came to their places", rows, note, is_cut=False)
 
 
 def _part(fact: RecalledFact, name: str) -> str:
@@ -188,23 +193,25 @@ def uncertain_table(beliefs: Sequence[UncertainFact]) -> RenderableType:
 # How histories and stories of facts look in a terminal.
 
 
-def history_table(title: str, versions: Sequence[Version]) -> RenderableType:
-    """Versions of facts as a table."""
+def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
+    """Versions of facts: when each held, its words and id; below them its status, why it ended, and by which fact."""
     now = datetime.now(UTC)
-    rows = [
-        (
-            validity(fact.valid_from, fact.valid_to, fact.status == "active"),
-            told(fact, now),
-            fact.status,
-            version.why,
-            f"{version.ended_by.statement} ({short_id(version.ended_by.id)})" if version.ended_by else "",
-            fact.confidence,
-            short_id(fact.id),
+    rows = []
+    for version in versions:
+        fact, end = version.fact, version.ended_by
+        rows.append(
+            (
+                validity(fact.valid_from, fact.valid_to, fact.status == "active"),
+                marked_statement(fact, now),
+                short_id(fact.id),
+            )
         )
-        for version in versions
-        for fact in [version.fact]
-    ]
-    return table(title, ("held", "fact", "status", "why it ended", "ended by", "confidence", "id"), rows)
+        if fact.status != "active" or version.why or end:
+            why = f": {version.why}" if version.why else ""
+            rows.append(("", f"{fact.status}{why}", ""))
+        if end:
+            rows.append(("", f"→ {end.statement}", short_id(end.id)))
+    return _lines(title, rows, "", is_cut=False)
 
 
 def print_story(story: Story, locale: Locale = "en") -> None:
@@ -256,10 +263,10 @@ def print_whole_story(story: Story, locale: Locale = "en") -> None:
     out.print(story.title, style="bold", markup=False)
     if leans_on:
         out.print(f"Suspect: it leans on “{words.get(leans_on, leans_on)}”, which no longer holds.", markup=False)
-    out.print(table("What it is", ("", ""), _columns(story, locale)))
     for title, columns, rows in tables:
         if rows:
             out.print(table(title, columns, rows))
+    out.print(table("What it is", ("", ""), _columns(story, locale)))
 
 
 def _columns(story: Story, locale: Locale) -> list[tuple[str, Any]]:

@@ -32,6 +32,9 @@ OwnerOption = Annotated[
     ),
 ]
 
+LOST = ("lines skipped", "files passed over")
+"""Counts of the input that could not be read."""
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
@@ -135,6 +138,16 @@ def ingest(
     else:
         show_ingest(summary)
     end(summary, "extracted", "messages")
+    if is_nothing_read(summary):
+        raise typer.Exit(1)
+
+
+def is_nothing_read(summary: dict[str, Any]) -> bool:
+    """Whether something was lost and nothing of the input could be read."""
+    counts = summary["counts"]
+    return any(counts.get(what) for what in LOST) and not any(
+        counts.get(what) for what in ("messages read", "sources known already")
+    )
 
 
 def count_table(summary: dict[str, Any]) -> RenderableType:
@@ -147,6 +160,10 @@ def show_ingest(summary: dict[str, Any]) -> None:
     out.print(count_table(summary))
     if summary["refused"]:
         out.print(table("Refused", ("gate", "count"), list(summary["refused"].items())))
+    counts = summary["counts"]
+    lost = [f"{what}: {counts[what]:,}" for what in LOST if counts.get(what)]
+    if lost:
+        err.print(f"Not all of it was read: {', '.join(lost)}.", style="bold red")
     show_issues(summary["issues"], err)
     for error in summary["errors"]:
         err.print(f"  {error}", markup=False, style="red")

@@ -66,6 +66,9 @@ def _words(column: str, cell: Any) -> str:
 
 
 FORMAT = 1
+DAY = 86_400
+LEAST_REACH = (30 * 365 * DAY, 3 * 365 * DAY)
+"""Seconds before and after the middle half of all changes that the axis of time always has room for."""
 ROOM = 0.5
 """How much the room of an entity on the map grows with the root of its degree."""
 
@@ -93,6 +96,7 @@ def atlas_data(
         "namespace": store.namespace,
         "commit": snapshot.sequence,
         "now": int(now.timestamp()),
+        "reach": _reach(chosen.spans, int(now.timestamp())),
         "counts": _counts(snapshot, now),
         "left_out": {**chosen.left_out, "runs": runs_left},
         "entities": _entities(snapshot, chosen, member_of, limits),
@@ -102,6 +106,21 @@ def atlas_data(
         "runs": runs,
         "report": atlas_report(snapshot, chosen, now, report or ReportSettings(), limits),
     }
+
+
+def _reach(spans: pl.DataFrame, now: int) -> tuple[int, int]:
+    """The first and the last second of the axis of time: of all changes but those that lie far off, which are slips.
+
+    Far off is what lies further from the middle half of the changes than three times its width, and than `LEAST_REACH`.
+    """
+    changes = pl.concat([spans["from_"], spans["to"]]).drop_nulls().to_numpy()
+    if not len(changes):
+        return now - DAY, now
+    low, high = np.quantile(changes, (0.25, 0.75))
+    before, after = (max(3 * (high - low), least) for least in LEAST_REACH)
+    usual = changes[(changes >= low - before) & (changes <= max(high, now) + after)]
+    last = max(now, int(usual.max(initial=now)))
+    return min(int(usual.min(initial=now)), last - DAY), last
 
 
 def _counts(snapshot: Snapshot, now: datetime) -> dict[str, int]:

@@ -21,6 +21,7 @@ from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 
 _SIDES = ("subject_id", "object_id", "owner_entity_id")
+_NEAR = 0.75  # how much of two names is the same letters where one may be a slip of the other
 _TYPED = re.compile(r"(.*\S)\s*\((\w+)\)\s*")
 
 
@@ -92,9 +93,19 @@ def _most_known(snapshot: Reading, now: datetime, ids: list[str]) -> Entity:
 
 
 def _unknown(snapshot: Reading, name: str) -> UnknownName:
-    near = snapshot.frame("entities", columns=["canonical_name"])["canonical_name"].to_list()
-    close = get_close_matches(normalise_name(name), near, n=5, cutoff=0.5)
-    return UnknownName("entity", name, close or sorted(near)[:50])
+    """With at most three names that are written alike, as a whole or in one word, in small letters without accents."""
+    names = snapshot.frame("entities", columns=["name", "status"]).filter(is_listed())["name"].drop_nulls().sort()
+    *forms, wanted = (
+        pl.Series([*names, normalise_name(name)]).str.normalize("NFKD").str.replace_all(r"\p{M}", "").str.to_lowercase()
+    )
+    called: dict[str, list[str]] = {}
+    for one, form in zip(names, forms, strict=True):
+        for part in {form, *form.split()}:
+            called.setdefault(part, []).append(one)
+    close = get_close_matches(wanted, [*called], n=3, cutoff=_NEAR)
+    near = [*dict.fromkeys(one for part in close for one in called[part])][:3]
+    remedy = "`slowwave entities` lists the names that are known; `slowwave find WORDS` looks for them by meaning."
+    return UnknownName("entity", name, near, f"Did you mean {' or '.join(map(repr, near))}?" if near else remedy)
 
 
 def _called(snapshot: Reading, name: str) -> list[str]:

@@ -46,6 +46,7 @@ _REDUNDANT = ("dedup", "consolidated")  # reasons of lineage by which a fact say
 _UNNAMED = ("create", "reassert", "repeat")  # actions about a fact alone, of which a run has one for each fact
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
+_WHERE_IDS_ARE = "`slowwave facts NAME`, `history NAME` and `runs` show ids; the eight letters there are enough."
 _HIDDEN = (
     "created_at",
     "updated_at",
@@ -139,8 +140,7 @@ def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple
             return kind, rows.to_dicts()[0]
         if len(rows) > 1:
             raise UnknownName("id (several begin like that)", name, rows["id"])
-    some = snapshot.frame("facts", columns=["id"], limit=3)["id"].to_list()
-    raise UnknownName("id", name, some)
+    raise UnknownName("id", name, (), _WHERE_IDS_ARE)
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -44,16 +44,19 @@ class NoRoom(SlowwaveError):
 
 
 class UnknownName(SlowwaveError):
-    """A store, namespace, format, provider, table or setting that does not exist, named with those that do."""
+    """A store, namespace, format, provider, table or setting that does not exist, named with those that do.
+
+    `remedy` stands in place of the nearest name and the list of all where these would not help.
+    """
 
     exit_code = 2
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], remedy: str = "") -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        self.near = next(iter(get_close_matches(name, self.known, n=1)), "")
+        self.near = "" if remedy else next(iter(get_close_matches(name, self.known, n=1)), "")
         hint = f" Did you mean {self.near!r}?" if self.near else ""
-        listed = ", ".join(self.known) if self.known else "none yet"
-        super().__init__(f"Unknown {kind} {name!r}.{hint}", f"Known: {listed}.")
+        listed = "" if self.known == [self.near] else f"Known: {', '.join(self.known) or 'none yet'}."
+        super().__init__(f"Unknown {kind} {name!r}.{hint}", remedy or listed)
 
 
 class UnknownSetting(UnknownName):

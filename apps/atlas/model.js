@@ -57,23 +57,15 @@ function tellAt(time) {
   edges.forEach((edge, e) => { toldEdges[e] = edge.facts.reduce((sum, f) => sum + told[f], 0); });
 }
 
-/** From the first beginning to the last change, in seconds; at least a day. */
-const reach = (function () {
-  let first = Infinity, last = data.now;
-  for (let f = 0; f < factCount; f++) {
-    for (const [from, to] of spansOf(f)) {
-      first = Math.min(first, from);
-      last = Math.max(last, from, to === null ? from : to);
-    }
-  }
-  return { first: Math.min(first, last - 86400), last };
-})();
+/** The ends of the axis, in seconds; changes that lie far off are slips, and beyond it. */
+const reach = { first: data.reach[0], last: data.reach[1] };
 
 // Much happens in some weeks and little in some years: the scale of time is half even, half by how much changed.
 const KNOTS = 400;
 const knots = (function () {
-  const changes = [];
+  let changes = [];
   for (let f = 0; f < factCount; f++) for (const [from, to] of spansOf(f)) changes.push(from, ...(to === null ? [] : [to]));
+  changes = changes.filter((time) => reach.first <= time && time <= reach.last);
   changes.sort((a, b) => a - b);
   const even = (n) => reach.first + ((reach.last - reach.first) * n) / KNOTS;
   const share = new Float64Array(KNOTS + 1);

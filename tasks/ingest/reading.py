@@ -17,7 +17,7 @@ import polars as pl
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from slowwave import text
-from slowwave.errors import UnusableInput
+from slowwave.errors import NothingYet, UnusableInput
 from slowwave.extraction.dates import note_date, passage_date
 from slowwave.filters.redaction import redact, redact_lines
 from slowwave.ingestion.conversations import Conversations, empty_frame
@@ -284,10 +284,15 @@ class Sources:
 
 
 def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> FoundFiles:
-    """The files of the paths; raises for what is unusable, be it a file or a model, before anything is made."""
+    """The files of the paths; raises for what is unusable, be it a file or a model, before anything is made.
+
+    Raises `NothingYet` where there is no file at all in the folders.
+    """
     if settings.extract.enabled:
         Language(settings.llm, MemoryLedger())
     sources, issues = find_sources(paths, format)
+    if paths and not sources:
+        raise NothingYet(f"There is no file in {', '.join(map(repr, paths))}.", "Put files there, or name others.")
     return FoundFiles(tuple(sources), tuple(issues))
 
 

@@ -191,6 +191,7 @@ class IngestTally(Tally):
         """Which sources there are."""
         self.counts[run_counts.SOURCES] += len(sources.new) + len(sources.known)
         self.counts[run_counts.SOURCES_KNOWN] += len(sources.known)
+        self.counts["files passed over"] += sum(issue.count for issue in sources.issues)
         self.issues += [_sentence(issue) for issue in sources.issues]
 
     def admitted(self, intake: Intake, admitted: Admitted) -> None:
@@ -202,7 +203,9 @@ class IngestTally(Tally):
         self.counts[run_counts.MESSAGES_RENAMED] += admitted.renamed
         self.issues += admitted.issues
         self.refused.update(admitted.refused)
-        self.issues += [_sentence(issue) for part in intake.parts for issue in part.issues]
+        issues = [issue for part in intake.parts for issue in part.issues]
+        self.counts["lines skipped"] += sum(issue.count for issue in issues if issue.kind == "unreadable")
+        self.issues += [_sentence(issue) for issue in issues]
 
     def extracted(self, extracted: Extracted) -> None:
         """What was extracted."""

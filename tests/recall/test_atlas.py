@@ -25,6 +25,7 @@ from test_cli import (
 from apps.atlas_command import FOLDER, LIBRARIES, as_inert_json, atlas_page
 from recall.atlas import atlas_data
 from recall.atlas_facts import AtlasLimits, visible_spans
+from recall.entities import list_entities
 from recall.overview import stats
 from slowwave import frames
 from slowwave.graph.map_layout import lay_out
@@ -454,3 +455,33 @@ def test_the_command_replaces_an_older_atlas_and_nothing_else(run: Run, memory: 
         assert (refused.code, file.read_text(encoding="utf-8")) == (2, text)
     page = tmp_path / "atlas.html"
     assert [run("atlas", page, "--store", memory.uri).code for _ in range(2)] == [0, 0]
+
+
+def test_a_wrong_year_does_not_stretch_the_axis_of_time(empty_store: Path) -> None:
+    slips = [
+        fact("slip", "ben", None, 73 * 365),
+        fact("older", "ben", None, -900 * 365),
+        fact("born", "ben", None, -9000),
+    ]
+    store = Store.open(str(empty_store))
+    with store.commit("r", "test") as tx:
+        tx.upsert("entities", pl.DataFrame([entity("ben"), entity("old", status="archived")]))
+        usual = [fact(f"on_{n}", "ben", None, n) for n in range(20)]
+        tx.upsert("facts", pl.DataFrame([*usual, *slips], infer_schema_length=None))
+    assert atlas_data(store, NOW)["reach"] == (seconds(-9000), int(NOW.timestamp()))
+
+
+def test_archived_entities_are_counted_apart_as_the_list_of_entities_does(
+    run: Run,  # noqa: F811
+    empty_store: Path,
+    tmp_path: Path,
+) -> None:
+    store = Store.open(str(empty_store))
+    with store.commit("r", "test") as tx:
+        tx.upsert("entities", pl.DataFrame([entity("ben"), entity("old", status="archived")]))
+        tx.upsert(
+            "facts", pl.DataFrame([fact("a", "ben", None, 1), fact("b", "old", None, 1)], infer_schema_length=None)
+        )
+    told = run("atlas", tmp_path / "a.html", "--store", empty_store).out
+    assert "entities: 1, archived entities: 1, facts: 2" in told
+    assert list_entities(store.snapshot(), NOW, 9, None)[0] == 1

@@ -222,7 +222,7 @@ def test_an_entity_is_found_by_any_of_its_names(tmp_path: Path) -> None:
             entity, known = memory.facts_of(name, now=NOW)
             assert (entity.id, entity.aliases) == ("e_marta", ("mana",))
             assert [found.id for found in known] == ["f"]
-        with pytest.raises(UnknownName, match="Did you mean 'marta'"):
+        with pytest.raises(UnknownName, match="Did you mean 'Marta'"):
             memory.facts_of("Martha")
         for hostile in ("%", "_", "'", "", "' OR 1=1 --", "\\"):
             with pytest.raises(UnknownName):

@@ -15,7 +15,7 @@ from stores import Row, remembered
 from stores import fact as plain_fact
 from talk import NOW
 
-from apps.tables import parts_table
+from apps.tables import parts_lines
 from recall.memory import Memory
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.settings import RecallSettings
@@ -190,15 +190,15 @@ def test_parts_are_told_only_where_they_are_asked_for(memory: Memory) -> None:
         assert told["score"] == pytest.approx(parts["search"] * parts["limbic"], abs=1e-5)
 
 
-def test_the_table_of_parts_leaves_out_factors_that_are_one_for_all(memory: Memory) -> None:
+def test_the_parts_of_a_score_leave_out_factors_that_are_one_for_all(memory: Memory) -> None:
     def shown(**how: Any) -> str:
         console = Console(width=250)
         with console.capture() as captured:
-            console.print(parts_table(memory.recall(QUESTION, now=NOW, **how)))
+            console.print(parts_lines(memory.recall(QUESTION, now=NOW, **how)))
         return captured.get()
 
     plain, walked = shown(), shown(graph="bfs", episode="d")
-    heads = [next(line for line in text.splitlines() if "words" in line) for text in (plain, walked)]
+    heads = [next(line for line in text.splitlines() if "words " in line) for text in (plain, walked)]
     looked_for = ("search", "recency", "graph", "hops", "fused", "episode", "status")
     assert [word for word in looked_for if word in heads[0]] == ["search", "recency"]
     assert "episode" in heads[1]
@@ -231,7 +231,7 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
         assert fact.score == pytest.approx(score, abs=1e-5)
     shown = Console(width=300)
     with shown.capture() as captured:
-        shown.print(parts_table(Recollection("q", found)))
+        shown.print(parts_lines(Recollection("q", found)))
     assert "overlap) / fourth root of its place" in captured.get()
 
 
