@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH, TINY, killed_creation
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.errors import StoreMismatch, UndoRefused, UnusableInput
@@ -157,7 +157,6 @@ def test_a_fact_that_replaced_itself_is_a_cycle(store: Store) -> None:
     assert by_id(store, "facts", "status")["f"] == ("active",)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14))
 def test_what_is_left_after_peeling_are_the_cycles_and_the_ways_between_them(steps: list[tuple[int, int]]) -> None:
     edges = np.zeros((7, 7), dtype=bool)

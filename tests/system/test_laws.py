@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp.client import Client
 from mcp_client import asked
@@ -72,7 +72,6 @@ def _passages(seed: list[tuple[int, int, int]]) -> list[Passage]:
              max_size=120),
     st.lists(st.tuples(st.integers(0, 390), st.integers(1, 8), st.integers(-60, 60)), max_size=12),
 )  # fmt: skip
-@settings(max_examples=25, deadline=None)
 def test_more_room_never_loses_a_line_from_100_to_8000_tokens(
     known: list[tuple[int, int, int, bool, bool]], quoted: list[tuple[int, int, int]]
 ) -> None:

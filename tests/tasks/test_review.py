@@ -380,7 +380,6 @@ LOUD = f"be\x1b[2Jcause\u202e of\n{SECRET}\x07 \x9b1m"
 
 
 @given(st.text(max_size=40), st.sampled_from(["", SECRET, "\x1b]0;x\x07", "\n", "é" * 2000]))
-@settings(max_examples=30, deadline=None)
 def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words: str, more: str) -> None:
     line = cleaned(f"{words} {more}")
     assert len(line) <= MAX_NOTE

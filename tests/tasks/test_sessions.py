@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, START, assert_same, contents, dying, extractor, learn, overtaken, rows, said, written
@@ -99,7 +99,6 @@ def session(count: int, chars: int = 20) -> SessionQuestion:
     return SessionQuestion(1, turns, "It was about tea.", 0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 400)), min_size=1, max_size=6), st.integers(2048, 5000))
 def test_every_conversation_is_in_a_prompt_that_is_not_too_long_with_its_newest_turns(
     drawn: list[tuple[int, int]], limit: int
