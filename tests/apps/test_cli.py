@@ -559,6 +559,7 @@ def test_init_writes_settings_that_work_and_does_not_overwrite_them(run: Run, st
 # Keeping the house
 
 
+@pytest.mark.proof
 def test_a_run_can_be_looked_at_tried_and_taken_back(run: Run, memory_copy: Path, learned: Any) -> None:
     name = learned[1]["run"]
     [listed] = run("runs", "--store", memory_copy, "--json").json["runs"]
@@ -655,6 +656,7 @@ def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir() if "slowwave" in path.name or "memory" in path.name] == []
 
 
+@pytest.mark.proof
 def test_the_demo_shows_what_was_learned_refused_and_recalled(run: Run, tmp_path: Path) -> None:
     shown = run("demo", "--keep", tmp_path / "kept")
     assert shown.code == 0

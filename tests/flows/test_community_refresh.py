@@ -272,6 +272,7 @@ def test_a_model_is_asked_once_about_all_and_never_again_while_nothing_changes(p
     assert len(api.requests) == commits(place) == 1
 
 
+@pytest.mark.proof
 def test_one_changed_relation_asks_about_its_community_alone_which_keeps_its_id(place: Path, serve: Serve) -> None:
     api = serve(summariser)
     refreshed(place, CLAUDE)

@@ -560,6 +560,7 @@ def test_without_a_graph_messages_are_stored_and_wait(tmp_path: Path) -> None:
     assert_same(contents(tmp_path / "m", drop=STAMPS), contents(tmp_path / "whole", drop=STAMPS))
 
 
+@pytest.mark.proof
 def test_the_surprise_gate_remembers_each_conversation_between_runs(tmp_path: Path) -> None:
     settings = {"surprise": {"enabled": True, "threshold": 0.3}}
     told = "The importer of Kestrel reads timetables from the harbour authority every night."
@@ -633,6 +634,7 @@ def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_on
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
+@pytest.mark.proof
 def test_a_failure_does_not_undo_what_another_run_extracted_meanwhile(
     tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -690,6 +692,7 @@ learn(Path(sys.argv[1]), Path(sys.argv[2]), extract={"batch_messages": 12})
     assert created["subject_id"].n_unique() == len(created)
 
 
+@pytest.mark.proof
 def test_the_settings_of_a_run_are_recorded_with_it(tmp_path: Path) -> None:
     summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", evaluate={"min_confidence": 0.6})
     [run] = rows(tmp_path / "m", "runs").to_dicts()

@@ -88,6 +88,7 @@ def test_more_room_never_loses_a_line_of_what_was_learned(learned: tuple[Path, o
     assert_nothing_is_lost(blocks)
 
 
+@pytest.mark.proof
 def test_more_room_never_loses_a_line_of_many_facts(tmp_path: Path) -> None:
     questions = build_store(str(tmp_path / "m"), 400, 5)
     with Memory.open(str(tmp_path / "m"), is_logged=False) as memory:
@@ -144,6 +145,7 @@ def test_an_earlier_time_shows_nothing_that_was_said_later(moves: Path, named: i
         assert not memory.recall(ASKED, known_as_of=at).facts  # all of it was learned long after
 
 
+@pytest.mark.proof
 def test_agents_and_the_model_that_answers_see_no_later_words_either(
     moves: Path, serve: Callable[..., MessagesApi]
 ) -> None:
