@@ -452,6 +452,7 @@ def test_a_budget_that_is_spent_ends_with_three_and_the_same_command_goes_on(
     assert "sk-ant-test" not in first.out + first.err + second.out + second.err
 
 
+@pytest.mark.proof
 def test_messages_that_could_not_be_extracted_end_with_one_and_are_tried_again(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def forget_instruments() -> None:
     inference.telemetry._instrument.cache_clear()
 
 
+@pytest.mark.proof
 def test_a_flow_is_a_span_with_its_run_state_and_counts(seen: Seen) -> None:
     [flow] = seen.named("flow ingest")
     told = dict(flow.attributes)

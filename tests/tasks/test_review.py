@@ -653,6 +653,7 @@ def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory:
     assert one_of(memory, risky.id).state == "rejected"
 
 
+@pytest.mark.proof
 def test_later_and_modify_work_from_the_terminal(memory: Path, terminal: Terminal, tmp_path: Path) -> None:
     waits = proposed(memory, 0, 1)
     assert terminal("review", "modify", waits.id).code == 2
@@ -687,6 +688,7 @@ def test_a_name_that_is_unknown_or_nobody_is_an_error_before_anything_is_done(me
     assert isinstance(decide(run_at(memory, T2), [waits.id], "approve", ANA)[0], Decided)
 
 
+@pytest.mark.proof
 def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_were(
     memory: Path, terminal: Terminal
 ) -> None:
