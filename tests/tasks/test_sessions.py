@@ -243,6 +243,7 @@ def test_conversations_share_a_prompt_and_orders_to_the_reader_are_not_in_it(tmp
     assert held(place, "c3") == (None, None, None)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("nonsense", [{"summaries": []}, {"summaries": [{"conversation": 1, "summary": "**"}]}])
 def test_an_answer_that_says_nothing_leaves_the_old_summary_and_the_next_run_asks_again(
     nonsense: dict[str, Any], tmp_path: Path, serve: Serve
@@ -284,6 +285,7 @@ def test_a_run_that_dies_at_the_summaries_is_finished_by_the_next_one_without_as
     assert (held(place)[2], len(asked_for_summaries(api))) == (3, 1)
 
 
+@pytest.mark.proof
 def test_undo_takes_a_summary_back(tmp_path: Path, serve: Serve) -> None:
     serve(summariser)
     place = tmp_path / "m"
@@ -314,6 +316,7 @@ def test_a_conversation_that_loses_messages_meanwhile_gets_no_summary_of_them(
 # Forgetting
 
 
+@pytest.mark.proof
 def test_who_is_forgotten_is_in_no_summary_and_the_others_stay(tmp_path: Path, serve: Serve) -> None:
     api = serve(summariser)
     place = tmp_path / "m"
