@@ -96,7 +96,7 @@ def copied_namespaces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
             return make_tables(db, model, dims)
         with lock:
             if (model, dims) not in templates:
-                place = root / str(len(templates))
+                place = Path(tempfile.mkdtemp(dir=root))  # of its own: one that fails halfway stands in nobody's way
                 make_tables(connect(str(place), "template"), model, dims)
                 Store.open(str(place), "template")  # makes the indexes
                 templates[model, dims] = place / "template"
