@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from socket import socket
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import prefect  # noqa: F401 (flows are Prefect's where it is imported before them, as in its own runs)
 import pytest
@@ -21,7 +25,13 @@ from hypothesis import Phase, settings
 from ledger_watch import watched
 from messages_api import Behaviour, MessagesApi
 
-from storage.store import Store
+from storage import store as making
+from storage.connection import connect
+from storage.object_storage import is_remote
+from storage.store import Store, make_tables
+
+if TYPE_CHECKING:
+    from lancedb.db import DBConnection
 
 # Prefect and the providers must not see the settings of whoever runs the tests; Prefect reads its own at import.
 # Two workers on two cores: more threads would only wait for each other. Set before anything reads it.
@@ -42,10 +52,12 @@ os.environ["SLOWWAVE_RETRIES"] = (
 )
 
 
-# The laws look at the same examples in every run; HYPOTHESIS_PROFILE=explore draws new ones.
-settings.register_profile("suite", derandomize=True, deadline=None)
+# The laws look at the same examples in every run: at twenty in `make test`, at a hundred in `make proofs`, or at fewer
+# where a test says that each takes long. HYPOTHESIS_PROFILE=explore draws new ones.
+settings.register_profile("suite", derandomize=True, deadline=None, max_examples=20)
+settings.register_profile("proof", settings.get_profile("suite"), max_examples=100)
 settings.register_profile("explore", deadline=None, print_blob=True)
-settings.register_profile("mutants", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
+settings.register_profile("mutants", settings.get_profile("proof"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 ALLOCATIONS = 50_000  # between two looks for garbage; Python's own 700 are for small programs
@@ -67,6 +79,38 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(ALLOCATIONS)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def copied_namespaces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A namespace on disk is made once for each embedding; from then on whoever makes one gets a copy.
+
+    Making its 45 tables and their indexes takes six times as long as copying them, and nearly every test makes one.
+    """
+    root = tmp_path_factory.mktemp("namespaces")
+    templates: dict[tuple[str, int], Path] = {}
+    lock = Lock()
+
+    def copied(db: DBConnection, model: str, dims: int) -> None:
+        if is_remote(str(db.uri)):
+            return make_tables(db, model, dims)
+        with lock:
+            if (model, dims) not in templates:
+                place = Path(tempfile.mkdtemp(dir=root))  # of its own: one that fails halfway stands in nobody's way
+                make_tables(connect(str(place), "template"), model, dims)
+                Store.open(str(place), "template")  # makes the indexes
+                templates[model, dims] = place / "template"
+        shutil.copytree(templates[model, dims], str(db.uri), dirs_exist_ok=True)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(making, "make_tables", copied)
+        yield
+
+
+@pytest.fixture
+def making_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside, namespaces are made table by table, as they are everywhere but in tests."""
+    monkeypatch.setattr(making, "make_tables", make_tables)
 
 
 @pytest.fixture(scope="session")
@@ -92,11 +136,23 @@ def new_store(empty_store: Path, tmp_path: Path) -> Callable[[], Store]:
 
 @pytest.fixture(scope="session")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
-    """A store that has read all bundled examples without a key, and the summary of that run; only to be looked at."""
+    """A store that has read all bundled examples without a key, and the summary of that run; only to be looked at.
+
+    The first worker that wants it makes it, the others wait for it.
+    """
     from talk import EXAMPLES, READ, learn
 
-    uri = tmp_path_factory.mktemp("learned") / "memory"
-    return uri, learn([EXAMPLES / name for name in READ if name != "bad"], uri)
+    own = tmp_path_factory.getbasetemp()
+    root = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    place = root / "learned"
+    uri, summary = place / "memory", place / "summary"
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not summary.exists():
+            shutil.rmtree(uri, ignore_errors=True)  # of a maker that failed
+            summary.write_bytes(pickle.dumps(learn([EXAMPLES / name for name in READ if name != "bad"], uri)))
+    return uri, pickle.loads(summary.read_bytes())
 
 
 @pytest.fixture

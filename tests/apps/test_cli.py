@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -522,6 +522,7 @@ def test_a_budget_that_is_spent_ends_with_three_and_the_same_command_goes_on(
     assert "sk-ant-test" not in first.out + first.err + second.out + second.err
 
 
+@pytest.mark.proof
 def test_messages_that_could_not_be_extracted_end_with_one_and_are_tried_again(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -629,6 +630,7 @@ def test_init_writes_settings_that_work_and_does_not_overwrite_them(run: Run, st
 # Keeping the house
 
 
+@pytest.mark.proof
 def test_a_run_can_be_looked_at_tried_and_taken_back(run: Run, memory_copy: Path, learned: Any) -> None:
     name = learned[1]["run"]
     [listed] = run("runs", "--store", memory_copy, "--json").json["runs"]
@@ -725,6 +727,7 @@ def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir() if "slowwave" in path.name or "memory" in path.name] == []
 
 
+@pytest.mark.proof
 def test_the_demo_shows_what_was_learned_refused_and_recalled(run: Run, tmp_path: Path) -> None:
     shown = run("demo", "--keep", tmp_path / "kept")
     assert shown.code == 0
@@ -744,46 +747,43 @@ def test_the_list_of_commands_is_that_of_all_modules() -> None:
     assert {*typer.main.get_command(app).commands} == {*LISTED_COMMANDS}  # type: ignore[attr-defined]
 
 
+def imported_by(commands: Sequence[Sequence[str]], names: Sequence[str]) -> list[str]:
+    """Which of these modules a fresh interpreter has imported after these command lines."""
+    code = f"""
+import sys
+from slowwave.launcher import main
+for words in {[list(words) for words in commands]}:
+    sys.argv = ["slowwave", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, words
+print("IMPORTED", *[name for name in {list(names)} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, *found = done.stdout.splitlines()[-1].split()
+    assert first == "IMPORTED"
+    return found
+
+
 @pytest.mark.parametrize(
-    ("words", "absent"),
+    ("commands", "absent"),
     [
-        ("--help", ["lancedb", "polars", "prefect", "numpy"]),
-        ("--version", ["lancedb", "polars", "prefect", "numpy"]),
-        ("recall --help", ["lancedb", "prefect", "anthropic", "hdbscan"]),
+        ([["--help"], ["--version"]], ["lancedb", "polars", "prefect", "numpy"]),
+        ([["recall", "--help"]], ["lancedb", "prefect", "anthropic", "hdbscan"]),
     ],
 )
-def test_help_imports_nothing_heavy(words: str, absent: list[str]) -> None:
-    code = (
-        f"import sys; sys.argv = ['slowwave', *{words.split()}]\n"
-        "from slowwave.launcher import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        f"print('IMPORTED', [name for name in {absent} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1] == "IMPORTED []", done.stdout + done.stderr
+def test_help_imports_nothing_heavy(commands: list[list[str]], absent: list[str]) -> None:
+    assert imported_by(commands, absent) == []
 
 
-@pytest.mark.parametrize("command", ["recall", "context"])
-def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_read(tmp_path: Path, command: str) -> None:
+def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_read(tmp_path: Path) -> None:
     remembered(tmp_path / "m", [known_fact("a", "Marta works at Ferrywise.")])
     absent = [
-        "prefect",
-        "anthropic",
-        "instructor",
-        "hdbscan",
-        "model2vec",
-        "huggingface_hub",
-        "scipy",
-        "tasks.runtime.engine",
-    ]
-    absent += ["slowwave.extraction.dates", "slowwave.revision.patches", "lance_namespace_urllib3_client.api"]
-    code = (
-        f"import sys; sys.argv = ['slowwave', {command!r}, 'Marta', '--json', '--store', {str(tmp_path / 'm')!r}]\n"
-        "from slowwave.launcher import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        f"print('IMPORTED', [name for name in {absent} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[-1] == "IMPORTED []", done.stdout + done.stderr
+        "prefect", "anthropic", "instructor", "hdbscan", "model2vec", "huggingface_hub", "scipy", "opentelemetry",
+        "tasks.runtime.engine", "slowwave.extraction.dates", "slowwave.revision.patches",
+        "lance_namespace_urllib3_client.api",
+    ]  # fmt: skip
+    reading = [[command, "Marta", "--json", "--store", str(tmp_path / "m")] for command in ("recall", "context")]
+    assert imported_by(reading, absent) == []

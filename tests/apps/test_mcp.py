@@ -639,6 +639,7 @@ def _count_up(memory: Path, stop: threading.Event) -> None:
             tx.upsert("facts", both.with_columns(statement=pl.format("{} holds {}", "id", pl.lit(number))))
 
 
+@pytest.mark.proof
 def test_two_agents_ask_while_the_night_runs_and_see_whole_commits_only(url: str, memory: Path) -> None:
     from flows.sleep import sleep
 

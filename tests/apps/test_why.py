@@ -181,6 +181,7 @@ def test_a_run_is_named_as_it_is_found_again() -> None:
     assert (line.before, line.text, line.after) == ("2026-01-01", "Left as it is. Decided by Ada.", "ingest abc12345")
 
 
+@pytest.mark.proof
 def test_many_lines_are_counted_and_equal_ones_are_one() -> None:
     decided = [Decided(EPOCH, "refuse", "rule", f"Reason {n}.", RUN, "f_1a_0a") for n in range(MOST + 3)]
     again = [Decided(EPOCH, "reassert", "rule", "The same words again.", RUN, "f_1a_0a")] * 3

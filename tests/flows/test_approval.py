@@ -12,7 +12,6 @@ from typing import Any
 import polars as pl
 import pytest
 from hypothesis import given
-from hypothesis import settings as effort
 from hypothesis import strategies as st
 from patchwork import Memory, claim, day
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, say_yes, written
@@ -48,7 +47,6 @@ from tasks.runtime.runs import Run, existing_run
 ANA = Person("ana", "python")
 SAYS = ("facts", "fact_evidence", "fact_aspects", "lineage", "entities")
 LOOKED_AT = (*STAMPS, "consolidated_at")
-FEW = effort(max_examples=25, deadline=None)
 SAME = "Marta keeps the keys of the boat house in a blue tin"
 Fact = dict[str, Any]
 
@@ -120,6 +118,7 @@ def test_a_pair_that_a_guard_kept_apart_is_put_to_a_person_once_and_a_yes_can_be
     assert_same(contents(place), before)
 
 
+@pytest.mark.proof
 def test_what_was_overtaken_is_refused_and_withdrawn_and_what_still_holds_is_proposed_anew(place: Path) -> None:
     consolidated(place)
     said_again(place, "f_0003")
@@ -142,6 +141,7 @@ def said_again(place: Path, fact_id: str) -> None:
     change(place, fact_id, evidence_count=pl.col("evidence_count") + 1)
 
 
+@pytest.mark.proof
 def test_where_a_model_is_asked_or_none_is_wanted_no_pair_is_proposed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +224,6 @@ EIGHT = known(*numbered([f"It runs {n} times." for n in range(8)]))
 ENDS = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda two: two[0] < two[1])
 
 
-@FEW
 @given(
     met=st.dictionaries(ENDS, st.integers(80, 100), min_size=1),
     busy=st.frozensets(st.integers(0, 7), max_size=3),
@@ -454,6 +453,7 @@ def test_a_night_in_which_all_waits_goes_through_and_after_a_yes_it_is_as_if_not
     assert_same(what_it_says(place), what_it_says(free))
 
 
+@pytest.mark.proof
 def test_what_a_person_said_no_to_is_neither_merged_nor_proposed_by_any_later_run(place: Path) -> None:
     before = what_it_says(place)
     consolidated(place, require_approval=True)

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault
 from prefect.client.schemas.objects import FlowRun
@@ -164,7 +164,6 @@ def test_windows_follow_the_calendar_and_end_where_the_question_does() -> None:
 TIMES = st.lists(st.datetimes(datetime(2020, 1, 1), datetime(2026, 1, 1)), max_size=30)
 
 
-@settings(max_examples=40, deadline=None)
 @given(TIMES, st.sampled_from(["day", "week", "month"]), st.none() | st.integers(0, 30))
 def test_every_message_is_in_exactly_one_window(times: list[datetime], period: Any, limit: int | None) -> None:
     at = pl.Series([time.replace(tzinfo=UTC) for time in times], dtype=pl.Datetime("us", "UTC"))
@@ -222,6 +221,7 @@ def test_what_people_stated_outside_of_conversations_is_not_extracted_even_by_fo
 # The whole
 
 
+@pytest.mark.proof
 def test_windows_are_read_in_order_overturn_nothing_newer_and_are_undone_as_a_whole(waiting: Path) -> None:
     before = {table: rows(waiting, table) for table in ("messages", "facts", "entities", "fact_evidence", "lineage")}
     newer = filled_in(waiting, start=MAY.date() + WEEK)
@@ -249,6 +249,7 @@ def test_windows_are_read_in_order_overturn_nothing_newer_and_are_undone_as_a_wh
         assert frame.equals(rows(waiting, table)), table
 
 
+@pytest.mark.proof
 def test_what_fails_is_never_done_and_an_injection_waits_to_be_forced_again(
     waiting: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -297,6 +298,7 @@ def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
     assert not (tmp_path / "memory").exists()
 
 
+@pytest.mark.proof
 def test_windows_that_end_where_the_topic_turns_are_foreseen_of_files_and_of_what_is_stored(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -371,6 +373,7 @@ def filled_by(reader: Reader, store: Store, **asked: Any) -> tuple[BackfillTally
     return tally, run.id
 
 
+@pytest.mark.proof
 def test_a_backfill_that_was_stopped_goes_on_and_is_undone_with_all_that_it_went_on_with(
     new_store: Callable[[], Store],
 ) -> None:
@@ -452,6 +455,7 @@ def test_what_a_killed_window_had_read_counts_for_the_limit(new_store: Callable[
     assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2"]
 
 
+@pytest.mark.proof
 def test_another_budget_goes_on_with_the_same_backfill_and_another_model_does_not(
     new_store: Callable[[], Store],
 ) -> None:
@@ -468,6 +472,7 @@ def test_another_budget_goes_on_with_the_same_backfill_and_another_model_does_no
     assert len(other.met) == 3
 
 
+@pytest.mark.proof
 def test_a_window_that_was_undone_is_read_again_by_a_deployment_too(
     new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -503,6 +508,7 @@ def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
     assert moment(asked.validate_python("2026-03-01")) == datetime(2026, 3, 1, tzinfo=UTC)
 
 
+@pytest.mark.proof
 def test_the_limit_is_that_of_all_windows_together(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)

@@ -273,6 +273,7 @@ def test_a_model_is_asked_once_about_all_and_never_again_while_nothing_changes(p
     assert len(api.requests) == commits(place) == 1
 
 
+@pytest.mark.proof
 def test_one_changed_relation_asks_about_its_community_alone_which_keeps_its_id(place: Path, serve: Serve) -> None:
     api = serve(summariser)
     refreshed(place, CLAUDE)
@@ -464,6 +465,7 @@ def about(place: Path, now: datetime = NOW) -> dict[str, tuple[str, bool]]:
         return {one.name: (one.summary, one.is_outdated) for one in memory.communities(now=now)[1]}
 
 
+@pytest.mark.proof
 def test_a_summary_is_not_shown_once_a_fact_that_it_tells_is_retired_until_it_is_told_anew(found: Path) -> None:
     name = next(name for name in about(found) if "Anna" in name)
     assert about(found)[name][0]
@@ -586,6 +588,7 @@ def test_what_is_forgotten_takes_its_community_with_it_and_what_a_model_said_of_
 SECRET = "The singer has diabetes"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("is_dissolved", [False, True])
 def test_no_word_of_a_model_stays_about_who_was_forgotten_also_of_a_community_that_is_no_more(
     place: Path, serve: Serve, *, is_dissolved: bool
@@ -670,6 +673,7 @@ def test_a_community_goes_with_a_relation_within_it_though_its_members_stay(foun
     assert plan.gone["entities"] == set()
 
 
+@pytest.mark.proof
 def test_who_was_merged_is_no_member_any_more(found: Path) -> None:
     before = rows(found, "communities")
     with Store.open(str(found)).commit("links-2", "test", NOW) as tx:
@@ -685,6 +689,7 @@ def test_who_was_merged_is_no_member_any_more(found: Path) -> None:
     assert rows(found, "communities").equals(before)
 
 
+@pytest.mark.proof
 def test_the_doctor_finds_members_who_are_not_there_and_takes_them_out(found: Path) -> None:
     store = Store.open(str(found))
     band, ship = (held(found)[name] for name in ("Anna, Ben, Carla", "Dario, Edna, Fritz"))

@@ -127,6 +127,7 @@ def test_the_same_words_become_one_fact_that_names_all_who_said_it(tmp_path: Pat
     assert examine(Store.open(str(place))) == ()
 
 
+@pytest.mark.proof
 def test_numbers_and_denials_are_never_merged_and_wait_for_somebody_who_can_tell(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered(APART, subject="Gateway"))
     summary = consolidated(place)
@@ -136,6 +137,7 @@ def test_numbers_and_denials_are_never_merged_and_wait_for_somebody_who_can_tell
     assert rows(place, "facts")["consolidated_at"].null_count() == 0
 
 
+@pytest.mark.proof
 def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered((*TEA, *APART)))
     consolidated(place)
@@ -151,6 +153,7 @@ def test_facts_of_two_scopes_are_never_compared(tmp_path: Path) -> None:
     assert len(live(place)) == 2
 
 
+@pytest.mark.proof
 def test_what_other_scopes_say_does_not_crowd_out_a_scopes_own_repetition(tmp_path: Path) -> None:
     crowd = [fact(TEA[0], number, scope=f"project {number}") for number in range(40)]
     place = remembered(tmp_path / "m", [*crowd, fact(TEA[0], 50, scope="mine"), fact(TEA[1], 51, scope="mine")])
@@ -161,6 +164,7 @@ def test_what_other_scopes_say_does_not_crowd_out_a_scopes_own_repetition(tmp_pa
     assert len(rows(again, "facts", "status = 'active' AND scope = 'mine'")) == 1
 
 
+@pytest.mark.proof
 def test_when_a_fact_became_known_is_not_changed(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered((*TEA, *APART)))
     before = rows(place, "facts").select("id", "created_at")
@@ -202,6 +206,7 @@ def test_undo_brings_every_fact_back_as_it_was(tmp_path: Path) -> None:
     assert_same(before, contents(place))
 
 
+@pytest.mark.proof
 def test_at_every_time_one_of_the_merged_facts_is_seen(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered(TEA))
     consolidated(place)
@@ -221,6 +226,7 @@ def test_why_tells_the_story_of_a_fact_that_was_absorbed(tmp_path: Path) -> None
     assert any(decision[1] == "absorb" for decision in story.decisions)
 
 
+@pytest.mark.proof
 def test_what_was_learned_since_a_time_is_looked_at_again(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered(TEA))
     run = consolidated(place, settings={"text_dedup": 1.0, "merge_cosine": 1.0})
@@ -243,6 +249,7 @@ def test_a_namespace_that_does_not_exist_is_an_error_that_names_those_there_are(
 # With a model
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("mode", ["pairwise", "cluster"])
 def test_a_model_decides_what_rules_cannot(tmp_path: Path, serve: Callable[..., MessagesApi], mode: Any) -> None:
     api = serve(merger)
@@ -256,6 +263,7 @@ def test_a_model_decides_what_rules_cannot(tmp_path: Path, serve: Callable[..., 
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
 
 
+@pytest.mark.proof
 def test_a_second_run_with_a_model_asks_nothing(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(kept_apart)
     place = remembered(tmp_path / "m", numbered((*ALIKE, *APART)))
@@ -267,6 +275,7 @@ def test_a_second_run_with_a_model_asks_nothing(tmp_path: Path, serve: Callable[
     assert_same(before, contents(place))
 
 
+@pytest.mark.proof
 def test_what_a_keyless_run_left_pending_is_asked_about_by_the_next_run_with_a_model(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -291,6 +300,7 @@ def test_pairs_of_several_clusters_go_in_one_call(tmp_path: Path, serve: Callabl
     assert len(api.requests) == 1
 
 
+@pytest.mark.proof
 def test_a_same_that_would_lose_a_name_keeps_both_and_is_not_asked_again(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -305,6 +315,7 @@ def test_a_same_that_would_lose_a_name_keeps_both_and_is_not_asked_again(
     assert len(api.requests) == 1
 
 
+@pytest.mark.proof
 def test_a_pair_without_a_usable_verdict_waits_alone_and_is_given_up_after_three_runs(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -339,6 +350,7 @@ def test_two_verdicts_about_one_pair_are_none(tmp_path: Path, serve: Callable[..
     assert len(live(place)) == 2
 
 
+@pytest.mark.proof
 def test_a_model_that_is_not_to_be_asked_is_not_asked(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(merger)
     place = remembered(tmp_path / "m", numbered(ALIKE))
@@ -351,6 +363,7 @@ def test_a_model_that_is_not_to_be_asked_is_not_asked(tmp_path: Path, serve: Cal
 MOVED = ("The first sprint of the shop ends on 1 April.", "The first sprint of the shop now ends on 9 April.")
 
 
+@pytest.mark.proof
 def test_what_is_updated_ends_when_the_new_state_begins(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     serve(lambda request: verdict(request, "updates"))
     place = remembered(tmp_path / "m", numbered(MOVED))
@@ -380,6 +393,7 @@ def test_what_is_corrected_was_a_mistake(tmp_path: Path, serve: Callable[..., Me
     assert rows(place, "lineage")["reason"].to_list() == ["correction"]
 
 
+@pytest.mark.proof
 def test_a_clash_keeps_both_and_is_told_until_something_settles_it(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -427,6 +441,7 @@ def test_a_verdict_about_an_absorbed_fact_means_its_survivor(tmp_path: Path, ser
     assert live(place) == [MOVED[1]]
 
 
+@pytest.mark.proof
 def test_under_approval_an_update_waits_for_a_person(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     serve(lambda request: verdict(request, "updates"))
     place = remembered(tmp_path / "m", numbered(MOVED))
@@ -448,6 +463,7 @@ def test_stored_text_cannot_make_a_verdict_of_its_own(tmp_path: Path, serve: Cal
     assert len([line for line in text.splitlines() if line.startswith(("1 [", "2 ["))]) == 2
 
 
+@pytest.mark.proof
 def test_an_outage_leaves_the_facts_for_the_next_run(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(fault(400, "bad request", "invalid_request_error"))
     place = remembered(tmp_path / "m", numbered((*TEA, *ALIKE)))
@@ -459,6 +475,7 @@ def test_an_outage_leaves_the_facts_for_the_next_run(tmp_path: Path, serve: Call
     assert len(live(place)) == 2
 
 
+@pytest.mark.proof
 def test_a_spent_budget_stops_the_run_and_the_next_one_goes_on(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -472,6 +489,7 @@ def test_a_spent_budget_stops_the_run_and_the_next_one_goes_on(
     assert len(live(place)) == 2
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_run_that_is_killed_is_done_again_without_asking_twice(
     tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, moment: str
@@ -490,6 +508,7 @@ def test_a_run_that_is_killed_is_done_again_without_asking_twice(
     assert examine(Store.open(str(place))) == ()
 
 
+@pytest.mark.proof
 def test_what_another_run_retired_meanwhile_is_left_out(
     tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
 ) -> None:

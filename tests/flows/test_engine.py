@@ -40,6 +40,7 @@ async def _page() -> tuple[list[FlowRun], Counter[str], list[Artifact]]:
         return runs, Counter(task.name.partition(":")[0] for task in tasks), await client.read_artifacts()
 
 
+@pytest.mark.proof
 def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it_did(
     engine: None, tmp_path: Path
 ) -> None:

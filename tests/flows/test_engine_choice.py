@@ -35,6 +35,7 @@ assert asyncio.run(review(store="./memory"))["state"] == "completed"
 """
 
 
+@pytest.mark.proof
 def test_a_memory_learns_sleeps_and_is_reviewed_without_an_import_of_prefect(tmp_path: Path) -> None:
     written(tmp_path / "talk.jsonl", said())
     commands = (

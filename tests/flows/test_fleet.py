@@ -85,6 +85,7 @@ def test_what_cannot_be_meant_is_said_before_anything_is_done(store: Path, tmp_p
     assert nights(store) == dict.fromkeys(NAMES, 0)
 
 
+@pytest.mark.proof
 def test_the_command_shows_a_line_for_each_namespace_and_its_code_tells(store: Path) -> None:
     words = ["fleet", "--store", str(store), "--phase", "decay", "--no-gate", "--llm", "rules"]
     done = CliRunner().invoke(app, [*words, "--json"])
@@ -102,6 +103,7 @@ def again(store: Path, fleet_run: str) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.proof
 def test_a_fleet_that_is_run_again_has_no_second_night_where_it_had_one_and_another_fleet_has(store: Path) -> None:
     first = again(store, "fleet-1")
     second = again(store, "fleet-1")
@@ -127,6 +129,7 @@ def test_a_fleet_that_is_run_again_goes_on_with_a_night_whose_machine_is_gone(st
     assert runs.filter(pl.col("id") == lost)["parent_id"].to_list() == [told["run"]]  # undone with the night
 
 
+@pytest.mark.proof
 @pytest.mark.engine
 @pytest.mark.xdist_group("engine")
 def test_a_cluster_does_the_same(engine: None, store: Path) -> None:

@@ -160,6 +160,7 @@ def test_orders_to_the_reader_are_kept_as_messages_but_never_believed(learned: t
         assert [text for text in statements if phrase.lower() in text.lower()] == [], phrase
 
 
+@pytest.mark.proof
 def test_input_that_is_bad_in_every_way_does_no_harm(tmp_path: Path) -> None:
     folder = tmp_path / "bad"
     shutil.copytree(EXAMPLES / "bad", folder)
@@ -205,6 +206,7 @@ def test_what_cannot_be_used_is_named_before_anything_is_made(
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.proof
 def test_a_dry_run_says_what_would_happen_and_leaves_no_trace(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     dry = learn(talk, tmp_path / "m", dry_run=True)
@@ -222,6 +224,7 @@ def test_a_dry_run_says_what_would_happen_and_leaves_no_trace(tmp_path: Path) ->
 # What a small run costs
 
 
+@pytest.mark.proof
 def test_a_conversation_that_is_added_makes_six_commits(tmp_path: Path) -> None:
     learn(written(tmp_path / "a.jsonl", said()), tmp_path / "m")
     before = rows(tmp_path / "m", "commits").height
@@ -361,6 +364,7 @@ def test_windows_that_fail_are_tried_again_by_the_next_run_and_only_they_are_ask
     assert sorted(facts(tmp_path / "m")["statement"]) == sorted(facts(tmp_path / "whole")["statement"])
 
 
+@pytest.mark.proof
 def test_a_message_is_given_up_after_so_many_attempts(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(message([], stop="max_tokens"))
     talk = written(tmp_path / "talk.jsonl", said(TALK[4:5]))
@@ -458,6 +462,7 @@ def test_a_run_stops_at_its_budget_and_the_next_one_goes_on(tmp_path: Path, serv
     assert Counter(states(tmp_path / "m").values())["done"] == 6
 
 
+@pytest.mark.proof
 def test_an_undone_ingest_leaves_the_store_as_it_was_and_doing_it_again_costs_nothing(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -476,6 +481,7 @@ def test_an_undone_ingest_leaves_the_store_as_it_was_and_doing_it_again_costs_no
     assert_same(contents(tmp_path / "m", drop=STAMPS), learned)
 
 
+@pytest.mark.proof
 def test_an_undone_run_over_the_examples_leaves_every_table_empty(memory_copy: Path, learned: Any) -> None:
     undo(Store.open(str(memory_copy)), learned[1]["run"], "undo-1", NOW)
     assert {name: len(frame) for name, frame in contents(memory_copy).items() if len(frame)} == {}
@@ -554,6 +560,7 @@ def test_without_a_graph_messages_are_stored_and_wait(tmp_path: Path) -> None:
     assert_same(contents(tmp_path / "m", drop=STAMPS), contents(tmp_path / "whole", drop=STAMPS))
 
 
+@pytest.mark.proof
 def test_the_surprise_gate_remembers_each_conversation_between_runs(tmp_path: Path) -> None:
     settings = {"surprise": {"enabled": True, "threshold": 0.3}}
     told = "The importer of Kestrel reads timetables from the harbour authority every night."
@@ -627,6 +634,7 @@ def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_on
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
+@pytest.mark.proof
 def test_a_failure_does_not_undo_what_another_run_extracted_meanwhile(
     tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -684,6 +692,7 @@ learn(Path(sys.argv[1]), Path(sys.argv[2]), extract={"batch_messages": 12})
     assert created["subject_id"].n_unique() == len(created)
 
 
+@pytest.mark.proof
 def test_the_settings_of_a_run_are_recorded_with_it(tmp_path: Path) -> None:
     summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", evaluate={"min_confidence": 0.6})
     [run] = rows(tmp_path / "m", "runs").to_dicts()

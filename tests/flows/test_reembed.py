@@ -204,6 +204,7 @@ def test_there_and_back_again_gives_the_very_vectors_of_the_normal_road(place: P
     assert examine(opened(place)) == ()
 
 
+@pytest.mark.proof
 def test_earlier_runs_can_be_taken_back_after_it_and_later_ones_stand_in_its_way(place: Path, half: str) -> None:
     columns = ["id", "statement", "vector", "run_id"]
     was = rows(place, "facts", columns=columns)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from conftest import command
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from messages_api import HUNG_UP, Body, MessagesApi, Reply, fault, filled
 from pydantic import BaseModel
@@ -237,7 +236,6 @@ def test_a_day_in_dollars_needs_a_price(api: MessagesApi) -> None:
         seat(MemoryLedger(), model="anthropic/claude-next", max_usd_per_day=1.0)
 
 
-@examples(max_examples=40, deadline=None)
 @given(
     limit=st.integers(0, 12),
     spent=st.integers(0, 12),

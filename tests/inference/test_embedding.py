@@ -10,7 +10,6 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from lancedb.embeddings import TextEmbeddingFunction, get_registry
 
@@ -66,7 +65,6 @@ def test_a_blank_text_gives_a_zero_row_and_leaves_its_neighbours_alone(blank: st
 
 
 @given(st.lists(st.text(st.characters(codec=None), max_size=60), max_size=6))
-@hypothesis_settings(max_examples=30, deadline=None)
 def test_any_texts_at_all_give_rows_of_length_one_or_zero_and_a_batch_equals_one_by_one(texts: list[str]) -> None:
     vectors = open_embedder().embed(texts)
     norms = np.linalg.norm(vectors, axis=1)

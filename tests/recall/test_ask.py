@@ -129,6 +129,7 @@ def test_where_nothing_is_found_nobody_is_asked(place: Path, serve: Serve) -> No
     assert (reply.text, reply.model, api.requests) == ("Not known.", "", [])
 
 
+@pytest.mark.proof
 def test_other_wordings_the_time_and_the_room_reach_recall(place: Path, serve: Serve) -> None:
     api = serve(answer("Ferrywise"))
     ask(place, "What is her job?", also=["Where does Marta work?"], as_of=NOW - timedelta(days=1))
@@ -154,6 +155,7 @@ def other_words(*wordings: Any, then: Callable[[Body], Reply]) -> Callable[[Body
     return reply
 
 
+@pytest.mark.proof
 def test_what_the_model_finds_other_words_for_is_searched_by_them_too(tmp_path: Path, serve: Serve) -> None:
     said = [*(fact(f"f_{n}", f"Marta pays invoice {n} for the job.") for n in range(40)), fact("f_work", WORK)]
     place = remembered(tmp_path / "m", said)
@@ -331,6 +333,7 @@ def test_the_prompt_asks_for_what_an_answer_must_be() -> None:
     assert [rule for rule in rules if rule not in system] == []
 
 
+@pytest.mark.proof
 def test_answers_do_not_outlive_what_is_forgotten(place: Path, serve: Serve) -> None:
     serve(answer("Ferrywise", text="At the harbour, as a pilot."))
     ask(place)
@@ -372,6 +375,7 @@ def test_a_spent_budget_ends_the_command_with_three(
     assert "max_calls_per_day" in capsys.readouterr().err
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("limit", ["--max-calls=0", "--max-usd=0.000001"])
 def test_a_limit_of_one_question_is_kept_before_anything_is_paid(
     limit: str, place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -408,6 +412,7 @@ def test_python_asks_in_the_same_way(place: Path, serve: Serve) -> None:
     assert (reply.text, [each.id for each in reply.facts]) == ("At Ferrywise.", ["f_work"])
 
 
+@pytest.mark.proof
 def test_an_agent_can_spend_no_more_on_a_question_than_the_settings_let_it(place: Path, serve: Serve) -> None:
     api = serve(answer("Ferrywise"))
 

@@ -1,1 +1,485 @@
+"""Fourteen aspects: what is tagged with them, the golden scores of SEMANTICS §8, and where they lie (S3-13 … S3-19)."""
 
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from conftest import EPOCH
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stores import fact, remembered
+from talk import NOW, rows
+from typer.testing import CliRunner
+
+from apps.aspect_commands import bar
+from apps.cli import app
+from flows.consolidate import consolidate
+from flows.decay import decay
+from flows.steward import steward
+from recall.aspects import aspects_of
+from recall.memory import Memory
+from slowwave import frames
+from slowwave.errors import UnknownName, UnusableInput
+from slowwave.lexicon.aspects import (
+    COUNTED,
+    SLUGS,
+    TAGGED,
+    TAXONOMY,
+    aspect_named,
+    aspect_rows,
+    classify,
+    merge,
+    score,
+    score_aspects,
+    shown,
+)
+from slowwave.settings import AspectSettings, RecallSettings
+from storage.store import Store
+from storage.undo import undo
+from tasks.nightly.aspects import refreshed_aspects
+from tasks.runtime.run_pages import aspect_chart
+from tasks.runtime.runs import Counts, Run, Writing, existing_run, recorded
+
+
+def tagged(**columns: str) -> list[str]:
+    return classify(pl.DataFrame({name: [value] for name, value in columns.items()}))[0].to_list()
+
+
+def lists(*rows: list[str] | None) -> pl.Series:
+    return pl.Series(rows, dtype=frames.TEXTS)
+
+
+def known(*facts: dict[str, Any]) -> pl.DataFrame:
+    """Live facts as a score reads them."""
+    return frames.conform(pl.DataFrame(facts), {name: frames.FACTS[name] for name in TAGGED}).select(TAGGED)
+
+
+def test_the_taxonomy_has_fourteen_aspects_in_five_categories() -> None:
+    assert len(set(SLUGS)) == 14
+    assert list(dict.fromkeys(aspect.category for aspect in TAXONOMY)) == [
+        "Cultural",
+        "Identity",
+        "Relationships",
+        "Worldview",
+        "Lifestyle",
+    ]
+    assert all(len(aspect.icon) == 1 and aspect.display_name for aspect in TAXONOMY)
+    assert TAXONOMY[0].as_json() == {
+        "slug": "film_tv", "display_name": "Film & TV", "category": "Cultural", "icon": "🎬"
+    }  # fmt: skip
+
+
+def test_an_aspect_is_found_by_its_slug_or_name_and_others_are_told_the_fourteen() -> None:
+    assert {aspect_named(word).slug for word in ("film_tv", "Film & TV", " FILM_TV ")} == {"film_tv"}
+    with pytest.raises(UnknownName, match=r"Did you mean 'health'\?") as error:
+        aspect_named("helth")
+    assert sorted(error.value.known) == sorted(SLUGS)
+
+
+@pytest.mark.parametrize(
+    ("statement", "slugs"),
+    [
+        ("Anna watches a film.", ["film_tv"]),
+        ("Ben THINKS aloud.", ["philosophy"]),
+        ("Cleo is allergic to nuts.", ["health"]),
+        ("Dan rethinks it.", []),
+        ("Eve grew up in her parents’ house.", ["childhood", "family"]),
+        ("It rained.", []),
+    ],
+)
+def test_words_are_recognised_by_their_start(statement: str, slugs: list[str]) -> None:
+    assert tagged(statement=statement) == slugs
+
+
+def test_predicate_and_types_are_read_too() -> None:
+    assert tagged(predicate="works_at", subject_type="person", object_type="company", statement="x") == ["career"]
+    assert classify(pl.DataFrame({"predicate": [None], "statement": ["A concert."]}))[0].to_list() == ["music"]
+
+
+def test_tags_are_the_union_in_taxonomy_order_and_unknown_ones_are_counted() -> None:
+    tagging = merge(lists(["health", "music", "cooking"], None, []), lists(["film_tv", "music"], ["career"], []))
+    assert tagging.slugs.to_list() == [["film_tv", "music", "health"], ["career"], []]
+    assert tagging.unknown == 1
+
+
+def test_applied_facts_get_one_row_per_slug_that_says_who_found_it() -> None:
+    facts = pl.DataFrame(
+        {
+            "id": ["f1", "f2"],
+            "predicate": ["uses", "uses"],
+            "statement": ["A concert.", "Nothing."],
+            "aspect_slugs": [["music", "health"], []],
+        },
+        schema_overrides={"aspect_slugs": frames.TEXTS},
+    )
+    rows = aspect_rows(facts)
+    assert rows.select("fact_id", "slug", "via").rows() == [("f1", "music", "regex"), ("f1", "health", "model")]
+    assert rows["id"].is_unique().all()
+
+
+@pytest.mark.parametrize(
+    ("counts", "golden"),
+    [
+        ((1, 1, 1, 0.9), 19.6833),
+        ((5, 3, 2, 0.8), 31.25),
+        ((25, 12, 8, 1.0), 100.0),
+        ((100, 50, 20, 0.7), 95.5),
+        ((0, 0, 0, 0.0), 0.0),
+    ],
+)
+def test_scores_are_the_golden_ones(counts: tuple[int, int, int, float], golden: float) -> None:
+    assert score(*counts) == pytest.approx(golden, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"weights": {"facts": 1.0, "entities": 0.0, "predicates": 0.0, "confidence": 0.0}}, 20.0),
+        ({"weights": {"facts": 0.0, "entities": 3.0, "predicates": 1.0, "confidence": 0.0}}, 25.0),
+        ({"weights": {"facts": 0.0, "entities": 0.0, "predicates": 0.0, "confidence": 9.0}}, 80.0),
+        ({"saturation": {"facts": 5}}, 31.25 + 32.0),
+        ({"saturation": {"entities": 3}}, 31.25 + 25.0 * 0.75),
+        ({"saturation": {"predicates": 2}}, 31.25 + 20.0 * 0.75),
+        ({"saturation": {"confidence": 0.8}}, 31.25 + 3.0),
+    ],
+)
+def test_weights_and_saturations_are_settings(how: dict[str, dict[str, float]], expected: float) -> None:
+    assert score(5, 3, 2, 0.8, settings=AspectSettings.model_validate(how)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("value", "told"), [(0.5, 1), (1.5, 2), (2.5, 3), (31.25, 31), (57.49999999999999, 58)])
+def test_a_score_is_shown_rounded_half_up(value: float, told: int) -> None:
+    assert shown(value) == told
+
+
+@given(st.integers(1, 60), st.integers(0, 30), st.integers(0, 20), st.integers(0, 100))
+@settings(max_examples=100, deadline=None)
+def test_no_floating_point_noise_moves_a_shown_score(facts: int, entities: int, predicates: int, percent: int) -> None:
+    parts = ((40, facts, 25), (25, entities, 12), (20, predicates, 8), (15, percent, 100))
+    exact = sum((weight * min(Fraction(value, full), Fraction(1)) for weight, value, full in parts), Fraction(0))
+    told = score(facts, entities, predicates, percent / 100)
+    assert told == pytest.approx(float(exact), abs=1e-8)
+    assert shown(told) == math.floor(exact + Fraction(1, 2))
+
+
+def test_aspects_are_scored_from_facts_ends_and_predicates() -> None:
+    facts = known(
+        {"id": "f1", "subject_id": "e1", "object_id": "e2", "predicate": "uses", "confidence": 1.0},
+        {"id": "f2", "subject_id": "e2", "object_id": None, "predicate": "uses", "confidence": 0.8},
+    )
+    tags = pl.DataFrame({"fact_id": ["f1", "f2", "f1", "gone"], "slug": ["music", "music", "music", "music"]})
+    scores = score_aspects(facts, tags)
+    assert scores["slug"].to_list() == list(SLUGS)
+    assert scores.row(1, named=True) == {
+        "slug": "music",
+        "facts": 2,
+        "entities": 2,
+        "predicates": 1,
+        "confidence": 0.9,
+        "score": pytest.approx(score(2, 2, 1, 0.9)),
+    }
+    assert scores["score"].sum() == scores["score"][1]
+
+
+def test_what_nobody_stated_and_relations_without_a_name_count_for_nothing() -> None:
+    told = {"subject_id": "e1", "confidence": 0.9}
+    facts = known(
+        {"id": "f1", "kind": "relation", "predicate": "plays", "object_id": "e2", **told},
+        {"id": "f2", "kind": "observation", "predicate": "", "object_id": None, **told},
+        {"id": "f3", "kind": "similarity", "predicate": "similar_to", "object_id": "e3", **told},
+        {"id": "f4", "kind": "structural", "predicate": "contains", "object_id": "e4", **told},
+    )
+    tags = pl.DataFrame({"fact_id": ["f1", "f2", "f3", "f4"], "slug": ["music"] * 4})
+    assert score_aspects(facts, tags).row(1, named=True) == {
+        "slug": "music", "facts": 2, "entities": 2, "predicates": 1, "confidence": 0.9, "score": score(2, 2, 1, 0.9)
+    }  # fmt: skip
+
+
+# In a store
+
+
+def tagged_store(place: Path, *facts: dict[str, Any], **slugs: Sequence[str]) -> str:
+    """A store of these facts, in which `slugs` says by slug which of them are tagged with it."""
+    tags = [{"id": f"as_{slug}_{name}", "fact_id": name, "slug": slug} for slug, ids in slugs.items() for name in ids]
+    told = [{"kind": "observation", "owner_entity_id": "e_marta", **each} for each in facts]
+    return str(remembered(place, told, more={"fact_aspects": tags} if tags else None))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store in which two facts touch music, three health (one only until tomorrow), and what is over touches both."""
+    over = {"status": "superseded", "valid_to": NOW - timedelta(days=400), "expired_at": NOW - timedelta(days=400)}
+    return tagged_store(
+        tmp_path_factory.mktemp("aspects") / "m",
+        fact("plays", "Marta plays the guitar.", predicate="plays", confidence=0.8),
+        fact("sings", "Marta sings in a choir.", predicate="sings", confidence=0.9),
+        fact("runs", "Marta runs every day.", predicate="runs", confidence=0.6, evidence_count=3),
+        fact("diet", "Marta keeps a diet.", predicate="keeps", confidence=0.6),
+        fact("ill", "Marta is ill.", predicate="is", confidence=0.9, valid_to=NOW + timedelta(days=1)),
+        fact("smokes", "Marta smokes while music plays.", predicate="smokes", **over),
+        music=["plays", "sings", "smokes"],
+        health=["runs", "diet", "ill", "smokes"],
+    )
+
+
+@pytest.fixture
+def store(template: str, tmp_path: Path) -> str:
+    return str(copytree(template, tmp_path / "m"))
+
+
+def a_run(store: str, later: timedelta = timedelta(0)) -> Run:
+    return existing_run("consolidate", store, "default", NOW + later)
+
+
+def refresh_aspects(run: Run) -> int:
+    """A run that does nothing but leave the scores as they are then; how many rows of them it wrote."""
+    with recorded(run, Counts(run.id), {}, last=refreshed_aspects):
+        pass
+    return rows(Path(run.store), "aspect_scores", f"run_id = '{run.id}'").height
+
+
+def counts(store: str, fresh: bool, later: timedelta = timedelta(0)) -> dict[str, int]:
+    with Memory.open(store, is_logged=False) as memory:
+        profile = memory.aspects(fresh, now=NOW + later)
+    assert [row.aspect.slug for row in profile] == list(SLUGS)
+    return {row.aspect.slug: row.facts for row in profile if row.facts}
+
+
+def kinds(store: str) -> list[str]:
+    return rows(Path(store), "commits").sort("sequence")["kind"].to_list()
+
+
+def test_scores_are_counted_from_live_facts_and_stored_by_a_run(store: str) -> None:
+    assert counts(store, fresh=True) == {"music": 2, "health": 3}
+    assert counts(store, fresh=False) == {}
+    assert refresh_aspects(a_run(store)) == 14
+    assert counts(store, fresh=False) == {"music": 2, "health": 3}
+    stored = rows(Path(store), "aspect_scores")
+    assert (len(stored), kinds(store)[-1]) == (14, "aspects")
+    assert stored["scored_at"].unique().to_list() == [NOW]
+    assert stored.filter(pl.col("id") == "music")["score"].item() == pytest.approx(score(2, 1, 2, 0.85))
+
+
+def test_scores_are_told_by_the_settings_of_who_reads_them(store: str) -> None:
+    refresh_aspects(a_run(store))
+    enough = AspectSettings.model_validate(
+        {"saturation": {"facts": 2, "entities": 1, "predicates": 2, "confidence": 0.5}}
+    )
+    with Memory.open(store, settings=RecallSettings(aspects=enough), is_logged=False) as memory:
+        profiles = memory.aspects(now=NOW), memory.aspects(False), aspects_of(store, ["default"], NOW, enough).together
+    told, *others = [{row.aspect.slug: row.score for row in profile} for profile in profiles]
+    assert others == [told, told]
+    assert (told["music"], told["film_tv"]) == (100.0, 0.0)
+
+
+def test_a_run_that_finds_every_score_as_it_was_writes_nothing(store: str) -> None:
+    refresh_aspects(a_run(store))
+    before = kinds(store)
+    assert refresh_aspects(a_run(store, timedelta(hours=1))) == 0
+    assert kinds(store) == [*before, "run", "run"]
+    assert rows(Path(store), "aspect_scores")["scored_at"].unique().to_list() == [NOW]
+
+
+def test_a_store_that_knows_of_no_aspect_is_not_written_to(tmp_path: Path) -> None:
+    store = tagged_store(tmp_path / "m", fact("rain", "It rained."))
+    before = kinds(store)
+    assert refresh_aspects(a_run(store)) == 0
+    assert kinds(store) == [*before, "run", "run"]
+
+
+def test_the_two_paths_differ_once_a_fact_has_ended_until_the_next_run(store: str) -> None:
+    refresh_aspects(a_run(store))
+    week = timedelta(days=7)
+    assert counts(store, fresh=False, later=week) == {"music": 2, "health": 3}
+    assert counts(store, fresh=True, later=week) == {"music": 2, "health": 2}
+    assert refresh_aspects(a_run(store, week)) == 14
+    assert counts(store, fresh=False, later=week) == {"music": 2, "health": 2}
+
+
+def test_every_result_says_when_it_was_scored(store: str) -> None:
+    with Memory.open(store, is_logged=False) as memory:
+        assert {row.scored_at for row in memory.aspects(False)} == {None}
+        refresh_aspects(a_run(store))
+        later = NOW + timedelta(hours=5)
+        assert {row.scored_at for row in memory.aspects(now=later)} == {later}
+        assert {row.scored_at for row in memory.aspects(False, now=later)} == {NOW}
+
+
+def test_undo_of_a_run_puts_the_scores_back(store: str) -> None:
+    refresh_aspects(a_run(store))
+    before = rows(Path(store), "aspect_scores")
+    run = a_run(store)
+    opened = Store.open(store)
+    with opened.commit(run.id, "retire", NOW) as tx:
+        gone = tx.by_ids("facts", ["plays", "runs"], with_vector=True).with_columns(status=pl.lit("archived"))
+        tx.upsert("facts", gone)
+    assert refresh_aspects(run) == 14
+    assert counts(store, fresh=False) == {"music": 1, "health": 2}
+    undo(opened, run.id, "undo-1", NOW)
+    assert rows(Path(store), "aspect_scores").equals(before)
+
+
+def test_scores_are_those_of_the_state_in_which_the_run_ends(store: str) -> None:
+    run, opened = a_run(store), Store.open(store)
+
+    def overtaken(run: Run) -> Writing | None:
+        writing = refreshed_aspects(run)
+        with opened.commit("other", "retire", NOW) as tx:
+            gone = tx.by_ids("facts", ["plays", "runs"], with_vector=True).with_columns(status=pl.lit("archived"))
+            tx.upsert("facts", gone)
+        return writing
+
+    with recorded(run, Counts(run.id), {}, last=overtaken):
+        pass
+    assert counts(store, fresh=False) == {"music": 1, "health": 2}
+    assert [rows(Path(store), "runs")["state"].to_list(), kinds(store)[-3:]] == [
+        ["completed"], ["run", "retire", "aspects"],
+    ]  # fmt: skip
+
+
+def test_a_run_that_fails_leaves_the_scores_to_the_next(store: str) -> None:
+    run = a_run(store)
+    with pytest.raises(UnusableInput), recorded(run, Counts(run.id), {}, last=refreshed_aspects):
+        raise UnusableInput("It cannot be read.", "Try another.")
+    assert counts(store, fresh=False) == {}
+
+    def broken(run: Run) -> Writing | None:
+        raise UnusableInput("It cannot be read.", "Try another.")
+
+    run = a_run(store)
+    with pytest.raises(UnusableInput), recorded(run, Counts(run.id), {}, last=broken):
+        pass
+    assert rows(Path(store), "runs")["state"].to_list() == ["failed", "failed"]
+    assert refresh_aspects(a_run(store)) == 14
+
+
+@pytest.mark.parametrize("flow", [consolidate, steward, decay], ids=lambda flow: str(flow.name))
+def test_maintenance_that_wrote_leaves_the_scores_as_they_are_then(store: str, flow: Any) -> None:
+    told = asyncio.run(flow(store=store, now=NOW))
+    assert told["state"] == "completed"
+    assert counts(store, fresh=False) == {"music": 2, "health": 3}
+    assert set(rows(Path(store), "aspect_scores")["run_id"]) == {told["run"]}
+    assert kinds(store).count("aspects") == 1
+
+
+def test_chosen_namespaces_are_scored_each_and_together(store: str) -> None:
+    copytree(Path(store) / "default", Path(store) / "twin")
+    found = aspects_of(store, ["default", "twin", "default"], NOW)
+    assert list(found.each) == ["default", "twin"]
+    assert found.together == found.each["default"] == found.each["twin"]  # the same fact is not known twice
+    assert aspects_of(store, ["twin"], NOW).together == found.together
+    with pytest.raises(UnknownName, match="nobody"):
+        aspects_of(store, ["default", "nobody"], NOW)
+    with pytest.raises(UnusableInput):
+        aspects_of(store, [], NOW)
+
+
+def test_together_namespaces_know_what_either_knows(store: str, tmp_path: Path) -> None:
+    other = fact("violin", "Anna plays the violin.", subject_id="e_anna", predicate="bows", confidence=0.4)
+    other_store = tagged_store(tmp_path / "o", other, music=["violin"])
+    copytree(Path(other_store) / "default", Path(store) / "other")
+    music = {
+        name: profile[1] for name, profile in aspects_of(store, ["default", "other"], NOW).each.items()
+    }  # fmt: skip
+    both = aspects_of(store, ["default", "other"], NOW).together[1]
+    assert (music["default"].facts, music["other"].facts) == (2, 1)
+    assert (both.facts, both.entities, both.predicates, both.confidence) == (3, 2, 3, pytest.approx(0.7))
+
+
+def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:
+    with Memory.open(store, is_logged=False) as memory:
+        total, found = memory.facts_with_aspect("health", now=NOW)
+        assert (total, [one.id for one in found]) == (3, ["ill", "runs", "diet"])
+        total, found = memory.facts_with_aspect("Health", 1, now=NOW + timedelta(days=2))
+        assert (total, [one.id for one in found]) == (2, ["runs"])
+        assert memory.facts_with_aspect("books", now=NOW) == (0, ())
+        with Store.open(store).commit("use", "use", EPOCH) as tx:
+            tx.upsert("fact_usage", pl.DataFrame([{"id": "diet", "link_count": 20.0}]))
+        assert [one.id for one in memory.facts_with_aspect("health", now=NOW)[1]] == ["diet", "ill", "runs"]
+        with pytest.raises(UnknownName, match="spirituality"):
+            memory.facts_with_aspect("cooking", now=NOW)
+
+
+# To look at
+
+
+def test_the_radar_names_all_aspects_and_every_namespace_and_runs_nothing(store: str) -> None:
+    with Memory.open(store, is_logged=False) as memory:
+        profile = memory.aspects(now=NOW)
+    for names in (["default"], ["default", "a <b> & c"]):
+        drawn = ElementTree.fromstring(aspect_chart(dict.fromkeys(names, profile)))
+        told = "".join(drawn.itertext())
+        assert all(aspect.display_name in told for aspect in TAXONOMY)
+        assert len(names) == 1 or all(name in told for name in names)
+        assert not [element for element in drawn.iter() if element.tag.endswith("script") and element.get("src")]
+
+
+def test_a_bar_has_twenty_cells() -> None:
+    assert {len(bar(value)) for value in (0.0, 2.4, 2.5, 50.0, 100.0)} == {20}
+    full = bar(100.0)[0]
+    assert [bar(value).count(full) for value in (0.0, 2.4, 2.5, 50.0, 100.0)] == [0, 0, 1, 10, 20]
+
+
+def command(*words: object) -> Any:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_the_command_shows_a_row_for_each_aspect_within_eighty_columns(store: str) -> None:
+    shown_ = command("aspects", "--store", store)
+    lines = shown_.output.splitlines()
+    assert shown_.exit_code == 0
+    assert all(any(aspect.display_name in line for line in lines) for aspect in TAXONOMY)
+    assert max(map(len, lines)) <= 80
+    assert "Lifestyle" in next(line for line in lines if "Health" in line)
+
+
+def test_the_command_gives_programs_every_count(store: str) -> None:
+    told = json.loads(command("aspects", "--store", store, "--json").stdout)
+    assert [row["slug"] for row in told["aspects"]] == list(SLUGS)
+    assert {*told["aspects"][0]} == {"display_name", "slug", "category", "icon", *COUNTED, "shown", "scored_at"}
+    assert told["namespaces"] == {"default": told["aspects"]}
+    stored = json.loads(command("aspects", "--store", store, "--stored", "--json").stdout)
+    assert {row["scored_at"] for row in stored["aspects"]} == {None}
+
+
+def test_the_command_looks_into_several_namespaces(store: str) -> None:
+    copytree(Path(store) / "default", Path(store) / "twin")
+    chosen = json.loads(command("aspects", "--store", store, "--namespace", "twin", "--json").stdout)
+    assert list(chosen["namespaces"]) == ["twin"]
+    everything = json.loads(command("aspects", "--store", store, "--all-namespaces", "--json").stdout)
+    assert list(everything["namespaces"]) == ["default", "twin"]
+    assert "twin" in command("aspects", "--store", store, "--all-namespaces").output
+    for words in (
+        ["--all-namespaces", "--namespace", "twin"],
+        ["--all-namespaces", "--stored"],
+        ["health", "--stored"],
+    ):
+        assert isinstance(command("aspects", "--store", store, *words).exception, UnusableInput)
+
+
+def test_the_command_names_the_facts_of_an_aspect(store: str) -> None:
+    told = json.loads(command("aspects", "music", "--store", store, "--json").stdout)
+    assert told["aspect"]["display_name"] == "Music"
+    assert (told["total"], [row["id"] for row in told["facts"]]) == (2, ["sings", "plays"])
+    assert "1 more" in command("aspects", "music", "--limit", 1, "--store", store).output
+    assert "Nothing is known" in command("aspects", "books", "--store", store).output
+    assert isinstance(command("aspects", "cooking", "--store", store).exception, UnknownName)
+
+
+def test_the_command_draws_a_picture(store: str, tmp_path: Path) -> None:
+    picture = tmp_path / "life.svg"
+    assert command("aspects", "--store", store, "--picture", picture).exit_code == 0
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    for file in (tmp_path / "life.png", tmp_path / "nowhere" / "life.svg"):
+        assert isinstance(command("aspects", "--store", store, "--picture", file).exception, UnusableInput)

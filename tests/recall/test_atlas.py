@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH, TINY
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_cli import (
     Run,
@@ -289,7 +289,6 @@ FACT = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(FACT, min_size=1, max_size=6))
 @example([("active", 0, 2, 1), ("active", 1, 0, None)])  # what replaces it ended before it began
 def test_spans_are_the_times_at_which_a_question_would_be_answered_so(made: list[tuple[Any, ...]]) -> None:
@@ -447,6 +446,7 @@ def test_the_command_refuses_a_place_where_no_page_can_be_written(run: Run, memo
     assert run("atlas", "--as-of", "soon", "--store", memory.uri).code == 2
 
 
+@pytest.mark.proof
 def test_the_command_replaces_an_older_atlas_and_nothing_else(run: Run, memory: Store, tmp_path: Path) -> None:  # noqa: F811
     for name, text in (("talk.jsonl", "{}"), ("notes.html", "<p>mine")):
         file = tmp_path / name

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stores import fact as stored_fact
 from stores import remembered
@@ -196,7 +196,6 @@ def test_the_block_may_take_three_percent_of_a_context(whole: int | None, share:
 
 
 @given(facts, passages, st.integers(0, 200), st.integers(0, 100))
-@settings(max_examples=60, deadline=None)
 def test_no_budget_is_ever_exceeded_and_a_larger_one_loses_no_line(
     known: list[RecalledFact], quoted: list[Passage], budget: int, more: int
 ) -> None:
@@ -206,7 +205,6 @@ def test_no_budget_is_ever_exceeded_and_a_larger_one_loses_no_line(
 
 
 @given(texts, texts)
-@settings(max_examples=60, deadline=None)
 def test_the_tokens_of_lines_add_up(left: str, right: str) -> None:
     assert count_tokens(f"{left}\n{right}") <= count_tokens(f"{left}\n") + count_tokens(right)
 
@@ -293,7 +291,6 @@ def test_what_happened_twice_or_the_other_way_round_is_told_twice(one: dict[str,
 
 
 @given(facts, passages)
-@settings(max_examples=120, deadline=None)
 def test_whatever_is_stored_every_line_is_one_of_ours_and_the_header_is_ours_alone(
     known: list[RecalledFact], quoted: list[Passage]
 ) -> None:

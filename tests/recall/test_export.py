@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from talk import NOW, assert_same, contents, learn, rows, said, written
 from typer.testing import CliRunner
@@ -223,7 +223,6 @@ def test_an_export_says_in_numbers_what_it_leaves_out(memory: Path, exports: dic
 NAMES = st.text(min_size=0, max_size=60) | st.sampled_from(["..", "/etc/passwd", "CON", "a/b\\c", "x" * 500, "ÄÖ" * 90])
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(NAMES, min_size=1, max_size=6))
 def test_every_name_becomes_a_file_name_of_its_own(names: list[str]) -> None:
     entities = pl.DataFrame(
@@ -247,6 +246,7 @@ def test_names_that_a_system_reserves_are_changed() -> None:
     ]
 
 
+@pytest.mark.proof
 def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path: Path) -> None:
     def run(*words: Any) -> Any:
         done = CliRunner().invoke(app, [str(word) for word in (*words, "--store", memory, "--json")])

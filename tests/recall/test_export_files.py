@@ -108,6 +108,7 @@ def test_parts_can_be_read_in_any_order(tmp_path: Path) -> None:
 # Imports
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])
 def test_an_export_that_is_changed_after_its_seal_was_checked_brings_in_nothing(
     format: str, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -122,6 +122,7 @@ def test_of_facts_that_replace_each_other_in_a_circle_one_is_shown() -> None:
     assert valid_facts(frame(circle), day(9))["id"].to_list() == ["a"]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_facts_of_an_entity_at_a_time_are_those_that_were_true_then(tmp_path: Path, is_archived: bool) -> None:
     uri = editors(tmp_path, is_archived=is_archived)
@@ -131,6 +132,7 @@ def test_facts_of_an_entity_at_a_time_are_those_that_were_true_then(tmp_path: Pa
     assert known_of(uri, as_of=day(-1)) == []
 
 
+@pytest.mark.proof
 def test_archived_facts_answer_questions_about_the_past_and_never_live_ones(tmp_path: Path) -> None:
     gone = {"status": "archived", "expired_at": day(90), "created_at": day(1)}
     uri = remembered(tmp_path / "m", [fact("f_live", JOB)], archived=[fact("f_a1", VIM, **gone)])
@@ -215,6 +217,7 @@ def lives_of_a_store(draw: st.DrawFn) -> tuple[list[pl.DataFrame], list[Row]]:
     return states, ends
 
 
+@pytest.mark.proof
 @settings(deadline=None)
 @given(lives_of_a_store())
 def test_the_store_is_seen_as_it_was_on_every_day_of_its_life(made: tuple[list[pl.DataFrame], list[Row]]) -> None:
@@ -225,6 +228,7 @@ def test_the_store_is_seen_as_it_was_on_every_day_of_its_life(made: tuple[list[p
         assert then.select(columns).rows() == state.select(columns).rows()
 
 
+@pytest.mark.proof
 @settings(deadline=None)
 @given(lives_of_a_store())
 def test_what_is_known_today_is_what_holds_today(made: tuple[list[pl.DataFrame], list[Row]]) -> None:
@@ -235,6 +239,7 @@ def test_what_is_known_today_is_what_holds_today(made: tuple[list[pl.DataFrame],
     assert known["id"].to_list() == Moment(now).facts(states[-1])["id"].to_list()
 
 
+@pytest.mark.proof
 @settings(deadline=None)
 @given(lives_of_a_store(), st.integers(-20, 20), st.integers(0, 20))
 def test_the_filter_of_a_store_lets_pass_all_that_may_answer(
@@ -264,6 +269,7 @@ def test_before_a_fact_was_retired_the_old_one_was_believed_and_after_it_the_new
     assert (version.known_to, version.why, version.ended_by) == (None, "", None)
 
 
+@pytest.mark.proof
 def test_both_times_together_tell_what_was_then_taken_to_be_true(tmp_path: Path) -> None:
     uri = editors(tmp_path)
     for true_at, known_at, expected in (
@@ -277,6 +283,7 @@ def test_both_times_together_tell_what_was_then_taken_to_be_true(tmp_path: Path)
         assert known_of(uri, **how) == recalled(uri, "Which editor?", **how) == expected
 
 
+@pytest.mark.proof
 def test_a_fact_that_ended_was_believed_to_go_on_until_somebody_said_so(tmp_path: Path) -> None:
     left = fact("f_a1", JOB, created_at=day(1), valid_to=day(20), status_reason="ended by f_a2")
     said_so = fact("f_a2", "Marta left Ferrywise.", created_at=day(30), valid_from=day(20), polarity="negated")
@@ -472,6 +479,7 @@ def test_a_chain_is_walked_from_any_of_its_facts_and_told_oldest_first(tmp_path:
         assert [v.ended_by and v.ended_by.id for v in chain.versions] == [*[row["id"] for row in rows[1:]], None]
 
 
+@pytest.mark.proof
 def test_a_chain_that_is_too_long_is_cut_at_64_and_says_so(tmp_path: Path) -> None:
     uri = remembered(tmp_path / "m", replaced(MAX_CHAIN + 6))
     with Memory.open(str(uri)) as memory:
@@ -524,6 +532,7 @@ def distances(links: list[Row], start: str, hops: int) -> dict[str, int]:
     return found
 
 
+@pytest.mark.proof
 def test_neighbours_are_found_breadth_first_in_both_directions_over_what_held_then(tmp_path: Path) -> None:
     kept = [link("f_1", "e_a", "e_b"), link("f_2", "e_c", "e_b"), link("f_3", "e_c", "e_d"), link("f_4", "e_d", "e_a")]
     kept += [link("f_5", "e_d", "e_e"), link("f_6", "e_e", "e_f"), link("f_9", "e_b", "e_a")]

@@ -149,6 +149,7 @@ def test_a_store_is_only_read_with_the_embedding_model_it_was_made_with(tmp_path
         Memory.open(str(tmp_path / "m"))
 
 
+@pytest.mark.proof
 def test_an_open_memory_sees_each_commit_and_a_reading_that_began_before_is_not_disturbed(tmp_path: Path) -> None:
     talk = written(tmp_path / "a.jsonl", said([("Marta", "I work at Ferrywise as the backend lead.")]))
     learn(talk, tmp_path / "m")

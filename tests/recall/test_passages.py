@@ -182,6 +182,7 @@ def test_a_larger_budget_loses_no_line(store: Path, budget: int) -> None:
     assert {*small} <= {*large}
 
 
+@pytest.mark.proof
 def test_a_forgotten_person_is_in_no_passage(tmp_path: Path) -> None:
     talk = [("Marta", "I play the oboe on Sundays, hm."), ("Devon", "I bake bread for Marta, well.")]
     learn([written(tmp_path / "talk.jsonl", said(talk))], tmp_path / "m")
@@ -194,6 +195,7 @@ def test_a_forgotten_person_is_in_no_passage(tmp_path: Path) -> None:
     assert "Marta" not in block
 
 
+@pytest.mark.proof
 def test_the_command_shows_passages_below_the_facts(store: Path) -> None:
     def command(*words: str) -> str:
         return CliRunner().invoke(app, ["recall", QUESTION, "--store", str(store), *words]).stdout

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_cli import Run as Ran
 from test_cli import run  # noqa: F401 (a fixture)
@@ -166,7 +166,6 @@ def test_a_split_candidate_has_its_golden_score() -> None:
     assert rules.split_candidates(measured(sized("person", 10, 10)), known("person")) == (), "not beyond its threshold"
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(3, 500), st.floats(0.2, 1.0), st.integers(1, 600))
 def test_early_thresholds_are_passed_exactly_from_the_ratio_on(most: int, ratio: float, count: int) -> None:
     given_ = SplitSettings(thresholds={"default": most}, proactive_ratio=ratio)
@@ -463,6 +462,7 @@ def test_where_all_is_well_the_report_says_so(told: dict[str, Any]) -> None:
 # Proposals
 
 
+@pytest.mark.proof
 def test_splits_are_proposed_also_early_and_only_once(changeable: Store) -> None:
     store = changeable
     wanted = ReportSettings(propose_splits=True)

@@ -300,6 +300,7 @@ def command(place: Path, *args: str) -> Any:
     return json.loads(told.stdout) if "--json" in args else told.stdout
 
 
+@pytest.mark.proof
 def test_the_commands_show_neighbours_paths_and_entities(place: Path) -> None:
     around = command(place, "neighbours", "Ana", "--hops", "1", "--type", "causal", "--json")
     assert [one["name"] for one in around["entities"]] == ["Ana", "Bruno"]

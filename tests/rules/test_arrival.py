@@ -77,6 +77,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("case", CASES)
 def test_whatever_the_order_it_comes_to_the_same(case: str) -> None:
     told = CASES[case]
@@ -204,6 +205,7 @@ def parts(*batches: Sequence[tuple[Any, ...]]) -> tuple[list[dict[str, Any]], li
     return sorted((each for batch in mixed for each in batch), key=lambda each: each["at"]), mixed
 
 
+@pytest.mark.proof
 @given(talks())
 @example(
     (

@@ -424,6 +424,7 @@ def test_the_gate_still_decides_about_what_a_belief_became(tmp_path: Path) -> No
     assert rows(tmp_path / "m", "pending_beliefs")["promoted_id"].null_count() == 0
 
 
+@pytest.mark.proof
 def test_a_promoted_belief_that_waits_for_review_counts_what_is_said_meanwhile(tmp_path: Path) -> None:
     manual = {**BELIEFS, "approval": "manual"}
     texts = [*talk(1, WISH), *talk(2, WISH + " It is time.")]

@@ -196,6 +196,7 @@ def test_thousands_of_seeds_that_say_the_same_make_a_star_and_no_square() -> Non
     assert len(found) <= count + CROWD**2
 
 
+@pytest.mark.proof
 def test_the_pairs_of_a_dense_sweep_grow_with_the_facts_and_not_with_their_square() -> None:
     count = 2000
     vectors = np.full((count, 8), 0.0, dtype=np.float32)

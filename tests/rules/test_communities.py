@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.packing import CUT, pack_communities
@@ -109,7 +109,6 @@ def test_a_fingerprint_is_that_of_the_members_and_relations_in_whatever_order() 
     assert len(mark) == 3 + 64
 
 
-@settings(max_examples=60, deadline=None)
 @given(ID_SETS, ID_SETS, ID_SETS, ID_SETS)
 def test_two_communities_share_a_fingerprint_only_if_they_are_the_same(
     a: set[str], b: set[str], c: set[str], d: set[str]
@@ -161,7 +160,6 @@ def test_a_new_id_is_never_one_that_another_bears() -> None:
     assert again["ab"] not in ("", first)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(-1, 3), min_size=8, max_size=8), st.lists(st.integers(-1, 3), min_size=8, max_size=8))
 def test_every_group_has_an_id_of_its_own_and_one_that_was_kept_has_most_of_who_was_there(
     then: list[int], now: list[int]
@@ -375,7 +373,6 @@ QUESTIONS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(QUESTIONS, st.integers(180, 1500))
 def test_communities_share_a_prompt_up_to_its_limit_and_only_one_that_is_too_long_is_cut(
     questions: list[CommunityQuestion], limit: int
@@ -467,7 +464,6 @@ def test_a_community_that_grew_tells_who_joined_it() -> None:
     assert plan.decisions.select("action", "subject_id", "ids_in").rows() == [("join", "c_1", ["x"])]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda e: e[0] != e[1]), min_size=1, max_size=14),
     st.lists(st.integers(-1, 2), min_size=8, max_size=8),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.ingestion.documents import count_tokens, document_head, passages, split_text
@@ -121,7 +121,6 @@ WORDS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_chara
 PARAGRAPHS = st.lists(st.lists(WORDS, min_size=1, max_size=60).map(" ".join), max_size=12)
 
 
-@settings(max_examples=30)
 @given(PARAGRAPHS, st.integers(50, 200), st.integers(0, 80))
 def test_every_word_is_in_a_passage_and_no_passage_is_too_long(said: list[str], tokens: int, overlap: int) -> None:
     document = "\n\n".join(said)
@@ -131,7 +130,6 @@ def test_every_word_is_in_a_passage_and_no_passage_is_too_long(said: list[str], 
     assert set(document.split()) <= kept
 
 
-@settings(max_examples=50)
 @given(st.text(st.sampled_from("a #=-`~\n\t.>é"), max_size=400), st.booleans())
 def test_no_text_breaks_the_cutting(document: str, is_markdown: bool) -> None:
     assert all(passage.strip() for passage in cut(document, is_markdown=is_markdown, tokens=50))

@@ -7,7 +7,7 @@ from math import exp, log
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave import frames
@@ -60,7 +60,6 @@ def test_missing_days_count_as_one() -> None:
     assert importances((3, 9, 2, None, 8)) == importances((3, 9, 2, 1, 8))
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.tuples(*[st.integers(-3, 1000)] * 5))
 def test_importance_stays_between_0_and_1_38(row: tuple[int, ...]) -> None:
     assert 0.0 <= importances(row)[0] <= 1.38 + 1e-9

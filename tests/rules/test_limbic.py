@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stores import fact, remembered
 
@@ -101,7 +101,6 @@ COUNT = st.none() | st.integers(0, 200)
 AGE = st.none() | st.integers(-9, 2000).map(lambda days: NOW - days * DAY)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(COUNT, COUNT, COUNT, AGE, AGE), min_size=1, max_size=5))
 def test_importance_and_recency_are_those_that_the_steward_writes(rows: list[tuple[Any, ...]]) -> None:
     named = ("access_count", "access_days", "degree", "last_access_at", "created_at")
@@ -136,7 +135,6 @@ def test_recency_counts_from_the_last_read_or_from_the_making_and_has_a_floor() 
     assert {name: row["recency"] for name, row in told.items()} == pytest.approx(expected)
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 900), min_size=1, max_size=5))
 def test_where_nothing_was_read_and_all_is_of_one_age_all_weigh_the_same(degrees: list[int]) -> None:
     rows = [{"id": f"e{n}", "degree": degree, "created_at": NOW - 40 * DAY} for n, degree in enumerate(degrees)]
@@ -166,7 +164,6 @@ def test_a_fact_has_the_factors_of_the_end_that_weighs_more() -> None:
 PAIR = st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES), st.integers(1, 30), st.integers(-50, 1500))
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.lists(PAIR, max_size=8), st.sets(st.sampled_from(NAMES)))
 def test_company_is_what_brute_force_adds_up(pairs: list[tuple[str, str, int, int]], among: set[str]) -> None:
     held: dict[tuple[str, str], tuple[int, datetime]] = {}

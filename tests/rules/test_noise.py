@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.filters.noise import ContentScorer, Vectors, group_topics, plan_gates, plan_prototypes, prototype_texts
@@ -376,7 +376,6 @@ MESSAGES = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
 @given(MESSAGES, st.integers(0, 2**16))
 def test_every_message_gets_one_row_in_its_place(rows: list[dict[str, Any]], seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -392,7 +391,6 @@ def test_every_message_gets_one_row_in_its_place(rows: list[dict[str, Any]], see
     assert all(gate == expected for gate, expected in zip(planned["gate"], must, strict=True) if expected)
 
 
-@settings(max_examples=20, deadline=None)
 @given(MESSAGES)
 def test_people_who_say_something_are_refused_for_nothing_but_repetition_or_acknowledging(
     rows: list[dict[str, Any]],

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.communities import likeness, small
@@ -85,7 +85,6 @@ def groups(found: np.ndarray) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(found == number).tolist()) for number in set(found.tolist()) - {NO_GROUP}}
 
 
-@settings(max_examples=60, deadline=None)
 @given(multigraphs(), st.sampled_from([1, 2, 3, 50]))
 def test_s2_46_many_nodes_at_once_come_to_what_one_after_the_other_does(of: Graph, max_rounds: int) -> None:
     assert propagate_labels(of, max_rounds).tolist() == one_by_one(of, max_rounds)

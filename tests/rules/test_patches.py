@@ -490,7 +490,6 @@ def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
         unique=True,
     )
 )
-@settings(max_examples=20, deadline=None)
 def test_containment_by_rare_words_finds_what_comparing_all_pairs_finds(texts: list[str]) -> None:
     from slowwave.revision.exact_duplicates import _contained
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave import frames
@@ -83,7 +83,6 @@ def test_only_lasting_relations_and_their_denials_have_a_domain() -> None:
     ]
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.lists(st.text(max_size=400), max_size=20))
 def test_the_normal_form_is_short_idempotent_and_one_row_per_relation(raw: list[str]) -> None:
     table = canonicalise(pl.Series(raw, dtype=pl.String), NOTHING)

@@ -336,7 +336,6 @@ def test_in_two_hours_is_today() -> None:
     assert not may_tell_when("Who decorated the martyr's octopus in Marseille?")
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.sampled_from([question for question, *_ in (*SPANS, *FRESH, *NOT_YET)]),
     st.datetimes(datetime(1950, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC)),
@@ -349,7 +348,6 @@ def test_no_period_ends_before_it_begins(question: str, now: datetime) -> None:
         assert not period.months or all(1 <= month <= 12 for month in period.months)
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.sampled_from(["Monday", "Tuesday", "Friday", "Sunday"]),
     st.datetimes(datetime(2000, 1, 1), datetime(2050, 1, 1), timezones=st.just(UTC)),

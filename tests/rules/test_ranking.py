@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.ranking.entity_weights import fuse_ranks
@@ -71,7 +71,6 @@ def conversation(*turns: tuple[str, str], role: str = "user", has_injection: tup
     )
 
 
-@settings(max_examples=30, deadline=None)
 @given(EVIDENCE, BM25, st.sampled_from([0.0, 0.5, 1.0, 2.0]))
 def test_facts_are_ranked_as_brute_force_ranks_them(
     facts: dict[str | None, tuple[float, float, set[str]]], bm25: dict[str, float], weight: float
@@ -93,7 +92,6 @@ def test_facts_are_ranked_as_brute_force_ranks_them(
     assert [fact.score for fact in ranked] == sorted((fact.score for fact in ranked), reverse=True)
 
 
-@settings(max_examples=30, deadline=None)
 @given(EVIDENCE, BM25, st.randoms(use_true_random=False))
 def test_the_order_in_which_evidence_arrives_does_not_matter(
     facts: dict[str | None, tuple[float, float, set[str]]], bm25: dict[str, float], random: Random
@@ -103,7 +101,6 @@ def test_the_order_in_which_evidence_arrives_does_not_matter(
     assert rank_facts(shuffled, lexical_scores(bm25)) == rank_facts(evidence, lexical_scores(bm25))
 
 
-@settings(max_examples=30, deadline=None)
 @given(BM25, st.integers(-6, 6))
 def test_the_scale_of_bm25_does_not_matter(bm25: dict[str, float], power: int) -> None:
     scaled = {message: score * 2.0**power for message, score in bm25.items()}
@@ -139,7 +136,6 @@ def test_words_that_few_statements_say_weigh_more() -> None:
     assert word_overlaps("What coffee does Marta like?", said) == pytest.approx(expected)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["Ann", "works", "lived", "the", "Oslo", "is", "?"])), st.lists(st.text(max_size=30)))
 def test_an_overlap_is_a_share_and_the_query_itself_has_all_of_it(query: list[str], others: list[str]) -> None:
     asked = " ".join(query)
@@ -225,7 +221,6 @@ def test_ranks_are_fused_by_their_reciprocals() -> None:
     assert list(fused) == ["b", "c", "a"]
 
 
-@settings(max_examples=30, deadline=None)
 @given(ORDERS, st.integers(-8, 8), st.integers(1, 100))
 def test_the_fused_order_is_the_same_whatever_the_scale_of_the_weights(
     orders: list[list[str]], power: int, k: int
@@ -235,7 +230,6 @@ def test_the_fused_order_is_the_same_whatever_the_scale_of_the_weights(
     assert list(fuse_ranks(orders, scaled, k)) == list(fuse_ranks(orders, weights, k))
 
 
-@settings(max_examples=30, deadline=None)
 @given(ORDERS, st.integers(1, 100))
 def test_one_order_alone_stays_and_every_id_is_fused_once(orders: list[list[str]], k: int) -> None:
     assert list(fuse_ranks(orders[:1], k=k)) == orders[0]
@@ -246,14 +240,12 @@ def test_one_order_alone_stays_and_every_id_is_fused_once(orders: list[list[str]
 # Diversity
 
 
-@settings(max_examples=30, deadline=None)
 @given(SCORES, st.integers(0, 15))
 def test_without_diversity_nothing_changes(scores: list[float], k: int) -> None:
     places = [place for place, _ in diversify(scores, directions(max(len(scores), 1))[: len(scores)], 0.0, k)]
     assert places == list(range(min(k, len(scores))))
 
 
-@settings(max_examples=30, deadline=None)
 @given(SCORES, st.floats(0.01, 1.0))
 def test_what_is_picked_is_each_time_the_best_of_what_is_left(scores: list[float], diversity: float) -> None:
     vectors = directions(max(len(scores), 1))[: len(scores)]
@@ -266,7 +258,6 @@ def test_what_is_picked_is_each_time_the_best_of_what_is_left(scores: list[float
         assert share == pytest.approx(1.0 - diversity * max([*before, 0.0]), abs=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
 @given(SCORES, st.floats(0.01, 1.0), st.integers(-6, 6))
 def test_diversity_does_not_depend_on_the_scale_of_scores(scores: list[float], diversity: float, power: int) -> None:
     vectors = directions(max(len(scores), 1))[: len(scores)]
@@ -283,7 +274,6 @@ def test_a_twin_of_the_first_comes_after_something_new() -> None:
 # Neighbouring turns
 
 
-@settings(max_examples=30, deadline=None)
 @given(BM25, st.floats(0.0, 1.0))
 def test_a_turn_beside_a_match_has_a_share_of_its_score_and_never_less_than_its_own(
     bm25: dict[str, float], share: float
@@ -311,7 +301,6 @@ def test_what_the_walk_came_by_gains_its_share_of_the_strongest() -> None:
     assert "graph" not in fused[1].parts
 
 
-@settings(max_examples=30, deadline=None)
 @given(SCORES, st.integers(-6, 6))
 def test_the_fused_scores_do_not_depend_on_the_scale_of_the_walk(scores: list[float], power: int) -> None:
     order = placed(**{f"f{n:02d}": score for n, score in enumerate(scores)})
@@ -334,7 +323,6 @@ def test_factors_are_followed_by_sorting_again() -> None:
     assert raised[2].parts == {"search": 1.0, "status": 0.5, "limbic": 0.5}
 
 
-@settings(max_examples=30, deadline=None)
 @given(SCORES, st.floats(0.1, 2.0))
 def test_one_factor_for_all_changes_no_order(scores: list[float], factor: float) -> None:
     order = placed(**{f"f{n:02d}": round(score, 3) for n, score in enumerate(scores)})
@@ -342,7 +330,6 @@ def test_one_factor_for_all_changes_no_order(scores: list[float], factor: float)
     assert [fact.fact_id for fact in raised] == [fact.fact_id for fact in order]
 
 
-@settings(max_examples=30, deadline=None)
 @given(SCORES, st.floats(0.1, 2.0), st.floats(0.0, 1.0), st.integers(1, 12))
 def test_the_parts_of_a_fact_multiply_to_its_score(
     scores: list[float], factor: float, diversity: float, k: int

@@ -656,6 +656,7 @@ def ask_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, **how:
         return store, len(api.requests)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("kind", "states"), [("updates", ["superseded", "active"]), ("unrelated", ["active"] * 2)])
 def test_a_model_that_is_to_decide_is_asked_by_ingest_and_its_verdict_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, states: list[str]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.extraction import dates
@@ -572,7 +572,6 @@ def test_hostile_text_neither_hangs_nor_breaks(text: str, role: str) -> None:
     assert all(len(fact["statement"].encode("utf-8", "replace")) <= 2048 for fact in found)
 
 
-@settings(max_examples=75, deadline=None)
 @given(
     st.lists(
         st.sampled_from([s for s, _ in RELATIONS] + OBSERVATIONS + [t for t, _ in REFUSED]) | st.text(max_size=80),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_walks import edge, graph_of
 
@@ -100,7 +100,6 @@ def test_an_empty_store_has_no_entities_to_find() -> None:
 WORDS = ("red", "redis", "read", "stream", "streams", "log", "über", "Uber")
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(st.lists(st.sampled_from(WORDS), max_size=3), st.lists(st.sampled_from(WORDS), max_size=4)),
              max_size=6),

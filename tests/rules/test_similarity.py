@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.comparison.similarity import (
@@ -87,7 +87,6 @@ def test_of_two_equally_long_texts_the_first_is_the_shorter() -> None:
     assert (containment("aa aa", "bb aa"), containment("bb aa", "aa aa")) == (1.0, 0.5)
 
 
-@settings(max_examples=30, deadline=None)
 @given(TEXTS, TEXTS, st.floats(-1, 1))
 def test_similarity_is_symmetric(a: str, b: str, cosine: float) -> None:
     assert jaccard(a, b) == jaccard(b, a)
@@ -96,7 +95,6 @@ def test_similarity_is_symmetric(a: str, b: str, cosine: float) -> None:
         assert similarity(a, b, cosine) == similarity(b, a, cosine)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8))
 def test_the_columnar_form_agrees_with_the_scalar_one(pairs: list[tuple[str, str]]) -> None:
     a, b = (list(part) for part in zip(*pairs, strict=True))
@@ -106,7 +104,6 @@ def test_the_columnar_form_agrees_with_the_scalar_one(pairs: list[tuple[str, str
     assert [frozenset(words) for words in word_sets(pl.Series(a))] == [tokens(text) for text in a]
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 30), st.integers(1, 12))
 def test_the_largest_of_each_row_agree_with_a_full_sort(seed: int, queries: int, corpus: int, k: int) -> None:
     random = np.random.default_rng(seed)

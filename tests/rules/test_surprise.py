@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.filters.novelty import SurpriseState, candidate_names, plan_surprise, score_surprise
@@ -96,7 +96,6 @@ def test_switched_off_everything_is_extracted_and_nothing_remembered() -> None:
     assert plan.states == {}
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(0, 3)), max_size=20),
     st.integers(0, 20),

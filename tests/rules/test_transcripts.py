@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.errors import UnknownName
@@ -306,7 +306,6 @@ ITEMS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.dictionaries(st.sampl
 
 
 @pytest.mark.parametrize("name", sorted(PARSERS))
-@settings(max_examples=40)
 @given(item=ITEMS | JSON)
 def test_no_value_breaks_a_parser_or_the_frame(name: str, item: object) -> None:
     gathered = Conversations(NOW, 50_000)

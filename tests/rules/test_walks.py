@@ -250,7 +250,6 @@ def plain_spread(
     return lit, _best(facts, {one["id"]: one for one in edges})
 
 
-@settings(deadline=None, max_examples=30)
 @given(graphs(), st.integers(0, 4), st.sampled_from([0.0, 0.1]), st.sampled_from([(), ("causal", "semantic")]))
 def test_s2_30_a_walk_from_several_seeds_is_the_best_of_the_walks_from_each(
     made: tuple[list[Edge], dict[str, float]], hops: int, rate: float, types: tuple[str, ...]
@@ -265,7 +264,6 @@ def test_s2_30_a_walk_from_several_seeds_is_the_best_of_the_walks_from_each(
     assert told(graph, cut) == told(graph, walk)[:3]
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     graphs(), st.integers(1, 4), st.sampled_from([0.0, 0.01]), st.sampled_from([0.05, 0.1, 0.3]),
     st.sampled_from([0.5, 0.8, 1.0]), st.sampled_from([3, 50]), st.booleans(), st.booleans(),

@@ -120,7 +120,7 @@ def process(role: Callable[..., None], *arguments: str, large: int = LARGE) -> I
     """One of the roles above in a process of its own, once it is ready; keys are looked up from `large` rows on."""
     change = f"storage.transactions.LARGE = {large}"
     code = f"import sys, storage.transactions, test_crashes; {change}; test_crashes.{role.__name__}(*sys.argv[1:])"
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(Path(__file__).parent)])
     command = [sys.executable, "-W", "ignore", "-c", code, *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
@@ -151,6 +151,7 @@ def harass(uri: str, who: str, acknowledged: str, seed: int, large: int) -> list
     return deeds
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("names", "large"), [("ab", LARGE), ("abcd", 0)], ids=["compared", "looked up"])
 def test_killed_and_stalled_writers_lose_nothing_and_no_reader_sees_half_a_commit(
     new_store: NewStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, large: int

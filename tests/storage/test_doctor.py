@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH, TINY, killed_creation
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.errors import StoreMismatch, UndoRefused, UnusableInput
@@ -150,6 +150,7 @@ def test_a_cycle_of_supersession_is_cut_at_its_newest_fact_which_does_not_come_a
     assert set(by_id(store, "lineage")) == {"l", "lo0", "lo1", "lo2"}
 
 
+@pytest.mark.proof
 def test_a_fact_that_replaced_itself_is_a_cycle(store: Store) -> None:
     plant(store, "lineage", {"id": "self", "old_id": "f", "new_id": "f"})
     assert summary(examine(store)) == [("supersession cycle", "facts", "f")]
@@ -157,7 +158,6 @@ def test_a_fact_that_replaced_itself_is_a_cycle(store: Store) -> None:
     assert by_id(store, "facts", "status")["f"] == ("active",)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14))
 def test_what_is_left_after_peeling_are_the_cycles_and_the_ways_between_them(steps: list[tuple[int, int]]) -> None:
     edges = np.zeros((7, 7), dtype=bool)
@@ -182,6 +182,7 @@ def test_a_status_that_its_columns_deny_is_settled_without_making_a_fact_live(st
     }  # fmt: skip
 
 
+@pytest.mark.proof
 def test_of_two_entities_with_one_alias_the_one_that_is_looked_up_keeps_it(store: Store) -> None:
     alias = {"alias_name": "ana", "entity_type": "person"}
     plant(store, "entity_aliases", {"id": "y", "entity_id": "bo", **alias}, {"id": "x2", "entity_id": "ana", **alias})
@@ -218,6 +219,7 @@ def test_leftovers_of_a_dead_writer_are_put_back(store: Store) -> None:
     assert len(by_id(store, "facts")) == 4
 
 
+@pytest.mark.proof
 def test_what_a_killed_creation_of_a_namespace_left_is_found_and_removed(store: Store) -> None:
     left = killed_creation(Path(store.uri))
     with place_for_making(store.uri, "slow") as place:  # removes what was left before it

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from talk import NOW, START, learn, rows, said, say_yes, written
 from test_review import ANA, IDS, T1, T2, T3, drafted, made, one_of, proposed, run_at
@@ -55,7 +55,6 @@ def _reached(speaking: set[str], ties: list[tuple[str, str]]) -> set[frozenset[s
     return groups
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     speaking=st.sets(st.sampled_from(ROWS)),
     ties=st.lists(st.tuples(st.sampled_from(ROWS), st.sampled_from(ROWS)), max_size=10),

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from conftest import EPOCH
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
@@ -205,7 +205,6 @@ class TestTimesOfCommits:
         undo(store, "second", "undo-2", EPOCH)
         assert store.snapshot().frame("facts", columns=["statement"])["statement"].to_list() == ["first"]
 
-    @settings(max_examples=60, deadline=None)
     @given(st.lists(st.integers(0, 12), min_size=1, max_size=12))
     def test_times_in_order_never_fall_and_keep_a_longest_series_that_did_not(self, hours: list[int]) -> None:
         times = pl.Series("at", [EPOCH + timedelta(hours=hour) for hour in hours])

@@ -90,6 +90,7 @@ def new_key() -> str:
 
 
 class TestLife:
+    @pytest.mark.proof
     def test_what_was_ingested_is_recalled_and_the_doctor_finds_nothing(self, house: Store, learned: Learned) -> None:
         assert learned["counts"]["facts learned"] > 0
         with Memory.open(URI) as memory:

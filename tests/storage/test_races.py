@@ -57,6 +57,7 @@ def behind_first(store: Path) -> Cursor:
     return Cursor(first["occurred_at"].timestamp() * 1e6, first["id"], tried=frozenset({first["id"]}))
 
 
+@pytest.mark.proof
 def test_what_another_run_heard_of_an_entity_later_is_not_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

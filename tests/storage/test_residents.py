@@ -69,48 +69,62 @@ def scores(found: Recollection) -> list[float]:
     return [one.score for one in (*found.facts, *found.passages)]
 
 
-@pytest.fixture(params=[False, True], ids=["small", "large"])
-def _size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def as_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are held as those of many rows are."""
+    monkeypatch.setattr(residents, "ROWS_AT_ONCE", 0)
+    monkeypatch.setattr(vectors, "IN_MEMORY", 0)
+
+
+@pytest.fixture(params=["small", "large"])
+def _size(request: pytest.FixtureRequest) -> None:
     """As tables of any size are held, and as those of many rows are."""
-    if request.param:
-        monkeypatch.setattr(residents, "ROWS_AT_ONCE", 0)
-        monkeypatch.setattr(vectors, "IN_MEMORY", 0)
+    if request.param == "large":
+        request.getfixturevalue("as_of_many_rows")
 
 
-HOW = (
+HOW: tuple[dict[str, Any], ...] = (
     {},
+    {"as_of": NOW, "scope": "kestrel"},
     {"scope": "kestrel"},
     {"k": 3},
     {"only": "facts"},
     {"as_of": NOW},
     {"known_as_of": NOW},
-    {"as_of": NOW, "scope": "kestrel"},
     {"as_of": NOW - timedelta(days=400)},
     {"graph": "none"},
 )
 
 
-@pytest.mark.usefixtures("_size")
-@pytest.mark.parametrize("how", HOW, ids=str)
-def test_many_questions_are_answered_as_each_of_them_is(uri: str, how: dict[str, Any]) -> None:
+def answer_alike(uri: str, how: dict[str, Any]) -> None:
+    """Many questions at once and each alone, of what is held in memory and by queries: all four are one answer."""
+    answers = []
     for memory in (opened(uri), opened(uri, held_mb=0)):
         with memory:
-            many = memory.recall_many(QUESTIONS, now=NOW, **how)
-            one_by_one = [memory.recall(question, now=NOW, **how) for question in QUESTIONS]
-        assert [found.query for found in many] == list(QUESTIONS)
-        for found, alone in zip(many, one_by_one, strict=True):
-            assert told(found) == told(alone)
-            assert scores(found) == pytest.approx(scores(alone), abs=1e-6)
+            answers.append(memory.recall_many(QUESTIONS, now=NOW, **how))
+            answers.append([memory.recall(question, now=NOW, **how) for question in QUESTIONS])
+    assert [found.query for found in answers[0]] == [found.query for found in answers[2]] == list(QUESTIONS)
+    for first, *others in zip(*answers, strict=True):
+        for other in others:
+            assert told(other) == told(first)
+            assert scores(other) == pytest.approx(scores(first), abs=1e-6)
 
 
+@pytest.mark.parametrize("how", HOW[:2], ids=str)
+def test_many_questions_each_alone_and_queries_have_the_same_answers(uri: str, how: dict[str, Any]) -> None:
+    answer_alike(uri, how)
+
+
+@pytest.mark.usefixtures("as_of_many_rows")
+def test_tables_of_many_rows_give_the_same_answers(uri: str) -> None:
+    answer_alike(uri, HOW[1])
+
+
+@pytest.mark.proof
 @pytest.mark.usefixtures("_size")
 @pytest.mark.parametrize("how", HOW, ids=str)
-def test_what_is_held_in_memory_answers_as_queries_do(uri: str, how: dict[str, Any]) -> None:
-    with opened(uri) as held, opened(uri, held_mb=0) as queried:
-        for question in QUESTIONS:
-            one, other = (memory.recall(question, now=NOW, **how) for memory in (held, queried))
-            assert told(one) == told(other)
-            assert scores(one) == pytest.approx(scores(other), abs=1e-6)
+def test_however_it_is_asked_the_answers_are_the_same(uri: str, how: dict[str, Any]) -> None:
+    answer_alike(uri, how)
 
 
 @pytest.mark.usefixtures("_size")

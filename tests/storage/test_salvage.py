@@ -328,6 +328,7 @@ STEPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("kind", "step", "call"), [*STEPS, ("manifest", "", 0)])
 def test_a_repair_that_died_or_failed_at_any_step_is_taken_up_by_the_next_one(
     store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, step: str, call: int

@@ -401,6 +401,7 @@ class TestLease:
         assert numbers(store.snapshot()) == {"k": 1}
 
 
+@pytest.mark.usefixtures("making_tables")
 class TestMaking:
     def test_several_creators_at_once_make_one_store(self, tmp_path: Path) -> None:
         together = Barrier(3)

@@ -147,6 +147,7 @@ def test_every_stage_names_something_that_exists(target: str) -> None:
     assert callable(found)
 
 
+@pytest.mark.proof
 def test_without_the_peers_search_is_measured_alone_and_what_to_install_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def test_the_same_seed_chooses_the_same_points_and_as_many_as_asked_for(campaign
     assert all(0 <= point.delay_s < 0.01 for point in chosen)
 
 
+@pytest.mark.proof
 def test_a_process_dies_at_the_step_that_was_chosen(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\nfrom bench.faults.steps import Point, Steps\n"
@@ -63,6 +64,7 @@ def test_a_process_dies_at_the_step_that_was_chosen(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
+@pytest.mark.proof
 def test_a_run_that_is_told_to_stop_is_interrupted_and_its_lease_is_free(tmp_path: Path) -> None:
     place = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", said()), place)

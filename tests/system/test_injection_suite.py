@@ -336,6 +336,7 @@ def asked(infested: Path) -> tuple[bool, list[Any]]:
     return versions(infested) == known, found
 
 
+@pytest.mark.proof
 def test_no_tool_gives_an_agent_a_picture_an_element_or_a_sign_that_it_cannot_see(
     asked: tuple[bool, list[Any]],
 ) -> None:

@@ -59,6 +59,7 @@ def sneak(*given: Any) -> None:
     place["sneak"](*given)
 
 
+@pytest.mark.proof
 def test_every_road_to_an_active_fact_passes_the_ledger(tmp_path: Path) -> None:
     """All tests are watched in the same way (`conftest`); here the roads are gone along one by one."""
     home, folder = tmp_path / "m", tmp_path / "x"
@@ -131,6 +132,7 @@ def test_before_application_every_fact_is_a_candidate_and_nothing_hangs_on_it(tm
 # Floors and names
 
 
+@pytest.mark.proof
 def test_imports_point_down_only() -> None:
     script = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([script, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -200,6 +202,7 @@ def test_every_feature_is_listed_once_with_paths_that_exist() -> None:
 # Pins
 
 
+@pytest.mark.proof
 @pytest.mark.engine
 @pytest.mark.xdist_group("engine")
 def test_the_server_of_prefect_can_be_imported_and_schedules_what_has_a_schedule(

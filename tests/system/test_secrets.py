@@ -173,6 +173,7 @@ async def agent(store: Path, planted: Planted) -> list[str]:
         return [str(await client.call_tool(name, arguments)) for name, arguments in calls]
 
 
+@pytest.mark.proof
 def test_a_store_that_was_told_secrets_through_every_door_holds_none(
     planted: Planted, told: tuple[Path, list[str]]
 ) -> None:
@@ -351,6 +352,7 @@ def _fail() -> None:
         raise ValueError(f"canary of an error: {ENVIRONMENT['AWS_SECRET_ACCESS_KEY']}") from error
 
 
+@pytest.mark.proof
 @pytest.mark.engine
 @pytest.mark.xdist_group("engine")
 def test_the_database_of_prefect_holds_no_secret(

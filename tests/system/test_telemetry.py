@@ -100,6 +100,7 @@ def forget_instruments() -> None:
     inference.telemetry._instrument.cache_clear()
 
 
+@pytest.mark.proof
 def test_a_flow_is_a_span_with_its_run_state_and_counts(seen: Seen) -> None:
     [flow] = seen.named("flow ingest")
     told = dict(flow.attributes)
@@ -275,6 +276,7 @@ def test_spans_and_measures_go_to_the_collector_that_the_environment_names(
     assert b"Marta" not in sent
 
 
+@pytest.mark.proof
 def test_the_read_road_of_the_command_line_imports_nothing_of_it() -> None:
     code = "import apps.cli, recall.memory, sys; print([each for each in sys.modules if 'opentelemetry' in each])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

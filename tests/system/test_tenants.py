@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from conftest import TINY
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.tenants import ingest_some, judge, mark_of, observe_some, undo_one, work
@@ -55,7 +55,6 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
-@settings(max_examples=80, deadline=None)
 @given(names)
 def test_a_name_means_one_namespace_only(one: str, name: str) -> None:
     assert check_namespace(name) == name
@@ -63,7 +62,6 @@ def test_a_name_means_one_namespace_only(one: str, name: str) -> None:
     assert (Path(one) / name).resolve().parent == Path(one).resolve()
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.text(max_size=70))
 def test_what_is_no_name_never_reaches_a_place(one: str, name: str) -> None:
     try:

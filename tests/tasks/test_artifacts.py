@@ -429,6 +429,7 @@ def paste(text: str, language: str = "yaml") -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("is_one_run", [True, False])
 def test_two_versions_of_a_document_in_either_order_are_one_chain(
@@ -477,6 +478,7 @@ def test_the_same_text_under_another_name_is_counted_and_not_filed_again(tmp_pat
     assert filed(tmp_path / "m")["seen_count"].to_list() == [3]
 
 
+@pytest.mark.proof
 def test_the_same_source_read_twice_is_counted_once(tmp_path: Path) -> None:
     page, talk = dated(tmp_path / "a.md", "2026-02-01", BODY), written(tmp_path / "talk.jsonl", said(paste(CONFIG)))
     read([page, talk], tmp_path / "m")
@@ -566,6 +568,7 @@ def test_a_document_beyond_the_limit_is_filed_by_its_beginning_and_that_is_said(
     assert any("It ends with 1." in text for text in rows(tmp_path / "m", "messages")["content"])
 
 
+@pytest.mark.proof
 def test_a_text_of_many_batches_is_one_artifact(tmp_path: Path) -> None:
     long = "\n\n".join(f"{BODY}\n\nPart {n} ends." for n in range(30))
     read(dated(tmp_path / "a.md", "2026-02-01", long), tmp_path / "m", extract={"enabled": False, "batch_messages": 2})
@@ -573,6 +576,7 @@ def test_a_text_of_many_batches_is_one_artifact(tmp_path: Path) -> None:
     assert filed(tmp_path / "m")["content"].to_list() == [(tmp_path / "a.md").read_text().strip()]
 
 
+@pytest.mark.proof
 def test_undoing_the_run_takes_its_artifacts_back(tmp_path: Path) -> None:
     read(written(tmp_path / "a.jsonl", said()), tmp_path / "m")
     before = contents(tmp_path / "m")

@@ -230,6 +230,7 @@ def decisions(store: Path, action: str) -> list[str]:
 # Two that are one
 
 
+@pytest.mark.proof
 def test_everything_of_the_one_is_the_others_and_nothing_is_lost(template: Path, one: tuple[Path, Run, Merged]) -> None:
     store, _, merged = one
     assert (merged.facts, merged.names, merged.beliefs) == (6, ("bob", "bobby"), 1)
@@ -305,6 +306,7 @@ def test_a_merged_entity_is_found_under_its_old_names_and_not_listed(
         assert "move" in [step[1] for step in memory.why(IDS[BOB_TEA]).decisions]
 
 
+@pytest.mark.proof
 def test_merged_again_nothing_changes_and_undo_puts_everything_back(
     template: Path, one: tuple[Path, Run, Merged], merged_store: Path
 ) -> None:
@@ -330,6 +332,7 @@ def test_chains_of_merges_lead_to_the_last_and_what_is_the_same_now_is_no_confli
     assert owners == [id_of("Initech")]
 
 
+@pytest.mark.proof
 def test_a_later_mention_of_an_old_name_means_the_winner_without_a_question(merged_store: Path, tmp_path: Path) -> None:
     before = set(rows(merged_store, "entities")["id"])
     learn(written(tmp_path / "t.jsonl", said([("Ana", "Bob moved to Lisbon in April.")])), merged_store)
@@ -416,6 +419,7 @@ def test_twins_of_two_types_are_told_apart_by_type_or_id(store: Path) -> None:
     assert kinds.rows() == [("language", id_of("Python")), ("tool", id_of("Python"))]
 
 
+@pytest.mark.proof
 @settings(max_examples=15, deadline=None)
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_summaries_are_joined_once_and_within_bounds(one: str, other: str) -> None:

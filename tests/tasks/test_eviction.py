@@ -150,6 +150,7 @@ ONE_CONDITION_EACH = [
 ]  # fmt: skip
 
 
+@pytest.mark.proof
 @QUIET
 @example(ONE_CONDITION_EACH)
 @given(st.lists(some_facts(), min_size=1, max_size=40, unique_by=lambda row: row["id"]))
@@ -291,6 +292,7 @@ HANGING: Mapping[str, Sequence[Row]] = {
 }
 
 
+@pytest.mark.proof
 def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Callable[..., Path]) -> None:
     facts = [
         fact("f_live", supersedes_id="f_gone", similar_to_id="f_gone", similarity_flag=True, similarity_score=0.9),
@@ -325,7 +327,6 @@ def test_delete_reaches_what_was_archived_before_the_mode_was_set(keep: Callable
     assert archive_facts(a_run(uri), how("delete")).counts == {}
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_deleting_what_nothing_needs_changes_no_answer_about_what_stays(data: st.DataObject) -> None:
     days = st.integers(0, 20).map(lambda n: EPOCH + timedelta(days=n))
@@ -393,6 +394,7 @@ def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callab
     assert_same(contents(uri), before)
 
 
+@pytest.mark.proof
 def test_an_archived_entity_comes_back_with_the_next_mention(tmp_path: Path) -> None:
     uri = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", said(CHANGE)), uri)
@@ -410,6 +412,7 @@ def test_an_archived_entity_comes_back_with_the_next_mention(tmp_path: Path) -> 
     assert len(decided(uri, "revive")) == len(back)
 
 
+@pytest.mark.proof
 def test_delete_removes_orphans_that_nothing_names_and_archives_the_others(keep: Callable[..., Path]) -> None:
     people = [entity("e_gone"), entity("e_past", status="archived"), entity("e_told"), entity("e_heir", 1)]
     people += [entity("e_merged", status="archived", merged_into="e_heir"), entity("e_root"), entity("e_doubt")]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 import typer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import MessagesApi, filled
 from talk import CLAUDE, NOW, learn, rows, said, started, written
@@ -270,6 +270,7 @@ def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(done: Done
     assert not any("Quint" in each for each in statements)
 
 
+@pytest.mark.proof
 def test_after_it_no_answer_report_export_or_map_names_whoever_is_forgotten(
     done: Done, tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -340,6 +341,7 @@ def test_who_is_only_described_with_the_name_stays(memory_copy: Path) -> None:
     assert examine(Store.open(str(memory_copy))) == ()
 
 
+@pytest.mark.proof
 def test_a_dry_run_changes_no_byte(store: Path) -> None:
     before = data(store)
     run = existing_run("forget", str(store), "default")
@@ -374,6 +376,7 @@ def test_it_waits_for_runs_that_may_have_read_what_is_to_be_erased(store: Path) 
         erased(store)
 
 
+@pytest.mark.proof
 def test_names_that_would_strike_too_much_are_refused_unless_they_are_named(store: Path) -> None:
     run = existing_run("forget", str(store), "default")
     for name in ("al", "will", "messages"):
@@ -430,7 +433,6 @@ def test_a_killed_erasure_leaves_a_readable_store_and_the_next_one_finishes(
 WORDS = st.sampled_from(["Ann", "ann's", "planning", "ANN_2", "tea.", "Bob!", "José", "jose", "\n", "annual"])
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(WORDS, max_size=12).map(" ".join))
 def test_a_struck_text_names_nobody_and_a_text_without_the_name_stays_as_it_is(text: str) -> None:
     names = NameMatcher.of(["Ann", "José"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from talk import assert_same, contents
 
@@ -159,7 +159,6 @@ def test_what_says_too_little_is_not_asked() -> None:
 WORDS = st.lists(st.sampled_from("canoe harbour paints Acme Porto repairs seven lanterns quietly kettle".split()))
 
 
-@settings(max_examples=30, deadline=None)
 @given(before=WORDS, answer=st.sampled_from(["Oslo", "Globex Labs", "green tea"]), after=WORDS)
 def test_no_question_holds_a_word_of_the_answer_or_all_of_the_statement(
     before: list[str], answer: str, after: list[str]
@@ -261,6 +260,7 @@ def asked_of_recall(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return queries
 
 
+@pytest.mark.proof
 def test_the_phases_of_a_night_ask_the_same_and_each_state_once(memory: Path, asked_of_recall: list[str]) -> None:
     night = new(memory)
     with phases_of(night):
@@ -338,6 +338,7 @@ def test_facts_that_another_takes_the_place_of_are_no_loss_whether_it_says_the_s
     assert not {lost.fact_id for lost in verdict.lost} & set(old)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("days", "fell"), [(30, False), (-30, True)], ids=["said later", "said before"])
 def test_a_correction_that_tells_of_a_time_before_is_no_loss_where_it_was_said_later(
     days: int, fell: bool, memory: Path
@@ -365,6 +366,7 @@ def test_a_correction_that_tells_of_a_time_before_is_no_loss_where_it_was_said_l
     assert verdict.fell is fell
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("is_own", [True, False], ids=["by the run", "by another writer"])
 @pytest.mark.parametrize("is_in_place", [True, False], ids=["rewritten in place", "replaced"])
 def test_facts_that_another_writer_changes_meanwhile_are_not_held_against_the_run(
@@ -429,6 +431,7 @@ def test_a_right_store_answers_most_of_the_questions_and_not_all(dense: Path) ->
     assert 0.6 <= share <= 0.9
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("is_in_place", [False, True], ids=["older facts took the place", "the same facts say it"])
 def test_a_store_of_which_a_third_is_stale_is_taken_back(memory: Path, is_in_place: bool) -> None:
     run = new(memory)
@@ -452,6 +455,7 @@ def test_a_store_of_which_a_third_is_stale_is_taken_back(memory: Path, is_in_pla
     assert {lost.fact_id for lost in verdict.lost} <= {*third}
 
 
+@pytest.mark.proof
 def test_pruning_what_fades_is_no_loss(memory: Path) -> None:
     store, later = Store.open(str(memory)), NOW + timedelta(days=100)
     used = [f"f{n:03d}" for n in range(0, 54, 2)]
@@ -471,6 +475,7 @@ def test_pruning_what_fades_is_no_loss(memory: Path) -> None:
     assert not verdict.lost
 
 
+@pytest.mark.proof
 def test_a_later_run_in_the_way_is_named_and_nothing_is_half_undone(memory: Path, frozen: Frozen) -> None:
     first, second, other = new(memory), new(memory), new(memory)
     found = answered(frozen)
@@ -491,6 +496,7 @@ def test_a_later_run_in_the_way_is_named_and_nothing_is_half_undone(memory: Path
     }
 
 
+@pytest.mark.proof
 def test_several_runs_are_taken_back_in_one_commit(memory: Path, frozen: Frozen) -> None:
     first, second, before = new(memory), new(memory), contents(memory)
     found = answered(frozen)
@@ -503,6 +509,7 @@ def test_several_runs_are_taken_back_in_one_commit(memory: Path, frozen: Frozen)
     assert kinds[-2:] == ["undo", "gate"]
 
 
+@pytest.mark.proof
 def test_a_run_that_goes_on_with_an_interrupted_one_asks_the_state_before_both(memory: Path) -> None:
     run, began = new(memory), Store.open(str(memory)).head.sequence
     whole = frozen_of(run)

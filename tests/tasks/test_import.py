@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import polars as pl
 import pytest
 from hypothesis import given
@@ -265,7 +264,6 @@ WHOLE: dict[str, dict[str, list[dict[str, Any]]]] = {
 
 @pytest.mark.parametrize("system", WHOLE)
 @given(data=st.data())
-@hypothesis.settings(max_examples=25, deadline=None)
 def test_whatever_stands_in_a_field_is_read_left_out_or_told(system: str, data: st.DataObject) -> None:
     whole = copy.deepcopy(WHOLE[system])
     for _ in range(data.draw(st.integers(1, 2))):
@@ -413,6 +411,7 @@ def test_what_says_the_same_is_confirmed_and_not_doubled(imported: tuple[Path, d
     assert told["mem0.json"].counts["facts confirmed"] == 1
 
 
+@pytest.mark.proof
 def test_what_is_known_imports_nothing_and_what_changed_takes_the_place_of_what_it_was(
     write: Write, small: Path, known: Path
 ) -> None:
@@ -430,6 +429,7 @@ def test_what_is_known_imports_nothing_and_what_changed_takes_the_place_of_what_
     assert (was["status"], was["valid_to"]) == ("superseded", datetime(2026, 5, 1, tzinfo=UTC))
 
 
+@pytest.mark.proof
 def test_what_is_not_taken_over_as_the_export_has_it_is_counted_with_examples(write: Write, known: Path) -> None:
     ana = {"source": "ana", "source_type": "company", "relationship": "owns", "target": "harbour_crane"}
     open_ended = memory("Owns a red bicycle", "6")
@@ -443,6 +443,7 @@ def test_what_is_not_taken_over_as_the_export_has_it_is_counted_with_examples(wr
     assert kept["valid_to"].to_list() == [datetime(2030, 1, 1, tzinfo=UTC)]
 
 
+@pytest.mark.proof
 def test_the_approval_of_the_file_of_settings_holds_for_imports_too(
     write: Write, known: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -455,6 +456,7 @@ def test_the_approval_of_the_file_of_settings_holds_for_imports_too(
     assert live(known) == before
 
 
+@pytest.mark.proof
 def test_what_a_later_export_says_is_over_ends_and_undo_takes_that_back(
     write: Write, imported: tuple[Path, dict[str, Imported]], tmp_path: Path
 ) -> None:

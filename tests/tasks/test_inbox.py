@@ -136,6 +136,7 @@ def test_watching_once_says_by_its_exit_code_what_is_left(tmp_path: Path, monkey
     assert "Some messages could not be extracted" in told.stderr
 
 
+@pytest.mark.proof
 def test_what_is_lost_of_a_file_that_is_read_is_told_by_watch_and_by_runs(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -191,6 +192,7 @@ def test_a_tenant_that_cannot_be_read_does_not_starve_the_others(
     assert names(folder) == {"a/talk.jsonl", "done/b/talk.jsonl"}
 
 
+@pytest.mark.proof
 def test_a_damaged_tenant_does_not_stop_the_others(tmp_path: Path) -> None:
     folder, place = tmp_path / "in", tmp_path / "m"
     for name in ("alpha", "beta"):
@@ -211,6 +213,7 @@ def test_a_damaged_tenant_does_not_stop_the_others(tmp_path: Path) -> None:
     }  # the run for it says what is wrong
 
 
+@pytest.mark.proof
 def test_while_the_model_is_away_the_file_stays_and_is_read_when_it_is_back(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -257,6 +260,7 @@ def test_without_a_folder_there_is_nothing_to_do_yet(tmp_path: Path) -> None:
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.proof
 def test_the_doctor_says_what_is_wrong_and_mends_it(new_store: Callable[[], Store]) -> None:
     store = new_store()
     assert asyncio.run(doctor(store=store.uri))["findings"] == []  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from talk import assert_same, contents, overtaken
 
@@ -263,7 +263,6 @@ NAMES = st.sampled_from("abcdefghij")
 MEMORIES = st.dictionaries(NAMES, st.integers(0, 90).map(float), min_size=1)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(MEMORIES, st.sets(NAMES)), max_size=4), MEMORIES, st.integers(1, 4))
 def test_t34_a_look_at_all_leaves_what_it_would_find_from_nothing(
     earlier: list[tuple[dict[str, float], set[str]]], last: dict[str, float], top_k: int

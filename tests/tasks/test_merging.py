@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
-from hypothesis import settings as effort
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply
 from talk import CLAUDE, assert_same, contents, kept_apart, overtaken, rows, verdict
@@ -159,7 +158,6 @@ def test_a_crowd_of_twins_of_which_few_pairs_were_measured_becomes_one() -> None
     assert winners(pool_of(*facts)) == {f"f{number:02d}": "f39" for number in range(39)}
 
 
-@effort(max_examples=20, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=12),
     st.integers(1, 3),
@@ -193,7 +191,6 @@ def test_the_nearest_pairs_are_those_of_brute_force(told: list[tuple[int, int, b
 TEXTS = st.text(alphabet="ab .\n", max_size=60)
 
 
-@effort(max_examples=100, deadline=None)
 @given(TEXTS, TEXTS, st.integers(0, 8))
 def test_s4_09_a_combined_text_holds_both_and_is_never_shorter(keep: str, drop: str, least: int) -> None:
     text = combine(keep, drop, least)
@@ -406,6 +403,7 @@ def test_likeness_in_words_alone_never_merges(remember: Made) -> None:
     assert live(place) == ["a", "c", "d"]
 
 
+@pytest.mark.proof
 def test_recalls_of_all_that_were_merged_count_for_the_last_survivor(remember: Made) -> None:
     place = remember(fact("a"), fact("b", SPELLINGS[1], 1), hits={"a": 4, "b": 3})
     swept(place)
@@ -433,6 +431,7 @@ def test_merges_are_committed_in_batches_that_leave_each_survivor_whole(remember
     assert rows(place, "fact_scores")["id"].to_list() == live(place)
 
 
+@pytest.mark.proof
 def test_undo_brings_everything_back(remember: Made) -> None:
     place = remember(
         *(fact(f"f{n}", SPELLINGS[n], n) for n in range(3)),
@@ -478,6 +477,7 @@ def notes(*statements: str, **more: Any) -> list[Fact]:
     return [fact(f"n{n}", statement, n, kind="note", **more) for n, statement in enumerate(statements)]
 
 
+@pytest.mark.proof
 def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made) -> None:
     place = remember(*notes(PLAIN, FRAMED), hits={"n0": 2})
     found = swept(place)
@@ -530,6 +530,7 @@ def test_s4_09_a_note_keeps_its_text_where_the_new_one_cannot_be_embedded(
 # What happens meanwhile
 
 
+@pytest.mark.proof
 def test_t40_what_another_run_retired_meanwhile_is_not_merged(remember: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     place = remember(*notes(PLAIN, FRAMED, "Note: " + PLAIN), fact("z", PLAIN, vector=apart(0)))
 

@@ -409,6 +409,7 @@ def test_what_is_observed_becomes_live_on_the_one_road_and_is_found_again(first_
     assert examine(Store.open(str(store))) == ()
 
 
+@pytest.mark.proof
 def test_what_is_observed_with_a_date_holds_or_happens_then(tmp_path: Path) -> None:
     store, since, plan = tmp_path / "m", "Since 3 May she leads the lab", "Her exam is on 9 September 2026"
     tell(store, "Marta Oliveira", since, plan, create=True, entity_type="person")
@@ -429,6 +430,7 @@ def test_saying_it_again_changes_nothing_and_is_not_counted(marta: tuple[Path, A
     assert differing(store, before) == []
 
 
+@pytest.mark.proof
 def test_the_same_in_other_words_confirms_what_is_known(marta: tuple[Path, Added]) -> None:
     store, first = marta
     again = tell(store, "Marta Oliveira", "prefers green tea.", now=NOW + timedelta(days=1))
@@ -500,6 +502,7 @@ def test_a_name_of_one_other_type_is_that_entity_unless_types_are_kept_apart(
         find_target(reading, "Marta Oliveira", "tool", NOW, ResolveSettings(type_strict=True))
 
 
+@pytest.mark.proof
 def test_when_review_is_wanted_an_observation_waits_and_is_not_stored_twice(marta: tuple[Path, Added]) -> None:
     store, manual = marta[0], {"approval": "manual"}
     first = tell(store, "Ferrywise", "Runs ferries on the Tagus", create=True, settings=manual)
@@ -509,6 +512,7 @@ def test_when_review_is_wanted_an_observation_waits_and_is_not_stored_twice(mart
     assert len(rows(store, "facts", "status = 'candidate'")) == 1
 
 
+@pytest.mark.proof
 def test_what_a_killed_run_left_open_is_applied_when_it_is_said_again(
     marta: tuple[Path, Added], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -529,6 +533,7 @@ def test_embedding_that_fails_keeps_nothing_out(marta: tuple[Path, Added], monke
     assert not added.outcomes[0].similarity_flag
 
 
+@pytest.mark.proof
 def test_an_observation_is_undone_to_the_last_byte(marta: tuple[Path, Added]) -> None:
     before = contents(marta[0])
     later = run_of(marta[0], now=NOW + timedelta(hours=1))
@@ -627,6 +632,7 @@ def test_what_is_retired_leaves_recall_takes_its_flags_along_and_comes_back_with
     assert differing(store, before) == []
 
 
+@pytest.mark.proof
 def test_all_are_retired_or_none_and_the_error_says_why(marta: tuple[Path, Added]) -> None:
     store, added = marta
     quartet, cello, *_ = (str(each.fact_id) for each in added.outcomes)
@@ -656,6 +662,7 @@ def test_what_is_pinned_is_not_retired_and_a_dry_run_changes_nothing(marta: tupl
     assert all(frame.equals(before[name]) for name, frame in contents(store).items())
 
 
+@pytest.mark.proof
 def test_what_was_retired_may_be_observed_anew(marta: tuple[Path, Added]) -> None:
     store, added = marta
     retire(run_of(store, "retire"), added.entity_id, [str(added.outcomes[2].fact_id)])
@@ -689,6 +696,7 @@ def test_stale_flags_are_cleared_in_one_commit_and_only_once(marta: tuple[Path, 
 # Profiles
 
 
+@pytest.mark.proof
 def test_profiles_are_made_once_and_renewed_where_something_changed(tmp_path: Path) -> None:
     store = tmp_path / "m"
     learn(written(tmp_path / "talk.jsonl", said()), store)

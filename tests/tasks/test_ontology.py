@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault, filled
 from talk import CLAUDE, NOW, Line, learn, rows, said, texts_of, written
@@ -125,6 +125,7 @@ def test_in_a_conversation_a_relation_of_the_models_own_is_an_observation_and_no
     ]  # fmt: skip
 
 
+@pytest.mark.proof
 def test_more_than_forty_relations_are_asked_about_in_several_calls(
     tmp_path: Path, serve: Callable[[Model], MessagesApi]
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_failed_call_leaves_relations_as_they_are_and_the_next_run_asks_again(
     assert rows(tmp_path / "m", "facts").sort("created_at", "statement")["predicate"].to_list().count("creates") == 1
 
 
+@pytest.mark.proof
 def test_a_keyless_run_asks_nothing_and_keeps_relations_as_they_are(tmp_path: Path) -> None:
     source = written(tmp_path / "a.jsonl", said([("Ana", "I grew up in Bergen and I use Vim.")], "a"))
     learn(source, tmp_path / "m")
@@ -166,6 +168,7 @@ def test_a_keyless_run_asks_nothing_and_keeps_relations_as_they_are(tmp_path: Pa
     assert "grew_up_in" in canonical(tmp_path / "m")
 
 
+@pytest.mark.proof
 def test_a_person_can_forbid_learning(tmp_path: Path, serve: Callable[[Model], MessagesApi]) -> None:
     model = Model({})
     serve(model)
@@ -173,6 +176,7 @@ def test_a_person_can_forbid_learning(tmp_path: Path, serve: Callable[[Model], M
     assert model.asked == []
 
 
+@pytest.mark.proof
 def test_undo_forgets_what_was_learned_about_relations(tmp_path: Path, serve: Callable[[Model], MessagesApi]) -> None:
     serve(Model({"knits": ("creates", "n")}))
     summary = learn(told(tmp_path, "a", "Ana knits Socks."), tmp_path / "m", **paid())
@@ -247,7 +251,6 @@ FORMS = st.sampled_from(["knits", "sang_with", "does_not_knit", "a", "b", "ß", 
 ANSWERS = st.one_of(st.text(max_size=300), FORMS, st.sampled_from([p.name for p in DEFAULT]))
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.dictionaries(FORMS, st.tuples(ANSWERS, st.sampled_from(["1", "n"])), max_size=6))
 def test_whatever_a_model_writes_forms_are_short_settled_and_known_afterwards(answers: Any) -> None:
     plain = canonicalise(pl.Series(list(answers), dtype=pl.String), NOTHING)["canonical"].to_list()

@@ -120,6 +120,7 @@ def test_an_edited_export_brings_in_no_key_no_order_no_pin_and_no_fact_about_nob
     assert set(live["id"]) <= set(created)
 
 
+@pytest.mark.proof
 def test_general_words_of_what_is_judged_come_in_without_names_secrets_and_orders(
     exported: Path, tmp_path: Path
 ) -> None:
@@ -158,6 +159,7 @@ def test_what_is_judged_keeps_names_statements_times_and_the_messages_they_rest_
     assert in_namespace(tmp_path / "other", "fact_evidence")["fact_id"].is_in(now["id"].implode()).all()
 
 
+@pytest.mark.proof
 def test_what_is_judged_comes_into_a_memory_that_holds_something_and_twice_is_once(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:
@@ -212,6 +214,7 @@ def test_facts_that_lost_their_ids_come_in_all_of_both_tables(exported: Path, tm
     assert statements <= set(in_namespace(tmp_path / "m", "facts")["statement"])
 
 
+@pytest.mark.proof
 def test_signs_that_nobody_sees_hide_no_order(exported: Path, tmp_path: Path) -> None:
     def hide(lines: list[dict[str, Any]]) -> None:
         active(lines)[0]["statement"] = "\u200b".join(ORDER)
@@ -220,6 +223,7 @@ def test_signs_that_nobody_sees_hide_no_order(exported: Path, tmp_path: Path) ->
     assert done.counts["items that give orders"] >= 1
 
 
+@pytest.mark.proof
 def test_what_is_judged_can_wait_for_a_person(exported: Path, memory: Path, tmp_path: Path) -> None:
     done = bring(exported, tmp_path / "m", require_approval=True)
     assert done.counts["changes proposed"] >= 1
@@ -233,6 +237,7 @@ TIMES = st.sampled_from([None, "1970-01-01T00:00:00.000000Z", "2200-01-01T00:00:
 IS_TIME = re.compile(r"\d{4}-\d\d-\d\dT.*Z")
 
 
+@pytest.mark.proof
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_whatever_is_edited_what_comes_in_agrees_with_itself(
@@ -295,6 +300,7 @@ def be_no_number(lines: list[dict[str, Any]]) -> None:
     active(lines)[0]["confidence"] = {"of": "course"}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -320,6 +326,7 @@ def test_trust_does_not_cover_rows_that_refer_to_nothing_or_have_another_shape(
 # The seal
 
 
+@pytest.mark.proof
 def test_its_own_store_and_whoever_names_its_key_take_an_export_as_it_is(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:
@@ -433,6 +440,7 @@ def test_where_no_key_can_be_kept_an_export_is_written_without_a_seal_and_says_s
 # The command
 
 
+@pytest.mark.proof
 def test_the_command_says_why_it_judges_and_how_to_have_it_as_it_is(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:

@@ -320,7 +320,7 @@ GARBAGE = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=GARBAGE | st.lists(GARBAGE, max_size=5).map(b"\n".join), format=st.sampled_from(["auto", *FORMATS]),
        suffix=st.sampled_from([".jsonl", ".json", ".txt", ".md", ""]))  # fmt: skip
 def test_no_bytes_raise_anything_but_our_own_errors(tmp_path: Path, content: bytes, format: str, suffix: str) -> None:
@@ -329,7 +329,7 @@ def test_no_bytes_raise_anything_but_our_own_errors(tmp_path: Path, content: byt
         assert read(file, format=format)[-1].is_last
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.none() | GARBAGE.map(lambda raw: raw.replace(b"\n", b"")), min_size=1, max_size=12))
 def test_no_good_line_is_lost_around_bad_ones(tmp_path: Path, plan: list[bytes | None]) -> None:
     raw = [json.dumps(said(number)).encode() if bad is None else bad for number, bad in enumerate(plan)]
@@ -340,6 +340,7 @@ def test_no_good_line_is_lost_around_bad_ones(tmp_path: Path, plan: list[bytes |
         assert set(good) <= set(frame(read(file, format=format))["message_id"].to_list())
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_a_file_of_200_mb_streams_within_one_gib(tmp_path: Path) -> None:
     words = "the board at harbour four shows yesterday's last boat until the service day ends at three o'clock " * 5

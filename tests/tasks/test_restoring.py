@@ -103,6 +103,7 @@ def live(uri: Path) -> list[str]:
 QUIET = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.proof
 @QUIET
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3), st.booleans()), min_size=1, max_size=8), st.randoms())
 def test_restoring_what_a_sweep_pruned_gives_back_what_there_was(keep: Keep, made: list[Any], random: Any) -> None:

@@ -250,6 +250,7 @@ def busy_for(tmp_path: Path) -> Iterator[Callable[[float], None]]:
         thread.join()
 
 
+@pytest.mark.proof
 def test_a_lease_that_is_busy_for_a_while_does_not_end_a_run(
     either: str, tmp_path: Path, busy_for: Callable[[float], None], quick: None
 ) -> None:
@@ -343,6 +344,7 @@ def _talk_of_strangers(path: Path, people: int) -> Path:
     return written(path, [line for n, turn in enumerate(turns) for line in said([turn], f"c{n:02d}")])
 
 
+@pytest.mark.proof
 def test_four_ingests_share_the_calls_of_a_minute(
     account: str, tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -415,6 +417,7 @@ def test_an_embedder_waits_for_its_limit_and_a_server_that_is_gone_stops_nobody(
     assert "could not be asked" in caplog.text
 
 
+@pytest.mark.proof
 def test_windows_that_share_nobody_are_read_by_tasks_of_eight_and_the_graph_shows_them(
     either: str, tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:

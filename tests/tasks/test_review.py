@@ -389,7 +389,6 @@ LOUD = f"be\x1b[2Jcause\u202e of\n{SECRET}\x07 \x9b1m"
 
 
 @given(st.text(max_size=40), st.sampled_from(["", SECRET, "\x1b]0;x\x07", "\n", "é" * 2000]))
-@settings(max_examples=30, deadline=None)
 def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words: str, more: str) -> None:
     line = cleaned(f"{words} {more}")
     assert len(line) <= MAX_NOTE
@@ -665,6 +664,7 @@ def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory:
     assert one_of(memory, risky.id).state == "rejected"
 
 
+@pytest.mark.proof
 def test_later_and_modify_work_from_the_terminal(memory: Path, terminal: Terminal, tmp_path: Path) -> None:
     waits = proposed(memory, 0, 1)
     assert terminal("review", "modify", waits.id).code == 2
@@ -699,6 +699,7 @@ def test_a_name_that_is_unknown_or_nobody_is_an_error_before_anything_is_done(me
     assert isinstance(decide(run_at(memory, T2), [waits.id], "approve", ANA)[0], DecidedProposal)
 
 
+@pytest.mark.proof
 def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_were(
     memory: Path, terminal: Terminal
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, START, assert_same, contents, dying, extractor, learn, overtaken, rows, said, written
@@ -99,7 +99,6 @@ def session(count: int, chars: int = 20) -> SessionQuestion:
     return SessionQuestion(1, turns, "It was about tea.", 0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 400)), min_size=1, max_size=6), st.integers(2048, 5000))
 def test_every_conversation_is_in_a_prompt_that_is_not_too_long_with_its_newest_turns(
     drawn: list[tuple[int, int]], limit: int
@@ -244,6 +243,7 @@ def test_conversations_share_a_prompt_and_orders_to_the_reader_are_not_in_it(tmp
     assert held(place, "c3") == (None, None, None)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("nonsense", [{"summaries": []}, {"summaries": [{"conversation": 1, "summary": "**"}]}])
 def test_an_answer_that_says_nothing_leaves_the_old_summary_and_the_next_run_asks_again(
     nonsense: dict[str, Any], tmp_path: Path, serve: Serve
@@ -285,6 +285,7 @@ def test_a_run_that_dies_at_the_summaries_is_finished_by_the_next_one_without_as
     assert (held(place)[2], len(asked_for_summaries(api))) == (3, 1)
 
 
+@pytest.mark.proof
 def test_undo_takes_a_summary_back(tmp_path: Path, serve: Serve) -> None:
     serve(summariser)
     place = tmp_path / "m"
@@ -315,6 +316,7 @@ def test_a_conversation_that_loses_messages_meanwhile_gets_no_summary_of_them(
 # Forgetting
 
 
+@pytest.mark.proof
 def test_who_is_forgotten_is_in_no_summary_and_the_others_stay(tmp_path: Path, serve: Serve) -> None:
     api = serve(summariser)
     place = tmp_path / "m"

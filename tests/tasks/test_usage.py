@@ -526,6 +526,7 @@ def test_what_maintenance_reads_is_logged_nowhere(place: Path) -> None:
     assert count_usage(a_run(place)) == Counted()
 
 
+@pytest.mark.proof
 def test_a_memory_of_an_earlier_commit_answers_as_that_state_did(place: Path) -> None:
     store = Store.open(str(place))
     made = store.head.sequence
