@@ -12,6 +12,7 @@ import polars as pl
 from slowwave.revision.beliefs import JoinedBeliefs
 from slowwave.revision.conflicts import MutualExclusion
 from slowwave.revision.contradictions import KIND, flag_doubts
+from slowwave.revision.evidence import FactSources
 from slowwave.revision.mutual_exclusion import names_of
 from slowwave.settings import ReviseSettings
 from slowwave.text import as_json, timed_id
