@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from prefect.input import RunInput
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.proposals import Proposal, observations_of, summary_of
@@ -22,6 +21,9 @@ from tasks.runtime.run_pages import markdown_table, plain_text
 from tasks.runtime.runs import Run
 
 from .review import DecidedProposal
+
+if TYPE_CHECKING:
+    from prefect.input import RunInput
 
 DIFF_LINES = 12
 IN_BOX, SHORT = 3, 160
@@ -91,6 +93,7 @@ def form_of(
 
     `given` is what was filled in before, `why` what was wrong with it.
     """
+    from .review_input import ReviewInput
 
     before = given or {}
     name = before.get("name") or person
@@ -233,25 +236,6 @@ def _bare(ask: Mapping[str, Any], question: ProposalQuestion) -> dict[str, Any]:
         named = named_by(text.partition(_APART)[0].strip(), ids)
         found[text] = named[0] if len(named) == 1 else text
     return _replaced(ask, found)
-
-
-# What a form of the Prefect UI is made of.
-
-
-class ReviewInput(RunInput):
-    """A form whose fields bear their titles in both UIs of Prefect.
-
-    One reads the title of a property, the other that of what it refers to; pydantic writes an equal one only there.
-    """
-
-    @classmethod
-    def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
-        """The JSON schema, in which each property has its own title."""
-        schema = super().model_json_schema(*given, **named)
-        titles = {name: field.title for name, field in cls.model_fields.items() if field.title}
-        for name, field_schema in schema["properties"].items():
-            field_schema["title"] = titles.get(name, field_schema.get("title", name))
-        return schema
 
 
 # Pages of a review: what waits, and what became of it, on the page of the run and as plain data.

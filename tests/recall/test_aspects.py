@@ -6,9 +6,11 @@ import asyncio
 import json
 import math
 from collections.abc import Sequence
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 from shutil import copytree
 from typing import Any
 from xml.etree import ElementTree
@@ -27,10 +29,10 @@ from apps.cli import app
 from flows.consolidate import consolidate
 from flows.decay import decay
 from flows.steward import steward
-from recall.aspects import aspects_of
+from recall.aspects import aspects_of, scored, scored_from
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.lexicon.aspects import (
     COUNTED,
     SLUGS,
@@ -38,6 +40,7 @@ from slowwave.lexicon.aspects import (
     TAXONOMY,
     aspect_named,
     aspect_rows,
+    changed_scores,
     classify,
     merge,
     score,
@@ -45,10 +48,11 @@ from slowwave.lexicon.aspects import (
     shown,
 )
 from slowwave.settings import AspectSettings, RecallSettings
+from storage.snapshots import Reading
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.runtime.run_pages import aspect_chart
+from tasks.runtime.charts import aspect_chart
 from tasks.runtime.runs import Counts, Run, Writing, existing_run, recorded
 
 
@@ -483,3 +487,66 @@ def test_the_command_draws_a_picture(store: str, tmp_path: Path) -> None:
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
     for file in (tmp_path / "life.png", tmp_path / "nowhere" / "life.svg"):
         assert isinstance(command("aspects", "--store", store, "--picture", file).exception, UnusableInput)
+
+
+def follow(store: str, step: int, random: Random, later: timedelta) -> None:
+    """One commit that adds, rewrites, retires, deletes or ends facts, or takes an earlier one back."""
+    opened, run = Store.open(store), f"step-{step}"
+    snapshot = opened.snapshot()
+    ids = sorted(snapshot.frame("facts", columns=["id"])["id"])
+    what, some = random.choice(["add", "add", "rewrite", "retire", "delete", "undo"]), random.sample(ids, 2)
+    if what == "undo":
+        with suppress(UndoRefused, UnknownName):
+            undo(opened, f"step-{random.randrange(max(step, 1))}", run, NOW, cascade=True)
+        return
+    with opened.commit(run, what, NOW + later) as tx:
+        known = tx.by_ids("facts", some, with_vector=True)
+        confidence = pl.lit(random.choice([0.3, 0.7, 1 / 3, None]), dtype=pl.Float64)
+        ends = random.choice([None, NOW + timedelta(hours=random.randrange(40))])
+        if what in ("add", "rewrite"):
+            named = pl.format(f"f{step}_{{}}", "id") if what == "add" else pl.col("id")
+            rows = known.with_columns(
+                id=named, confidence=confidence, valid_to=pl.lit(ends, dtype=frames.TIME),
+                object_id=pl.lit(random.choice(["e_a", "e_b", None]), dtype=pl.String),
+                predicate=pl.lit(random.choice(["plays", "runs", ""])),
+            )  # fmt: skip
+            tx.upsert("facts", rows)
+            tags = [{"id": f"{n}{slug}", "fact_id": n, "slug": slug} for n in rows["id"] for slug in ("music", "books")]
+            tx.upsert("fact_aspects", pl.DataFrame(random.sample(tags, 2)))
+        elif what == "retire":
+            tx.upsert("facts", known.with_columns(status=pl.lit("archived")))
+            tx.delete("fact_aspects", tx.by_ids("fact_aspects", some, ["id"], key="fact_id")["id"])
+        else:
+            tx.delete("facts", some[:1])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_scores_that_follow_what_changes_are_those_of_all_facts(store: str, seed: int) -> None:
+    random = Random(seed)
+    for step in range(8):
+        later = timedelta(hours=3 * step)
+        follow(store, step, random, later)
+        refresh_aspects(a_run(store, later))
+        snapshot = Store.open(store).snapshot()
+        stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED])
+        assert changed_scores(scored(snapshot, NOW + later), stored).is_empty(), step
+
+
+def test_only_what_changed_is_read_until_something_is_undone(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: list[datetime] = []
+
+    def watched(reading: Reading, now: datetime, ids: pl.Series | None = None) -> Any:
+        whole.extend([] if ids is not None else [now])
+        return scored_from(reading, now, ids)
+
+    monkeypatch.setattr("tasks.nightly.aspects.scored_from", watched)
+    refresh_aspects(a_run(store))
+    assert len(whole) == 1
+    opened = Store.open(store)
+    with opened.commit("retire", "retire", NOW) as tx:
+        tx.upsert("facts", tx.by_ids("facts", ["plays"], with_vector=True).with_columns(status=pl.lit("archived")))
+    assert refresh_aspects(a_run(store)) == 1
+    assert len(whole) == 1
+    undo(opened, "retire", "undo-1", NOW)
+    assert refresh_aspects(a_run(store)) == 1
+    assert (len(whole), counts(store, fresh=False)) == (2, {"music": 2, "health": 3})
