@@ -145,6 +145,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "graph_commands",
         "Which entities are meant: by their names and descriptions, else by meaning.",
     ),
+    "documents": (
+        "source_commands",
+        "Documents and long pasted texts, each with its newest version; with a name, all versions of one document.",
+    ),
+    "episodes": (
+        "source_commands",
+        "The conversations about an entity, newest first, with their summaries.",
+    ),
     "import": (
         "import_commands",
         "Bring in what mem0, Graphiti or Zep, or the memory server of MCP exported. The same file again does nothing.",

@@ -118,9 +118,9 @@ class Known:
         wanted = pl.Series("id", sorted(set(ids)), pl.String)
         if self.ids.is_empty():
             wanted = wanted.head(0)
-        slots = self.ids.search_sorted(wanted).to_numpy()
+        slots = self.ids.search_sorted(wanted).to_numpy().astype(np.int64)
         is_known = self.ids.gather(np.minimum(slots, len(self.ids) - 1)) == wanted
-        places = slots[is_known.to_numpy()].astype(np.int64)
+        places = slots[is_known.to_numpy()]
         return limbic_factors(self.rows[places], self.company.among(places, now, settings), now, settings)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any
 
 import polars as pl
+from rapidfuzz import fuzz, process
 
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.lexicon.aspects import NO_KNOWLEDGE
@@ -21,7 +21,7 @@ from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 
 _SIDES = ("subject_id", "object_id", "owner_entity_id")
-_NEAR = 0.75  # how much of two names is the same letters where one may be a slip of the other
+_NEAR = 75  # how much of two names is the same letters where one may be a slip of the other
 _TYPED = re.compile(r"(.*\S)\s*\((\w+)\)\s*")
 
 
@@ -95,6 +95,8 @@ def _most_known(snapshot: Reading, now: datetime, ids: list[str]) -> Entity:
 def _unknown(snapshot: Reading, name: str) -> UnknownName:
     """With at most three names that are written alike, as a whole or in one word, in small letters without accents."""
     names = snapshot.frame("entities", columns=["name", "status"]).filter(is_listed())["name"].drop_nulls().sort()
+    if names.is_empty():
+        return UnknownName("entity", name, [])
     *forms, wanted = (
         pl.Series([*names, normalise_name(name)]).str.normalize("NFKD").str.replace_all(r"\p{M}", "").str.to_lowercase()
     )
@@ -102,7 +104,7 @@ def _unknown(snapshot: Reading, name: str) -> UnknownName:
     for one, form in zip(names, forms, strict=True):
         for part in {form, *form.split()}:
             called.setdefault(part, []).append(one)
-    close = get_close_matches(wanted, [*called], n=3, cutoff=_NEAR)
+    close = [part for part, _, _ in process.extract(wanted, [*called], scorer=fuzz.ratio, limit=3, score_cutoff=_NEAR)]
     near = [*dict.fromkeys(one for part in close for one in called[part])][:3]
     remedy = "`slowwave entities` lists the names that are known; `slowwave find WORDS` looks for them by meaning."
     return UnknownName("entity", name, near, f"Did you mean {' or '.join(map(repr, near))}?" if near else remedy)

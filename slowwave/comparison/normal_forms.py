@@ -100,7 +100,9 @@ def _parts(word: str) -> tuple[str, str]:
         return _PAST[word], "+ed"
     if word.endswith("ed") and len(word) > 3 and not word.endswith("eed") and _VOWEL.search(word[:-2]):
         stump = word[:-2]
-        return (stump[:-1] + "y" if stump.endswith("i") else _restored(stump)), "+ed"
+        if stump.endswith("i"):
+            return (stump + "e" if len(stump) == 2 else stump[:-1] + "y"), "+ed"  # "died", "tried"
+        return _restored(stump), "+ed"
     return _singular(word), ""
 
 

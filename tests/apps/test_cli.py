@@ -787,3 +787,20 @@ def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_rea
     ]  # fmt: skip
     reading = [[command, "Marta", "--json", "--store", str(tmp_path / "m")] for command in ("recall", "context")]
     assert imported_by(reading, absent) == []
+
+
+def test_documents_and_conversations_about_an_entity_are_listed(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "plan.md").write_text("# Kestrel plan\n\nMarta leads Kestrel.\n" + "The plan has many steps. " * 100)
+    said_line = {"conversation_id": "c1", "message_id": "1", "speaker": "Marta", "content": "I work on Kestrel.",
+                 "occurred_at": "2026-01-05T10:00:00Z"}  # fmt: skip
+    (folder / "talk.jsonl").write_text(json.dumps(said_line))
+    run("ingest", folder)
+    listed = run("documents", "--json").json["documents"]
+    assert [row["title"] for row in listed] == ["Kestrel plan"]
+    assert "many steps" in run("documents", listed[0]["id"], "--json").json["documents"][0]["content"]
+    assert "Kestrel plan" in run("documents").out
+    talks = run("episodes", "Marta", "--json").json["episodes"]
+    assert "c1" in [row["conversation_id"] for row in talks]
+    assert "c1" in run("episodes", "Marta").out

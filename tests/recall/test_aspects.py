@@ -545,8 +545,8 @@ def test_only_what_changed_is_read_until_something_is_undone(store: str, monkeyp
     opened = Store.open(store)
     with opened.commit("retire", "retire", NOW) as tx:
         tx.upsert("facts", tx.by_ids("facts", ["plays"], with_vector=True).with_columns(status=pl.lit("archived")))
-    assert refresh_aspects(a_run(store)) == 1
+    assert refresh_aspects(a_run(store)) == 14
     assert len(whole) == 1
     undo(opened, "retire", "undo-1", NOW)
-    assert refresh_aspects(a_run(store)) == 1
+    assert refresh_aspects(a_run(store)) == 14
     assert (len(whole), counts(store, fresh=False)) == (2, {"music": 2, "health": 3})

@@ -127,6 +127,7 @@ def test_an_empty_memory_knows_nothing(tmp_path: Path) -> None:
     with Memory.open(str(tmp_path / "m")) as memory:
         assert memory.recall("Who is Marta?").facts == ()
         assert memory.entities() == (0, [])
+        assert memory.search_entities("Marta") == ()
         with pytest.raises(UnknownName, match="none yet"):
             memory.facts_of("Marta")
         with pytest.raises(UnknownName):

@@ -379,8 +379,8 @@ def test_what_another_run_changes_before_the_lease_is_taken_is_merged_as_it_is_t
         ("Bob", "Acme", Refused, "--force"),
         ("Bob", "Little Bob", Refused, "split"),
         ("Little Bob", "Bob", Refused, "split"),
-        ("Bob", "Robert Smit", UnknownName, "robert smith"),
-        ("Bo", "Ana", UnknownName, "bob"),
+        ("Bob", "Robert Smit", UnknownName, "Robert Smith"),
+        ("Bo", "Ana", UnknownName, "Bob"),
     ],
 )
 def test_what_may_not_be_merged_is_refused_before_anything_begins(
