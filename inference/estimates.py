@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from slowwave.records import Prompt
 from slowwave.text import as_json
 
-from .budget import CHARS_PER_TOKEN, TOOL_TOKENS, price_of
+from .budget import CHARS_PER_TOKEN, TOOL_TOKENS
 from .language import Language
+from .prices import price_of
 from .providers import FREE, choose
 from .remote import BATCH_SHARE
 from .request_batch import ROLES, Role

@@ -20,7 +20,7 @@ from storage.store import Store
 from .aspects import aspects
 from .atlas_facts import AtlasLimits, Chosen, atlas_facts, chosen_facts
 from .atlas_runs import atlas_runs
-from .graphs import MEMBERS, summarised_communities
+from .communities import MEMBERS, summarised_communities
 from .report import consolidation_report
 
 # The consolidation report in the atlas: what wants a person's eye, each finding beside its entity on the map.

@@ -7,10 +7,9 @@ of the past is that of `Moment`: archived facts answer, and what was learned lat
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,17 +18,15 @@ import numpy as np
 import polars as pl
 
 from slowwave import frames
-from slowwave.graph.communities import MIN_MEMBERS, member_lists, places_of
-from slowwave.graph.community_plan import community_names
+from slowwave.graph.communities import places_of
 from slowwave.graph.graph import Graph, Places, build_graph
 from slowwave.graph.name_index import NO_COMMUNITY
 from slowwave.graph.walks import WalkGraph
 from slowwave.lifecycle.access_statistics import evolved_weight
-from slowwave.types import Community, Member
-from slowwave.validity import JUDGED, Moment, live_sql
-from storage.rows import quoted
+from slowwave.validity import JUDGED, Moment
 from storage.snapshots import Snapshot
 
+from .communities import MEMBERS
 from .entity_search import LISTED, EntitySearch
 from .facts import LEARNED, ends_of
 
@@ -40,70 +37,6 @@ if TYPE_CHECKING:
 # Communities as they are shown: what belongs together, what it is called, and what it is about (S2-46 … S2-49). A
 # community is found by a refresh and shown at any time after: who is archived or merged by then is left out, and a
 # summary is shown only as long as every fact of its sources is still valid.
-
-
-MEMBERS = ("id", "entity_ids", "joined_ids", "refreshed_at")
-"""The columns with the members of a community."""
-_COLUMNS = [*MEMBERS, "summary", "summarised_by", "told_fact_ids", "facts", "aspects"]
-
-
-def communities(snapshot: Snapshot, now: datetime, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
-    """How many communities there are of which two or more members are left, and the largest."""
-    stored = snapshot.frame("communities", columns=[*MEMBERS, "facts"])
-    if stored.is_empty():
-        return 0, ()
-    there = member_lists(stored).join(snapshot.frame("entities", LISTED, ["id"]), on="id", how="semi").unique(
-        ["id", "community_id"]
-    )  # fmt: skip
-    sizes = there.group_by(id="community_id").agg(size=pl.len()).filter(pl.col("size") >= MIN_MEMBERS)
-    sized = sizes.join(stored.select("id", "facts"), on="id")
-    first = sized.sort("size", "facts", "id", descending=[True, True, False], nulls_last=True).head(limit)
-    return len(sized), _shown(snapshot, first["id"], now)
-
-
-def community_of(snapshot: Snapshot, entity: str, now: datetime) -> Community | None:
-    """The community that an entity (id) belongs to; None where it belongs to none."""
-    own = f"array_has(entity_ids, {quoted(entity)}) OR array_has(joined_ids, {quoted(entity)})"
-    place = places_of(snapshot.frame("communities", own, MEMBERS), [entity])
-    found = [one for one in _shown(snapshot, place["community_id"], now) if one.size >= MIN_MEMBERS]
-    return found[0] if found else None
-
-
-def summarised_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, now: datetime) -> pl.DataFrame:
-    """The communities of these ids, with their summaries at `now`, in no particular order.
-
-    Columns: id, name, summary (null where there is none to show), summarised_by, is_outdated, facts, aspects, and the
-    lists `member_ids` and `members` (names) of those that are listed. The name is of the first of them.
-    """
-    rows = snapshot.by_ids("communities", ids, _COLUMNS)
-    everyone = member_lists(rows).unique(["id", "community_id"], keep="first", maintain_order=True)
-    names = snapshot.by_ids("entities", everyone["id"], ["id", "name"], where=LISTED)
-    listed = everyone.join(names, on="id", maintain_order="left").group_by("community_id", maintain_order=True)
-    members = listed.agg(entity_ids="id", members="name").rename({"community_id": "id"})
-    sources = rows.select("id", fact_id="told_fact_ids").explode("fact_id").drop_nulls()
-    live = snapshot.by_ids("facts", sources["fact_id"], ["id"], where=live_sql(now))["id"]
-    outdated = sources.filter(~pl.col("fact_id").is_in(live.implode()))["id"]
-    is_outdated = pl.col("summary").is_not_null() & pl.col("id").is_in(outdated.implode())
-    named = rows.drop("entity_ids").join(members, on="id", how="left").join(
-        community_names(members, names), on="id", how="left"
-    )  # fmt: skip
-    return named.select(
-        "id", pl.col("name").fill_null(""), pl.when(~is_outdated).then("summary").alias("summary"), "summarised_by",
-        is_outdated.alias("is_outdated"), "facts", "aspects", pl.col("entity_ids").fill_null([]).alias("member_ids"),
-        pl.col("members").fill_null([]),
-    )  # fmt: skip
-
-
-def _shown(snapshot: Snapshot, ids: pl.Series, now: datetime) -> tuple[Community, ...]:
-    """The communities with these ids, in their order."""
-    found = ids.rename("id").to_frame().join(summarised_communities(snapshot, ids, now), on="id", maintain_order="left")
-    made = []
-    for row in found.iter_rows(named=True):
-        members = tuple(Member(*pair) for pair in zip(row["member_ids"], row["members"], strict=True))
-        texts = (row["name"], row["summary"] or "", row["summarised_by"] or "", row["is_outdated"])
-        aspects = json.loads(row["aspects"] or "{}")
-        made.append(Community(row["id"], *texts, len(members), row["facts"] or 0, aspects, members))
-    return tuple(made)
 
 
 _LIVE_TABLES = ("facts", "fact_usage", "entities", "entity_links", "communities")

@@ -32,12 +32,12 @@ from storage.store import Store
 from .artifacts import Artifact, artifacts, versions_of
 from .aspects import Profile, aspects, facts_with_aspect, stored_aspects
 from .beliefs import uncertain
+from .communities import communities, community_of
 from .entities import find_entity, list_entities
 from .entity_search import TABLES as ENTITY_TABLES
 from .entity_search import find_entities, ranked_entities
 from .episodes import Episode, entities_in, episodes_of, last_episodes
 from .facts import facts_about, speakers_of
-from .graphs import communities, community_of
 from .history import chain_of, history_of
 from .recalling import UNASKED, WORDINGS, Recaller, check_at_least_one, check_embedded, check_wordings
 from .search import Question

@@ -15,8 +15,8 @@ from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD
 
+from .communities import summarised_communities
 from .facts import ALL, speakers_of, stored
-from .graphs import summarised_communities
 
 _KINDS = (
     "facts",

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from slowwave.errors import Refused
 from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
-from slowwave.lifecycle.name_matcher import NameMatcher
+from slowwave.lifecycle.forgotten_names import NameMatcher
 
 from .connection import HEAD
 from .object_storage import files, is_remote

@@ -23,7 +23,7 @@ from .tools import TOOLS, Asked
 if TYPE_CHECKING:
     import uvicorn
 
-MODULES = (reading_tools, review_tools, writing_tools, review_tools)
+MODULES = (reading_tools, review_tools, writing_tools)
 """What declares tools."""
 INSTRUCTIONS = """\
 slowwave is a memory that lasts between conversations. Call `recall` before you answer from memory, `add_observations`

@@ -233,7 +233,7 @@ def is_erased(place: Path) -> list[str]:
         subject = find_subject(run, FORGOTTEN)
         return [f"{subject.called} is still known"]
     except UnknownName:
-        from slowwave.lifecycle.name_matcher import NameMatcher
+        from slowwave.lifecycle.forgotten_names import NameMatcher
 
         names = NameMatcher.of([FORGOTTEN])
         found = search_files(store, names, read_rows_naming(store, names))

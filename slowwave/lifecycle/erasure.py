@@ -21,7 +21,7 @@ from slowwave.ranking.ranking import prose, search_texts
 from slowwave.revision.general_words import COLUMN as GENERAL_WORDS
 from slowwave.text import FORGOTTEN, word_set
 
-from .name_matcher import NameMatcher
+from .forgotten_names import NameMatcher
 
 VOCABULARY = word_set(
     """role graph_state format state subject_kind gate entity_type status kind edge_type polarity entrenchment

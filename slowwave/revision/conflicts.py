@@ -220,7 +220,7 @@ def replace(
     """Supersede the loser by the winner, unless rank, a circle or a full chain forbids it."""
     new = winner if winner["place"] > loser["place"] else loser
     if refusal := state.refusal(winner, winner, loser):
-        would = state.would(why, winner, winner, loser)
+        would = state.override_request(why, winner, winner, loser)
         _note(state, "refuse", winner, loser, settings, refusal, {**seen, **would})
         return
     is_mistake = why == REASON and is_lasting(loser["predicate"])  # it never held: its interval is empty
@@ -228,7 +228,7 @@ def replace(
     until = loser["valid_to"]
     is_linked = state.supersede(loser, winner, why, f"replaced by {winner['id']}", ends=ends)
     if loser is not new:
-        state.retire(loser, winner, new, is_mistake=is_mistake)
+        state.note_retired(loser, winner, new, is_mistake=is_mistake)
     if not is_linked:
         return
     moved = {"valid_to": [until, loser["valid_to"]]}
@@ -236,7 +236,7 @@ def replace(
     if settings.retain_alternatives and why == REASON:
         kept = {name: loser[name] for name in ("id", "object_text", "valid_from", "confidence")}
         seen = {"strategy": settings.strategy, "alternatives": [kept]}
-        state.decide("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen)
+        state.note_decision("prefer", winner["id"], [loser["id"]], [winner["id"]], "What it was preferred to.", seen)
 
 
 def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> str:
@@ -250,7 +250,7 @@ def _reason(winner: Fact, loser: Fact, settings: ReviseSettings, why: str) -> st
 def come_late(state: RevisionState, new: Fact, known: Fact, settings: ReviseSettings) -> None:
     """Note that the new fact was over when the known one began (§6.3)."""
     if refusal := state.refusal(known, known, new):
-        _note(state, "refuse", known, new, settings, refusal, state.would(LATE, known, known, new))
+        _note(state, "refuse", known, new, settings, refusal, state.override_request(LATE, known, known, new))
         return
     state.comes_late(new, known, max(known["valid_from"], new["valid_from"]), REASON)
 
@@ -275,4 +275,4 @@ def _note(
         "confidence": [fact["confidence"] for fact in both],
         "entrenchment": [fact["entrenchment"] for fact in both],
     }
-    state.decide(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen})
+    state.note_decision(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen})

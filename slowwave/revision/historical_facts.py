@@ -90,12 +90,14 @@ def _ends(state: RevisionState, new: Fact, known: Fact) -> bool:
         return False
     ids = [known["id"], new["id"]]
     if refusal := state.refusal(new, new, known):
-        state.decide("refuse", known["id"], ids, [], refusal, _seen(known, until))
+        state.note_decision("refuse", known["id"], ids, [], refusal, _seen(known, until))
         return False
     seen = _seen(known, until)
     state.change(known, status_reason=f"ended by {new['id']}", valid_to=until)
-    state.decide("close", known["id"], ids, [known["id"]], "A later reading of the same says that it is over.", seen)
-    state.retire(known, new, new)
+    state.note_decision(
+        "close", known["id"], ids, [known["id"]], "A later reading of the same says that it is over.", seen
+    )
+    state.note_retired(known, new, new)
     return True
 
 

@@ -109,7 +109,7 @@ class RevisionState:
         return closer is not None and closer["first_at"] > at
 
     def change(self, fact: Fact, **values: Any) -> None:
-        """Close a fact, or move the end of a closed one; a loser is closed once (T36)."""
+        """Set values of a fact, after a check of the status transition; callers ask `is_open` first (T36)."""
         status: str = values.get("status") or fact["status"]
         check_transition(fact["status"], status)
         fact.update(values)
@@ -117,7 +117,7 @@ class RevisionState:
         if values.get("replaced_by"):
             self._step(fact["id"], values["replaced_by"])
 
-    def decide(
+    def note_decision(
         self,
         action: str,
         subject: str,
@@ -146,10 +146,12 @@ class RevisionState:
         ids = [known["id"], winner["id"]]
         if refusal := self.refusal(speaker, winner, known):
             ranks = [speaker["entrenchment"], known["entrenchment"]]
-            self.decide("refuse", known["id"], ids, [], refusal, {"entrenchment": ranks})
+            self.note_decision("refuse", known["id"], ids, [], refusal, {"entrenchment": ranks})
             return
         self.doubts.append((winner["id"], known["id"], STATED))
-        self.decide("dispute", known["id"], ids, [], "They contradict each other, and nothing tells which holds.")
+        self.note_decision(
+            "dispute", known["id"], ids, [], "They contradict each other, and nothing tells which holds."
+        )
 
     def is_contradicted(self, a: Fact, b: Fact) -> bool:
         """Whether a statement says that the two contradict each other."""
@@ -171,7 +173,7 @@ class RevisionState:
             return f"{speaker['entrenchment']} does not override {loser['entrenchment']}; both stay."
         return ""
 
-    def would(
+    def override_request(
         self,
         rule: str,
         speaker: Fact,
@@ -190,20 +192,20 @@ class RevisionState:
         return {"would": {"rule": rule, "winner": winner["id"], "speaker": speaker["id"], **spoken, **given}}
 
     def supersede(self, loser: Fact, winner: Fact, why: str, reason: str, *, ends: datetime) -> bool:
-        """Close the loser at `ends`, or earlier if it has an earlier end; False if the chain is full (S2-55).
+        """Close the loser at `ends`, within its validity; whether it was linked to the winner (S2-55).
 
-        With a full chain the loser ends without a link: the history is cut, but the fact does not stay live.
+        An active loser whose chain is full ends without a link: the history is cut, but the fact does not stay live.
         """
         until = loser["valid_to"]
         ends = min(max(ends, loser["valid_from"]), until or _FOREVER)
         if self._chain(loser["id"], winner["id"]) > MAX_CHAIN and loser["status"] != "superseded":
             self.change(loser, status_reason=f"{ENDED_BY}{winner['id']}", valid_to=ends)
-            self.decide(
+            self.note_decision(
                 "refuse", loser["id"], [loser["id"], winner["id"]], [loser["id"]],
                 f"{MAX_CHAIN} facts have replaced each other already: it ends without being linked to what follows it.",
                 {"chain": MAX_CHAIN},
             )  # fmt: skip
-            self.decide(
+            self.note_decision(
                 "close", loser["id"], [loser["id"], winner["id"]], [loser["id"]], "Something else holds now.",
                 {"valid_to": [until, ends]},
             )  # fmt: skip
@@ -219,13 +221,13 @@ class RevisionState:
         self._follow(loser, winner, why)
         return True
 
-    def end(self, loser: Fact, noted_at: datetime) -> None:
+    def note_end(self, loser: Fact, noted_at: datetime) -> None:
         """Note when the end of a fact became known; a later repetition begins a new interval."""
         self._ended.append({"id": loser["id"], "told_at": noted_at, "ended_at": loser["valid_to"]})
 
-    def retire(self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False) -> None:
+    def note_retired(self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False) -> None:
         """Note that a known fact is over or was a mistake; other facts may depend on it."""
-        self.end(loser, speaker["said_at"])
+        self.note_end(loser, speaker["said_at"])
         self._retired.append(
             {
                 "id": loser["id"],
@@ -248,9 +250,9 @@ class RevisionState:
             if not self.is_open(fact):
                 continue
             is_linked = self.supersede(fact, self.facts[head], why, f"{head} came after it", ends=ends)
-            self.end(fact, self.facts[head]["said_at"])
+            self.note_end(fact, self.facts[head]["said_at"])
             if is_linked:
-                self.decide(
+                self.note_decision(
                     "supersede", name, [head], [name, head],
                     "It came too late for what followed it: applied as already closed.",
                     {"objects": [fact["object_text"], self.facts[head]["object_text"]], "valid_to": fact["valid_to"]},

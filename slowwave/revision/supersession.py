@@ -326,13 +326,13 @@ def close(state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, ta
     late = is_out_of_order(speaker["said_at"], target["said_at"])
     if refusal := state.refusal(speaker, winner, target):
         ranks = [speaker["entrenchment"], target["entrenchment"]]
-        would = {} if late else state.would(DIRECTIVE, speaker, winner, target, directive)
-        state.decide("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks, **would})
+        would = {} if late else state.override_request(DIRECTIVE, speaker, winner, target, directive)
+        state.note_decision("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks, **would})
         return
     measures = {"said_at": speaker["said_at"], "known_said_at": target["said_at"], "valid_from": speaker["valid_from"]}
     if late:
         sentence = "What was said earlier cannot end what was said later."
-        state.decide("refuse", target["id"], ids, [], sentence, measures)
+        state.note_decision("refuse", target["id"], ids, [], sentence, measures)
         return
     _retire(state, directive, speaker, winner, target, measures)
 
@@ -353,16 +353,18 @@ def _retire(
     if directive["action"] == SUPERSEDE:
         if state.supersede(target, winner, reason, f"replaced by {winner['id']}", ends=ends):
             sentence = f"A later message replaces it ({reason})."
-            state.decide("supersede", target["id"], ids, [target["id"], winner["id"]], sentence, measures)
+            state.note_decision("supersede", target["id"], ids, [target["id"], winner["id"]], sentence, measures)
     elif is_mistake and target["status"] == "active":
         why = f"retracted by {winner['id']}"
         state.change(target, status="retracted", status_reason=why, valid_to=ends, expired_at=state.now)
         sentence = "A later message says that it was never so."
-        state.decide("retract", target["id"], ids, [target["id"]], sentence, measures)
+        state.note_decision("retract", target["id"], ids, [target["id"]], sentence, measures)
     else:
         state.change(target, status_reason=f"{ENDED_BY}{winner['id']}", valid_to=ends)
-        state.decide("close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures)
-    state.retire(target, winner, speaker, is_mistake=is_mistake)
+        state.note_decision(
+            "close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures
+        )
+    state.note_retired(target, winner, speaker, is_mistake=is_mistake)
 
 
 def _beginnings(name: str) -> list[str]:

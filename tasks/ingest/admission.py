@@ -1,4 +1,7 @@
-"""Admission: what was read is redacted, gated, embedded and stored, each message in exactly one state."""
+"""Admission: messages are embedded, filtered and stored, each in exactly one state.
+
+Secrets were taken out when the messages were read (`slowwave.ingestion.conversations`).
+"""
 
 from __future__ import annotations
 
@@ -172,7 +175,7 @@ def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.D
 
 def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
     documents = read_documents(intake.parts, settings.consolidate.artifacts)
-    return _Batch(_redacted(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
+    return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
 
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _AdmissionPlan:
@@ -204,8 +207,8 @@ def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> p
     return both.with_columns(ordinal=pl.col("ordinal") + pl.coalesce("shared", gap, pl.lit(0))).select(fresh.columns)
 
 
-def _redacted(messages: pl.DataFrame) -> pl.DataFrame:
-    """Messages are read without their secrets (T39); adds `suffix`, see `identify`."""
+def _with_marks(messages: pl.DataFrame) -> pl.DataFrame:
+    """Adds `suffix`, a digest of the redacted text (see `identify`), and `has_injection`."""
     contents = messages["content"]
     suffix = pl.Series([digest(content, size=4) for content in contents], dtype=pl.String)
     return messages.with_columns(suffix=suffix, has_injection=injection_flags(contents))

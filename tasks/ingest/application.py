@@ -77,7 +77,8 @@ def apply_patches(
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
 
     Under manual approval what would be applied waits for a person, each group of facts as one proposal (S3-10). Without
-    `look_back` only the repetitions of what is applied now are counted as evidence: enough after the first time.
+    `look_back` only repetitions of the messages that are applied now are counted as evidence; the first call of a run
+    looks at all of them.
     Only open batches among `batches` are looked at, if any are named. No model is asked here.
     """
     run = under_approval(run, "patch", settings.approval, risks=False)
@@ -91,7 +92,8 @@ def apply_patches(
             decided = _decide(tx, settings, run, batches)
         if decided is not None:
             _write(tx, decided, waits=run.proposes is not None)
-        _count_repeats(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
+        if look_back or decided is not None:
+            _count_repeats(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
     if decided is None:
         return Applied()
     return _counted(decided) if run.proposes is None else _proposed(run, decided)

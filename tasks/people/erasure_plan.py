@@ -12,7 +12,7 @@ from slowwave.ingestion.documents import embedded_text
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids, Keys
-from slowwave.lifecycle.name_matcher import NameMatcher
+from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.resolution.mentions import embed_texts
 from slowwave.text import digest, row_id
 from storage.schema import Role

@@ -20,7 +20,7 @@ from recall.entities import exact_row
 from slowwave.errors import Refused, StoreMismatch, UnknownName
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
-from slowwave.lifecycle.name_matcher import NameMatcher, check_name
+from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
 from slowwave.records import OPEN_BATCH, Usage
 from slowwave.text import as_json, normalise_name, timed_id
 from storage.answers import StoredAnswers

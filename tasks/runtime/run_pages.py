@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from recall.graphs import communities
+from recall.communities import communities
 from slowwave.lifecycle.run_effects import effects
 
 from .engine import is_inline

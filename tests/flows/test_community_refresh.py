@@ -27,7 +27,7 @@ from inference.embedding import open_embedder
 from recall.atlas import atlas_data
 from recall.memory import Memory
 from recall.overview import stats
-from slowwave.lifecycle.name_matcher import NameMatcher
+from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
 from storage.checks import PartialSnapshot, find_stray_members

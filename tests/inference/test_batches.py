@@ -20,14 +20,14 @@ from pydantic import BaseModel, Field
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
-from inference.budget import price_of
 from inference.estimates import prices_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
+from inference.prices import price_of
 from inference.request_batch import ModelAnswer
 from prompts.rendering import RESPONSES, URGENT
 from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
-from slowwave.lifecycle.name_matcher import NameMatcher
+from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.settings import LanguageSettings
 from storage.answers import StoredAnswers

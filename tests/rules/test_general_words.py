@@ -11,7 +11,7 @@ from test_reconciliation import ALIKE, fact, plan, pool_of
 
 from slowwave import frames
 from slowwave.deduplication.merging import DUPLICATES, Merges
-from slowwave.lifecycle.name_matcher import NameMatcher
+from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.revision.general_words import general_words, joined_words
 from slowwave.revision.patches import CLAIMS, MESSAGES, build_candidates, search_terms
 from slowwave.settings import ExtractSettings

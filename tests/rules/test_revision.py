@@ -433,7 +433,7 @@ def test_s2_55_a_circle_of_replacements_is_refused() -> None:
     assert "circle" in state.refusal(acme, acme, initech)
     assert "circle" in state.refusal(globex, globex, initech)
     assert state.refusal(initech, initech, globex) == ""
-    assert state.would("conflict", acme, acme, initech) == {}  # nor may a person permit it
+    assert state.override_request("conflict", acme, acme, initech) == {}  # nor may a person permit it
 
 
 jobs = st.builds(

@@ -26,7 +26,7 @@ from apps.cli import app
 from recall.memory import Memory
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
 from slowwave.lifecycle.erasure import VOCABULARY, label_names
-from slowwave.lifecycle.name_matcher import NameMatcher
+from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.settings import LanguageSettings
 from slowwave.text import FORGOTTEN, as_json
 from storage.doctor import examine
