@@ -61,6 +61,8 @@ _SEASON = re.compile(rf"(?P<season>{'|'.join(_SEASONS)})(?: (?P<year>{_Y}))?")
 _QUARTER = re.compile(rf"q(?P<quarter>[1-4])(?: (?P<year>{_Y}))?")
 _FEAST = re.compile(rf"(?P<feast>{'|'.join(sorted(_FEASTS, key=len, reverse=True))})(?: (?P<year>{_Y}))?")
 _DECADE = re.compile(r"(?:(?P<century>1[5-9]|20))?(?P<decade>\d0)'?s")
+_THAT_YEAR = re.compile(r"(?<=\w),? (?:of )?(?P<which>last|this|next) year$")
+_YEARS_ON = {"last": -1, "this": 0, "next": 1}
 _NTH = re.compile(
     rf"(?P<nth>first|second|third|last) (?P<unit>week|weekend)(?: in)? (?P<month>{_M})(?: (?P<year>{_Y}))?"
 )
@@ -288,6 +290,7 @@ def _range(core: str, day: datetime, tense: Tense) -> Meaning | None:
 
 def _dated(core: str, day: datetime) -> _Yearly | None:
     """The year in the words, if any, and their meaning in a given year."""
+    core = _THAT_YEAR.sub(lambda found: f" {day.year + _YEARS_ON[found['which']]}", core)
     if re.fullmatch(_Y, core):
         return int(core), lambda year: unit_span(day.replace(year=year, month=1, day=1), "year")
     if found := _DAY_MONTH.fullmatch(core) or _MONTH_DAY.fullmatch(core):

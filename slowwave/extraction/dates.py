@@ -34,6 +34,7 @@ UNIT = r"(?i:minute|hour|day|week|weekend|month|year|decade)s?\b"
 _ROUGH = r"(?i:(?:about|around|roughly|approximately|almost|nearly|over|more than|at least)\s+)"
 _AMOUNT = rf"(?:{_ROUGH})?{COUNT}\s+{UNIT}(?i:\s+and a half)?"
 YEAR = r"(?:19|20)\d\d(?![\d%:.]*\d)(?![’']?s\b)"
+THAT_YEAR = rf"(?:{YEAR}|(?i:(?:of\s+)?(?:last|this|next)\s+year)\b)"
 NTH = r"\d{1,2}(?:st|nd|rd|th)?\b"
 _MES, _DIA = rf"(?i:{MES})\b", rf"(?i:{DIA})\b"
 _TIEMPO = rf"(?i:semana|mes|año|fin de semana|verano|otoño|invierno|primavera|{_DIA})"
@@ -47,8 +48,8 @@ DATE = "|".join(
         r"\d{4}-\d{2}-\d{2}\b",
         r"\d{1,2}\.\d{1,2}\.\d{4}\b",
         r"\d{1,2}/\d{1,2}/\d{4}\b",
-        rf"(?:{WEEKDAY},?\s+)?(?:the\s+)?{NTH}(?:\s+of)?\s+{MONTH}(?:,?\s+{YEAR})?",
-        rf"(?:{WEEKDAY},?\s+)?{MONTH}\s+(?:the\s+)?{NTH}(?!\s*(?:people|of us|%))(?:,?\s+{YEAR})?",
+        rf"(?:{WEEKDAY},?\s+)?(?:the\s+)?{NTH}(?:\s+of)?\s+{MONTH}(?:,?\s+{THAT_YEAR})?",
+        rf"(?:{WEEKDAY},?\s+)?{MONTH}\s+(?:the\s+)?{NTH}(?!\s*(?:people|of us|%))(?:,?\s+{THAT_YEAR})?",
         rf"{NTH}\s+de\s+{_MES}(?:\s+de\s+{YEAR})?",
     )
 )
@@ -71,7 +72,7 @@ CORE = "|".join(
         rf"(?:the\s+)?(?i:early|mid|late|(?:end|beginning|start|middle) of)[\s-]+(?:{MONTH}(?:\s+{YEAR})?|{YEAR}"
         r"|(?:19|20)?\d0s\b"
         r"|(?i:(?:the|this|next) (?:week|month|year))\b)",
-        rf"{MONTH},?\s+{YEAR}",
+        rf"{MONTH},?\s+{THAT_YEAR}",
         r"(?:the\s+)?(?i:(?:week|weekend|month|year) (?:before last|after next))\b",
         rf"(?:the\s+)?(?i:last|past|next|coming)\s+{COUNT}\s+{UNIT}",
         r"(?:the\s+)?(?i:last|next|this past|this coming|this|past|coming|earlier this|later this)\s+"
@@ -80,7 +81,7 @@ CORE = "|".join(
         r"(?i:the day before yesterday|the day after tomorrow"
         r"|(?:yesterday|tomorrow)(?: (?:morning|afternoon|evening|night))?|today|tonight)\b",
         rf"{WEEKDAY},?\s+the\s+{NTH}",
-        rf"(?:the\s+)?{SEASON}(?:\s+of)?\s+{YEAR}",
+        rf"(?:the\s+)?{SEASON}(?:\s+of)?\s+{THAT_YEAR}",
         rf"Q[1-4](?:\s+{YEAR})?\b",
         r"(?:the\s+)?(?:19|20)?\d0s\b",
         rf"(?i:(?:el |la |este |esta )?(?:próxim[oa] |proxim[oa] ){_TIEMPO})\b",

@@ -84,6 +84,10 @@ def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
         ("the weekend", "Ana will hike at the weekend.", "2026-04-11", "2026-04-12"),
         ("next month", "Ana moves next month.", "2026-05-01", "2026-05-31"),
         ("last year", "Ana moved last year.", "2025-01-01", "2025-12-31"),
+        ("since March last year", "Ana has lived in Porto since March last year.", "2025-03-01", None),
+        ("in May of last year", "Ana met Bo in May of last year.", "2025-05-01", "2025-05-31"),
+        ("in the summer of last year", "They went there in the summer of last year.", "2025-06-01", "2025-08-31"),
+        ("on 3 May next year", "They marry on 3 May next year.", "2027-05-03", "2027-05-03"),
         ("from March to May", "Ana lived in Porto from March to May.", "2025-03-01", "2025-05-31"),
         ("from May", "Ana works at Acme from May.", "2026-05-01", "2026-05-31"),
         ("starting next week", "Ana works nights starting next week.", "2026-04-13", "2026-04-19"),
@@ -104,7 +108,7 @@ def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
         ("next Monday", "Ana leaves next Monday.", "2026-04-13", "2026-04-13"),
     ],
 )
-def test_words_mean_a_first_and_a_last_day(words: str, statement: str, first: str, last: str) -> None:
+def test_words_mean_a_first_and_a_last_day(words: str, statement: str, first: str, last: str | None) -> None:
     assert told(resolve_times(words, SAID, statement))[:2] == (first, last)
 
 
