@@ -439,7 +439,7 @@ def test_windows_that_share_nobody_are_read_by_tasks_of_eight_and_the_graph_show
 def _declared(kind: type) -> list[Any]:
     found = {}
     for package in (tasks, flows):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for each in vars(importlib.import_module(module.name)).values():
                 if isinstance(each, kind):
                     found[each.name] = each

@@ -22,7 +22,8 @@ from recall.overview import quality
 from slowwave import frames
 from slowwave.lifecycle import scoring
 from slowwave.lifecycle.pruning import PrunePlan, is_due, may_fade_sql, plan_prune, prune_age_days
-from slowwave.lifecycle.scoring import KEPT_KINDS, USE, half_life_days, score_facts, worth_days
+from slowwave.lifecycle.retention import KEPT_KINDS
+from slowwave.lifecycle.scoring import USE, half_life_days, score_facts, worth_days
 from slowwave.settings import RecallSettings, StewardSettings
 from storage.doctor import examine
 from storage.store import Store

@@ -1,0 +1,1 @@
+"""Prefect flows: one file, one flow, one deployment."""

@@ -1,0 +1,1 @@
+"""The query path: how a memory is read."""

@@ -1,0 +1,1 @@
+"""Prefect tasks: read, decide by a rule, write."""
