@@ -301,7 +301,7 @@ def test_effects_are_told_in_a_few_words() -> None:
 
 
 def test_every_flow_ends_with_a_summary_on_its_page() -> None:
-    for path in sorted((ROOT / "flows").glob("*.py")):
+    for path in sorted((ROOT / "flows").glob("[a-z]*.py")):
         called = {
             node.func.id
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
