@@ -267,8 +267,8 @@ def _empty_app() -> typer.Typer:
     return made
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         print(f"slowwave {version('slowwave')}")
         raise typer.Exit
 
@@ -320,13 +320,13 @@ def _in_plain_words(error: Exception) -> SlowwaveError | None:
     return in_plain_words(error)
 
 
-def _fail(kind: str, message: str, remedy: str, exit_code: int, told: Mapping[str, Any] | None = None) -> NoReturn:
+def _fail(kind: str, message: str, remedy: str, exit_code: int, details: Mapping[str, Any] | None = None) -> NoReturn:
     """Say it, without secrets: what a terminal shows also ends in the logs of whoever runs the command."""
     from inference.secrets import without_secrets
 
     message, remedy = without_secrets(message), without_secrets(remedy)
     if "--json" in sys.argv:
-        print_json({"error": message, "remedy": remedy, **({"told": told} if told else {})})
+        print_json({"error": message, "remedy": remedy, **({"told": details} if details else {})})
     err.print(f"{kind}:", style="bold red", end=" ")
     err.print(message, markup=False, soft_wrap=True)  # a path that is broken in two cannot be copied
     if remedy:

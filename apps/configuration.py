@@ -32,15 +32,15 @@ _KINDS = {"int": "a whole number", "float": "a number", "finite": "a finite numb
 def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) -> SlowwaveError:
     """The first thing that is wrong with the settings of a file, or of whatever else they come from."""
     first = wrong.errors()[0]
-    path, told = [str(part) for part in first["loc"]], first.get("ctx", {})
+    path, context = [str(part) for part in first["loc"]], first.get("ctx", {})
     if first["type"] == "unknown_setting":
-        return _unknown(values, path, str(told["unknown"]), origin)
+        return _unknown(values, path, str(context["unknown"]), origin)
     ours = ".".join(path)
     if first["type"] in ("value_error", "setting_given_twice", "replaced_setting"):
-        said = str(told.get("error") or first["msg"]).rstrip(".")
-        return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{said}.", PAGE)
+        reason = str(context.get("error") or first["msg"]).rstrip(".")
+        return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{reason}.", PAGE)
     written, given = written_as(values, ours)
-    must = f"must be {_wanted(first['type'], told)}" if _wanted(first["type"], told) else first["msg"]
+    must = f"must be {_wanted(first['type'], context)}" if _wanted(first["type"], context) else first["msg"]
     if not isinstance(given, Mapping | list) and given != first["input"] and written != ours:
         here = f"{written} = {_shown(given)} means {ours} = {_shown(first['input'])} here, which {must}"
         return UnusableInput(f"{origin}: {here}.", PAGE)
@@ -53,12 +53,12 @@ def _is_ours(written: str, ours: str) -> bool:
     return ours == written or ours.startswith(f"{written}.") or written.startswith(f"{ours}.")
 
 
-def _wanted(kind: str, told: Mapping[str, Any]) -> str:
+def _wanted(kind: str, context: Mapping[str, Any]) -> str:
     if kind in _BOUNDS:
         words, key = _BOUNDS[kind]
-        return f"{words} {_shown(told[key])}"
+        return f"{words} {_shown(context[key])}"
     if kind == "literal_error":
-        return f"one of {str(told['expected']).replace(' or ', ', ')}".replace("'", '"')
+        return f"one of {str(context['expected']).replace(' or ', ', ')}".replace("'", '"')
     return _KINDS.get(kind.partition("_")[0], "")
 
 
@@ -66,8 +66,8 @@ def _shown(value: Any) -> str:
     """A value as a file of settings has it."""
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() else f"{value:g}"
-    told = json.dumps(value, default=str, ensure_ascii=False)
-    return told if len(told) <= SHOWN else f"{told[:SHOWN]}…"
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _unknown(values: Mapping[str, Any], path: Sequence[str], name: str, origin: str) -> UnknownSetting:

@@ -83,9 +83,9 @@ def consolidate(
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
     own = with_flags("consolidate", place.settings.consolidate, flags).consolidate
     since_when = parse_moment(since) if since else None
-    asked = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
+    parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
     how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **asked, **how)
+    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **parameters, **how)
     show_summary(summary, as_json)
     end(summary, "decided", "facts")
 
@@ -170,14 +170,14 @@ def sleep(
 
     place = Place.of(store, namespace)
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
-    settings = night_settings(place, flags, gate)
+    settings = nightly_settings(place, flags, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, phases=chosen(phase, NIGHT), settings=settings, **how)
     show_summary(summary, as_json)
     end(summary, "done", "phases")
 
 
-def night_settings(place: Place, flags: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
+def nightly_settings(place: Place, flags: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
     """The settings of a night: those that the file has for each phase, with what the flags say of the models."""
     watch = place.settings.sleep
     return SleepSettings(

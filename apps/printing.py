@@ -40,7 +40,7 @@ def printable(text: str) -> str:
     return _HIDDEN.sub("", readable(text))
 
 
-class Terminal(Console):
+class SafeConsole(Console):
     """A console that shows stored text as text: its own styles are all the codes that reach the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -50,8 +50,8 @@ class Terminal(Console):
             yield part if is_plain else Segment(printable(part.text), part.style)
 
 
-out = Terminal(highlight=False)
-err = Terminal(stderr=True, highlight=False)
+out = SafeConsole(highlight=False)
+err = SafeConsole(stderr=True, highlight=False)
 
 
 def print_json(document: Any) -> None:
@@ -104,10 +104,10 @@ def short_id(id: str) -> str:
     return id.rpartition("_")[2][:8]
 
 
-def validity(start: datetime | None, end: datetime | None, is_held: bool = True) -> str:
+def validity(start: datetime | None, end: datetime | None, is_active: bool = True) -> str:
     """`since 2026-03-01` or `2026-03-01 → 2026-05-02`; of what was retired without an end, `from 2026-03-01`."""
     if end is None:
-        return f"{'since' if is_held else 'from'} {start:%Y-%m-%d}" if start else ""
+        return f"{'since' if is_active else 'from'} {start:%Y-%m-%d}" if start else ""
     return f"{start:%Y-%m-%d} → {end:%Y-%m-%d}" if start else f"until {end:%Y-%m-%d}"
 
 
@@ -128,7 +128,7 @@ def run_title(summary: Mapping[str, Any]) -> str:
     return "Dry run" if summary.get("dry_run") else f"Run {summary['run']}: {summary['state']}"
 
 
-def show_issues(issues: Sequence[str], terminal: Terminal) -> None:
+def show_issues(issues: Sequence[str], terminal: SafeConsole) -> None:
     """The first of what in the input was lost, left out, or taken in another form."""
     for issue in issues[:LISTED_ISSUES]:
         terminal.print(f"  {issue}", markup=False)

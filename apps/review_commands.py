@@ -101,11 +101,11 @@ def print_proposal(story: ProposalStory, rows: bool = False) -> None:
     if rows or not (is_split or len(story.observations) > LINES):
         _print_ask(story)
     if story.rests_on:
-        told = [(m.statement, short_id(m.id)) for m in story.rests_on]
-        out.print(_shortened("What it rests on", ("fact", "id"), told, RESTS, rows))
+        premises = [(m.statement, short_id(m.id)) for m in story.rests_on]
+        out.print(_shortened("What it rests on", ("fact", "id"), premises, RESTS, rows))
     if story.evidence:
-        said = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
-        out.print(_shortened("Who said it", ("when", "message", "words"), said, RESTS if is_split else QUOTES, rows))
+        quotes = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
+        out.print(_shortened("Who said it", ("when", "message", "words"), quotes, RESTS if is_split else QUOTES, rows))
     if one.state in ("pending", "approved"):
         _print_way_on(story)
 
@@ -148,16 +148,16 @@ def _print_way_on(story: ProposalStory) -> None:
 
 def print_decided(done: Sequence[DecidedProposal], run: str, namespace: str) -> None:
     """What became of each, those that were refused last, and how to take it back."""
-    held = [each for each in done if each.state != "stale"]
-    if held:
+    decided = [each for each in done if each.state != "stale"]
+    if decided:
         out.print(
-            table("", ("id", "state", "title"), [(short_id(each.id), each.state, each.title) for each in held]),
+            table("", ("id", "state", "title"), [(short_id(each.id), each.state, each.title) for each in decided]),
         )
     for each in done:
         if each.state == "stale":
             err.print(f"Refused as stale: {each.title} ({short_id(each.id)})", style="bold", markup=False)
             err.print(f"  {each.outcome}", markup=False)
-    if held:
+    if decided:
         show_undo(run, namespace)
 
 

@@ -51,7 +51,7 @@ def fact_lines(title: str, facts: Sequence[RecalledFact], speakers: Speakers, ca
 
 def passage_lines(title: str, passages: Sequence[Passage], caption: str = "") -> RenderableType:
     """A line for each passage of a message: the words, who said them and on which day."""
-    rows = [("", f'"{" ".join(one.text.split())}"', _said(speaker_of(one), one.occurred_at)) for one in passages]
+    rows = [("", f'"{" ".join(one.text.split())}"', _source_line(speaker_of(one), one.occurred_at)) for one in passages]
     return _lines(title, rows, caption)
 
 
@@ -104,10 +104,10 @@ def _source(fact: RecalledFact, speakers: Speakers) -> str:
     first = min(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))
     more = len(fact.provenance) - 1
     who = speakers.get((first.conversation_id, first.message_id), "")
-    return _said(who, first.occurred_at) + (f" +{more}" if more else "")
+    return _source_line(who, first.occurred_at) + (f" +{more}" if more else "")
 
 
-def _said(who: str, at: datetime | None) -> str:
+def _source_line(who: str, at: datetime | None) -> str:
     name = who if len(who) <= LONGEST_NAME else f"{who[: LONGEST_NAME - 1]}…"
     return " ".join(filter(None, [name, f"{at:%Y-%m-%d}" if at else ""]))
 
@@ -157,10 +157,10 @@ def parts_lines(found: Recollection) -> RenderableType:
 
     Factors that are 1 for all are left out, and summands that are 0.
     """
-    held = [name for name in PARTS if any(name in fact.parts for fact in found.facts)]
+    present = [name for name in PARTS if any(name in fact.parts for fact in found.facts)]
     nothing = {**dict.fromkeys(FACTORS, ("1.00", "1", "")), **dict.fromkeys(SUMMANDS, ("0.00", ""))}
-    idle = [name for name in held if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
-    shown = [name for name in held if name not in idle]
+    idle = [name for name in present if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
+    shown = [name for name in present if name not in idle]
     rows = [
         (
             str(n),
@@ -240,7 +240,7 @@ def _story_lines(section: StorySection) -> RenderableType:
 def print_whole_story(story: Story, locale: Locale = "en") -> None:
     """The story as tables with all that is stored, each only if there is something to tell."""
     words = story.statements
-    said = ("when", "conversation", "message", "words")
+    evidence_columns = ("when", "conversation", "message", "words")
     steps = [(words.get(old, old), words.get(new, new), reason) for old, new, reason in story.lineage]
     pairs = [
         (pair.at, words.get(pair.other_id, pair.other_id), pair.kind, pair.outcome, pair.guard, pair.decided_by)
@@ -249,10 +249,14 @@ def print_whole_story(story: Story, locale: Locale = "en") -> None:
     leans_on = story.columns.get("suspect_of")
     tables = (
         ("What it says", ("id", "fact", "status", "why"), [(short_id(i), *rest) for i, *rest in story.heard]),
-        ("Who said it", said, [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence]),
+        (
+            "Who said it",
+            evidence_columns,
+            [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence],
+        ),
         (
             "Who said it in other words",
-            said,
+            evidence_columns,
             [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.absorbed],
         ),
         ("What it replaced, and what replaced it", ("from", "to", "reason"), steps),

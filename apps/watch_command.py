@@ -112,12 +112,12 @@ def _show(summary: dict[str, Any], settle_s: float, *, as_json: bool) -> None:
     for each in summary["files"]:
         if each["outcome"] not in ("known", "passed over"):
             is_named = each["file"] in each["reason"]  # as most reasons begin with the file
-            told = each["reason"] if is_named else f"{each['file']}: {each['reason']}".removesuffix(": ")
-            out.print(f"{each['outcome']}: {told}", markup=False, soft_wrap=True)
+            reason = each["reason"] if is_named else f"{each['file']}: {each['reason']}".removesuffix(": ")
+            out.print(f"{each['outcome']}: {reason}", markup=False, soft_wrap=True)
     show_issues(summary["issues"], out)
     counts = ("read", "known", "unusable", "waiting", "passed over")
-    told = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
-    out.print(f"{told}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
+    totals = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
+    out.print(f"{totals}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
     if waiting := summary["waiting"]:
         files = "1 file waits: it was" if waiting == 1 else f"{waiting} files wait: they were"
         out.print(f"{files} written, moved, copied or given other rights less than {settle_s:g} s ago.", soft_wrap=True)

@@ -114,8 +114,8 @@ def judge(found: Iterable[Vulnerability], allowed: Iterable[Allowed], today: dat
 
 def is_unreachable(errors: str) -> bool:
     """Whether what pip-audit said means that nobody answered it."""
-    said = errors.lower()
-    return any(words in said for words in _UNREACHABLE)
+    text = errors.lower()
+    return any(words in text for words in _UNREACHABLE)
 
 
 def _audit() -> tuple[str, str]:
@@ -143,12 +143,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report, errors = _audit()
     if not report.strip():
         return _unanswered(errors, is_strict)
-    skipped, asked = read_skipped(report)
-    if skipped and len(skipped) == asked:
-        return _unaudited(f"it knows none of the {asked} packages", is_strict)
+    skipped, count = read_skipped(report)
+    if skipped and len(skipped) == count:
+        return _unaudited(f"it knows none of the {count} packages", is_strict)
     if skipped:
         print(f"not looked up, the list does not know them: {', '.join(skipped)}")
-    return _told(judge(read_found(report), allowed, today)) or (2 if skipped and is_strict else 0)
+    return _print_judged(judge(read_found(report), allowed, today)) or (2 if skipped and is_strict else 0)
 
 
 def _unanswered(errors: str, is_strict: bool) -> int:
@@ -164,7 +164,7 @@ def _unaudited(why: str, is_strict: bool) -> int:
     return 2 if is_strict else 0
 
 
-def _told(judged: Judged) -> int:
+def _print_judged(judged: Judged) -> int:
     for each in judged.wrong:
         print(f"VULNERABLE {each}")
     for each in judged.allowed:

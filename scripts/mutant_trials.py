@@ -225,10 +225,10 @@ class Forks:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             signal.alarm(seconds * WAIT)
-            told = work()
+            failures = work()
             with os.fdopen(writing, "w") as pipe:
-                pipe.write(told)
-            code = FAILED if told else PASSED
+                pipe.write(failures)
+            code = FAILED if failures else PASSED
         finally:
             os._exit(code)
 
@@ -238,10 +238,10 @@ class Forks:
         child = next(each for each, (_, reading, _) in self.running.items() if reading in ready)
         mutant, reading, place = self.running.pop(child)
         with os.fdopen(reading, encoding="utf-8") as pipe:
-            told = pipe.read()
+            failures = pipe.read()
         _, status = os.waitpid(child, 0)
         shutil.rmtree(place, ignore_errors=True)
-        return mutant, os.waitstatus_to_exitcode(status), told
+        return mutant, os.waitstatus_to_exitcode(status), failures
 
 
 def try_all(mutants: Sequence[str], tests: Sequence[str], processes: int, done: Done) -> None:

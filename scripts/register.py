@@ -135,8 +135,8 @@ def automation_of(entry: Mapping[str, Any], notifier: str) -> AutomationCore:
     rest = {key: value for key, value in entry.items() if key != "notify"}
     if "notify" not in entry:
         return AutomationCore.model_validate(rest)
-    told = {"type": "send-notification", "block_document_id": notifier, **entry["notify"]}
-    actions = [told] if notifier else [{"type": "do-nothing"}]
+    notification = {"type": "send-notification", "block_document_id": notifier, **entry["notify"]}
+    actions = [notification] if notifier else [{"type": "do-nothing"}]
     return AutomationCore.model_validate({**rest, "actions": actions, "enabled": bool(notifier)})
 
 
@@ -159,9 +159,9 @@ def _with_choice(wanted: AutomationCore, found: Automation) -> AutomationCore:
 
 
 def _content(automation: AutomationCore) -> Any:
-    told = automation.model_dump(include=set(AutomationCore.model_fields))
-    told["trigger"].pop("id", None)
-    return told
+    content = automation.model_dump(include=set(AutomationCore.model_fields))
+    content["trigger"].pop("id", None)
+    return content
 
 
 if __name__ == "__main__":

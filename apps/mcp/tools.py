@@ -94,9 +94,9 @@ def tool(title: str, deed: Literal["reads", "pays", "adds", "destroys"]) -> Call
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        told = answering(function)
-        TOOLS[function.__name__] = Declared(told, title, inspect.getdoc(function) or "", _BY_DEED[deed])
-        return told
+        wrapped = answering(function)
+        TOOLS[function.__name__] = Declared(wrapped, title, inspect.getdoc(function) or "", _BY_DEED[deed])
+        return wrapped
 
     return declare
 
@@ -154,7 +154,7 @@ _NO_ANSWER = (
 )
 
 
-class Asked(Tool):
+class StrictTool(Tool):
     """A tool that refuses arguments that it does not have, instead of dropping them."""
 
     @classmethod
@@ -185,16 +185,16 @@ class Asked(Tool):
 
     def _wrong(self, found: ValidationError) -> str:
         known = ", ".join(self.parameters["properties"])
-        told = list[str]()
+        errors = list[str]()
         for each in found.errors(include_url=False, include_context=False, include_input=False):
-            name, said = ".".join(map(str, each["loc"])), _CLASS.sub("an object", each["msg"])
-            told.append(f"there is no {name}" if each["type"] == "extra_forbidden" else f"{name}: {_small(said)}")
-        more = f"; and {len(told) - _MOST_WRONG} more" if len(told) > _MOST_WRONG else ""
-        return f"{self.name} cannot be called so: {'; '.join(told[:_MOST_WRONG])}{more}. It takes {known}."
+            name, message = ".".join(map(str, each["loc"])), _CLASS.sub("an object", each["msg"])
+            errors.append(f"there is no {name}" if each["type"] == "extra_forbidden" else f"{name}: {_small(message)}")
+        more = f"; and {len(errors) - _MOST_WRONG} more" if len(errors) > _MOST_WRONG else ""
+        return f"{self.name} cannot be called so: {'; '.join(errors[:_MOST_WRONG])}{more}. It takes {known}."
 
 
-def _small(said: str) -> str:
-    return said[:1].lower() + said[1:]
+def _small(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 # In which words results name types and relations (C8); those of both languages are understood on the way in.
