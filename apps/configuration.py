@@ -16,7 +16,7 @@ from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, Unusable
 from slowwave.settings import LISTED, Group, LanguageSettings, Settings, nearest
 from slowwave.settings.seed_names import SPELLINGS, by_own_names, translated, written_as
 
-# What is wrong with a setting, in plain words, by the name that was written.
+# Errors in settings in plain words, with the name as it was written.
 
 
 PAGE = "See docs/settings.md."
@@ -30,7 +30,7 @@ _KINDS = {"int": "a whole number", "float": "a number", "finite": "a finite numb
 
 
 def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) -> SlowwaveError:
-    """The first thing that is wrong with the settings of a file, or of whatever else they come from."""
+    """The first error in the settings of a file or another source."""
     first = wrong.errors()[0]
     path, context = [str(part) for part in first["loc"]], first.get("ctx", {})
     if first["type"] == "unknown_setting":
@@ -49,7 +49,7 @@ def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) 
 
 
 def _is_ours(written: str, ours: str) -> bool:
-    """Whether the file says it by our name, or by that of the table or list that it is in."""
+    """Whether the file uses our name, or the name of the table or list around it."""
     return ours == written or ours.startswith(f"{written}.") or written.startswith(f"{ours}.")
 
 
@@ -71,7 +71,7 @@ def _shown(value: Any) -> str:
 
 
 def _unknown(values: Mapping[str, Any], path: Sequence[str], name: str, origin: str) -> UnknownSetting:
-    """The error about a name that nobody knows, with the nearest one: ours, or one of another system beside it."""
+    """The error about an unknown name, with the nearest known one: ours, or that of another system."""
     inside = "".join(f"{part}." for part in path)
     whole, _ = written_as(values, f"{inside}{name}")
     table = _before(whole, name)
@@ -127,7 +127,7 @@ VARIABLES = (
     "SLOWWAVE_STORE", "SLOWWAVE_CONFIG", "SLOWWAVE_DEBUG", "SLOWWAVE_MCP_TOKEN", "SLOWWAVE_PERSON", "SLOWWAVE_DATA",
     "SLOWWAVE_DATABASE_URL", "SLOWWAVE_PORT", "SLOWWAVE_SLACK_WEBHOOK",
 )  # fmt: skip
-ALMOST = 0.85  # likeness of names from which one is a slip of the pen
+ALMOST = 0.85  # similarity of names from which on one is a typing error
 
 
 def store_uri(flag: str | None = None) -> str:
@@ -155,7 +155,7 @@ def load_settings(path: Path | None = None) -> Settings:
 
 
 def _check_variables() -> None:
-    """Raise for a variable that is nearly one of ours; others of that beginning belong to whoever set them."""
+    """Raise for a variable whose name is nearly one of ours; other `SLOWWAVE_` variables are ignored."""
     for name in os.environ:
         if name.startswith("SLOWWAVE_") and name not in VARIABLES and get_close_matches(name, VARIABLES, 1, ALMOST):
             raise UnknownName("environment variable", name, VARIABLES)

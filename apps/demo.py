@@ -82,7 +82,7 @@ def run_demo(keep: Path | None, as_json: bool, recorded: bool = False) -> None:
 
 
 async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) -> dict[str, Any]:
-    """What ingestion of the examples counted; communities are found after it, and errors of both are listed."""
+    """Counts of the ingestion of the examples; communities are found afterwards, and errors of both are listed."""
     place = str(Path(uri).absolute())
     with chdir(project_folder() / "examples"):  # a document is known by its path: the same one on every machine
         summary = await ingest(list(INPUTS), store=place, settings=IngestSettings(llm=model), now=now)

@@ -133,5 +133,5 @@ def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, n
         out.print(table("Findings", FOUND, [(f.check, f.table, f.row_id, f.detail) for f in left]))
     else:
         out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
-    if mended and not rows:  # of what was damaged there is no way back
+    if mended and not rows:  # the repair of damage cannot be undone
         show_undo(run, namespace)

@@ -1,4 +1,4 @@
-"""Options that every command shares, and what it opens with them."""
+"""Options that all commands share, and the store that they open."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tasks.people.restoring import Restored
     from tasks.runtime.runs import Run
 
-# Commands about what left memory and can come back.
+# Commands about archived facts, which can be restored.
 
 
 SHOWN = 50

@@ -1,4 +1,4 @@
-"""The command that tells what ran: what it did, and what it cost."""
+"""The command that shows runs: their effects and costs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DEFAULTS: Mapping[str, type[Group]] = {
     "backfill": BackfillSettings,
     "upkeep": RetentionSettings,
 }
-"""What a flow's settings are where nobody set them: only others are shown."""
+"""Default settings of each flow: only other values are shown."""
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
 
 
@@ -165,7 +165,7 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
 
 
 def _is_plain(key: str, value: Any) -> bool:
-    """What is told once more in the summary, or as a table, is left out."""
+    """Whether a value gets a line: values that are shown elsewhere, or as a table, get none."""
     return key not in ("run", "state", "commit") and isinstance(value, str | int | float) and value != ""
 
 

@@ -1,4 +1,4 @@
-"""What was recalled, as lines and tables: facts and passages, how they came to their places, and what may be."""
+"""Recalled facts and passages as lines and tables, with the parts of their scores, and uncertain facts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def speaker_of(passage: Passage) -> str:
 
 
 def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str, is_cut: bool | None = None) -> RenderableType:
-    """Rows of three cells of which the middle one is wide: cut on a wide terminal, else wrapped."""
+    """Rows of three cells with a wide middle one: cut on a wide terminal, else wrapped."""
     is_cut = out.width >= ONE_LINE if is_cut is None else is_cut
     made = Table.grid(padding=(0, 1), expand=True)
     made.add_column(justify="right", style="dim", no_wrap=True)
@@ -76,7 +76,7 @@ def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str, is_cut: bo
 
 
 def _marked(fact: RecalledFact, now: datetime) -> str:
-    """The statement after what one must know of it, which is not cut."""
+    """The statement after its warnings, which are not cut."""
     marks = [
         *(["no longer"] if fact.valid_to is not None and fact.valid_to <= now else []),
         *filter(None, [_when(fact)]),
@@ -182,7 +182,7 @@ def _part(fact: RecalledFact, name: str) -> str:
 
 
 def uncertain_table(beliefs: Sequence[UncertainFact]) -> RenderableType:
-    """What may be, and was not said surely enough yet."""
+    """Uncertain facts, which need more evidence."""
     rows = [
         (belief.statement, f"{belief.probability:.2f}", ", ".join(source.message_id for source in belief.evidence))
         for belief in beliefs

@@ -86,7 +86,7 @@ def _look(taken: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
 
 
 def _keep_looking(taken: dict[str, Any], every: float) -> None:
-    """Look again whenever a file has changed or one was waiting; what failed is told, and tried again."""
+    """Look again whenever a file has changed or one was waiting; errors are shown, and tried again."""
     from tasks.ingest.inbox import listed
 
     seen: object = None
@@ -124,7 +124,7 @@ def _show(summary: dict[str, Any], settle_s: float, *, as_json: bool) -> None:
 
 
 def _leave(summary: dict[str, Any]) -> None:
-    """Leave with the code that says what is left undone; return where nothing is."""
+    """Exit with the code for unfinished work; return if there is none."""
     if summary["state"] == "incomplete" and summary["unusable"]:
         count = summary["unusable"]
         err.print(f"{count} file{'s' * (count > 1)} could not be used; the others were read.")

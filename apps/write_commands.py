@@ -72,7 +72,7 @@ def init(
     """Write `slowwave.toml`; flags answer its questions without asking."""
     from .configuration import write_settings
 
-    if as_json:  # nobody there to answer
+    if as_json:  # a program cannot answer questions
         graph, model, owner = (True if graph is None else graph), model or "auto", owner or ""
     is_interactive = graph is None or model is None
     graph = typer.confirm("Build a knowledge graph from what is said?", default=True) if graph is None else graph
@@ -151,7 +151,7 @@ def is_nothing_read(summary: dict[str, Any]) -> bool:
 
 
 def count_table(summary: dict[str, Any]) -> RenderableType:
-    """What a run counted."""
+    """Show the counts of a run."""
     return table(run_title(summary), ("what", "count"), list(summary["counts"].items()))
 
 

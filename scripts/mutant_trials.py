@@ -114,7 +114,7 @@ class InOrder:
         self.names, self.failed = names, ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note what failed."""
+        """Note failures."""
         if report.failed:
             self.failed = report.nodeid
 
@@ -204,7 +204,7 @@ class Forks:
 
     @property
     def full(self) -> bool:
-        """Whether one has to end before another begins."""
+        """Whether all places are taken."""
         return len(self.running) >= self.most
 
     def start(self, mutant: str, seconds: int, work: Callable[[], str]) -> None:
@@ -233,7 +233,7 @@ class Forks:
             os._exit(code)
 
     def wait(self) -> tuple[str, int, str]:
-        """The next that ends: its mutant, exit code and what failed."""
+        """The next that ends: its mutant, exit code and failures."""
         ready, _, _ = select.select([reading for _, reading, _ in self.running.values()], [], [])
         child = next(each for each, (_, reading, _) in self.running.items() if reading in ready)
         mutant, reading, place = self.running.pop(child)

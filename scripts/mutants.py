@@ -86,7 +86,7 @@ def chosen(names: Sequence[str], patterns: Sequence[str], most: int | None) -> l
 
 
 def counted(names: Mapping[str, Sequence[str]], codes: Mapping[str, int]) -> list[Tried]:
-    """What came of each module; `names` are all its mutants, `codes` the exit codes of those that were tried."""
+    """The result of each module; `names` are all its mutants, `codes` the exit codes of those that were tried."""
     found = []
     for module, mutants in names.items():
         tried = [name for name in mutants if name in codes]
@@ -111,7 +111,7 @@ def table(tried: Sequence[Tried]) -> str:
 
 
 def change(file: MutatedFile, mutant: str) -> str:
-    """What the mutant changes, as a difference."""
+    """The change of the mutant as a diff."""
     name, lines = mutant.rpartition(".")[2], file.code.splitlines()
     spans = [file.line_span_by_function_name[each] for each in (f"{function_of(name)}__mutmut_orig", name)]
     original, broken = (lines[span.start - 1 : span.end] for span in spans)

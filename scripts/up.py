@@ -117,7 +117,7 @@ def up(given: Mapping[str, str]) -> int:
 
 
 def _do(env: Mapping[str, str], *command: str | Path, is_quiet: bool = False) -> None:
-    """Run to its end, or stop with what it said."""
+    """Run a command to its end; if it fails, stop with its output."""
     stream = subprocess.PIPE if is_quiet else None
     done = subprocess.run(command, cwd=ROOT, env=env, stdout=stream, stderr=stream, text=True, start_new_session=True)
     if done.returncode:

@@ -1,6 +1,6 @@
-"""Asking the person: a change waits as a proposal, and only a person's answer to a form decides it.
+"""Asking the person: a change waits as a proposal until a person answers a form.
 
-The form goes to whoever sits before the client (elicitation). An agent has no tool that says yes; a client that cannot
+The form goes to the user of the client (elicitation). An agent has no tool that says yes; a client that cannot
 ask its person leaves the proposal waiting for the other doors.
 """
 
@@ -88,9 +88,9 @@ def can_ask(ctx: Agent) -> bool:
 
 
 def _form_lines(door: Door, proposals: Sequence[Proposal]) -> list[str]:
-    """What the person reads: all that they decide comes first, then what each would change, a page together.
+    """The text of the form: first the titles of all proposals, then the changes of each, one page in total.
 
-    The words of stored texts are inert.
+    Stored texts are made inert.
     """
     several = [f"All {len(proposals)} of these are decided at once:"] if len(proposals) > 1 else []
     room = _MOST_LINES // len(proposals)
@@ -103,7 +103,7 @@ def _named(proposal: Proposal) -> str:
 
 
 def _detail(door: Door, proposal: Proposal, room: int) -> list[str]:
-    """Why, and what would change, in at most `room` lines and two more."""
+    """The reason and the changes, in at most `room` lines and two more."""
     diff = shown_diff(door, proposal)
     hidden = len(diff) - room
     more = [f"… and {hidden} more lines: slowwave review show {proposal.id}"] if hidden > 0 else []
@@ -112,7 +112,7 @@ def _detail(door: Door, proposal: Proposal, room: int) -> list[str]:
 
 
 def shown_diff(door: Door, proposal: Proposal) -> list[str]:
-    """What would change, a line each, as words only; facts are named by what they say."""
+    """The changes as plain text, one line each; facts are named by their statements."""
     facts = [each.id for each in proposal.changes if each.table in ALL and not each.is_new]
     statements = stored(door.snapshot(), ALL, facts, columns=("id", "statement"))
     lines = list(diff_lines(proposal))
@@ -122,9 +122,9 @@ def shown_diff(door: Door, proposal: Proposal) -> list[str]:
 
 
 def settled(ctx: Agent, proposals: Sequence[Proposal], answer: ElicitationResult[Decision]) -> tuple[Proposal, ...]:
-    """The proposals after what the person said was done; what was approved for later is carried out now.
+    """The proposals after the person's decision was carried out; those approved for later are carried out now.
 
-    No answer, or none of a person's, leaves them as they are.
+    Without an answer of a person they stay as they are.
     """
     door, form = door_of(ctx), _decision_of(answer)
     if form is not None:
@@ -160,7 +160,7 @@ def _decide(door: Door, ids: Sequence[str], decision: str, person: Person, note:
 
 
 def change_of(door: Door, proposal: Proposal) -> dict[str, Any]:
-    """A proposal as results tell of it (`results.Change`)."""
+    """A proposal as fields of `results.Change`."""
     return {
         "state": proposal.state,
         "message": _message(proposal),
@@ -189,8 +189,8 @@ def _message(proposal: Proposal) -> str:
     return " ".join([state, *(f"{text.rstrip('.')}." for text in more if text)])
 
 
-# What a destructive call wants: the proposal of exactly that change, found where there is one, else made. Who calls
-# again with the same arguments gets the same proposal, whatever became of it meanwhile.
+# A destructive call finds the proposal of exactly that change, or makes it. A second call with the same arguments gets
+# the same proposal in any state.
 
 
 DONE = ("applied",)
@@ -231,7 +231,7 @@ def _live(snapshot: Snapshot, door: Door, entity: str) -> dict[str, str]:
 
 
 def _ids(live: Mapping[str, str], observations: Sequence[str]) -> list[str]:
-    """The ids of what was asked for by content, as it is stored or as agents see it; the rest is left for an id."""
+    """The ids of observations named by content, stored or as agents see it; other texts count as ids."""
     by_content: dict[str, list[str]] = {}
     for fact, content in live.items():
         for text in {content, inert_text(content)}:
@@ -244,7 +244,7 @@ def _contents(snapshot: Snapshot, ids: Sequence[str]) -> dict[str, str]:
 
 
 def deleted_rows(door: Door, proposal: Proposal) -> list[dict[str, Any]]:
-    """The observations that a deletion is about."""
+    """The observations of a deletion."""
     contents = _contents(door.snapshot(), proposal.ask.get("observations", []))
     return [{"id": fact, "content": content} for fact, content in contents.items()]
 
@@ -252,7 +252,7 @@ def deleted_rows(door: Door, proposal: Proposal) -> list[dict[str, Any]]:
 def split_of(
     door: Door, name: str, requests: Sequence[SplitRequest], parent_name: str | None = None, made_for: str | None = None
 ) -> Proposal:
-    """The proposal to part an entity so; `made_for` is the plan hash of the suggestion, where it is known.
+    """The proposal to split an entity like this; `made_for` is the plan hash of the suggestion, where it is known.
 
     Raises as `deletion_of`, `UnusableInput` for a plan that cannot be, and `Refused` for one that grew stale (T49).
     """
@@ -290,7 +290,7 @@ def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[st
 
 
 def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, requests: Sequence[SplitRequest]) -> bool:
-    """Whether a split is the very one that is asked for."""
+    """Whether a split is exactly the requested one."""
     from slowwave.splitting.split_plan import splits_of
 
     made = splits_of(proposal.ask)
@@ -299,7 +299,7 @@ def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, requests:
 
 
 def _made_for(proposal: Proposal) -> str | None:
-    """The hash of what was known of the entity when its split was planned."""
+    """The hash of the entity's facts when its split was planned."""
     rows = [change.after or {} for change in proposal.changes if change.table == "decisions"]
     seen = [json.loads(row["measures"]) for row in rows if row.get("action") == "split" and row.get("measures")]
     return seen[0].get("plan_hash") if seen else None
@@ -310,7 +310,7 @@ def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[
 
 
 def split_numbers(door: Door, proposal: Proposal) -> dict[str, Any]:
-    """What a split did, or would do: the numbers of S0-14; what remains is counted now."""
+    """The numbers of a split, done or proposed (S0-14); the remaining observations are counted now."""
     from tasks.people.splitting import split_done
 
     done = split_done(door.snapshot(), door.run("look"), proposal)

@@ -87,7 +87,7 @@ def serve_http(door: Door, address: Address, token: Token, names: Sequence[str] 
 
 
 def _listening(address: Address) -> socket.socket:
-    """A socket that listens; raises `UnusableInput` where nobody can listen."""
+    """A socket that listens; raises `UnusableInput` where the address cannot be used."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((address.host, address.port), family=family)

@@ -1,4 +1,4 @@
-"""How a function becomes a tool: what it may do is declared, and an error of ours is an answer, never a traceback."""
+"""Functions as tools: each declares its permissions, and our errors become answers, never tracebacks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ELEMENT = re.compile(r"<(?=[/!?]?[A-Za-z])")
 
 
 def as_evidence(result: R) -> R:
-    """A result whose texts are inert; what is no result of a tool stays as it is."""
+    """A result whose texts are inert; other values stay as they are."""
     if isinstance(result, BaseModel):
         return type(result).model_validate(inert_values(result.model_dump(by_alias=True)))
     return cast(R, inert_values(result)) if isinstance(result, dict | list) else result
@@ -125,7 +125,7 @@ def _gone(error: SlowwaveError) -> ToolError:
 
 
 def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
-    """What the agent is told of an error that nobody meant; the server writes the whole of it to its log."""
+    """The answer for an unexpected error; the server writes all of it to its log."""
     for ctx in given:
         if isinstance(ctx, Context):
             try:
@@ -139,11 +139,11 @@ def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
 
 
 def door_of(ctx: Agent) -> Door:
-    """What the request came in through."""
+    """The `Door` of the session."""
     return ctx.request_context.lifespan_context
 
 
-# How a tool is called: with its own arguments alone, and what is wrong with a call is said in plain words.
+# Calls of a tool: unknown arguments are refused, and errors in a call are explained in plain words.
 
 
 _MOST_WRONG = 5
@@ -155,7 +155,7 @@ _NO_ANSWER = (
 
 
 class StrictTool(Tool):
-    """A tool that refuses arguments that it does not have, instead of dropping them."""
+    """A tool that refuses unknown arguments instead of dropping them."""
 
     @classmethod
     def of(cls, name: str, declared: Declared) -> Tool:

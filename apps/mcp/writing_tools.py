@@ -124,7 +124,7 @@ class ApprovedSplit(BaseModel):
 
     @property
     def request(self) -> tuple[str, str | None, list[str]]:
-        """As `wanted.split_of` takes it."""
+        """As `elicitation.split_of` takes it."""
         return self.name, self.entity_type, [o if isinstance(o, str) else o.id for o in self.observations]
 
 
