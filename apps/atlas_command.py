@@ -59,19 +59,19 @@ def atlas(
         file.write_text(page, encoding="utf-8", newline="\n")
     except OSError as error:
         raise UnusableInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
-    told = _told(file, page, data)
+    summary = _atlas_summary(file, page, data)
     if as_json:
-        print_json(told)
+        print_json(summary)
         return
     left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
-    out.print(told["path"], markup=False, soft_wrap=True)
+    out.print(summary["path"], markup=False, soft_wrap=True)
     archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
     kinds = {
-        "entities": told["entities"] - archived, "archived entities": archived,
-        **{kind: told[kind] for kind in ("facts", "communities", "runs")},
+        "entities": summary["entities"] - archived, "archived entities": archived,
+        **{kind: summary[kind] for kind in ("facts", "communities", "runs")},
     }  # fmt: skip
     counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
-    out.print(f"{counts}; {told['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
+    out.print(f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
 
 
 def _require_place(file: Path) -> None:
@@ -86,7 +86,7 @@ def _require_place(file: Path) -> None:
         raise UnusableInput(f"{file} is there, and no atlas.", "Name another file, or remove that one first.")
 
 
-def _told(file: Path, page: str, data: dict[str, Any]) -> dict[str, Any]:
+def _atlas_summary(file: Path, page: str, data: dict[str, Any]) -> dict[str, Any]:
     return {
         "path": str(file.absolute()),
         "bytes": len(page.encode()),

@@ -13,7 +13,7 @@ from slowwave.ingestion.windows import Period
 from slowwave.settings import BackfillSettings
 
 from .configuration import with_flags
-from .maintain_commands import DryRunOption, LlmOption, chosen, night_settings
+from .maintain_commands import DryRunOption, LlmOption, chosen, nightly_settings
 from .options import JsonOption, NamespaceOption, Place, StoreOption, time_of
 from .printing import end as finish
 from .printing import err, out, print_json, progress, show_undo, table
@@ -108,13 +108,13 @@ def _settings(place: Place, llm: str | None, limits: dict[str, float | None]) ->
     return BackfillSettings(
         **whole,
         ingest=place.kept(with_flags("ingest", place.settings.ingest, flags).ingest),
-        sleep=night_settings(place, flags),
+        sleep=nightly_settings(place, flags),
         embedder=place.settings.embedder,
     )
 
 
 def _show(summary: dict[str, Any]) -> None:
-    out.print(table(f"Run {summary['run']}: {summary['state']}", *_told(summary["windows"], COLUMNS)))
+    out.print(table(f"Run {summary['run']}: {summary['state']}", *_columns_and_cells(summary["windows"], COLUMNS)))
     llm = summary["llm"]
     if llm["calls"] or llm["from ledger"]:
         out.print(
@@ -122,10 +122,10 @@ def _show(summary: dict[str, Any]) -> None:
         )
     parts = summary.get("namespaces") or {summary["namespace"]: summary}
     for name, part in parts.items():
-        if night := part["night"]:
+        if nightly := part["night"]:
             place = f" of {name}" if len(parts) > 1 else ""
-            changed = ", ".join(night["changed"]) or "nothing changed"
-            out.print(f"Night{place}: {night['state']}, {changed} ({night['run']})", markup=False, soft_wrap=True)
+            changed = ", ".join(nightly["changed"]) or "nothing changed"
+            out.print(f"Night{place}: {nightly['state']}, {changed} ({nightly['run']})", markup=False, soft_wrap=True)
     for error in summary["errors"]:
         err.print(f"  {error}", markup=False, style="red")
     for line in summary["notes"]:
@@ -140,12 +140,12 @@ def _show_estimate(summary: dict[str, Any]) -> None:
     rows = summary["windows"]
     if len(rows) > 1:
         rows = [*rows, {"namespace": "", "window": "all", **total}]
-    out.print(table("Estimate", *_told(rows, ESTIMATED)))
+    out.print(table("Estimate", *_columns_and_cells(rows, ESTIMATED)))
     for line in summary["notes"]:
         out.print(line, markup=False)
 
 
-def _told(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[Any]]]:
+def _columns_and_cells(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[Any]]]:
     """Columns and cells; the namespace only where there are several."""
     several = len({row["namespace"] for row in rows if row["namespace"]}) > 1
     shown = ("namespace", *columns) if several else columns

@@ -210,7 +210,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "What waits for a person: look, approve, reject, modify.",
     ),
 }
-"""Each command with the module that has it and the first sentence of its help: what is not called is not imported."""
+"""Each command with its module and first sentence of help; only the module of the called command is imported."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
@@ -267,8 +267,8 @@ def _empty_app() -> typer.Typer:
     return made
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
         print(f"slowwave {version('slowwave')}")
         raise typer.Exit
 
@@ -285,12 +285,12 @@ def main() -> None:
     """Run the command; an error of ours is one sentence and an exit code, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what a terminal or pipe cannot take is shown escaped
+            stream.reconfigure(errors="backslashreplace")  # characters that a terminal or pipe cannot take are escaped
     if any(name.startswith("OTEL_") for name in os.environ):
         from tasks.runtime.telemetry_export import start_telemetry
 
         start_telemetry(os.environ)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever stops it wants it stopped as by a person
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop by a process manager is like Ctrl-C
     try:
         app_for(sys.argv[1:])(prog_name="slowwave")
     except SlowwaveError as error:
@@ -320,13 +320,13 @@ def _in_plain_words(error: Exception) -> SlowwaveError | None:
     return in_plain_words(error)
 
 
-def _fail(kind: str, message: str, remedy: str, exit_code: int, told: Mapping[str, Any] | None = None) -> NoReturn:
-    """Say it, without secrets: what a terminal shows also ends in the logs of whoever runs the command."""
+def _fail(kind: str, message: str, remedy: str, exit_code: int, details: Mapping[str, Any] | None = None) -> NoReturn:
+    """Say it, without secrets: terminal output also ends up in logs."""
     from inference.secrets import without_secrets
 
     message, remedy = without_secrets(message), without_secrets(remedy)
     if "--json" in sys.argv:
-        print_json({"error": message, "remedy": remedy, **({"told": told} if told else {})})
+        print_json({"error": message, "remedy": remedy, **({"told": details} if details else {})})
     err.print(f"{kind}:", style="bold red", end=" ")
     err.print(message, markup=False, soft_wrap=True)  # a path that is broken in two cannot be copied
     if remedy:

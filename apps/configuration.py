@@ -16,7 +16,7 @@ from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, Unusable
 from slowwave.settings import LISTED, Group, LanguageSettings, Settings, nearest
 from slowwave.settings.seed_names import SPELLINGS, by_own_names, translated, written_as
 
-# What is wrong with a setting, in plain words, by the name that was written.
+# Errors in settings in plain words, with the name as it was written.
 
 
 PAGE = "See docs/settings.md."
@@ -30,17 +30,17 @@ _KINDS = {"int": "a whole number", "float": "a number", "finite": "a finite numb
 
 
 def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) -> SlowwaveError:
-    """The first thing that is wrong with the settings of a file, or of whatever else they come from."""
+    """The first error in the settings of a file or another source."""
     first = wrong.errors()[0]
-    path, told = [str(part) for part in first["loc"]], first.get("ctx", {})
+    path, context = [str(part) for part in first["loc"]], first.get("ctx", {})
     if first["type"] == "unknown_setting":
-        return _unknown(values, path, str(told["unknown"]), origin)
+        return _unknown(values, path, str(context["unknown"]), origin)
     ours = ".".join(path)
     if first["type"] in ("value_error", "setting_given_twice", "replaced_setting"):
-        said = str(told.get("error") or first["msg"]).rstrip(".")
-        return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{said}.", PAGE)
+        reason = str(context.get("error") or first["msg"]).rstrip(".")
+        return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{reason}.", PAGE)
     written, given = written_as(values, ours)
-    must = f"must be {_wanted(first['type'], told)}" if _wanted(first["type"], told) else first["msg"]
+    must = f"must be {_wanted(first['type'], context)}" if _wanted(first["type"], context) else first["msg"]
     if not isinstance(given, Mapping | list) and given != first["input"] and written != ours:
         here = f"{written} = {_shown(given)} means {ours} = {_shown(first['input'])} here, which {must}"
         return UnusableInput(f"{origin}: {here}.", PAGE)
@@ -49,16 +49,16 @@ def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) 
 
 
 def _is_ours(written: str, ours: str) -> bool:
-    """Whether the file says it by our name, or by that of the table or list that it is in."""
+    """Whether the file uses our name, or the name of the table or list around it."""
     return ours == written or ours.startswith(f"{written}.") or written.startswith(f"{ours}.")
 
 
-def _wanted(kind: str, told: Mapping[str, Any]) -> str:
+def _wanted(kind: str, context: Mapping[str, Any]) -> str:
     if kind in _BOUNDS:
         words, key = _BOUNDS[kind]
-        return f"{words} {_shown(told[key])}"
+        return f"{words} {_shown(context[key])}"
     if kind == "literal_error":
-        return f"one of {str(told['expected']).replace(' or ', ', ')}".replace("'", '"')
+        return f"one of {str(context['expected']).replace(' or ', ', ')}".replace("'", '"')
     return _KINDS.get(kind.partition("_")[0], "")
 
 
@@ -66,12 +66,12 @@ def _shown(value: Any) -> str:
     """A value as a file of settings has it."""
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() else f"{value:g}"
-    told = json.dumps(value, default=str, ensure_ascii=False)
-    return told if len(told) <= SHOWN else f"{told[:SHOWN]}…"
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _unknown(values: Mapping[str, Any], path: Sequence[str], name: str, origin: str) -> UnknownSetting:
-    """The error about a name that nobody knows, with the nearest one: ours, or one of another system beside it."""
+    """The error about an unknown name, with the nearest known one: ours, or that of another system."""
     inside = "".join(f"{part}." for part in path)
     whole, _ = written_as(values, f"{inside}{name}")
     table = _before(whole, name)
@@ -127,7 +127,7 @@ VARIABLES = (
     "SLOWWAVE_STORE", "SLOWWAVE_CONFIG", "SLOWWAVE_DEBUG", "SLOWWAVE_MCP_TOKEN", "SLOWWAVE_PERSON", "SLOWWAVE_DATA",
     "SLOWWAVE_DATABASE_URL", "SLOWWAVE_PORT", "SLOWWAVE_SLACK_WEBHOOK",
 )  # fmt: skip
-ALMOST = 0.85  # likeness of names from which one is a slip of the pen
+ALMOST = 0.85  # similarity of names from which on one is a typing error
 
 
 def store_uri(flag: str | None = None) -> str:
@@ -155,7 +155,7 @@ def load_settings(path: Path | None = None) -> Settings:
 
 
 def _check_variables() -> None:
-    """Raise for a variable that is nearly one of ours; others of that beginning belong to whoever set them."""
+    """Raise for a variable whose name is nearly one of ours; other `SLOWWAVE_` variables are ignored."""
     for name in os.environ:
         if name.startswith("SLOWWAVE_") and name not in VARIABLES and get_close_matches(name, VARIABLES, 1, ALMOST):
             raise UnknownName("environment variable", name, VARIABLES)

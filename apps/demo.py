@@ -68,9 +68,9 @@ def run_demo(keep: Path | None, as_json: bool, recorded: bool = False) -> None:
         shown = _look(uri, asyncio.run(learn(uri, model, RECORDED_AT if recorded else None)))
     if as_json:
         recalls = [each.as_json() for each in (*shown.found, shown.walked)]
-        told = {"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "repeated": shown.repeated}
-        told["communities"] = [one.as_json() for one in shown.communities]
-        print_json({**told, "recalls": recalls})
+        document = {"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "repeated": shown.repeated}
+        document["communities"] = [one.as_json() for one in shown.communities]
+        print_json({**document, "recalls": recalls})
         return
     if recorded:
         out.print("With the recorded answers of a model: what it read in these conversations once is played back.\n")
@@ -82,7 +82,7 @@ def run_demo(keep: Path | None, as_json: bool, recorded: bool = False) -> None:
 
 
 async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) -> dict[str, Any]:
-    """What ingestion of the examples counted; communities are found after it, and errors of both are listed."""
+    """Counts of the ingestion of the examples; communities are found afterwards, and errors of both are listed."""
     place = str(Path(uri).absolute())
     with chdir(project_folder() / "examples"):  # a document is known by its path: the same one on every machine
         summary = await ingest(list(INPUTS), store=place, settings=IngestSettings(llm=model), now=now)
@@ -107,7 +107,7 @@ def _look(uri: str, summary: dict[str, Any]) -> _Shown:
 def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "What was read", [count_table(shown.summary)]
     yield "Who and what is known", [entity_table(shown.entities)]
-    about = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _telling(shown.known)]
+    about = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _most_telling(shown.known)]
     yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), about)]
     changed = [(c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"])) for c in shown.changes]
     yield "What stopped being true", [table("", ("before", "now", "held"), changed)]
@@ -122,7 +122,7 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "A question over two relations: whose cat Pixel is, and where he works", [walked]
 
 
-def _telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:
+def _most_telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:
     """A dozen facts that show most: those with a relation of their own first, then the newest."""
     return sorted(known, key=lambda fact: fact.predicate in ("said", "noted"))[:12]
 

@@ -62,12 +62,12 @@ def merge(
 
 def _show_merged(merged: Merged, dry_run: bool, locale: Locale) -> None:
     verb, ends = ("would be", "") if dry_run else ("is", " now")
-    told = [f"{merged.loser} {verb} {merged.winner}{ends}: {merged.facts} facts moved"]
+    parts = [f"{merged.loser} {verb} {merged.winner}{ends}: {merged.facts} facts moved"]
     if merged.beliefs:
-        told.append(f"{merged.beliefs} pending beliefs")
+        parts.append(f"{merged.beliefs} pending beliefs")
     if merged.names:
-        told.append(f"also known as {', '.join(merged.names)}")
-    out.print(f"{'; '.join(told)}.", markup=False)
+        parts.append(f"also known as {', '.join(merged.names)}")
+    out.print(f"{'; '.join(parts)}.", markup=False)
     if merged.archived:
         rows = [(statement, short_id(fact)) for fact, statement in merged.archived]
         out.print(table("Archived: said something between the two", ("fact", "id"), rows))
@@ -158,9 +158,9 @@ def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:
         print_json({"run": run.id if done.changed else None, **_plain(done)})
         return
     titles = ("Pinned", "Pinned before") if done.pinned else ("Pinned no longer", "Not pinned before")
-    for title, told in zip(titles, (done.changed, done.unchanged), strict=True):
-        if told:
-            out.print(table(title, ("what", "id"), [(title_, short_id(id_)) for id_, title_ in told]))
+    for title, rows in zip(titles, (done.changed, done.unchanged), strict=True):
+        if rows:
+            out.print(table(title, ("what", "id"), [(title_, short_id(id_)) for id_, title_ in rows]))
     if done.changed:
         _say_undo(run)
 

@@ -10,7 +10,7 @@ import typer
 from slowwave.settings import FleetSettings
 
 from .configuration import parse_settings
-from .maintain_commands import DryRunOption, GateOption, LlmOption, chosen, night_settings
+from .maintain_commands import DryRunOption, GateOption, LlmOption, chosen, nightly_settings
 from .options import JsonOption, MaxCallsOption, MaxUsdOption, Place, StoreOption
 from .printing import end, out, print_json, progress, table
 
@@ -51,16 +51,16 @@ def fleet(
     from flows.sleep import NIGHT
 
     place = Place.of(store, namespace)
-    night = night_settings(place, {"model": llm, "max_usd": max_usd, "max_calls": max_calls}, gate)
+    nightly = nightly_settings(place, {"model": llm, "max_usd": max_usd, "max_calls": max_calls}, gate)
     flags = {"runner": runner, "address": address, "width": width}
     given = {name: value for name, value in flags.items() if value is not None}
     own = parse_settings({"fleet": place.settings.fleet.model_dump() | given}, "the command line").fleet
-    settings = FleetSettings(**own.model_dump(), sleep=night)
-    asked: dict[str, Any] = {"phases": chosen(phase, NIGHT), "settings": settings, "dry_run": dry_run}
+    settings = FleetSettings(**own.model_dump(), sleep=nightly)
+    parameters: dict[str, Any] = {"phases": chosen(phase, NIGHT), "settings": settings, "dry_run": dry_run}
     with progress(quiet=as_json):
-        told: dict[str, Any] = asyncio.run(cast(Any, flow(namespace=namespace, store=place.uri, **asked)))
+        summary: dict[str, Any] = asyncio.run(cast(Any, flow(namespace=namespace, store=place.uri, **parameters)))
     if as_json:
-        print_json(told)
+        print_json(summary)
     else:
         rows = [
             (
@@ -70,12 +70,12 @@ def fleet(
                 f"{row['usd']:.4f}",
                 row["error"] or row["changed"] or "nothing",
             )
-            for row in told["namespaces"]
+            for row in summary["namespaces"]
         ]
         more = (
             "A dry run: nothing was written."
             if dry_run
             else "Each is a run of its memory: slowwave runs --namespace NAME"
         )
-        out.print(table(f"Fleet: {told['state']}", COLUMNS, rows, more))
-    end(told, "done", "namespaces")
+        out.print(table(f"Fleet: {summary['state']}", COLUMNS, rows, more))
+    end(summary, "done", "namespaces")

@@ -16,7 +16,7 @@ from .printing import err, marked_statement, out, print_json, short_id, table, v
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from slowwave.types import Path, RecalledFact
+    from slowwave.types import RecalledFact
 
 SHOWN = 50
 TypesOption = Annotated[
@@ -91,7 +91,7 @@ def path(
     elif len(way.entities) == 1:
         out.print(f"Both are {way.entities[0].name}.", markup=False)
     else:
-        _show_facts(_route(way), way.facts, place.locale)
+        _show_facts(" – ".join(one.name for one in way.entities), way.facts, place.locale)
 
 
 def find(
@@ -120,13 +120,9 @@ def find(
 
 
 def _limits(hops: int, types: Sequence[str] | None, as_of: str | None) -> str:
-    """Within what was looked."""
+    """The limits of the search, as the end of a sentence."""
     kinds = f" of type {', '.join(types)}" if types else ""
     return f" over at most {hops} steps{kinds}" + (f" as of {as_of}" if as_of else "; --as-of looks at another time")
-
-
-def _route(way: Path) -> str:
-    return " – ".join(one.name for one in way.entities)
 
 
 def _show_facts(title: str, facts: Sequence[RecalledFact], locale: Locale) -> None:

@@ -69,12 +69,12 @@ def bring_in(
         raise UnusableInput("--key and --trust are for exports of slowwave.", "Leave them out.")
     settings = place.kept(place.settings.ingest)
     run = new_run("import", place.uri, place.namespace, place.settings.embedder, retention=place.settings.retention)
-    asked = {"require_approval": require_approval, "dry_run": dry_run}
+    options = {"require_approval": require_approval, "dry_run": dry_run}
     with progress(quiet=as_json):
         if is_own:
-            done = import_own(run, path, settings, key=key, trust=trust, **asked)
+            done = import_own(run, path, settings, key=key, trust=trust, **options)
         else:
-            done = import_export(run, path, settings, system, **asked)
+            done = import_export(run, path, settings, system, **options)
     if as_json:
         print_json({**done.as_json(), "dry_run": dry_run})
     else:

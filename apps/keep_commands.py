@@ -120,9 +120,9 @@ def _show_lost(runs: Sequence[str]) -> None:
 def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namespace: str) -> None:
     from storage.doctor import LOST, REPORTED
 
-    told = [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in REPORTED and f.check != LOST]
-    if told:
-        out.print(table("Mended", FOUND, told))
+    rows = [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in REPORTED and f.check != LOST]
+    if rows:
+        out.print(table("Mended", FOUND, rows))
     if lost := [f.row_id for f in mended if f.check == LOST]:
         out.print(
             f"{len(lost)} runs lost what they did. Run them again as you did the first time (a night or a "
@@ -133,5 +133,5 @@ def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, n
         out.print(table("Findings", FOUND, [(f.check, f.table, f.row_id, f.detail) for f in left]))
     else:
         out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
-    if mended and not told:  # of what was damaged there is no way back
+    if mended and not rows:  # the repair of damage cannot be undone
         show_undo(run, namespace)

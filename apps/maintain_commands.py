@@ -1,4 +1,4 @@
-"""Commands that maintain memory by running a flow: what nights are made of, by hand."""
+"""Commands that maintain memory: the phases of the nightly run, one by one or all."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def consolidate(
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
     own = with_flags("consolidate", place.settings.consolidate, flags).consolidate
     since_when = parse_moment(since) if since else None
-    asked = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
+    parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
     how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **asked, **how)
+    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **parameters, **how)
     show_summary(summary, as_json)
     end(summary, "decided", "facts")
 
@@ -170,15 +170,15 @@ def sleep(
 
     place = Place.of(store, namespace)
     flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
-    settings = night_settings(place, flags, gate)
+    settings = nightly_settings(place, flags, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, phases=chosen(phase, NIGHT), settings=settings, **how)
     show_summary(summary, as_json)
     end(summary, "done", "phases")
 
 
-def night_settings(place: Place, flags: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
-    """The settings of a night: those that the file has for each phase, with what the flags say of the models."""
+def nightly_settings(place: Place, flags: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
+    """Settings of the nightly run: those of the file for each phase, with the model settings of the flags."""
     watch = place.settings.sleep
     return SleepSettings(
         consolidate=place.kept(with_flags("consolidate", place.settings.consolidate, flags).consolidate),
@@ -193,7 +193,7 @@ def night_settings(place: Place, flags: Mapping[str, Any], gate: bool | None = N
 def run_flow(
     flow: Callable[..., Awaitable[dict[str, Any]]], place: Place, quiet: bool, **parameters: Any
 ) -> dict[str, Any]:
-    """What a run of the flow counted; progress goes to stderr."""
+    """The summary of a run of the flow; progress goes to stderr."""
     try:
         with progress(quiet=quiet):
             return asyncio.run(cast(Any, flow(namespace=place.namespace, store=place.uri, **parameters)))
@@ -214,13 +214,13 @@ def chosen(named: list[str] | None, known: Sequence[N], what: str = "phase") -> 
 
 
 def watched(settings: W, place: Place, gate: bool | None) -> W:
-    """The settings of a flow with what the file says for all flows, and with the gate that the flag asks for."""
+    """The settings of a flow with those of the file for all flows, and the gate that the flag chooses."""
     kept = place.kept(settings)
     return kept if gate is None else kept.model_copy(update={"gate": kept.gate.model_copy(update={"enabled": gate})})
 
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
-    """What a run counted and decided, as a person or a program reads it."""
+    """Show the counts and decisions of a run, for a person or as JSON."""
     from tasks.runtime.decisions_shown import SHOWN
     from tasks.runtime.run_pages import size_line
 

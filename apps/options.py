@@ -1,4 +1,4 @@
-"""Options that every command shares, and what it opens with them."""
+"""Options that all commands share, and the store that they open."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ RequireApproval = Annotated[
 ]
 
 
-def time_of(asked: str | None) -> datetime | None:
+def time_of(text: str | None) -> datetime | None:
     """The time that an option names; none where it was left out."""
-    return parse_moment(asked) if asked is not None else None
+    return parse_moment(text) if text is not None else None
 
 
 T = TypeVar("T", bound=Group)

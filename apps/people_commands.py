@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tasks.people.restoring import Restored
     from tasks.runtime.runs import Run
 
-# Commands about what left memory and can come back.
+# Commands about archived facts, which can be restored.
 
 
 SHOWN = 50
@@ -72,7 +72,7 @@ def restore(
     restored = bring_back(mine, ids or (), run, dry_run=dry_run)
     if as_json:
         facts = [{"id": fact, "statement": statement} for fact, statement in restored.facts]
-        stay = [{"id": fact, "statement": said, "reason": reason} for fact, said, reason in restored.refused]
+        stay = [{"id": fact, "statement": text, "reason": reason} for fact, text, reason in restored.refused]
         print_json({"run": None if dry_run else mine.id, "dry_run": dry_run, "restored": facts, "refused": stay})
     else:
         _show(restored, "Would restore" if dry_run else "Restored")

@@ -36,11 +36,11 @@ _HIDDEN = re.compile(
 
 
 def printable(text: str) -> str:
-    """The text without what a terminal would act on, or hide: escapes, control characters, marks of direction."""
+    """The text without terminal escapes, control characters and invisible marks of direction."""
     return _HIDDEN.sub("", readable(text))
 
 
-class Terminal(Console):
+class SafeConsole(Console):
     """A console that shows stored text as text: its own styles are all the codes that reach the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -50,12 +50,12 @@ class Terminal(Console):
             yield part if is_plain else Segment(printable(part.text), part.style)
 
 
-out = Terminal(highlight=False)
-err = Terminal(stderr=True, highlight=False)
+out = SafeConsole(highlight=False)
+err = SafeConsole(stderr=True, highlight=False)
 
 
 def print_json(document: Any) -> None:
-    """The one document of `--json`; what a terminal would act on stands in it as escapes of JSON."""
+    """Print the document of `--json`; control characters of a terminal become JSON escapes."""
     takes_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(document, default=_plain, ensure_ascii=not takes_unicode, indent=2)
     print(_HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text))
@@ -104,15 +104,15 @@ def short_id(id: str) -> str:
     return id.rpartition("_")[2][:8]
 
 
-def validity(start: datetime | None, end: datetime | None, is_held: bool = True) -> str:
-    """`since 2026-03-01` or `2026-03-01 → 2026-05-02`; of what was retired without an end, `from 2026-03-01`."""
+def validity(start: datetime | None, end: datetime | None, is_active: bool = True) -> str:
+    """`since 2026-03-01` or `2026-03-01 → 2026-05-02`; for a retired fact without an end `from 2026-03-01`."""
     if end is None:
-        return f"{'since' if is_held else 'from'} {start:%Y-%m-%d}" if start else ""
+        return f"{'since' if is_active else 'from'} {start:%Y-%m-%d}" if start else ""
     return f"{start:%Y-%m-%d} → {end:%Y-%m-%d}" if start else f"until {end:%Y-%m-%d}"
 
 
 def marked_statement(fact: RecalledFact, now: datetime) -> str:
-    """A statement with what one must know beside it: that it is over, leans on what is over, or is disputed."""
+    """A statement with its warnings: no longer valid, based on a fact that is no longer valid, or disputed."""
     marks = []
     if fact.valid_to is not None and fact.valid_to <= now:
         marks.append("(no longer)")
@@ -128,8 +128,8 @@ def run_title(summary: Mapping[str, Any]) -> str:
     return "Dry run" if summary.get("dry_run") else f"Run {summary['run']}: {summary['state']}"
 
 
-def show_issues(issues: Sequence[str], terminal: Terminal) -> None:
-    """The first of what in the input was lost, left out, or taken in another form."""
+def show_issues(issues: Sequence[str], terminal: SafeConsole) -> None:
+    """Show the first losses, omissions and changes of form in the input."""
     for issue in issues[:LISTED_ISSUES]:
         terminal.print(f"  {issue}", markup=False)
     if len(issues) > LISTED_ISSUES:
@@ -148,7 +148,7 @@ def end(summary: Mapping[str, Any], done: str, undone: str) -> None:
 
 
 def check_that_somebody_can_answer(look_first: str, *, as_json: bool) -> None:
-    """Raise where nobody can be asked whether to go on; `look_first` says how to see what would be done."""
+    """Raise where no person can confirm; `look_first` is the command that shows the effect."""
     if as_json or not sys.stdin.isatty():
         raise UnusableInput("Nobody can be asked whether to go on.", f"Say --yes, or look first with {look_first}.")
 
@@ -156,7 +156,7 @@ def check_that_somebody_can_answer(look_first: str, *, as_json: bool) -> None:
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[None]:
     """Show on stderr how far a flow is: a bar per stage on a terminal, elsewhere a line for each part of a long run."""
-    from tasks.runtime.engine import watched_by  # what reading commands do not need
+    from tasks.runtime.engine import watched_by  # reading commands do not need it
 
     columns = (
         SpinnerColumn(),
@@ -182,6 +182,6 @@ def progress(quiet: bool = False) -> Iterator[None]:
 
 
 def show_undo(run: str, namespace: str) -> None:
-    """How what a run did is taken back."""
+    """Print the command that undoes a run."""
     place = "" if namespace == "default" else f" --namespace {namespace}"
     out.print(f"Back with: slowwave undo {run}{place}", markup=False, soft_wrap=True)

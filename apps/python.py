@@ -32,7 +32,7 @@ def _refuse_a_fork() -> None:
 
 
 class Opened:
-    """A namespace as one program uses it; threads may share it, and what they add is added one after the other."""
+    """A namespace as one program uses it; threads may share it, and their additions run one after the other."""
 
     def __init__(self, store: str | None, namespace: str, settings: Path | None, *, is_logged: bool) -> None:
         self._uri, self._namespace, self._is_logged = store_uri(store), namespace, is_logged

@@ -101,7 +101,10 @@ def recall(
     elif not (found.facts or found.passages):
         out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
     if full:
-        _show_whole(found)
+        if found.facts:
+            out.print(recall_table(found))
+        if found.passages:
+            out.print(passages_table(found))
     else:
         _show_lines(found, speakers)
     if is_weak(found.match):
@@ -110,13 +113,6 @@ def recall(
         out.print(parts_lines(found))
     if found.uncertain:
         out.print(uncertain_table(found.uncertain))
-
-
-def _show_whole(found: Recollection) -> None:
-    if found.facts:
-        out.print(recall_table(found))
-    if found.passages:
-        out.print(passages_table(found))
 
 
 def _show_lines(found: Recollection, speakers: Speakers) -> None:

@@ -40,6 +40,6 @@ def reembed(
     place = Place.of(store, namespace)
     own = place.kept(place.settings.reembed).model_copy(update={"link": place.settings.ingest.extract.note_linking})
     watch = own.gate if gate is None else own.gate.model_copy(update={"enabled": gate})
-    asked = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=own.model_copy(update={"gate": watch}), **asked)
+    parameters = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
+    summary = run_flow(flow, place, as_json, settings=own.model_copy(update={"gate": watch}), **parameters)
     show_summary(summary, as_json)

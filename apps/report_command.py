@@ -44,15 +44,15 @@ def report(
     if markdown and as_json:
         raise UnusableInput("The report is either Markdown or JSON.", "Leave out --markdown or --json.")
     place = Place.of(store, namespace)
-    told = run_flow(flow, place, as_json, stale_days=stale_days, settings=report_settings(place, propose_splits))
+    document = run_flow(flow, place, as_json, stale_days=stale_days, settings=report_settings(place, propose_splits))
     if as_json:
-        print_json(told)
+        print_json(document)
     elif markdown:
         from tasks.people.reporting import report_markdown
 
-        print_text(report_markdown(told, limit=limit))
+        print_text(report_markdown(document, limit=limit))
     else:
-        _show(told, limit, place.locale)
+        _show(document, limit, place.locale)
 
 
 def report_settings(place: Place, propose_splits: bool | None = None) -> ReportSettings:
@@ -66,11 +66,11 @@ def report_settings(place: Place, propose_splits: bool | None = None) -> ReportS
     return own.model_copy(update=kept)
 
 
-def _show(told: Mapping[str, Any], limit: int, locale: Locale) -> None:
+def _show(document: Mapping[str, Any], limit: int, locale: Locale) -> None:
     from slowwave.review.report_records import counts, sections, verdict
 
-    out.print(table(f"Consolidation report, {told['generated_at'][:10]}", ("what", "count"), counts(told)))
-    for section in sections(told, limit):
+    out.print(table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document)))
+    for section in sections(document, limit):
         rows = [
             [_cell(name, cell, locale) for name, cell in zip(section.columns, cells, strict=True)]
             for cells in section.rows
@@ -78,13 +78,14 @@ def _show(told: Mapping[str, Any], limit: int, locale: Locale) -> None:
         more = section.count - len(rows)
         hidden = f"… and {more} more: --limit {section.count}\n" if more else ""
         out.print(table(section.title, section.columns, rows, hidden + "\n".join(section.following)))
-    if told["proposals"]:
+    if document["proposals"]:
         out.print(
-            f"Proposed: {len(told['proposals'])} splits. Take that back: slowwave undo {told['run']}", markup=False
+            f"Proposed: {len(document['proposals'])} splits. Take that back: slowwave undo {document['run']}",
+            markup=False,
         )
-    for note in told["notes"]:
+    for note in document["notes"]:
         out.print(note, markup=False)
-    if line := verdict(told):
+    if line := verdict(document):
         out.print(line, markup=False)
 
 

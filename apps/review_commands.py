@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tasks.people.reviewing import Choice
     from tasks.runtime.runs import Run
 
-# How proposals look in a terminal: what waits, what one of them would change, and what became of them.
+# Proposals in a terminal: the list, one with its changes, and the result of decisions.
 
 
 Cells = Sequence[Sequence[Any]]
@@ -39,12 +39,12 @@ QUOTES, LINES, RESTS, STALE = 20, 40, 10, 20
 
 
 def risk_tier(proposal: Proposal) -> str:
-    """`high: pinned, large`, or `low`: what is decided one by one, and what may be decided in bulk."""
+    """`high: pinned, large` (decide one by one) or `low` (may be decided in bulk)."""
     return f"high: {', '.join(proposal.risks)}" if proposal.is_risky else "low"
 
 
 def age(since: datetime, now: datetime) -> str:
-    """How long ago, in the largest unit of which there are at least two."""
+    """The age in the largest unit that gives at least two."""
     seconds = max(0.0, (now - since).total_seconds())
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
@@ -79,7 +79,7 @@ def _action(proposal: Proposal, state: str | None) -> str:
 
 
 def print_proposal(story: ProposalStory, rows: bool = False) -> None:
-    """What there is to know of one: in words, or all rows."""
+    """Print one proposal: in words, or with all rows."""
     one = story.proposal
     out.print(one.title, style="bold", markup=False)
     facts = [
@@ -101,11 +101,11 @@ def print_proposal(story: ProposalStory, rows: bool = False) -> None:
     if rows or not (is_split or len(story.observations) > LINES):
         _print_ask(story)
     if story.rests_on:
-        told = [(m.statement, short_id(m.id)) for m in story.rests_on]
-        out.print(_shortened("What it rests on", ("fact", "id"), told, RESTS, rows))
+        premises = [(m.statement, short_id(m.id)) for m in story.rests_on]
+        out.print(_shortened("What it rests on", ("fact", "id"), premises, RESTS, rows))
     if story.evidence:
-        said = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
-        out.print(_shortened("Who said it", ("when", "message", "words"), said, RESTS if is_split else QUOTES, rows))
+        quotes = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
+        out.print(_shortened("Who said it", ("when", "message", "words"), quotes, RESTS if is_split else QUOTES, rows))
     if one.state in ("pending", "approved"):
         _print_way_on(story)
 
@@ -117,12 +117,12 @@ def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, eve
 
 
 def _proposed(one: Proposal) -> str:
-    """By whom and when; the run is told while it waits, because a decision is one of another run."""
+    """Person and time; the run only while the proposal waits, because another run makes the decision."""
     return f"{shown(one.proposed_at)} by {one.proposed_by}{f' in {one.run}' if one.state == 'pending' else ''}"
 
 
 def _print_ask(story: ProposalStory) -> None:
-    """What may be left out, or called otherwise, with `modify`."""
+    """The parts that `modify` can leave out or rename."""
     if not story.observations:
         return
     is_split = any(name for name, _ in story.observations)
@@ -147,17 +147,17 @@ def _print_way_on(story: ProposalStory) -> None:
 
 
 def print_decided(done: Sequence[DecidedProposal], run: str, namespace: str) -> None:
-    """What became of each, those that were refused last, and how to take it back."""
-    held = [each for each in done if each.state != "stale"]
-    if held:
+    """The new state of each proposal, refused ones last, and the command that undoes them."""
+    decided = [each for each in done if each.state != "stale"]
+    if decided:
         out.print(
-            table("", ("id", "state", "title"), [(short_id(each.id), each.state, each.title) for each in held]),
+            table("", ("id", "state", "title"), [(short_id(each.id), each.state, each.title) for each in decided]),
         )
     for each in done:
         if each.state == "stale":
             err.print(f"Refused as stale: {each.title} ({short_id(each.id)})", style="bold", markup=False)
             err.print(f"  {each.outcome}", markup=False)
-    if held:
+    if decided:
         show_undo(run, namespace)
 
 
@@ -371,7 +371,7 @@ def _confirm(risk: Sequence[Proposal], *, yes: bool, as_json: bool) -> None:
 
 
 def _ask_about(run: Run, ids: Sequence[str]) -> None:
-    """Ask who sits at the terminal before what has a risk is carried out."""
+    """Ask the user at the terminal before a change with a risk is made."""
     from tasks.people.review import open_proposals
     from tasks.runtime.runs import store_of
 

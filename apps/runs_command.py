@@ -1,4 +1,4 @@
-"""The command that tells what ran: what it did, and what it cost."""
+"""The command that shows runs: their effects and costs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DEFAULTS: Mapping[str, type[Group]] = {
     "backfill": BackfillSettings,
     "upkeep": RetentionSettings,
 }
-"""What a flow's settings are where nobody set them: only others are shown."""
+"""Default settings of each flow: only other values are shown."""
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
 
 
@@ -100,8 +100,8 @@ def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
             edge = f"  {indent}"
             lines = wrap(printable(changed), out.width, initial_indent=edge, subsequent_indent=edge)
             out.print("\n".join(lines), markup=False)
-        told = f"{each['id']}, imported" if each["is_imported"] else each["id"]
-        out.print(f"  {indent}{printable(told)}", style="dim", markup=False)
+        label = f"{each['id']}, imported" if each["is_imported"] else each["id"]
+        out.print(f"  {indent}{printable(label)}", style="dim", markup=False)
 
 
 def _line(when: str, flow: str, state: str, took: str, calls: str, dollars: str) -> str:
@@ -142,19 +142,19 @@ def duration(seconds: float | None) -> str:
 def _show_run(run: Mapping[str, Any], place: Place) -> None:
     summary = run["summary"]
     ended: datetime | None = run["ended_at"]
-    told = [*zip(HEAD, _cells(run), strict=True), ("ended", ended)]
-    told += [("tokens", f"{run['tokens_in']:,} in, {run['tokens_out']:,} out")] if run["calls"] else []
-    told += [("changed", ", ".join(run["effects"]))] if run["effects"] else []
-    told += [(key.replace("_", " "), value) for key, value in summary.items() if _is_plain(key, value)]
-    told += [("lease wait", f"{run['waited_s']:.2f} s")] if run["commits"] else []
-    told += [("part of", run["parent_id"])] if run["parent_id"] else []
-    told += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
-    out.print(table(run["id"], ("", ""), told))
+    cells = [*zip(HEAD, _cells(run), strict=True), ("ended", ended)]
+    cells += [("tokens", f"{run['tokens_in']:,} in, {run['tokens_out']:,} out")] if run["calls"] else []
+    cells += [("changed", ", ".join(run["effects"]))] if run["effects"] else []
+    cells += [(key.replace("_", " "), value) for key, value in summary.items() if _is_plain(key, value)]
+    cells += [("lease wait", f"{run['waited_s']:.2f} s")] if run["commits"] else []
+    cells += [("part of", run["parent_id"])] if run["parent_id"] else []
+    cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
+    out.print(table(run["id"], ("", ""), cells))
     for title, rows in (("Counts", summary.get("counts", {})), ("Refused", summary.get("refused", {}))):
         if rows:
             out.print(table(title, ("what", "count"), list(rows.items())))
-    if asked := _asked(run):
-        out.print(table("Asked, where it is not the default", ("parameter", "value"), asked))
+    if parameters := _changed_parameters(run):
+        out.print(table("Asked, where it is not the default", ("parameter", "value"), parameters))
     if run["commits"]:
         commits = [(each["sequence"], each["at"], each["kind"]) for each in run["commits"]]
         out.print(table("Commits", ("#", "when", "kind"), commits))
@@ -165,7 +165,7 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
 
 
 def _is_plain(key: str, value: Any) -> bool:
-    """What is told once more in the summary, or as a table, is left out."""
+    """Whether a value gets a line: values that are shown elsewhere, or as a table, get none."""
     return key not in ("run", "state", "commit") and isinstance(value, str | int | float) and value != ""
 
 
@@ -179,7 +179,7 @@ def _way_back(run: Mapping[str, Any], place: Place) -> str:
     return f"Take it back: slowwave undo {run['id']} --store {place.uri} --namespace {place.namespace}"
 
 
-def _asked(run: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _changed_parameters(run: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Parameters by their path; of settings only those that are not at their default."""
     parameters = run["parameters"]
     model = DEFAULTS.get(run["flow"])

@@ -100,9 +100,11 @@ def _show_analysis(seen: TopicAnalysis, place: Place) -> None:
         f"score {seen.split_score:.2f}.",
         markup=False,
     )
-    large = {label: held for label, held in seen.topics.items() if len(held) > 1}
+    large = {label: observations for label, observations in seen.topics.items() if len(observations) > 1}
     if large:
-        rows = [(label, len(held), _examples(held)) for label, held in list(large.items())[:SHOWN]]
+        rows = [
+            (label, len(observations), _examples(observations)) for label, observations in list(large.items())[:SHOWN]
+        ]
         alone = seen.observation_count - sum(map(len, large.values()))
         more = f"{len(large) - SHOWN} topics more; " if len(large) > SHOWN else ""
         out.print(table("Topics", ("topic", "count", "for example"), rows, f"{more}{alone} observations stand alone"))
@@ -112,8 +114,8 @@ def _show_analysis(seen: TopicAnalysis, place: Place) -> None:
         out.print("It need not be split." if not seen.topics else "It is not of several topics: nothing to split.")
 
 
-def _examples(held: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(content if len(content) <= 90 else f"{content[:89]}…" for _, content in held[:EXAMPLES])
+def _examples(observations: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(content if len(content) <= 90 else f"{content[:89]}…" for _, content in observations[:EXAMPLES])
 
 
 def propose(

@@ -1,4 +1,4 @@
-"""What was recalled, as lines and tables: facts and passages, how they came to their places, and what may be."""
+"""Recalled facts and passages as lines and tables, with the parts of their scores, and uncertain facts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fact_lines(title: str, facts: Sequence[RecalledFact], speakers: Speakers, ca
 
 def passage_lines(title: str, passages: Sequence[Passage], caption: str = "") -> RenderableType:
     """A line for each passage of a message: the words, who said them and on which day."""
-    rows = [("", f'"{" ".join(one.text.split())}"', _said(speaker_of(one), one.occurred_at)) for one in passages]
+    rows = [("", f'"{" ".join(one.text.split())}"', _source_line(speaker_of(one), one.occurred_at)) for one in passages]
     return _lines(title, rows, caption)
 
 
@@ -63,7 +63,7 @@ def speaker_of(passage: Passage) -> str:
 
 
 def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str, is_cut: bool | None = None) -> RenderableType:
-    """Rows of three cells of which the middle one is wide: cut on a wide terminal, else wrapped."""
+    """Rows of three cells with a wide middle one: cut on a wide terminal, else wrapped."""
     is_cut = out.width >= ONE_LINE if is_cut is None else is_cut
     made = Table.grid(padding=(0, 1), expand=True)
     made.add_column(justify="right", style="dim", no_wrap=True)
@@ -76,7 +76,7 @@ def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str, is_cut: bo
 
 
 def _marked(fact: RecalledFact, now: datetime) -> str:
-    """The statement after what one must know of it, which is not cut."""
+    """The statement after its warnings, which are not cut."""
     marks = [
         *(["no longer"] if fact.valid_to is not None and fact.valid_to <= now else []),
         *filter(None, [_when(fact)]),
@@ -104,10 +104,10 @@ def _source(fact: RecalledFact, speakers: Speakers) -> str:
     first = min(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))
     more = len(fact.provenance) - 1
     who = speakers.get((first.conversation_id, first.message_id), "")
-    return _said(who, first.occurred_at) + (f" +{more}" if more else "")
+    return _source_line(who, first.occurred_at) + (f" +{more}" if more else "")
 
 
-def _said(who: str, at: datetime | None) -> str:
+def _source_line(who: str, at: datetime | None) -> str:
     name = who if len(who) <= LONGEST_NAME else f"{who[: LONGEST_NAME - 1]}…"
     return " ".join(filter(None, [name, f"{at:%Y-%m-%d}" if at else ""]))
 
@@ -157,10 +157,10 @@ def parts_lines(found: Recollection) -> RenderableType:
 
     Factors that are 1 for all are left out, and summands that are 0.
     """
-    held = [name for name in PARTS if any(name in fact.parts for fact in found.facts)]
+    present = [name for name in PARTS if any(name in fact.parts for fact in found.facts)]
     nothing = {**dict.fromkeys(FACTORS, ("1.00", "1", "")), **dict.fromkeys(SUMMANDS, ("0.00", ""))}
-    idle = [name for name in held if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
-    shown = [name for name in held if name not in idle]
+    idle = [name for name in present if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
+    shown = [name for name in present if name not in idle]
     rows = [
         (
             str(n),
@@ -182,7 +182,7 @@ def _part(fact: RecalledFact, name: str) -> str:
 
 
 def uncertain_table(beliefs: Sequence[UncertainFact]) -> RenderableType:
-    """What may be, and was not said surely enough yet."""
+    """Uncertain facts, which need more evidence."""
     rows = [
         (belief.statement, f"{belief.probability:.2f}", ", ".join(source.message_id for source in belief.evidence))
         for belief in beliefs
@@ -240,7 +240,7 @@ def _story_lines(section: StorySection) -> RenderableType:
 def print_whole_story(story: Story, locale: Locale = "en") -> None:
     """The story as tables with all that is stored, each only if there is something to tell."""
     words = story.statements
-    said = ("when", "conversation", "message", "words")
+    evidence_columns = ("when", "conversation", "message", "words")
     steps = [(words.get(old, old), words.get(new, new), reason) for old, new, reason in story.lineage]
     pairs = [
         (pair.at, words.get(pair.other_id, pair.other_id), pair.kind, pair.outcome, pair.guard, pair.decided_by)
@@ -249,10 +249,14 @@ def print_whole_story(story: Story, locale: Locale = "en") -> None:
     leans_on = story.columns.get("suspect_of")
     tables = (
         ("What it says", ("id", "fact", "status", "why"), [(short_id(i), *rest) for i, *rest in story.heard]),
-        ("Who said it", said, [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence]),
+        (
+            "Who said it",
+            evidence_columns,
+            [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence],
+        ),
         (
             "Who said it in other words",
-            said,
+            evidence_columns,
             [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.absorbed],
         ),
         ("What it replaced, and what replaced it", ("from", "to", "reason"), steps),

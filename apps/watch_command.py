@@ -86,7 +86,7 @@ def _look(taken: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
 
 
 def _keep_looking(taken: dict[str, Any], every: float) -> None:
-    """Look again whenever a file has changed or one was waiting; what failed is told, and tried again."""
+    """Look again whenever a file has changed or one was waiting; errors are shown, and tried again."""
     from tasks.ingest.inbox import listed
 
     seen: object = None
@@ -112,19 +112,19 @@ def _show(summary: dict[str, Any], settle_s: float, *, as_json: bool) -> None:
     for each in summary["files"]:
         if each["outcome"] not in ("known", "passed over"):
             is_named = each["file"] in each["reason"]  # as most reasons begin with the file
-            told = each["reason"] if is_named else f"{each['file']}: {each['reason']}".removesuffix(": ")
-            out.print(f"{each['outcome']}: {told}", markup=False, soft_wrap=True)
+            reason = each["reason"] if is_named else f"{each['file']}: {each['reason']}".removesuffix(": ")
+            out.print(f"{each['outcome']}: {reason}", markup=False, soft_wrap=True)
     show_issues(summary["issues"], out)
     counts = ("read", "known", "unusable", "waiting", "passed over")
-    told = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
-    out.print(f"{told}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
+    totals = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
+    out.print(f"{totals}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
     if waiting := summary["waiting"]:
         files = "1 file waits: it was" if waiting == 1 else f"{waiting} files wait: they were"
         out.print(f"{files} written, moved, copied or given other rights less than {settle_s:g} s ago.", soft_wrap=True)
 
 
 def _leave(summary: dict[str, Any]) -> None:
-    """Leave with the code that says what is left undone; return where nothing is."""
+    """Exit with the code for unfinished work; return if there is none."""
     if summary["state"] == "incomplete" and summary["unusable"]:
         count = summary["unusable"]
         err.print(f"{count} file{'s' * (count > 1)} could not be used; the others were read.")

@@ -72,14 +72,14 @@ def init(
     """Write `slowwave.toml`; flags answer its questions without asking."""
     from .configuration import write_settings
 
-    if as_json:  # nobody there to answer
+    if as_json:  # a program cannot answer questions
         graph, model, owner = (True if graph is None else graph), model or "auto", owner or ""
-    is_asked = graph is None or model is None
+    is_interactive = graph is None or model is None
     graph = typer.confirm("Build a knowledge graph from what is said?", default=True) if graph is None else graph
     model = (
         typer.prompt("Model for extraction (auto, rules, provider/model)", default="auto") if model is None else model
     )
-    if owner is None and is_asked:
+    if owner is None and is_interactive:
         owner = typer.prompt("Name of the person who speaks as `user` (empty: learned from what is said)", default="")
     path = write_settings(graph, model, force, owner or "")
     if as_json:
@@ -151,7 +151,7 @@ def is_nothing_read(summary: dict[str, Any]) -> bool:
 
 
 def count_table(summary: dict[str, Any]) -> RenderableType:
-    """What a run counted."""
+    """Show the counts of a run."""
     return table(run_title(summary), ("what", "count"), list(summary["counts"].items()))
 
 

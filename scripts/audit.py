@@ -30,7 +30,7 @@ _UNREACHABLE = (
 
 
 class UnusableList(ValueError):
-    """The list of what is allowed cannot be read as such."""
+    """The list of allowed findings cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What of all that was found fails the audit, what is allowed, and which permissions nobody needs any more."""
+    """The findings that fail the audit, the allowed ones, and permissions that are no longer needed."""
 
     wrong: tuple[Vulnerability, ...]
     allowed: tuple[Vulnerability, ...]
@@ -80,7 +80,7 @@ def read_allowed(text: str, today: date) -> tuple[Allowed, ...]:
 
 
 def read_found(report: str) -> tuple[Vulnerability, ...]:
-    """What pip-audit found, from its JSON."""
+    """The findings of pip-audit, from its JSON."""
     packages: Sequence[dict[str, Any]] = json.loads(report)["dependencies"]
     return tuple(
         Vulnerability(
@@ -113,13 +113,13 @@ def judge(found: Iterable[Vulnerability], allowed: Iterable[Allowed], today: dat
 
 
 def is_unreachable(errors: str) -> bool:
-    """Whether what pip-audit said means that nobody answered it."""
-    said = errors.lower()
-    return any(words in said for words in _UNREACHABLE)
+    """Whether the errors of pip-audit mean that its server did not answer."""
+    text = errors.lower()
+    return any(words in text for words in _UNREACHABLE)
 
 
 def _audit() -> tuple[str, str]:
-    """What pip-audit printed, and what it complained of; every pin is looked up as it stands, nothing is installed."""
+    """Output and errors of pip-audit; every pin is looked up as it stands, nothing is installed."""
     command = [sys.executable, "-m", "pip_audit", "-r", str(LOCK), "--disable-pip", "--no-deps", "-f", "json",
                "--progress-spinner", "off", "--timeout", str(TIMEOUT_S)]  # fmt: skip
     try:
@@ -143,12 +143,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     report, errors = _audit()
     if not report.strip():
         return _unanswered(errors, is_strict)
-    skipped, asked = read_skipped(report)
-    if skipped and len(skipped) == asked:
-        return _unaudited(f"it knows none of the {asked} packages", is_strict)
+    skipped, count = read_skipped(report)
+    if skipped and len(skipped) == count:
+        return _unaudited(f"it knows none of the {count} packages", is_strict)
     if skipped:
         print(f"not looked up, the list does not know them: {', '.join(skipped)}")
-    return _told(judge(read_found(report), allowed, today)) or (2 if skipped and is_strict else 0)
+    return _print_judged(judge(read_found(report), allowed, today)) or (2 if skipped and is_strict else 0)
 
 
 def _unanswered(errors: str, is_strict: bool) -> int:
@@ -164,7 +164,7 @@ def _unaudited(why: str, is_strict: bool) -> int:
     return 2 if is_strict else 0
 
 
-def _told(judged: Judged) -> int:
+def _print_judged(judged: Judged) -> int:
     for each in judged.wrong:
         print(f"VULNERABLE {each}")
     for each in judged.allowed:

@@ -114,7 +114,7 @@ class InOrder:
         self.names, self.failed = names, ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note what failed."""
+        """Note failures."""
         if report.failed:
             self.failed = report.nodeid
 
@@ -204,7 +204,7 @@ class Forks:
 
     @property
     def full(self) -> bool:
-        """Whether one has to end before another begins."""
+        """Whether all places are taken."""
         return len(self.running) >= self.most
 
     def start(self, mutant: str, seconds: int, work: Callable[[], str]) -> None:
@@ -225,23 +225,23 @@ class Forks:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             signal.alarm(seconds * WAIT)
-            told = work()
+            failures = work()
             with os.fdopen(writing, "w") as pipe:
-                pipe.write(told)
-            code = FAILED if told else PASSED
+                pipe.write(failures)
+            code = FAILED if failures else PASSED
         finally:
             os._exit(code)
 
     def wait(self) -> tuple[str, int, str]:
-        """The next that ends: its mutant, exit code and what failed."""
+        """The next that ends: its mutant, exit code and failures."""
         ready, _, _ = select.select([reading for _, reading, _ in self.running.values()], [], [])
         child = next(each for each, (_, reading, _) in self.running.items() if reading in ready)
         mutant, reading, place = self.running.pop(child)
         with os.fdopen(reading, encoding="utf-8") as pipe:
-            told = pipe.read()
+            failures = pipe.read()
         _, status = os.waitpid(child, 0)
         shutil.rmtree(place, ignore_errors=True)
-        return mutant, os.waitstatus_to_exitcode(status), told
+        return mutant, os.waitstatus_to_exitcode(status), failures
 
 
 def try_all(mutants: Sequence[str], tests: Sequence[str], processes: int, done: Done) -> None:

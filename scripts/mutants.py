@@ -86,7 +86,7 @@ def chosen(names: Sequence[str], patterns: Sequence[str], most: int | None) -> l
 
 
 def counted(names: Mapping[str, Sequence[str]], codes: Mapping[str, int]) -> list[Tried]:
-    """What came of each module; `names` are all its mutants, `codes` the exit codes of those that were tried."""
+    """The result of each module; `names` are all its mutants, `codes` the exit codes of those that were tried."""
     found = []
     for module, mutants in names.items():
         tried = [name for name in mutants if name in codes]
@@ -111,7 +111,7 @@ def table(tried: Sequence[Tried]) -> str:
 
 
 def change(file: MutatedFile, mutant: str) -> str:
-    """What the mutant changes, as a difference."""
+    """The change of the mutant as a diff."""
     name, lines = mutant.rpartition(".")[2], file.code.splitlines()
     spans = [file.line_span_by_function_name[each] for each in (f"{function_of(name)}__mutmut_orig", name)]
     original, broken = (lines[span.start - 1 : span.end] for span in spans)
@@ -125,15 +125,15 @@ def main() -> int:
     about.add_argument("patterns", nargs="*", default=["*"], help="of names, as in 'slowwave.comparison.guards.*'")
     about.add_argument("--each", type=int, help="at most so many of each module, drawn by chance; all by default")
     about.add_argument("--processes", type=int, default=1, help="mutants tried at once")
-    asked = about.parse_args()
+    arguments = about.parse_args()
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutants"]
     files = {}
     for path in (path for group in groups for path in group["modules"]):
         files[as_module(path)] = mutated(path)
     names = {module: [f"{module}.{name}" for name in file.mutant_names] for module, file in files.items()}
-    mutants = {module: chosen(each, asked.patterns, asked.each) for module, each in names.items()}
+    mutants = {module: chosen(each, arguments.patterns, arguments.each) for module, each in names.items()}
     if not any(mutants.values()):
-        raise SystemExit(f"no mutant is called like {' or '.join(asked.patterns)}")
+        raise SystemExit(f"no mutant is called like {' or '.join(arguments.patterns)}")
 
     NOTED.write_text("", encoding="utf-8")
 
@@ -145,7 +145,7 @@ def main() -> int:
     for group in groups:
         wanted = [name for module in map(as_module, group["modules"]) for name in mutants[module]]
         if wanted:
-            try_all(wanted, group["tests"], asked.processes, note)
+            try_all(wanted, group["tests"], arguments.processes, note)
     codes = {mutant: code for mutant, code, _ in map(json.loads, NOTED.read_text(encoding="utf-8").splitlines())}
     tried = counted(names, codes)
     for each in tried:

@@ -42,8 +42,8 @@ def main() -> int:
     if not os.environ.get("ANTHROPIC_API_KEY"):
         print("Set ANTHROPIC_API_KEY to ask the model; what follows from these prompts is not known yet.")
         return 1
-    asked = LanguageSettings(model=chosen.model, timeout_s=chosen.timeout, concurrency=16)
-    rows = _answers(asked)
+    settings = LanguageSettings(model=chosen.model, timeout_s=chosen.timeout, concurrency=16)
+    rows = _answers(settings)
     RECORDED.parent.mkdir(exist_ok=True)
     RECORDED.write_text("".join(f"{as_json(row)}\n" for row in rows), encoding="utf-8")
     left = _missing()

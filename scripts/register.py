@@ -1,4 +1,4 @@
-"""Put on the Prefect server what deployments need beside themselves: pool, block, variable, automations.
+"""Register on the Prefect server the objects that deployments need: pool, block, variable, automations.
 
 A second time changes nothing that is as it should be, and nothing that people have changed in the UI: an automation
 that they switched off stays off.
@@ -46,7 +46,7 @@ LOST = "The machine went down while it ran. What it committed is kept; run it ag
 async def register(environment: Mapping[str, str], *, is_only_machine: bool = False) -> list[str]:
     """Make what is missing, bring automations up to date; returns a line for each thing that was made or changed.
 
-    Where all workers are on this machine, runs whose process is gone are told as crashed.
+    Where all workers are on this machine, runs without a process are reported as crashed.
     """
     async with get_client() as client:
         done = [
@@ -71,7 +71,7 @@ async def _pool(client: PrefectClient) -> list[str]:
 
 
 async def _lost(client: PrefectClient) -> list[str]:
-    """Runs that this machine carried out when it went down: told as crashed, else they hold places that others need."""
+    """Runs of this machine when it went down are reported as crashed, else they occupy places that others need."""
     under_way = FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.CANCELLING]))
     )
@@ -131,12 +131,12 @@ async def _notifier(client: PrefectClient) -> str:
 
 
 def automation_of(entry: Mapping[str, Any], notifier: str) -> AutomationCore:
-    """The automation as the server takes it: one that notifies is off, and does nothing, while nobody is to be told."""
+    """The automation as the server takes it: one that notifies is off and does nothing without a notifier."""
     rest = {key: value for key, value in entry.items() if key != "notify"}
     if "notify" not in entry:
         return AutomationCore.model_validate(rest)
-    told = {"type": "send-notification", "block_document_id": notifier, **entry["notify"]}
-    actions = [told] if notifier else [{"type": "do-nothing"}]
+    notification = {"type": "send-notification", "block_document_id": notifier, **entry["notify"]}
+    actions = [notification] if notifier else [{"type": "do-nothing"}]
     return AutomationCore.model_validate({**rest, "actions": actions, "enabled": bool(notifier)})
 
 
@@ -159,9 +159,9 @@ def _with_choice(wanted: AutomationCore, found: Automation) -> AutomationCore:
 
 
 def _content(automation: AutomationCore) -> Any:
-    told = automation.model_dump(include=set(AutomationCore.model_fields))
-    told["trigger"].pop("id", None)
-    return told
+    content = automation.model_dump(include=set(AutomationCore.model_fields))
+    content["trigger"].pop("id", None)
+    return content
 
 
 if __name__ == "__main__":

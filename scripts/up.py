@@ -72,18 +72,18 @@ def down(port: str) -> int:
         return 0
     with path.open("r+") as file:
         end = time.monotonic() + 2 * ENDS_WITHIN_S
-        asked = 0
+        process = 0
         while time.monotonic() < end:
             with suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                print(f"Stopped what was up on port {port}." if asked else f"Nothing is up on port {port}.")
+                print(f"Stopped what was up on port {port}." if process else f"Nothing is up on port {port}.")
                 return 0
             file.seek(0)
-            if not asked and (pid := file.read().strip()):
-                asked = int(pid)
-                os.kill(asked, signal.SIGTERM)
+            if not process and (pid := file.read().strip()):
+                process = int(pid)
+                os.kill(process, signal.SIGTERM)
             time.sleep(0.2)
-    print(f"Process {asked} does not stop.")
+    print(f"Process {process} does not stop.")
     return 1
 
 
@@ -117,9 +117,9 @@ def up(given: Mapping[str, str]) -> int:
 
 
 def _do(env: Mapping[str, str], *command: str | Path, is_quiet: bool = False) -> None:
-    """Run to its end, or stop with what it said."""
-    told = subprocess.PIPE if is_quiet else None
-    done = subprocess.run(command, cwd=ROOT, env=env, stdout=told, stderr=told, text=True, start_new_session=True)
+    """Run a command to its end; if it fails, stop with its output."""
+    stream = subprocess.PIPE if is_quiet else None
+    done = subprocess.run(command, cwd=ROOT, env=env, stdout=stream, stderr=stream, text=True, start_new_session=True)
     if done.returncode:
         print(done.stdout or "", done.stderr or "", sep="", file=sys.stderr)
         sys.exit(f"{' '.join(str(part) for part in command[1:])} failed; see above.")

@@ -31,7 +31,7 @@ class Door:
         self._store, self.memory = place.store(), place.memory()
 
     def ask(self, question: str, find: Callable[[Memory], ContextBlock], as_of: datetime | None = None) -> Reply:
-        """What a model answers from what `find` recalls."""
+        """The answer of a model from what `find` recalls."""
         from recall.asking import ask
 
         return ask(question, lambda _: find(self.memory), self._store, answering(self.settings), self.now(), as_of)
@@ -47,7 +47,7 @@ class Door:
         return existing_run(flow, self.place.uri, self.place.namespace, retention=self.settings.retention)
 
     def ingest_settings(self) -> IngestSettings:
-        """How what agents state is read, judged and approved: as everything else that comes in."""
+        """The settings for statements of agents: reading, gates and approval as for all other input."""
         return self.place.kept(self.settings.ingest)
 
     def require(self) -> None:
@@ -55,7 +55,7 @@ class Door:
         self.place.attached()
 
     def flush(self) -> None:
-        """Write the access events that are still held; never why anything fails."""
+        """Write the access events that are still in memory; an error here never makes a call fail."""
         self.memory.close()
 
     @staticmethod

@@ -1,6 +1,6 @@
-"""Asking the person: a change waits as a proposal, and only a person's answer to a form decides it.
+"""Asking the person: a change waits as a proposal until a person answers a form.
 
-The form goes to whoever sits before the client (elicitation). An agent has no tool that says yes; a client that cannot
+The form goes to the user of the client (elicitation). An agent has no tool that says yes; a client that cannot
 ask its person leaves the proposal waiting for the other doors.
 """
 
@@ -68,7 +68,7 @@ def question(ctx: Agent, proposals: Sequence[Proposal]) -> Elicit[Decision] | No
             f"{len(waiting)} proposals are more than one form can show.",
             f"Review them {MOST_AT_ONCE} at a time. Nothing has changed.",
         )
-    return Elicit("\n".join(_told(door_of(ctx), waiting)), Decision)
+    return Elicit("\n".join(_form_lines(door_of(ctx), waiting)), Decision)
 
 
 def _waiting(proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -87,10 +87,10 @@ def can_ask(ctx: Agent) -> bool:
     return is_part_of_the_answer or ctx.session.can_send_request
 
 
-def _told(door: Door, proposals: Sequence[Proposal]) -> list[str]:
-    """What the person reads: all that they decide comes first, then what each would change, a page together.
+def _form_lines(door: Door, proposals: Sequence[Proposal]) -> list[str]:
+    """The text of the form: first the titles of all proposals, then the changes of each, one page in total.
 
-    The words of stored texts are inert.
+    Stored texts are made inert.
     """
     several = [f"All {len(proposals)} of these are decided at once:"] if len(proposals) > 1 else []
     room = _MOST_LINES // len(proposals)
@@ -103,32 +103,32 @@ def _named(proposal: Proposal) -> str:
 
 
 def _detail(door: Door, proposal: Proposal, room: int) -> list[str]:
-    """Why, and what would change, in at most `room` lines and two more."""
+    """The reason and the changes, in at most `room` lines and two more."""
     diff = shown_diff(door, proposal)
     hidden = len(diff) - room
     more = [f"… and {hidden} more lines: slowwave review show {proposal.id}"] if hidden > 0 else []
-    told = [*filter(None, [inert(proposal.reason)]), *diff[:room], *more]
-    return [f"{proposal.id}: {told[0]}", *told[1:]] if told else []
+    lines = [*filter(None, [inert(proposal.reason)]), *diff[:room], *more]
+    return [f"{proposal.id}: {lines[0]}", *lines[1:]] if lines else []
 
 
 def shown_diff(door: Door, proposal: Proposal) -> list[str]:
-    """What would change, a line each, as words only; facts are named by what they say."""
+    """The changes as plain text, one line each; facts are named by their statements."""
     facts = [each.id for each in proposal.changes if each.table in ALL and not each.is_new]
-    said = stored(door.snapshot(), ALL, facts, columns=("id", "statement"))
+    statements = stored(door.snapshot(), ALL, facts, columns=("id", "statement"))
     lines = list(diff_lines(proposal))
-    for fact, statement in said.iter_rows():
+    for fact, statement in statements.iter_rows():
         lines = [line.replace(f"facts {fact}", f"facts “{statement}”") for line in lines]
     return [inert(line) for line in lines]
 
 
 def settled(ctx: Agent, proposals: Sequence[Proposal], answer: ElicitationResult[Decision]) -> tuple[Proposal, ...]:
-    """The proposals after what the person said was done; what was approved for later is carried out now.
+    """The proposals after the person's decision was carried out; those approved for later are carried out now.
 
-    No answer, or none of a person's, leaves them as they are.
+    Without an answer of a person they stay as they are.
     """
-    door, said = door_of(ctx), _said(answer)
-    if said is not None:
-        _decide(door, [each.id for each in _waiting(proposals)], said.decision, Person(said.name, "mcp"), said.note)
+    door, form = door_of(ctx), _decision_of(answer)
+    if form is not None:
+        _decide(door, [each.id for each in _waiting(proposals)], form.decision, Person(form.name, "mcp"), form.note)
     for each in proposals:
         if each.state == "approved":
             _decide(door, [each.id], "approve", _approver(each), each.note)
@@ -136,9 +136,9 @@ def settled(ctx: Agent, proposals: Sequence[Proposal], answer: ElicitationResult
     return tuple(proposal_named(snapshot, each.id) for each in proposals)
 
 
-def _said(answer: ElicitationResult[Decision]) -> Decision | None:
-    told: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
-    return told if isinstance(told, Decision) else None
+def _decision_of(answer: ElicitationResult[Decision]) -> Decision | None:
+    data: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
+    return data if isinstance(data, Decision) else None
 
 
 def _approver(proposal: Proposal) -> Person:
@@ -152,15 +152,15 @@ def _decide(door: Door, ids: Sequence[str], decision: str, person: Person, note:
     from tasks.runtime.runs import as_run
 
     run, act = door.run("review"), approve if decision == "approve" else reject
-    asked = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
+    parameters = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
     as_run(
-        run, asked, lambda: act(run, ids, person, note),
+        run, parameters, lambda: act(run, ids, person, note),
         lambda decided: dict(Counter(f"proposals {each.state}" for each in decided)),
     )  # fmt: skip
 
 
 def change_of(door: Door, proposal: Proposal) -> dict[str, Any]:
-    """A proposal as results tell of it (`results.Change`)."""
+    """A proposal as fields of `results.Change`."""
     return {
         "state": proposal.state,
         "message": _message(proposal),
@@ -177,7 +177,7 @@ def change_of(door: Door, proposal: Proposal) -> dict[str, Any]:
 
 
 def _message(proposal: Proposal) -> str:
-    told = {
+    state = {
         "pending": "It waits: only a person can allow it, and nothing has changed. Do not try another way.",
         "approved": f"{proposal.decider} allowed it; it waits to be carried out.",
         "applied": f"Done: {proposal.decider} allowed it.",
@@ -186,20 +186,20 @@ def _message(proposal: Proposal) -> str:
         "replaced": "Another proposal took its place.",
     }[proposal.state]
     more = [proposal.note, proposal.outcome]
-    return " ".join([told, *(f"{text.rstrip('.')}." for text in more if text)])
+    return " ".join([state, *(f"{text.rstrip('.')}." for text in more if text)])
 
 
-# What a destructive call wants: the proposal of exactly that change, found where there is one, else made. Who calls
-# again with the same arguments gets the same proposal, whatever became of it meanwhile.
+# A destructive call finds the proposal of exactly that change, or makes it. A second call with the same arguments gets
+# the same proposal in any state.
 
 
 DONE = ("applied",)
 
-Asked = tuple[str, str | None, Sequence[str]]
+SplitRequest = tuple[str, str | None, Sequence[str]]
 """Name, type (None: that of the parent) and observations of a new entity."""
 
 
-def deletion_of(door: Door, name: str, asked: Sequence[str]) -> Proposal:
+def deletion_of(door: Door, name: str, observations: Sequence[str]) -> Proposal:
     """The proposal to delete these observations (ids or contents) of an entity.
 
     Raises `UnknownName`, `UnusableInput` for what is no live observation of it, `Refused` where a person said no.
@@ -209,11 +209,11 @@ def deletion_of(door: Door, name: str, asked: Sequence[str]) -> Proposal:
     snapshot = door.snapshot()
     entity: str = exact_row(snapshot, name)["id"]
     live = _live(snapshot, door, entity)
-    ids = _ids(live, asked)
+    ids = _ids(live, observations)
     is_open = bool({*ids} & {*live})
     for each in _of(snapshot, "delete", entity, OPEN if is_open else DONE):
         known = each.ask.get("observations", [])
-        wanted = ids if is_open else _ids(_contents(snapshot, known), asked)
+        wanted = ids if is_open else _ids(_contents(snapshot, known), observations)
         if {*wanted} == {*known} and (not is_open or {*known} <= {*live}):  # else it can only grow stale
             return each
     return propose_deletion(door.run("propose"), entity, ids, reason="An agent asked for it.")
@@ -230,13 +230,13 @@ def _live(snapshot: Snapshot, door: Door, entity: str) -> dict[str, str]:
     return dict(observations_of(snapshot, entity, door.now()).select("id", "statement").iter_rows())
 
 
-def _ids(live: Mapping[str, str], asked: Sequence[str]) -> list[str]:
-    """The ids of what was asked for by content, as it is stored or as agents see it; the rest is left for an id."""
+def _ids(live: Mapping[str, str], observations: Sequence[str]) -> list[str]:
+    """The ids of observations named by content, stored or as agents see it; other texts count as ids."""
     by_content: dict[str, list[str]] = {}
     for fact, content in live.items():
-        for told in {content, inert_text(content)}:
-            by_content.setdefault(told, []).append(fact)
-    return list(dict.fromkeys(fact for each in asked for fact in by_content.get(" ".join(each.split()), [each])))
+        for text in {content, inert_text(content)}:
+            by_content.setdefault(text, []).append(fact)
+    return list(dict.fromkeys(fact for each in observations for fact in by_content.get(" ".join(each.split()), [each])))
 
 
 def _contents(snapshot: Snapshot, ids: Sequence[str]) -> dict[str, str]:
@@ -244,15 +244,15 @@ def _contents(snapshot: Snapshot, ids: Sequence[str]) -> dict[str, str]:
 
 
 def deleted_rows(door: Door, proposal: Proposal) -> list[dict[str, Any]]:
-    """The observations that a deletion is about."""
+    """The observations of a deletion."""
     contents = _contents(door.snapshot(), proposal.ask.get("observations", []))
     return [{"id": fact, "content": content} for fact, content in contents.items()]
 
 
 def split_of(
-    door: Door, name: str, asked: Sequence[Asked], parent_name: str | None = None, made_for: str | None = None
+    door: Door, name: str, requests: Sequence[SplitRequest], parent_name: str | None = None, made_for: str | None = None
 ) -> Proposal:
-    """The proposal to part an entity so; `made_for` is the plan hash of the suggestion, where it is known.
+    """The proposal to split an entity like this; `made_for` is the plan hash of the suggestion, where it is known.
 
     Raises as `deletion_of`, `UnusableInput` for a plan that cannot be, and `Refused` for one that grew stale (T49).
     """
@@ -266,10 +266,10 @@ def split_of(
             f"{parent_name} is not what is split.", "New entities belong to the one that they come from; leave it out."
         )
     live = _live(snapshot, door, entity["id"])
-    splits, now = _splits(entity["entity_type"], asked, live), plan_hash(entity, live)
+    splits, now = _splits(entity["entity_type"], requests, live), plan_hash(entity, live)
     is_open = bool({fact for split in splits for fact in split.observations} & {*live})
     for each in _of(snapshot, "split", entity["id"], OPEN if is_open else DONE):
-        if _is_into(snapshot, each, entity["entity_type"], asked) and (_made_for(each) == now or not is_open):
+        if _is_into(snapshot, each, entity["entity_type"], requests) and (_made_for(each) == now or not is_open):
             return each
     if made_for not in (None, now):
         raise Refused(
@@ -280,28 +280,28 @@ def split_of(
     return proposal_named(door.snapshot(), made.proposal_id)
 
 
-def _splits(parent_type: str, asked: Sequence[Asked], live: Mapping[str, str]) -> list[SplitPart]:
+def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[str, str]) -> list[SplitPart]:
     from slowwave.splitting.split_plan import SplitPart
 
     return [
         SplitPart(name, (canonical_type(kind) or kind) if kind else parent_type, tuple(_ids(live, observations)))
-        for name, kind, observations in asked
+        for name, kind, observations in requests
     ]
 
 
-def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, asked: Sequence[Asked]) -> bool:
-    """Whether a split is the very one that is asked for."""
+def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, requests: Sequence[SplitRequest]) -> bool:
+    """Whether a split is exactly the requested one."""
     from slowwave.splitting.split_plan import splits_of
 
     made = splits_of(proposal.ask)
     contents = _contents(snapshot, [fact for split in made for fact in split.observations])
-    return _shape(made) == _shape(_splits(parent_type, asked, contents))
+    return _shape(made) == _shape(_splits(parent_type, requests, contents))
 
 
 def _made_for(proposal: Proposal) -> str | None:
-    """The hash of what was known of the entity when its split was planned."""
-    told = [change.after or {} for change in proposal.changes if change.table == "decisions"]
-    seen = [json.loads(row["measures"]) for row in told if row.get("action") == "split" and row.get("measures")]
+    """The hash of the entity's facts when its split was planned."""
+    rows = [change.after or {} for change in proposal.changes if change.table == "decisions"]
+    seen = [json.loads(row["measures"]) for row in rows if row.get("action") == "split" and row.get("measures")]
     return seen[0].get("plan_hash") if seen else None
 
 
@@ -310,13 +310,13 @@ def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[
 
 
 def split_numbers(door: Door, proposal: Proposal) -> dict[str, Any]:
-    """What a split did, or would do: the numbers of S0-14; what remains is counted now."""
+    """The numbers of a split, done or proposed (S0-14); the remaining observations are counted now."""
     from tasks.people.splitting import split_done
 
     done = split_done(door.snapshot(), door.run("look"), proposal)
-    told = done.as_json()
+    numbers = done.as_json()
     names = ("new_entities", "moved_observations", "relations_created", "original_observations_remaining")
     moving = 0 if proposal.state == "applied" else done.moved_observations
-    return {name: told[name] for name in names} | {
+    return {name: numbers[name] for name in names} | {
         "original_observations_remaining": done.original_observations_remaining - moving
     }

@@ -65,7 +65,7 @@ def open_nodes(
 
 
 def _node(entity: Entity, facts: Sequence[RecalledFact]) -> dict[str, object]:
-    told = {key: getattr(entity, key) for key in ("id", "name", "entity_type", "summary", "aliases", "is_archived")}
+    columns = {key: getattr(entity, key) for key in ("id", "name", "entity_type", "summary", "aliases", "is_archived")}
     shared = {fact.id: {"id": fact.id, "content": fact.statement, "valid_from": fact.valid_from,
                         "valid_to": fact.valid_to} for fact in facts}  # fmt: skip
     observations = [shared[fact.id] | {"confidence": fact.confidence} for fact in facts if not fact.object_id]
@@ -74,7 +74,7 @@ def _node(entity: Entity, facts: Sequence[RecalledFact]) -> dict[str, object]:
         for fact in facts
         if fact.object_id
     ]
-    return {**told, "observations": observations, "relations": relations}
+    return {**columns, "observations": observations, "relations": relations}
 
 
 @tool("Recall", "reads")
@@ -221,10 +221,10 @@ def why(
 
     door = door_of(ctx)
     story = door.memory.why(id)
-    told = worded(story.as_json(), door.locale)
+    document = worded(story.as_json(), door.locale)
     shown = ("id", "kind", "title", "columns", "evidence", "lineage", "decisions")
-    more = {key: value for key, value in told.items() if key not in shown and value}
-    result = Story(**{key: told[key] for key in shown}, more=more)
+    more = {key: value for key, value in document.items() if key not in shown and value}
+    result = Story(**{key: document[key] for key in shown}, more=more)
     lines = map(inert, text_of(story, door.locale).splitlines())
     return CallToolResult(
         content=[TextContent(type="text", text="\n".join(lines))], structured_content=result.model_dump(mode="json")

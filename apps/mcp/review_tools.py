@@ -42,16 +42,16 @@ def list_proposals(
 
 def _brief(proposal: Proposal) -> dict[str, object]:
     shown = ("state", "action", "title", "reason", "subject", "proposed_by", "note", "outcome")
-    told = {key: getattr(proposal, key) for key in shown}
+    columns = {key: getattr(proposal, key) for key in shown}
     decided = {"decided_by": proposal.decider, "door": proposal.door}
     more = {"risks": list(proposal.risks), "proposed_at": proposal.proposed_at.isoformat()}
-    return {"proposal_id": proposal.id, **told, **more, **decided}
+    return {"proposal_id": proposal.id, **columns, **more, **decided}
 
 
 @answering
 def _under_review(ctx: Agent, proposal_ids: list[str]) -> tuple[Proposal, ...]:
     snapshot = door_of(ctx).snapshot()
-    chosen = tuple({each.id: each for each in (proposal_named(snapshot, asked) for asked in proposal_ids)}.values())
+    chosen = tuple({each.id: each for each in (proposal_named(snapshot, name) for name in proposal_ids)}.values())
     if len(chosen) > 1 and (risky := [each.id for each in chosen if each.is_risky and each.state in OPEN]):
         raise Refused(f"{', '.join(risky)} must be decided alone: it is of high risk.", "Review it by itself.")
     return chosen
@@ -76,11 +76,11 @@ def review(
     You cannot decide for them. Where the client cannot ask, this shows what would change, and where a person can
     decide. What is of high risk is reviewed alone, of the rest at most ten at a time.
     """
-    told = settled(ctx, proposals, answer)
-    is_open = any(each.state == "pending" for each in told)
-    asked = "The person did not decide." if can_ask(ctx) else "This client cannot ask its person."
-    message = f"{asked} Nothing has changed." if is_open else "Nothing of it waits any more."
-    return Reviewed(proposals=[Change(**change_of(door_of(ctx), each)) for each in told], message=message)
+    after = settled(ctx, proposals, answer)
+    is_open = any(each.state == "pending" for each in after)
+    reason = "The person did not decide." if can_ask(ctx) else "This client cannot ask its person."
+    message = f"{reason} Nothing has changed." if is_open else "Nothing of it waits any more."
+    return Reviewed(proposals=[Change(**change_of(door_of(ctx), each)) for each in after], message=message)
 
 
 # Tools that look after memory and change nothing: what repeats, what holds too much, what nobody reads.
@@ -155,6 +155,6 @@ def consolidation_report(
     from recall.report import consolidation_report as report
 
     door = door_of(ctx)
-    told = report(door.snapshot(), report_settings(door.place), door.now(), stale_days)
-    document: Document = worded(told.as_json(), door.locale)
+    found = report(door.snapshot(), report_settings(door.place), door.now(), stale_days)
+    document: Document = worded(found.as_json(), door.locale)
     return document

@@ -18,7 +18,7 @@ from slowwave.errors import UnusableInput
 from . import reading_tools, review_tools, writing_tools
 from .door import Door
 from .tokens import Address, OneToken, Token, allowed_names, auth_settings
-from .tools import TOOLS, Asked
+from .tools import TOOLS, StrictTool
 
 if TYPE_CHECKING:
     import uvicorn
@@ -58,7 +58,7 @@ def make_server(door: Door, address: Address | None = None, token: Token | None 
         log_level="WARNING",
         auth=auth_settings(address) if address else None,
         token_verifier=OneToken(token.text) if token else None,
-        tools=[Asked.of(name, each) for name, each in TOOLS.items()],
+        tools=[StrictTool.of(name, each) for name, each in TOOLS.items()],
     )
 
 
@@ -87,7 +87,7 @@ def serve_http(door: Door, address: Address, token: Token, names: Sequence[str] 
 
 
 def _listening(address: Address) -> socket.socket:
-    """A socket that listens; raises `UnusableInput` where nobody can listen."""
+    """A socket that listens; raises `UnusableInput` where the address cannot be used."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((address.host, address.port), family=family)

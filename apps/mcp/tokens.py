@@ -62,7 +62,7 @@ def parse_address(text: str) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The secret; `is_new`: it was made for this start, so somebody must be told."""
+    """The secret; `is_new`: it was made for this start, so the user must see it."""
 
     text: str
     is_new: bool

@@ -1,4 +1,4 @@
-"""How a function becomes a tool: what it may do is declared, and an error of ours is an answer, never a traceback."""
+"""Functions as tools: each declares its permissions, and our errors become answers, never tracebacks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ELEMENT = re.compile(r"<(?=[/!?]?[A-Za-z])")
 
 
 def as_evidence(result: R) -> R:
-    """A result whose texts are inert; what is no result of a tool stays as it is."""
+    """A result whose texts are inert; other values stay as they are."""
     if isinstance(result, BaseModel):
         return type(result).model_validate(inert_values(result.model_dump(by_alias=True)))
     return cast(R, inert_values(result)) if isinstance(result, dict | list) else result
@@ -94,9 +94,9 @@ def tool(title: str, deed: Literal["reads", "pays", "adds", "destroys"]) -> Call
     """
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:
-        told = answering(function)
-        TOOLS[function.__name__] = Declared(told, title, inspect.getdoc(function) or "", _BY_DEED[deed])
-        return told
+        wrapped = answering(function)
+        TOOLS[function.__name__] = Declared(wrapped, title, inspect.getdoc(function) or "", _BY_DEED[deed])
+        return wrapped
 
     return declare
 
@@ -125,7 +125,7 @@ def _gone(error: SlowwaveError) -> ToolError:
 
 
 def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
-    """What the agent is told of an error that nobody meant; the server writes the whole of it to its log."""
+    """The answer for an unexpected error; the server writes all of it to its log."""
     for ctx in given:
         if isinstance(ctx, Context):
             try:
@@ -139,11 +139,11 @@ def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
 
 
 def door_of(ctx: Agent) -> Door:
-    """What the request came in through."""
+    """The `Door` of the session."""
     return ctx.request_context.lifespan_context
 
 
-# How a tool is called: with its own arguments alone, and what is wrong with a call is said in plain words.
+# Calls of a tool: unknown arguments are refused, and errors in a call are explained in plain words.
 
 
 _MOST_WRONG = 5
@@ -154,8 +154,8 @@ _NO_ANSWER = (
 )
 
 
-class Asked(Tool):
-    """A tool that refuses arguments that it does not have, instead of dropping them."""
+class StrictTool(Tool):
+    """A tool that refuses unknown arguments instead of dropping them."""
 
     @classmethod
     def of(cls, name: str, declared: Declared) -> Tool:
@@ -185,16 +185,16 @@ class Asked(Tool):
 
     def _wrong(self, found: ValidationError) -> str:
         known = ", ".join(self.parameters["properties"])
-        told = list[str]()
+        errors = list[str]()
         for each in found.errors(include_url=False, include_context=False, include_input=False):
-            name, said = ".".join(map(str, each["loc"])), _CLASS.sub("an object", each["msg"])
-            told.append(f"there is no {name}" if each["type"] == "extra_forbidden" else f"{name}: {_small(said)}")
-        more = f"; and {len(told) - _MOST_WRONG} more" if len(told) > _MOST_WRONG else ""
-        return f"{self.name} cannot be called so: {'; '.join(told[:_MOST_WRONG])}{more}. It takes {known}."
+            name, message = ".".join(map(str, each["loc"])), _CLASS.sub("an object", each["msg"])
+            errors.append(f"there is no {name}" if each["type"] == "extra_forbidden" else f"{name}: {_small(message)}")
+        more = f"; and {len(errors) - _MOST_WRONG} more" if len(errors) > _MOST_WRONG else ""
+        return f"{self.name} cannot be called so: {'; '.join(errors[:_MOST_WRONG])}{more}. It takes {known}."
 
 
-def _small(said: str) -> str:
-    return said[:1].lower() + said[1:]
+def _small(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 # In which words results name types and relations (C8); those of both languages are understood on the way in.

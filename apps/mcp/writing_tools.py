@@ -103,8 +103,8 @@ def delete_observations(
     pending and nothing has changed; call again with the same arguments to learn what was decided. What is deleted is
     retired, and comes back with undo.
     """
-    (told,), door = settled(ctx, [proposal], answer), door_of(ctx)
-    return Deletion(**change_of(door, told), entity=told.subject, deleted=deleted_rows(door, told))
+    (decided,), door = settled(ctx, [proposal], answer), door_of(ctx)
+    return Deletion(**change_of(door, decided), entity=decided.subject, deleted=deleted_rows(door, decided))
 
 
 class Suggested(BaseModel):
@@ -123,8 +123,8 @@ class ApprovedSplit(BaseModel):
     )
 
     @property
-    def asked(self) -> tuple[str, str | None, list[str]]:
-        """As `wanted.split_of` takes it."""
+    def request(self) -> tuple[str, str | None, list[str]]:
+        """As `elicitation.split_of` takes it."""
         return self.name, self.entity_type, [o if isinstance(o, str) else o.id for o in self.observations]
 
 
@@ -139,8 +139,8 @@ def _split(
     parent_entity_name: str | None,
     plan_hash: str | None,
 ) -> Proposal:
-    asked = [each.asked for each in approved_splits]
-    return split_of(door_of(ctx), entity_name, asked, parent_entity_name, plan_hash)
+    requests = [each.request for each in approved_splits]
+    return split_of(door_of(ctx), entity_name, requests, parent_entity_name, plan_hash)
 
 
 @answering
@@ -168,5 +168,5 @@ def execute_entity_split_tool(
     pending and nothing has changed; call again with the same arguments to learn what was decided. What is not listed
     stays where it is.
     """
-    (told,), door = settled(ctx, [proposal], answer), door_of(ctx)
-    return Split(**change_of(door, told), entity=told.subject, **split_numbers(door, told))
+    (decided,), door = settled(ctx, [proposal], answer), door_of(ctx)
+    return Split(**change_of(door, decided), entity=decided.subject, **split_numbers(door, decided))

@@ -189,11 +189,10 @@ def calls(data: bytes) -> None:
 
 @cache
 def _tools() -> Mapping[Callable[[Any], Any], Callable[[ValidationError], str]]:
-    from apps.mcp.tools import TOOLS
-    from apps.mcp.tools import Asked as AskedTool
+    from apps.mcp.tools import TOOLS, StrictTool
 
     assert MODULES
-    made = [AskedTool.of(name, each) for name, each in TOOLS.items()]
+    made = [StrictTool.of(name, each) for name, each in TOOLS.items()]
     return {tool.fn_metadata.arg_model.model_validate: tool._wrong for tool in made}  # type: ignore[attr-defined]
 
 
