@@ -114,11 +114,12 @@ def making_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store directory with one empty namespace of four-dimensional vectors, to be copied."""
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store directory with one empty namespace of four-dimensional vectors, to be copied and never written to."""
     uri = tmp_path_factory.mktemp("template") / "store"
-    Store.create(str(uri), "default", TINY)
-    return uri
+    made = Store.create(str(uri), "default", TINY).head.sequence
+    yield uri
+    assert Store.open(str(uri)).head.sequence == made, "A test wrote into the template: take `new_store`."
 
 
 @pytest.fixture

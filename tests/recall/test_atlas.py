@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -457,13 +458,13 @@ def test_the_command_replaces_an_older_atlas_and_nothing_else(run: Run, memory: 
     assert [run("atlas", page, "--store", memory.uri).code for _ in range(2)] == [0, 0]
 
 
-def test_a_wrong_year_does_not_stretch_the_axis_of_time(empty_store: Path) -> None:
+def test_a_wrong_year_does_not_stretch_the_axis_of_time(new_store: Callable[[], Store]) -> None:
     slips = [
         fact("slip", "ben", None, 73 * 365),
         fact("older", "ben", None, -900 * 365),
         fact("born", "ben", None, -9000),
     ]
-    store = Store.open(str(empty_store))
+    store = new_store()
     with store.commit("r", "test") as tx:
         tx.upsert("entities", pl.DataFrame([entity("ben"), entity("old", status="archived")]))
         usual = [fact(f"on_{n}", "ben", None, n) for n in range(20)]
@@ -473,15 +474,15 @@ def test_a_wrong_year_does_not_stretch_the_axis_of_time(empty_store: Path) -> No
 
 def test_archived_entities_are_counted_apart_as_the_list_of_entities_does(
     run: Run,  # noqa: F811
-    empty_store: Path,
+    new_store: Callable[[], Store],
     tmp_path: Path,
 ) -> None:
-    store = Store.open(str(empty_store))
+    store = new_store()
     with store.commit("r", "test") as tx:
         tx.upsert("entities", pl.DataFrame([entity("ben"), entity("old", status="archived")]))
         tx.upsert(
             "facts", pl.DataFrame([fact("a", "ben", None, 1), fact("b", "old", None, 1)], infer_schema_length=None)
         )
-    told = run("atlas", tmp_path / "a.html", "--store", empty_store).out
+    told = run("atlas", tmp_path / "a.html", "--store", store.uri).out
     assert "entities: 1, archived entities: 1, facts: 2" in told
     assert list_entities(store.snapshot(), NOW, 9, None)[0] == 1
