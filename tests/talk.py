@@ -144,7 +144,8 @@ def assert_same(left: dict[str, pl.DataFrame], right: dict[str, pl.DataFrame]) -
 
 def started(code: str, *args: object, **how: Any) -> subprocess.Popen[str]:
     """A Python process of its own that runs this code, with the project and the tests on its path."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    rooms = sorted(str(each) for each in (ROOT / "tests").iterdir() if each.is_dir())
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), *rooms])
     command = [sys.executable, "-W", "ignore", "-c", code, *map(str, args)]
     environ = {**os.environ, "PYTHONPATH": path, **how.pop("env", {})}
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, **how)

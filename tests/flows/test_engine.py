@@ -54,7 +54,7 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
         if "tidy up" in tasks or time.monotonic() > end:
             break
         time.sleep(0.5)
-    [run] = runs
+    [run] = [each for each in runs if each.parameters.get("paths") == [str(talk)]]
     assert run.state_name == "Completed"
     assert run.name.startswith("ingest default ")
     assert run.parameters["paths"] == [str(talk)]
