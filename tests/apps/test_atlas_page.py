@@ -167,6 +167,7 @@ def test_each_finding_of_the_report_leads_to_its_entity(browser: Browser) -> Non
     assert browser.ask("atlas.data.entities.id[atlas.state.entity]") == "e_anna"
 
 
+@pytest.mark.proof
 def test_an_empty_memory_says_how_to_begin(running: Browser, empty_store: Path, tmp_path: Path) -> None:
     path = tmp_path / "empty.html"
     path.write_text(atlas_page(atlas_data(Store.open(str(empty_store)), NOW)), encoding="utf-8")

@@ -87,6 +87,7 @@ def store(learned: tuple[Path, dict[str, Any]]) -> Path:
 # Help
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_and_every_option_explains_itself(run: Run, command: tuple[str, ...]) -> None:
     helped = run(*command, "--help")
@@ -162,6 +163,7 @@ def test_stats_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: 
     assert document["llm"] == {"calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("args", "keys"),
     [
@@ -189,6 +191,7 @@ def test_reading_commands_print_one_document_or_a_table(
         json.loads(shown.out)
 
 
+@pytest.mark.proof
 def test_ingest_prints_its_summary_and_the_same_input_again_says_nothing_new(run: Run, tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     first = run("ingest", talk, "--store", tmp_path / "m", "--llm", "rules", "--json")
@@ -207,6 +210,7 @@ def test_an_error_is_one_document_too(run: Run, tmp_path: Path) -> None:
     assert "nowhere" in failed.json["error"]
 
 
+@pytest.mark.proof
 def test_as_of_and_scope_narrow_what_is_recalled(run: Run, store: Path) -> None:
     def asked(*more: str) -> dict[str, Any]:
         return {
@@ -338,6 +342,7 @@ def test_a_folder_without_files_is_said_and_makes_no_store(run: Run, tmp_path: P
     assert (ended.code, "There is no file in" in ended.err, (tmp_path / "m").exists()) == (2, True, False)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("good", "code"), [(True, 0), (False, 1)])
 def test_lines_that_cannot_be_read_are_counted_and_end_with_one_if_all_are_such(
     run: Run, tmp_path: Path, good: bool, code: int
@@ -393,6 +398,7 @@ def test_why_tells_what_a_fact_was_compared_with_and_what_it_leans_on(run: Run, 
     assert "Marta uses vim." in run("why", "f_0a1", *store).out
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs"])
 def test_why_tells_the_story_of_every_kind_of_row_also_by_the_first_letters_of_its_id(
     run: Run, store: Path, kind: str
@@ -577,6 +583,7 @@ def test_the_store_comes_from_the_flag_then_the_environment_then_the_folder(
     assert "./memory" in run("stats").err
 
 
+@pytest.mark.proof
 def test_settings_come_from_the_file_of_the_folder_with_the_names_that_other_systems_use(
     run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -678,6 +685,7 @@ def test_the_way_back_names_the_namespace(namespace: str, way: str, capsys: pyte
     assert ways == [f"Back with: slowwave {way}"] * 2
 
 
+@pytest.mark.proof
 def test_upkeep_changes_no_row_and_can_be_done_again(run: Run, memory_copy: Path) -> None:
     before = contents(memory_copy)
     assert run("upkeep", "--store", memory_copy, "--json").code == 0
@@ -701,6 +709,7 @@ def script(*args: object, cwd: Path, **environ: str) -> Result:
         return Result(process.returncode, out, err)
 
 
+@pytest.mark.proof
 def test_the_console_script_works_from_any_folder_and_reading_needs_no_prefect(tmp_path: Path, store: Path) -> None:
     done = script("recall", "Redis", "--store", store, "--json", cwd=tmp_path)
     assert (done.code, done.err.strip()) == (0, "False")
@@ -778,6 +787,7 @@ def test_help_imports_nothing_heavy(commands: list[list[str]], absent: list[str]
     assert imported_by(commands, absent) == []
 
 
+@pytest.mark.proof
 def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_read(tmp_path: Path) -> None:
     remembered(tmp_path / "m", [known_fact("a", "Marta works at Ferrywise.")])
     absent = [
@@ -789,6 +799,7 @@ def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_rea
     assert imported_by(reading, absent) == []
 
 
+@pytest.mark.proof
 def test_documents_and_conversations_about_an_entity_are_listed(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -471,6 +471,7 @@ def test_a_split_is_suggested_asked_for_and_made_in_sofias_words(spanish: Held) 
     assert set(named(opened["relations"], "relation_type")) == {"contiene", "parte_de"}
 
 
+@pytest.mark.proof
 def test_types_and_relations_are_understood_and_shown_in_spanish(spanish: Held) -> None:
     added = {"entity_name": "Reunion de marzo", "entity_type": "Sesion", "observations": ["We chose Redis in March."]}
     assert spanish.ask("add_observations", **added)["is_new"]
@@ -592,6 +593,7 @@ def test_questions_are_answered_side_by_side(template: Path, tmp_path: Path) -> 
     assert all(found["facts"] for found in asyncio.run(session()))
 
 
+@pytest.mark.proof
 def test_threads_that_share_a_memory_get_what_each_would_get_alone(template: Path, tmp_path: Path) -> None:
     door = Door(Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default"))
     questions = ["Which instrument does Marta play?", "Where does Marta work?", "Redis", "Who is Anna?"] * 8

@@ -95,6 +95,7 @@ def _parts(hint: Any) -> set[Any]:
 # Reading
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "ask",
     [
@@ -251,6 +252,7 @@ def test_a_child_that_was_forked_is_told_to_be_spawned_instead_of_waiting_for_ev
         assert memory.recall(QUESTION, 1).facts
 
 
+@pytest.mark.proof
 def test_a_running_event_loop_can_read_and_add_in_its_own_thread_and_in_others(copy: Path) -> None:
     async def use() -> tuple[set[str], dict[str, int]]:
         with open_memory(copy) as memory:
@@ -302,6 +304,7 @@ def test_a_module_of_the_program_with_one_of_our_names_is_named_instead_of_hidde
     launcher.bring_in()
 
 
+@pytest.mark.proof
 def test_the_examples_of_the_page_do_what_it_says_in_a_store_that_they_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

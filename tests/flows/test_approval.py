@@ -308,6 +308,7 @@ def keep(memory: Memory, plan: OverrideRows) -> None:
         setattr(memory, name, merged.unique("id", keep="last", maintain_order=True))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("change_", "strong", "asked"),
     [
@@ -466,6 +467,7 @@ def test_what_a_person_said_no_to_is_neither_merged_nor_proposed_by_any_later_ru
     assert {*kept.select("a_id", "b_id").iter_rows()} == tea | {("f_0003", "f_0004"), ("f_0007", "f_0008")}
 
 
+@pytest.mark.proof
 def test_a_large_merge_is_a_persons_though_small_ones_are_made(place: Path) -> None:
     summary = consolidated(place, settings={"approval": {"large": 2}, "propose_pairs": 0})
     (found,) = waiting(place)

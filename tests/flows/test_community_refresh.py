@@ -291,6 +291,7 @@ def test_one_changed_relation_asks_about_its_community_alone_which_keeps_its_id(
     assert after["Anna, Ben, Carla"]["created_at"] == before["Anna, Ben, Carla"]["created_at"]
 
 
+@pytest.mark.proof
 def test_a_call_that_failed_is_made_again_by_the_next_run(place: Path, serve: Serve) -> None:  # T14
     api = serve(fault(400, "broken"))
     summary = refreshed(place, CLAUDE)

@@ -116,6 +116,7 @@ def merger(request: Body) -> Reply:
 # Without a model
 
 
+@pytest.mark.proof
 def test_the_same_words_become_one_fact_that_names_all_who_said_it(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered(TEA))
     summary = consolidated(place)
@@ -197,6 +198,7 @@ def test_a_dry_run_tells_what_would_be_merged_and_leaves_no_trace(tmp_path: Path
     assert Store.open(str(place)).head.sequence == commits
 
 
+@pytest.mark.proof
 def test_undo_brings_every_fact_back_as_it_was(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered((*TEA, *ALIKE)))
     before = contents(place)
@@ -216,6 +218,7 @@ def test_at_every_time_one_of_the_merged_facts_is_seen(tmp_path: Path) -> None:
             assert len(found) == 1, at
 
 
+@pytest.mark.proof
 def test_why_tells_the_story_of_a_fact_that_was_absorbed(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered(TEA))
     consolidated(place)
@@ -343,6 +346,7 @@ def test_a_pair_without_a_usable_verdict_waits_alone_and_is_given_up_after_three
     assert len(api.requests) == 3
 
 
+@pytest.mark.proof
 def test_two_verdicts_about_one_pair_are_none(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     serve(lambda _: filled("Reconciliation", {"verdicts": [{"n": 1, "v": "same"}, {"n": 1, "v": "unrelated"}]}))
     place = remembered(tmp_path / "m", numbered(ALIKE))
@@ -385,6 +389,7 @@ def test_what_is_updated_ends_when_the_new_state_begins(tmp_path: Path, serve: C
     assert_same(before, contents(place))
 
 
+@pytest.mark.proof
 def test_what_is_corrected_was_a_mistake(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     serve(lambda request: verdict(request, "corrects"))
     place = remembered(tmp_path / "m", numbered(MOVED))
@@ -412,6 +417,7 @@ def test_a_clash_keeps_both_and_is_told_until_something_settles_it(
     assert len(api.requests) == 1
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("old", [{"pinned": True}, {"entrenchment": "user_axiom"}])
 @pytest.mark.parametrize("kind", ["updates", "corrects", "same"])
 def test_what_is_fixed_is_never_closed_and_a_clash_with_it_is_told(

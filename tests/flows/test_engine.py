@@ -107,6 +107,7 @@ async def _deployed(flow: Any, **parameters: Any) -> Any:
         return await run_flow(flow, flow_run=run, parameters=parameters, return_type="state")
 
 
+@pytest.mark.proof
 def test_where_no_store_is_yet_a_schedule_has_nothing_to_do_and_a_person_is_told(engine: None, tmp_path: Path) -> None:
     place = str(tmp_path / "m")
     with pytest.raises(NoStoreYet):
@@ -121,6 +122,7 @@ def test_where_no_store_is_yet_a_schedule_has_nothing_to_do_and_a_person_is_told
     assert "Did you mean 'work'?" in slip.message
 
 
+@pytest.mark.proof
 def test_runs_that_maintain_one_memory_take_turns_and_what_they_call_needs_none(engine: None, tmp_path: Path) -> None:
     seen: list[str] = []
 
@@ -141,6 +143,7 @@ def test_runs_that_maintain_one_memory_take_turns_and_what_they_call_needs_none(
     assert all(begins.removesuffix("begins") == ends.removesuffix("ends") for begins, ends in steps)
 
 
+@pytest.mark.proof
 def test_the_same_namespace_of_two_stores_is_maintained_side_by_side(engine: None, tmp_path: Path) -> None:
     async def meet() -> None:
         both_are_in = asyncio.Barrier(2)
@@ -181,6 +184,7 @@ async def _lost_run() -> FlowRun:
         return run
 
 
+@pytest.mark.proof
 def test_what_the_server_must_know_is_registered_once_and_what_people_chose_stays(engine: None) -> None:
     told = " ".join(asyncio.run(register.register({})))
     for words in ("work pool slowwave", "variable slowwave_notify = none", "a run failed' (off)"):

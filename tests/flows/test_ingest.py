@@ -253,6 +253,7 @@ def test_the_same_input_again_changes_nothing_and_says_so(tmp_path: Path) -> Non
     assert again["notes"] == ["Nothing new: all of it was known already, and nothing was asked of a model."]
 
 
+@pytest.mark.proof
 def test_the_same_bytes_under_another_name_are_known(tmp_path: Path) -> None:
     document = EXAMPLES / "documents" / "runbook-kestrel.md"
     first = learn(document, tmp_path / "m")
@@ -301,6 +302,7 @@ def test_a_conversation_that_goes_on_in_another_file_keeps_its_order(tmp_path: P
     assert order.rows() == [(f"c1-{number:03d}", number) for number in range(len(TALK))]
 
 
+@pytest.mark.proof
 def test_a_repetition_is_refused_and_counts_as_evidence_for_what_it_repeats(tmp_path: Path) -> None:
     decision = "We decided to use Redis Streams because the server is already there and Tomás can run it."
     learn(written(tmp_path / "first.jsonl", said([("Marta", decision)])), tmp_path / "m")
@@ -520,6 +522,7 @@ def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_clos
 # Settings
 
 
+@pytest.mark.proof
 def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_path: Path) -> None:
     summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}

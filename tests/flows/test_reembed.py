@@ -229,6 +229,7 @@ def test_earlier_runs_can_be_taken_back_after_it_and_later_ones_stand_in_its_way
     assert rows(place, "facts", "run_id = 'r_later'").is_empty()
 
 
+@pytest.mark.proof
 def test_a_killed_run_is_gone_on_with_where_it_was_and_what_was_written_meanwhile_is_caught_up(
     place: Path, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

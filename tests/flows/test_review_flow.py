@@ -232,6 +232,7 @@ def test_the_run_waits_for_a_person_asks_again_what_cannot_be_meant_and_carries_
     asyncio.run(told())
 
 
+@pytest.mark.proof
 @pytest.mark.engine
 @pytest.mark.xdist_group("engine")
 def test_with_nothing_to_ask_the_run_ends_at_once(engine: None, made: Path) -> None:

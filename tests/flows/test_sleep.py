@@ -123,6 +123,7 @@ def test_while_it_learns_facts_are_scored_and_nothing_fades(memory_copy: Path) -
     assert rows(memory_copy, "facts").sort("id").equals(before)
 
 
+@pytest.mark.proof
 def test_what_nobody_recalled_fades_and_what_was_recalled_once_stays(store: Path) -> None:
     before, kept = contents(store), recalled(store)
     summary = swept(store)
@@ -141,6 +142,7 @@ def test_what_nobody_recalled_fades_and_what_was_recalled_once_stays(store: Path
     assert_same(contents(store), before)
 
 
+@pytest.mark.proof
 def test_a_dry_run_tells_what_would_fade_and_changes_nothing(store: Path) -> None:
     before = contents(store)
     settings = StewardSettings.model_validate(RULES)
@@ -149,6 +151,7 @@ def test_a_dry_run_tells_what_would_fade_and_changes_nothing(store: Path) -> Non
     assert told["counts"]["facts pruned"] == swept(store)["counts"]["facts pruned"]
 
 
+@pytest.mark.proof
 def test_a_phase_that_fails_leaves_the_others_alone_and_the_next_sweep_does_it(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +248,7 @@ def test_undo_of_a_night_takes_all_of_its_phases_back(store: Path) -> None:
 # The night
 
 
+@pytest.mark.proof
 def test_a_night_runs_every_phase_once_and_the_next_finds_nothing_to_do(store: Path) -> None:
     summary = slept(store, probes=20)
     assert list(summary["phases"]) == ["consolidate", "steward", "decay", "communities", "upkeep"]

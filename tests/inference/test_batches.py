@@ -437,6 +437,7 @@ def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesA
     assert sorted(api.batches.keys) == sorted(set(api.batches.keys))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("arrived", [(0,), (1,), (0, 1), (1, 0)])
 @pytest.mark.parametrize("is_waited_for", [True, False])
 def test_of_two_batches_of_one_size_that_were_cut_off_none_is_taken_for_the_other(
@@ -532,6 +533,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store.create(str(tmp_path_factory.mktemp("batches") / "memory"), "default", ("test/tiny", 4))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 5, 6, 9])
 def test_whenever_a_run_dies_the_next_one_hands_nothing_over_again(
     api: MessagesApi, journal: Store, at: int, monkeypatch: pytest.MonkeyPatch

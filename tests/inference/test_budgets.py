@@ -120,6 +120,7 @@ def test_what_was_paid_before_a_fatal_error_belongs_to_the_day(
     assert (spent.calls, spent.tokens_in) == (1, 100)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("limit", "spent"),
     [({"max_tokens_per_day": 1500}, lambda usage: usage.tokens_in + usage.tokens_out), ({"max_usd_per_day": 0.004},
@@ -316,6 +317,7 @@ def outage(time: Time, until: float, *faults: Reply) -> Callable[[Body], Reply]:
     return reply
 
 
+@pytest.mark.proof
 def test_an_hour_without_the_model_loses_nothing_and_pays_nothing_twice(api: MessagesApi) -> None:
     time, ledger = Time(), MemoryLedger()
     first, _ = asyncio.run(asked(many(4), ledger, time=time))
@@ -354,6 +356,7 @@ def test_a_provider_that_is_down_is_tried_once_by_each_later_question_of_the_run
     assert asyncio.run(go()) == [5, 6, 7]
 
 
+@pytest.mark.proof
 def test_an_outage_does_not_count_as_a_try_of_a_message(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(fault(503))
     talk = written(tmp_path / "talk.jsonl", said(TALK[:5]))

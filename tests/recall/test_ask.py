@@ -230,6 +230,7 @@ def test_an_answer_that_rests_on_nothing_shown_is_not_memory(place: Path, serve:
     assert "rests on nothing" in reply.notes[-1]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "nonsense",
     [

@@ -520,6 +520,7 @@ def follow(store: str, step: int, random: Random, later: timedelta) -> None:
             tx.delete("facts", some[:1])
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("seed", range(2))
 def test_scores_that_follow_what_changes_are_those_of_all_facts(store: str, seed: int) -> None:
     random = Random(seed)

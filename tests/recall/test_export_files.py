@@ -183,6 +183,7 @@ def spoilt(memory: Path, tmp_path: Path) -> Callable[[Callable[[Path], None]], t
     return made
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("spoil", [emptied, garbled, unreadable, leads_nowhere])
 def test_where_the_key_cannot_be_used_nothing_is_exported_that_should_be_sealed(
     spoil: Callable[[Path], None], spoilt: Callable[..., tuple[Path, Path, Path]], tmp_path: Path
@@ -202,6 +203,7 @@ def test_pages_need_no_key(spoilt: Callable[..., tuple[Path, Path, Path]], tmp_p
     assert export(Store.open(str(here)), tmp_path / "pages", "markdown", NOW)[1].exists()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("spoil", [garbled, unreadable])
 def test_a_store_whose_key_cannot_be_used_judges_its_own_exports_and_says_why(
     spoil: Callable[[Path], None], spoilt: Callable[..., tuple[Path, Path, Path]]

@@ -255,6 +255,7 @@ def test_the_filter_of_a_store_lets_pass_all_that_may_answer(
         assert {*moment.facts(states[-1], known)["id"]} <= {*passed["id"]}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_before_a_fact_was_retired_the_old_one_was_believed_and_after_it_the_new_one(
     tmp_path: Path, is_archived: bool

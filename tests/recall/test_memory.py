@@ -36,6 +36,7 @@ def test_closed_facts_do_not_crowd_out_a_live_one_that_ranks_behind_them(tmp_pat
     assert recalled(uri, "Marta plays the violin", k=1) == ["live"]
 
 
+@pytest.mark.proof
 def test_the_past_is_asked_for_by_time(tmp_path: Path) -> None:
     change = NOW - timedelta(days=30)
     uri = remembered(
@@ -53,6 +54,7 @@ def test_the_past_is_asked_for_by_time(tmp_path: Path) -> None:
     assert recalled(uri, query, as_of=EPOCH - timedelta(days=1)) == []
 
 
+@pytest.mark.proof
 def test_a_scope_shows_only_its_own_facts(tmp_path: Path) -> None:
     names = {"global": "g", "kestrel": "k", "o'brien": "o"}
     uri = remembered(
@@ -109,6 +111,7 @@ def test_recalled_facts_come_best_first_at_most_k_each_once(learned: tuple[Path,
     assert {fact.status for fact in many} == {"active"}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "query",
     ["", "   ", "\n\t", "\0", "?!…", "'; DROP TABLE facts; --", '" OR 1=1', "AND OR NOT NEAR(", "a:b^2 +c -d *", "%_\\",
@@ -284,6 +287,7 @@ def test_the_story_of_a_replaced_fact_tells_who_said_it_and_what_came_after(
     assert {"create", "supersede"} <= {action for _, action, *_ in story.decisions}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs", "patch_batches"])
 def test_every_kind_of_row_has_a_story(learned: tuple[Path, dict[str, Any]], kind: str) -> None:
     name = rows(learned[0], kind)["id"][0]

@@ -118,6 +118,7 @@ def test_what_a_fact_says_and_what_no_longer_holds_is_not_quoted(store: Path) ->
     assert "Marta lives in Porto." in {one.text for one in then.passages}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("status", ["superseded", "retracted", "archived"])
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_what_holds_no_longer_is_not_quoted_wherever_it_lies(tmp_path: Path, status: str, is_archived: bool) -> None:
@@ -175,6 +176,7 @@ def test_other_wordings_find_what_one_alone_does_not(store: Path) -> None:
     assert "m_bread" in {p.message_id for p in both.passages}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("budget", [100, 150, 300, 800])
 def test_a_larger_budget_loses_no_line(store: Path, budget: int) -> None:
     with Memory.open(str(store)) as memory:

@@ -258,6 +258,7 @@ def test_what_may_hold_between_two_named_things_is_told_apart(memory: Memory) ->
     assert (told[0]["id"], told[0]["is_uncertain"], told[0]["probability"]) == ("b2", True, 0.7)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("limit", "expected"), [(0, []), (1, ["b2"]), (9, ["b2", "b1", "b4", "b3"])])
 def test_how_many_pending_beliefs_are_told_is_a_setting(store: Path, limit: int, expected: list[str]) -> None:
     with Memory.open(str(store), settings=RecallSettings(uncertain_limit=limit), is_logged=False) as memory:

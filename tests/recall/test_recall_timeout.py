@@ -56,6 +56,7 @@ async def hangs(*_: Any, **__: Any) -> Any:
     await asyncio.Event().wait()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("read", ["search", "place", "answers", "passages"])
 def test_s2_44_whatever_is_slow_the_recall_ends_empty_and_says_why(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, read: str

@@ -423,6 +423,7 @@ def test_the_atlas_tells_each_finding_beside_its_entity(memory: Store) -> None:
     assert 'data-tab="report"' in atlas_page(data)
 
 
+@pytest.mark.proof
 def test_the_command_shows_tables_of_eighty_columns_or_one_document(
     run: Ran,  # noqa: F811
     memory: Store,

@@ -110,6 +110,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.proof
 def test_s2_37_the_graph_of_any_moment_has_the_relations_that_held_then(place: Path) -> None:
     store, graphs = Store.open(str(place)), Graphs()
     snapshot = store.snapshot()

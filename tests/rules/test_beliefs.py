@@ -400,6 +400,7 @@ def test_undo_of_the_second_run_makes_the_belief_pending_again(twice: tuple[Path
     assert len(rows(store, "belief_evidence")) == 1
 
 
+@pytest.mark.proof
 def test_undo_brings_back_what_was_evicted(tmp_path: Path) -> None:
     few = {"beliefs": {"enabled": True, "max_pending": 1}}
     learn(written(tmp_path / "a.jsonl", talk(1, WISH)), tmp_path / "m", **few)
@@ -411,12 +412,14 @@ def test_undo_brings_back_what_was_evicted(tmp_path: Path) -> None:
     assert_same(contents(tmp_path / "m", but=("messages", "entities", "sources")), before)
 
 
+@pytest.mark.proof
 def test_without_the_setting_nothing_is_held(tmp_path: Path) -> None:
     learn(written(tmp_path / "a.jsonl", talk(1, WISH)), tmp_path / "m")
     assert rows(tmp_path / "m", "pending_beliefs").is_empty()
     assert len(rows(tmp_path / "m", "facts")) == 1
 
 
+@pytest.mark.proof
 def test_the_gate_still_decides_about_what_a_belief_became(tmp_path: Path) -> None:
     strict = {**BELIEFS, "evaluate": {"min_confidence": 0.99}}
     learn(written(tmp_path / "a.jsonl", [*talk(1, WISH), *talk(2, WISH + " It is time.")]), tmp_path / "m", **strict)

@@ -48,6 +48,7 @@ def test_what_is_said_to_contradict_does_not_end_what_recency_alone_would_end() 
     assert plain.live() == [bergen["statement"]]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("action", ["supersede", "retract"])
 @pytest.mark.parametrize("settled", [OSLO["statement"], NEVER["statement"]])
 def test_a_later_statement_that_settles_it_closes_the_flag(action: str, settled: str) -> None:
@@ -71,6 +72,7 @@ def test_what_merely_mentions_one_of_the_two_leaves_the_flag() -> None:
     assert flags(memory) == [("implicit_conflict", "pending")]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("action", ["contradict", "supersede", "retract"])
 @pytest.mark.parametrize("guard", [{"pinned": True}, {"entrenchment": "user_axiom"}, {"entrenchment": "user_stated"}])
 def test_nothing_is_done_to_a_fact_that_outranks_the_speaker(action: str, guard: dict[str, Any]) -> None:
@@ -81,6 +83,7 @@ def test_nothing_is_done_to_a_fact_that_outranks_the_speaker(action: str, guard:
     assert (len(memory.live()), memory.pairs.height, plan.summary()) == (2, 0, {"create": 1, "refuse": 1})
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("action", ["contradict", "repeat", "supersede", "retract", "rename_the_owner"])
 @pytest.mark.parametrize("known", ["f_never_shown", None])
 def test_a_directive_at_a_fact_that_nobody_was_shown_does_nothing(action: str, known: str | None) -> None:

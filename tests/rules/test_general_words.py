@@ -131,6 +131,7 @@ def test_a_candidate_with_a_secret_among_its_general_words_is_rejected_and_does_
     assert memory.judge(found).passed.height == 1
 
 
+@pytest.mark.proof
 def test_a_fact_that_is_said_again_gains_the_general_words_of_the_repetition_in_whatever_order() -> None:
     told = [
         claim("Anna uses vim.", obj="vim", at=0, search_terms="editor tool"),

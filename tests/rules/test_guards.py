@@ -186,11 +186,13 @@ def verdict(a: str, b: str) -> tuple[bool, str | None]:
     return passes, failed
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("guard", "a", "b"), APART)
 def test_statements_that_differ_in_what_matters_stay_apart(guard: str, a: str, b: str) -> None:
     assert verdict(a, b) == (False, guard)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("a", "b"), TOGETHER)
 def test_statements_that_differ_in_form_alone_may_merge(a: str, b: str) -> None:
     assert verdict(a, b) == (True, None)
@@ -316,6 +318,7 @@ def test_guards_are_symmetric_and_pass_a_text_with_itself(pairs: list[tuple[str,
     assert guards_pass(a, a)["passes"].all()
 
 
+@pytest.mark.proof
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(STATEMENTS, STATEMENTS), min_size=1, max_size=6))
 def test_a_pair_is_judged_the_same_whatever_stands_beside_it(pairs: list[tuple[str, str]]) -> None:

@@ -74,6 +74,7 @@ ATTEMPTS = pl.read_ndjson(Path(__file__).parents[1] / "data" / "injection_attemp
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "conversations").glob("*.jsonl"))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("text", ATTACKS)
 def test_an_order_to_the_reader_is_flagged_with_a_reason(text: str) -> None:
     reason = injection_reason(text)
@@ -86,6 +87,7 @@ def test_ordinary_talk_is_not_flagged(text: str) -> None:
     assert injection_reason(text) is None
 
 
+@pytest.mark.proof
 def test_a_column_is_flagged_like_its_texts_one_by_one() -> None:
     flags = injection_flags(pl.Series([*ATTACKS, *ORDINARY, None, ""]))
     assert flags.to_list() == [injection_reason(text) is not None for text in [*ATTACKS, *ORDINARY]] + [False, False]

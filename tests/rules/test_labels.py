@@ -110,6 +110,7 @@ def ferry(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(remembered(tmp_path_factory.mktemp("ferry") / "memory", [parts], more={"entities": entities}))
 
 
+@pytest.mark.proof
 def test_entities_and_histories_are_asked_for_in_either_language(ferry: str) -> None:
     with Memory.open(ferry, is_logged=False) as memory:
         for word in ("Proyecto", "project", "PROYECTO"):
@@ -121,6 +122,7 @@ def test_entities_and_histories_are_asked_for_in_either_language(ferry: str) -> 
         assert memory.history("ferry", relation="contiene")[1] == ()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("command", [["facts", "ferry"], ["neighbours", "ferry"], ["path", "ferry", "harbour"]])
 @pytest.mark.parametrize(("locale", "shown", "other"), [("en", "part_of", "parte_de"), ("es", "parte_de", "part_of")])
 def test_tables_show_relations_in_the_language_of_the_settings_and_json_does_not(

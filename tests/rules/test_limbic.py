@@ -267,6 +267,7 @@ USED: Mapping[str, tuple[dict[str, Sequence[Row]], list[str]]] = {
 }
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("why", USED)
 def test_use_moves_facts_up_and_can_be_left_out(tmp_path: Path, why: str) -> None:
     more, expected = USED[why]
@@ -287,6 +288,7 @@ def test_company_passes_as_the_settings_of_use_say(how: dict[str, float], compan
     assert found.tolist() == pytest.approx([company, company])
 
 
+@pytest.mark.proof
 def test_the_weight_of_use_of_the_settings_ranks_facts_and_entities(tmp_path: Path) -> None:
     uri = a_store(tmp_path / "m", entity_usage=[read("dora", 90), read("ana", 5)])
     unused = {"importance_weight": 0.0, "company_weight": 0.0, "decay_per_hour": 0.0}

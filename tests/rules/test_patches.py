@@ -742,6 +742,7 @@ claims = st.builds(
 batches = st.lists(st.lists(claims, min_size=1, max_size=6), min_size=1, max_size=3)
 
 
+@pytest.mark.proof
 @given(batches)
 @settings(max_examples=12, deadline=None)
 def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:

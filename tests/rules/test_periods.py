@@ -75,6 +75,7 @@ def test_days_of_several_months_are_those_from_the_first_to_the_last() -> None:
 HOW: tuple[dict[str, Any], ...] = ({}, {"held_mb": 0})
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("settings", HOW, ids=["in memory", "by queries"])
 @pytest.mark.parametrize(
     "question",

@@ -730,6 +730,7 @@ def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
     assert all(getattr(second, name).is_empty() for name in ("facts", *CHANGED))
 
 
+@pytest.mark.proof
 @settings(max_examples=5, deadline=None)
 @given(_pools(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_changes_nothing(pool: CandidateSet, chance: Any) -> None:

@@ -125,6 +125,7 @@ KEEPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("relation", "first", "one", "second", "other", "is_retired"),
     [*((*case, True) for case in RETIRES), *((*case, False) for case in [*KEEPS, *DOUBTFUL])],
@@ -141,6 +142,7 @@ def test_only_what_cannot_hold_beside_it_retires_a_fact(
     )
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("relation", "first", "one", "second", "other"), DOUBTFUL)
 @pytest.mark.parametrize("times", [(1, 30), (30, 1)])
 def test_what_may_hold_together_stays_and_waits_for_somebody_who_knows(
@@ -162,6 +164,7 @@ def test_what_may_hold_together_stays_and_waits_for_somebody_who_knows(
     assert (memory.facts["valid_to"].null_count(), len(memory.live())) == (2, 2)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("speakers", "live"),
     [
@@ -300,6 +303,7 @@ def test_with_conflicts_off_everything_stays() -> None:
     assert len(memory.live()) == 2
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("strong", [{"entrenchment": "user_stated"}, {"pinned": True}, {"entrenchment": "user_axiom"}])
 @pytest.mark.parametrize("at", [0.5, 10])
 def test_a_stronger_fact_stays_beside_a_weaker_one_whichever_came_first(strong: dict[str, Any], at: float) -> None:
@@ -360,6 +364,7 @@ def test_what_a_model_is_to_decide_stays_open_until_it_does() -> None:
 # --- time
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("order", permutations([("Acme", 1), ("Globex", 10), ("Initech", 20)]))
 def test_whatever_the_order_of_arrival_history_is_the_same(order: tuple[tuple[str, int], ...]) -> None:
     memory = Memory()
@@ -444,6 +449,7 @@ jobs = st.builds(
 )
 
 
+@pytest.mark.proof
 @given(
     st.lists(st.lists(jobs, min_size=1, max_size=5), min_size=1, max_size=4), st.sampled_from(["recency", "confidence"])
 )
@@ -524,6 +530,7 @@ def test_what_says_the_same_two_things_differently_retires_the_old_if_asked_for(
     assert revised(about_oslo(TIRED, 9), 0.99, belief_revision=False).live() == [LIKES, TIRED]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("other", "cosine"),
     [({}, 0.8499), ({"relation": "hates"}, 0.9), ({"obj": "Bergen"}, 0.9), ({"edge_type": "causal"}, 0.9),
@@ -668,6 +675,7 @@ def test_a_model_that_is_to_decide_is_asked_by_ingest_and_its_verdict_counts(
     assert flags == [("supersede" if kind == "updates" else "keep_all", "model")]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("consolidate", [{"ask_model": False}, {"enabled": False}])
 def test_a_model_that_may_not_be_asked_leaves_it_to_recency(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, consolidate: dict[str, Any]

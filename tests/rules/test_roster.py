@@ -223,6 +223,7 @@ def is_sound(store: Path) -> bool:
 Reads = Callable[..., dict[str, Any]]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("model", [CLAUDE, "rules"])
 def test_the_nameless_user_is_one_entity_that_is_found_as_user(reads: Reads, tmp_path: Path, model: str) -> None:
     reads(WORK, llm={"model": model, "concurrency": 1})
@@ -234,6 +235,7 @@ def test_the_nameless_user_is_one_entity_that_is_found_as_user(reads: Reads, tmp
     assert is_sound(store)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_name_that_is_given_before_or_after_facts_were_filed_is_the_owners(
     reads: Reads, tmp_path: Path, order: int
@@ -247,6 +249,7 @@ def test_a_name_that_is_given_before_or_after_facts_were_filed_is_the_owners(
     assert decided(store, "name_owner") == ["The person who speaks as user is called Craig."]
 
 
+@pytest.mark.proof
 def test_a_full_name_that_is_learned_later_joins_and_the_first_name_still_finds_the_owner(
     reads: Reads, tmp_path: Path
 ) -> None:
@@ -257,6 +260,7 @@ def test_a_full_name_that_is_learned_later_joins_and_the_first_name_still_finds_
     assert {"crystal", "crystal wilson", "user", "the user"} <= aliases(store, owner_id())
 
 
+@pytest.mark.proof
 def test_a_person_who_was_stored_under_the_name_becomes_the_owner_and_undo_takes_it_back(
     reads: Reads, tmp_path: Path
 ) -> None:
@@ -276,6 +280,7 @@ def test_a_person_who_was_stored_under_the_name_becomes_the_owner_and_undo_takes
     assert_same(contents(store, but=("decisions",)), before)
 
 
+@pytest.mark.proof
 def test_the_merge_is_part_of_the_commit_that_stores_what_was_read(reads: Reads, tmp_path: Path) -> None:
     store = tmp_path / "m"
     reads(("Craig", "I play the cello in the city orchestra."))
@@ -285,6 +290,7 @@ def test_the_merge_is_part_of_the_commit_that_stores_what_was_read(reads: Reads,
     assert not [kind for kind in kinds if "merge" in kind]
 
 
+@pytest.mark.proof
 def test_a_speaker_with_a_name_is_himself_whatever_the_owner_is_called(reads: Reads, tmp_path: Path) -> None:
     reads(("user", "Hi, I'm Craig."), WORK, ("Devon", "I prefer rooibos tea to coffee."))
     found = people(tmp_path / "m")
@@ -292,6 +298,7 @@ def test_a_speaker_with_a_name_is_himself_whatever_the_owner_is_called(reads: Re
     assert {statement.split(":")[0] for statement in about(tmp_path / "m", found["Devon"])} == {"Devon"}
 
 
+@pytest.mark.proof
 def test_a_scope_in_which_another_name_is_given_has_an_owner_of_its_own(reads: Reads, tmp_path: Path) -> None:
     reads(("user", "Hi, I'm Craig."), WORK)
     reads(("user", "Hi, I'm Mia."), ("user", "I sail every weekend in Porto."), scope="atlas")
@@ -302,6 +309,7 @@ def test_a_scope_in_which_another_name_is_given_has_an_owner_of_its_own(reads: R
     assert is_sound(store)
 
 
+@pytest.mark.proof
 def test_a_second_name_that_cannot_be_the_first_is_refused_with_a_decision(reads: Reads, tmp_path: Path) -> None:
     reads(("user", "Hi, I'm Craig."), WORK)
     reads(("user", "Hello, my name is Mia and I sail every weekend."))
@@ -312,6 +320,7 @@ def test_a_second_name_that_cannot_be_the_first_is_refused_with_a_decision(reads
     assert "'Mia'" in reason
 
 
+@pytest.mark.proof
 def test_a_first_name_in_common_makes_nobody_the_owner(reads: Reads, tmp_path: Path) -> None:
     reads(("Ann Smith", "I work at Google as a nurse."))
     reads(("user", "Hi, I'm Ann Lee."), WORK)
@@ -322,6 +331,7 @@ def test_a_first_name_in_common_makes_nobody_the_owner(reads: Reads, tmp_path: P
     assert "'Ann Smith'" in decided(store, "refuse")[0]
 
 
+@pytest.mark.proof
 def test_who_speaks_under_a_first_name_is_not_taken_for_the_owner_without_asking(reads: Reads, tmp_path: Path) -> None:
     reads(("Marta", "I work at Google as a nurse."))
     reads(("user", "I'm Marta."), WORK)
@@ -330,6 +340,7 @@ def test_who_speaks_under_a_first_name_is_not_taken_for_the_owner_without_asking
     assert decided(store, "unclear_name")
 
 
+@pytest.mark.proof
 def test_a_word_of_which_something_is_known_is_not_the_owner(reads: Reads, tmp_path: Path) -> None:
     fact = {"m": 0, "s": "Crystal is a language that compiles to machine code.", "about": "Crystal"}
     answer = {"new": [{"name": "Crystal", "type": "concept"}], "facts": [fact]}
@@ -346,12 +357,14 @@ def test_an_answer_of_which_no_fact_can_be_used_leaves_its_messages_to_another_t
     assert {*states(tmp_path / "m").values()} == {"failed"}
 
 
+@pytest.mark.proof
 def test_a_name_from_the_settings_is_the_owners_until_another_is_stored(reads: Reads, tmp_path: Path) -> None:
     reads(WORK, owner="Marta Oliveira")
     reads(("user", "I live in Lisbon with my two children."), owner="Somebody Else")
     assert people(tmp_path / "m") == {"Marta Oliveira": owner_id()}
 
 
+@pytest.mark.proof
 def test_names_of_a_models_answer_are_taken_only_where_people_say_them(reads: Reads, tmp_path: Path) -> None:
     craig, mallory = ({"names": [{"n": "1", "name": name}]} for name in ("Craig", "Mallory"))
     model = Reader({"friends": craig, "Lisbon": mallory})
@@ -392,6 +405,7 @@ def test_nobody_else_names_a_user_whose_name_is_not_known(reads: Reads, tmp_path
     assert aliases(tmp_path / "m", owner_id()) == {"user", "the user"}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("reference", ["1", 1, "the user", "User", "Craig"])
 def test_facts_about_the_user_land_on_the_owner_however_the_answer_names_him(
     reads: Reads, tmp_path: Path, reference: object
@@ -402,6 +416,7 @@ def test_facts_about_the_user_land_on_the_owner_however_the_answer_names_him(
     assert people(tmp_path / "m") == {"Craig": owner_id()}
 
 
+@pytest.mark.proof
 def test_an_answer_that_names_what_was_not_shown_is_used_as_far_as_it_can_be(reads: Reads, tmp_path: Path) -> None:
     answer = {
         "names": [{"n": "44", "name": "Craig"}],
@@ -446,6 +461,7 @@ def test_the_second_window_of_a_conversation_is_asked_with_the_facts_of_the_firs
     assert alive == [set(), {"Marta: I write all my code in the editor vim."}]
 
 
+@pytest.mark.proof
 def test_what_shares_no_speaker_is_asked_in_the_same_round_and_what_does_in_the_next(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:

@@ -95,6 +95,7 @@ def store(new_store: NewStore) -> Store:
     return made
 
 
+@pytest.mark.proof
 def test_a_sound_store_has_no_finding_and_a_repair_leaves_no_commit(store: Store) -> None:
     before = store.head
     assert examine(store) == repair(store, "r", NOW) == ()
@@ -135,6 +136,7 @@ def test_logs_may_name_facts_that_an_undo_took_back(store: Store) -> None:
     assert examine(store) == ()
 
 
+@pytest.mark.proof
 def test_a_cycle_of_supersession_is_cut_at_its_newest_fact_which_does_not_come_alive(store: Store) -> None:
     for day, (old, new) in enumerate([("o1", "o2"), ("o2", "o3"), ("o3", "o1"), ("o0", "o1")]):
         plant(store, "facts", superseded(old, new), day=day if old != "o0" else 8)
@@ -169,6 +171,7 @@ def test_what_is_left_after_peeling_are_the_cycles_and_the_ways_between_them(ste
     assert set(_cyclic(pl.DataFrame(steps, schema=["old", "new"], orient="row").unique()).rows()) == expected
 
 
+@pytest.mark.proof
 def test_a_status_that_its_columns_deny_is_settled_without_making_a_fact_live(store: Store) -> None:
     plant(store, "facts", fact("a", expired_at=EPOCH), fact("b", replaced_by="f"), superseded("d", None))
     plant(store, "facts", superseded("e", None), fact("z", status="candidate", patch_batch_id="q"))
@@ -192,6 +195,7 @@ def test_of_two_entities_with_one_alias_the_one_that_is_looked_up_keeps_it(store
     assert set(by_id(store, "entity_aliases")) == {"x", "x2", "z"}
 
 
+@pytest.mark.proof
 def test_a_vector_is_made_unit_and_one_without_length_is_dropped(store: Store) -> None:
     plant(store, "facts", fact("long", vector=[3.0, 0.0, 4.0, 0.0]), fact("null", vector=[0.0] * 4))
     plant(store, "messages", {"id": "n", "message_id": "n", "conversation_id": "c", "vector": [0.1, 0.0, 0.0, 0.0]})
@@ -204,6 +208,7 @@ def test_a_vector_is_made_unit_and_one_without_length_is_dropped(store: Store) -
     assert rows["null"] == (None,)
 
 
+@pytest.mark.proof
 def test_vectors_of_another_model_are_named_with_the_way_out_and_left(store: Store) -> None:
     plant(store, "facts", fact("other", embed_model="test/other"))
     (finding,) = examine(store)
@@ -280,6 +285,7 @@ def test_nothing_points_at_nothing_because_a_table_cannot_be_read(store: Store) 
     assert summary(examine(store)) == [("unreadable table", "entities", "")]
 
 
+@pytest.mark.proof
 def test_a_version_that_the_head_names_and_that_is_gone_is_found(store: Store) -> None:
     table = store.db.open_table("episodes")
     versions = {**store.head.versions, "episodes": table.version + 5}

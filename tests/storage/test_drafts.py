@@ -140,6 +140,7 @@ def test_what_a_person_was_asked_about_is_no_evidence_before_they_said_yes(tmp_p
     assert {row.id for row in second.changes if row.table == "fact_evidence"} <= set(rows(store, "fact_evidence")["id"])
 
 
+@pytest.mark.proof
 def test_a_fact_that_has_run_out_meanwhile_makes_a_plan_stale(memory: Path) -> None:
     run = run_at(memory, T1, "end")
     with store_of(run).commit(run.id, "end", run.now) as tx:
@@ -150,6 +151,7 @@ def test_a_fact_that_has_run_out_meanwhile_makes_a_plan_stale(memory: Path) -> N
     assert (done.state, "over" in done.outcome) == ("stale", True)
 
 
+@pytest.mark.proof
 def test_an_entity_that_was_archived_meanwhile_makes_what_was_to_be_learned_of_it_stale(tmp_path: Path) -> None:
     store = tmp_path / "m"
     learn(written(tmp_path / "talk.jsonl", said([("Marta", "I live in Lisbon.")])), store, approval="manual")

@@ -205,6 +205,7 @@ class TestWriters:
         put(house, "next", 3, other := new_key())
         assert {key: numbers(house)[key] for key in (name, other)} == {name: 2, other: 3}
 
+    @pytest.mark.proof
     @pytest.mark.parametrize("is_clean", [True, False])
     def test_what_a_dead_writer_left_is_put_back_before_a_table_is_used(self, house: Store, is_clean: bool) -> None:
         put(house, "r", 1, name := new_key())
@@ -269,6 +270,7 @@ class TestMaking:
         assert len(made) == 1
 
 
+@pytest.mark.proof
 def test_a_store_on_object_storage_has_one_key_whoever_makes_it_first_and_knows_its_export(
     house: Store, tmp_path: Path
 ) -> None:

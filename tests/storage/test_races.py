@@ -143,6 +143,7 @@ def test_messages_that_are_undone_while_they_are_extracted_leave_nothing_behind(
     assert is_sound(tmp_path / "m")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("look_back", [True, False])
 def test_a_repetition_is_evidence_as_soon_as_its_original_is_believed(tmp_path: Path, look_back: bool) -> None:
     again = said([ANA], "c1", START + timedelta(minutes=5), first=1)

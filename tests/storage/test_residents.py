@@ -110,11 +110,13 @@ def answer_alike(uri: str, how: dict[str, Any]) -> None:
             assert scores(other) == pytest.approx(scores(first), abs=1e-6)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("how", HOW[:2], ids=str)
 def test_many_questions_each_alone_and_queries_have_the_same_answers(uri: str, how: dict[str, Any]) -> None:
     answer_alike(uri, how)
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("as_of_many_rows")
 def test_tables_of_many_rows_give_the_same_answers(uri: str) -> None:
     answer_alike(uri, HOW[1])
@@ -127,6 +129,7 @@ def test_however_it_is_asked_the_answers_are_the_same(uri: str, how: dict[str, A
     answer_alike(uri, how)
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("_size")
 @pytest.mark.parametrize("names", [("Marta",), ("Ben", "nobody"), ()], ids=len)
 def test_questions_about_some_entities_are_answered_alike(uri: str, names: tuple[str, ...]) -> None:

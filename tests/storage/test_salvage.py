@@ -123,6 +123,7 @@ def test_a_night_of_which_a_phase_is_lost_did_not_come_to_its_end(store: Store) 
 WAYS = [("data", "zeroed"), ("manifest", "deleted")]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("kind", "how"), WAYS)
 def test_a_broken_file_is_named_on_every_road_and_the_newest_whole_state_is_put_back(
     store: Store, kind: str, how: str
@@ -214,6 +215,7 @@ def test_a_broken_head_is_made_anew_from_its_past_and_the_commits(store: Store, 
     assert ids(again, "facts") == ["a", "b", "c", "d", "e"]
 
 
+@pytest.mark.proof
 def test_where_no_older_state_is_whole_the_rows_that_can_be_read_stay(new_store: NewStore) -> None:
     store = new_store()
     learned(store, "only", "a", "b")
@@ -237,6 +239,7 @@ def test_the_command_says_what_is_lost_and_how_to_get_it_back(store: Store) -> N
     assert "slowwave runs " in mended.stdout
 
 
+@pytest.mark.proof
 def test_a_repair_shows_what_it_would_do_and_changes_nothing_before_somebody_said_yes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +265,7 @@ def test_a_repair_shows_what_it_would_do_and_changes_nothing_before_somebody_sai
     assert (healthy.exit_code, healthy.stdout) == (0, "Healthy.\n")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("table", "words"), [("decisions", "newest version"), ("retrieval_events", "rows that can be")]
 )
@@ -365,6 +369,7 @@ def no_room_left(*_: Any) -> None:
     raise OSError("No space left on device")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("writes", [1, 2])
 def test_of_a_log_whose_repair_died_nothing_is_lost_and_nothing_counted_twice(
     store: Store, monkeypatch: pytest.MonkeyPatch, writes: int
@@ -391,6 +396,7 @@ def test_of_a_log_whose_repair_died_nothing_is_lost_and_nothing_counted_twice(
     assert examine(again) == ()
 
 
+@pytest.mark.proof
 def test_what_others_append_while_a_log_is_repaired_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     hurt(sorted(folder(store, "retrieval_events").glob("data/*.lance"), key=_age)[0], "truncated")
     add, seen = LanceTable.add, []

@@ -26,6 +26,7 @@ def brute_force(ids: list[str], corpus: np.ndarray, vector: np.ndarray, k: int) 
     return sorted(ids, key=lambda name: (-round(float(cosines[ids.index(name)]), 5), name))[:k]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("count", "k"), [(30, 5), (2000, 3), (2000, 7), (5000, 19)])
 def test_the_nearest_are_those_that_brute_force_finds(count: int, k: int) -> None:
     rows = unit_rows(count)

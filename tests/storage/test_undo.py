@@ -260,6 +260,7 @@ def test_a_run_that_is_still_going_on_is_not_undone(new_store: Callable[[], Stor
         take_back(store, "r")
 
 
+@pytest.mark.proof
 def test_a_row_that_a_later_undone_run_only_changed_still_names_the_run_that_made_it(
     new_store: Callable[[], Store],
 ) -> None:

@@ -31,6 +31,7 @@ def _printed(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.proof
 def test_lancedb_is_imported_without_the_calls_of_the_client_and_whoever_asks_for_it_has_all_of_it() -> None:
     code = """
 assert [name for name in sys.modules if name.startswith(f"{CLIENT}.api")] == []
@@ -47,6 +48,7 @@ except AttributeError as error:
     assert _printed(code) == "module 'lance_namespace_urllib3_client' has no attribute 'nothing'"
 
 
+@pytest.mark.proof
 def test_a_program_that_imported_the_client_itself_keeps_it() -> None:
     code = "client = sys.modules[CLIENT]; client.TableApi; defer_client(); print(sys.modules[CLIENT] is client)"
     assert _printed(code) == "True"

@@ -37,6 +37,7 @@ def fields(model: type[BaseModel], path: str = "") -> list[tuple[str, Any]]:
     return found
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("path", PAGES)
 def test_the_committed_page_is_the_generated_one(path: str) -> None:
     committed = Path(ROOT / path).read_text(encoding="utf-8")

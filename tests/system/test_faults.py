@@ -35,6 +35,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
         yield Campaign(tmp_path_factory.mktemp("faults"), model, SEED)
 
 
+@pytest.mark.proof
 def test_after_a_kill_at_any_durable_step_a_second_run_ends_as_one_without_a_fault(campaign: Campaign) -> None:
     outcomes = [run_scene(campaign, name, most) for name, most in SAMPLE.items()]
     deaths = [death for outcome in outcomes for death in outcome.deaths]

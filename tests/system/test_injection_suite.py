@@ -356,6 +356,7 @@ def test_words_that_do_no_harm_reach_an_agent_as_they_are() -> None:
     assert inert_text("![a](b) <img src=x> \x1b[2J\u202e") == "! [a](b) < img src=x> [2J"
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("command", [["facts", "Redis Streams"], ["context", "Redis Streams"], ["why", "f_00000064"]])
 def test_no_command_prints_what_a_terminal_would_act_on(
     command: list[str], infested: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -122,6 +122,7 @@ def test_every_active_fact_of_the_examples_was_created_by_a_decision_on_an_appli
     assert set(believed) <= set(facts.filter(pl.col("status") != "rejected")["id"])
 
 
+@pytest.mark.proof
 def test_before_application_every_fact_is_a_candidate_and_nothing_hangs_on_it(tmp_path: Path) -> None:
     learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
     assert set(rows(tmp_path / "m", "facts")["status"]) == {"candidate"}

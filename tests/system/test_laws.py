@@ -128,6 +128,7 @@ def assert_only(named: int, told: str) -> None:
     assert [town for town in TOWNS[named:] if town in told] == []
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("named", "at"),
     [pytest.param(*case, marks=pytest.mark.proof if 1 < case[0] < len(TOWNS) else ()) for case in times()],

@@ -226,6 +226,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return dict.fromkeys([*secrets, "a-word-of-the-proxy"], "the environment")
 
 
+@pytest.mark.proof
 def test_what_a_model_makes_up_and_what_a_provider_says_when_it_fails_is_cleaned_before_it_is_kept(
     serve: Callable[..., MessagesApi], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_clash_with_what_another_run_stored_meanwhile_is_seen(
     assert summary["counts"]["messages with a used id"] == 1
 
 
+@pytest.mark.proof
 def test_places_and_repetitions_take_note_of_what_another_run_stored_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -242,6 +242,7 @@ def test_everything_of_the_one_is_the_others_and_nothing_is_lost(template: Path,
     assert examine(Store.open(str(store))) == ()
 
 
+@pytest.mark.proof
 def test_the_loser_stays_as_a_row_that_says_where_it_went(one: tuple[Path, Run, Merged]) -> None:
     store = one[0]
     gone, left = row(store, "Bob"), row(store, "Robert Smith")
@@ -319,6 +320,7 @@ def test_merged_again_nothing_changes_and_undo_puts_everything_back(
     assert_same(contents(merged_store), contents(template))
 
 
+@pytest.mark.proof
 def test_chains_of_merges_lead_to_the_last_and_what_is_the_same_now_is_no_conflict(merged_store: Path) -> None:
     merge_entities(run_of(merged_store), "Robert Smith", "Ana")
     assert row(merged_store, "Bob")["merged_into"] == row(merged_store, "Robert Smith")["merged_into"] == id_of("Ana")

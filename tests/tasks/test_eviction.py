@@ -529,6 +529,7 @@ def test_too_many_beliefs_go_with_their_evidence_and_conflicts_end_with_their_ti
     assert_same(contents(uri), before)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("mode", ["archive", "delete"])
 @pytest.mark.parametrize("evict", ALL_TASKS, ids=lambda task: task.fn.__name__)
 def test_a_dry_run_says_what_would_go_and_changes_nothing(keep: Callable[..., Path], evict: Evict, mode: str) -> None:

@@ -277,6 +277,7 @@ def test_the_phases_of_a_night_ask_the_same_and_each_state_once(memory: Path, as
     assert frozen_of(new(memory)).probes != first.probes
 
 
+@pytest.mark.proof
 def test_a_harmless_run_passes_and_is_not_taken_back(memory: Path, frozen: Frozen) -> None:
     run = new(memory)
     changed(run, answered(frozen)[:20], pinned=pl.lit(True))
@@ -422,6 +423,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("dense") / "memory", people, deeds)
 
 
+@pytest.mark.proof
 def test_a_right_store_answers_most_of_the_questions_and_not_all(dense: Path) -> None:
     runs = [replace(new(dense), id=f"night-{n}") for n in range(8)]  # the id of a run is the salt of its questions
     frozen = [found for run in runs if (found := freeze_probes(run, WIDE)) is not None]

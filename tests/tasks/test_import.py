@@ -477,6 +477,7 @@ def test_what_a_later_export_says_is_over_ends_and_undo_takes_that_back(
     assert_same(before, contents(store))
 
 
+@pytest.mark.proof
 def test_with_approval_nothing_is_believed_before_a_person_says_yes(write: Write, known: Path) -> None:
     store, before = known, live(known)
     run = new_run("import", str(store), "default", DEFAULT_EMBEDDER, NOW)

@@ -318,6 +318,7 @@ def kinds_of_commits(place: Path) -> list[str]:
     return rows(place, "commits").sort("sequence")["kind"].to_list()
 
 
+@pytest.mark.proof
 def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(remember: Made) -> None:
     place = remember(
         fact("a", day=3),
@@ -371,6 +372,7 @@ def test_what_consolidation_compared_is_not_looked_at_but_met(remember: Made) ->
     assert live(place) == ["a", "b"]
 
 
+@pytest.mark.proof
 def test_the_oldest_come_first_the_rest_next_time_and_scores_stay_as_they_are(remember: Made) -> None:
     place = remember(*(fact(f"f{day}", PLAIN, 9 - day, vector=apart(0, day + 1)) for day in range(3)))
     with Store.open(str(place)).commit("scored", "test", NOW) as tx:
@@ -417,6 +419,7 @@ def test_recalls_of_all_that_were_merged_count_for_the_last_survivor(remember: M
     assert used.select("id", "hit_count", "avg_retrieval_score").rows() == [("d", 33, 0.5)]
 
 
+@pytest.mark.proof
 def test_merges_are_committed_in_batches_that_leave_each_survivor_whole(remember: Made) -> None:
     groups = [(number, axis) for axis in range(3) for number in range(3)]
     facts = [
@@ -447,6 +450,7 @@ def test_undo_brings_everything_back(remember: Made) -> None:
     assert_same(contents(place), before)
 
 
+@pytest.mark.proof
 def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
     facts = (fact("a"), fact("b", SPELLINGS[1], 1), fact("c", TEA.replace("green", "black"), 2))
     place = remember(*facts)
@@ -559,6 +563,7 @@ def merger(request: Body) -> Reply:
 SAME = ("Marta runs the billing service in Lisbon.", "In Lisbon Marta runs the billing service.")
 
 
+@pytest.mark.proof
 def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[..., MessagesApi]) -> None:
     place = remember(fact("a", SAME[0]), fact("b", SAME[1], 1))
     api = serve(merger)
@@ -571,6 +576,7 @@ def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
 
 
+@pytest.mark.proof
 def test_what_a_model_keeps_apart_is_not_asked_again(remember: Made, serve: Callable[..., MessagesApi]) -> None:
     place = remember(fact("a", SAME[0]), fact("b", SAME[1], 1))
     api = serve(kept_apart)
@@ -580,6 +586,7 @@ def test_what_a_model_keeps_apart_is_not_asked_again(remember: Made, serve: Call
     assert len(api.requests) == 1
 
 
+@pytest.mark.proof
 def test_a_spent_budget_leaves_facts_for_the_next_sweep(remember: Made, serve: Callable[..., MessagesApi]) -> None:
     place = remember(fact("a", SAME[0]), fact("b", SAME[1], 1), fact("c", PLAIN, vector=apart(0)))
     serve(kept_apart)

@@ -388,6 +388,7 @@ def marta(first_observed: tuple[Path, Added], tmp_path: Path) -> tuple[Path, Add
     return Path(shutil.copytree(first_observed[0], tmp_path / "m")), first_observed[1]
 
 
+@pytest.mark.proof
 def test_what_is_observed_becomes_live_on_the_one_road_and_is_found_again(first_observed: tuple[Path, Added]) -> None:
     store, added = first_observed
     assert outcomes(added) == ["added"] * 4
@@ -601,6 +602,7 @@ def test_duplicates_are_reported_with_content_flags_and_measures(first_observed:
 # Retiring
 
 
+@pytest.mark.proof
 def test_what_is_retired_leaves_recall_takes_its_flags_along_and_comes_back_with_undo(
     marta: tuple[Path, Added],
 ) -> None:

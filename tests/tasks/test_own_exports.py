@@ -97,6 +97,7 @@ def in_namespace(store: Path, table: str, where: str | None = None, namespace: s
 # What is judged
 
 
+@pytest.mark.proof
 def test_an_edited_export_brings_in_no_key_no_order_no_pin_and_no_fact_about_nobody(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:
@@ -136,6 +137,7 @@ def test_general_words_of_what_is_judged_come_in_without_names_secrets_and_order
     assert sorted(now) == ["aa bb cc dd ee ff gg hh", "craft", "trip"]
 
 
+@pytest.mark.proof
 def test_what_is_judged_keeps_names_statements_times_and_the_messages_they_rest_on(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:
@@ -173,6 +175,7 @@ def test_what_is_judged_comes_into_a_memory_that_holds_something_and_twice_is_on
     assert len(rows(here, "facts")) >= before
 
 
+@pytest.mark.proof
 def test_facts_that_ended_come_in_with_their_end_and_what_was_never_believed_does_not(
     exported: Path, tmp_path: Path
 ) -> None:
@@ -193,6 +196,7 @@ def test_facts_that_ended_come_in_with_their_end_and_what_was_never_believed_doe
     assert told["its status is candidate"] == told["it is no statement: it files others"] == "gone"
 
 
+@pytest.mark.proof
 def test_facts_that_lost_their_ids_come_in_all_of_both_tables(exported: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(exported, tmp_path / "edited"))
     lines = (copy / "facts.jsonl").read_text(encoding="utf-8").splitlines()
@@ -363,6 +367,7 @@ def test_files_of_two_exports_of_one_store_do_not_pass_for_one(memory: Path, exp
     assert read_manifest(swapped).judged(ExportFiles(swapped), [own_key(str(here))]).standing == "changed"
 
 
+@pytest.mark.proof
 def test_an_export_without_a_seal_is_judged(exported: Path, memory: Path, tmp_path: Path) -> None:
     old = Path(shutil.copytree(exported, tmp_path / "old"))
     manifest = json.loads((old / MANIFEST).read_text(encoding="utf-8"))

@@ -138,6 +138,7 @@ def test_restoring_what_a_sweep_pruned_gives_back_what_there_was(keep: Keep, mad
     assert slugs_now.equals(slugs_then)
 
 
+@pytest.mark.proof
 def test_what_is_restored_is_recalled_again_and_does_not_fade_at_once(keep: Keep) -> None:
     seat = open_embedder()
     uri = keep(facts=[fact("bees", message_id="m"), fact("tea", 2)], entities=[ANA])
@@ -161,6 +162,7 @@ def test_what_is_restored_is_recalled_again_and_does_not_fade_at_once(keep: Keep
     ]  # fmt: skip
 
 
+@pytest.mark.proof
 def test_it_comes_back_from_the_archive_with_its_birth_its_vector_and_its_entity(keep: Keep) -> None:
     uri = keep(
         facts_archive=[gone("old", why="evicted", aspect_slugs=["work"])], entities=[{**ANA, "status": "archived"}]
@@ -218,6 +220,7 @@ def test_a_fact_that_is_known_again_or_has_a_successor_stays_away(away: Row, the
         assert plan.summary() == {"restored": 1, "refused": 0}
 
 
+@pytest.mark.proof
 def test_of_a_run_comes_back_what_may_and_the_rest_is_told(keep: Keep) -> None:
     uri = keep(facts=[fact("a"), fact("b"), fact("c", 2)], entities=[ANA])
     prune(a_run(uri, NOW, "steward-1"), HOW)

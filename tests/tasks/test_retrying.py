@@ -186,6 +186,7 @@ async def _runs(name: str) -> list[FlowRun]:
         return await client.read_flow_runs(flow_filter=FlowFilter(name=FlowFilterName(any_=[name])))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("error", "tried"), [(LeaseBusy("held"), 2), (Transient("down"), 2), (UnusableInput("no file"), 1)]
 )
@@ -296,6 +297,7 @@ def limited() -> Iterator[str]:
     get_registry()._functions.pop(alias)
 
 
+@pytest.mark.proof
 def test_an_embedder_that_answers_429_twice_does_not_end_an_ingest(
     either: str, tmp_path: Path, limited: str, quick: None
 ) -> None:
@@ -372,6 +374,7 @@ def test_four_ingests_share_the_calls_of_a_minute(
     assert limit.limit + 60 * (limit.slot_decay_per_second or 0) == pytest.approx(300)
 
 
+@pytest.mark.proof
 def test_a_limit_that_nobody_made_is_not_waited_for_and_one_that_people_made_stays(
     account: str, tmp_path: Path
 ) -> None:
@@ -393,6 +396,7 @@ def test_a_limit_that_nobody_made_is_not_waited_for_and_one_that_people_made_sta
     assert seconds >= 1.5  # the second and the third wait a second each, as the person has it
 
 
+@pytest.mark.proof
 def test_an_embedder_waits_for_its_limit_and_a_server_that_is_gone_stops_nobody(
     engine: None, limited: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -157,6 +157,7 @@ def test_approval_writes_exactly_the_rows_that_the_proposal_shows_and_undo_puts_
     assert_same(before, contents(store))
 
 
+@pytest.mark.proof
 def test_a_rejection_changes_nothing_that_is_known_and_no_rule_asks_the_same_again(memory: Path) -> None:
     waits = proposed(memory, 0, 1)
     before = contents(memory)
@@ -217,6 +218,7 @@ def file_another(store: Path) -> None:
         tx.upsert("facts", whole.with_columns(id=pl.lit("f_new_bbbb"), statement=pl.lit("Marta moved to Oslo.")))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("meanwhile", "words"),
     [
@@ -453,6 +455,7 @@ def test_forgetting_erases_every_proposal_with_a_text_or_row_of_the_subject_and_
     assert examine(Store.attach(str(memory), "default")) == ()
 
 
+@pytest.mark.proof
 def test_the_doctor_closes_proposals_about_nothing_and_leaves_those_that_make_what_they_are_about(memory: Path) -> None:
     lost, *others = waiting(memory, 1, 0, 3, 4)
     run = run_at(memory, T2, "damage")
@@ -532,6 +535,7 @@ def test_what_waits_is_listed_with_its_risk_and_age_in_eighty_columns(memory: Pa
     assert [age(T1, T1 + timedelta(seconds=n)) for n in (5, 600, 8000, 200_000)] == ["5 s", "10 min", "2 h", "2 d"]
 
 
+@pytest.mark.proof
 def test_one_proposal_is_shown_with_its_difference_its_evidence_and_whether_it_is_stale(
     memory: Path, terminal: Terminal
 ) -> None:
@@ -572,6 +576,7 @@ class Typed(io.StringIO):
         return True
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("typed", "options", "state", "asks"),
     [
@@ -636,6 +641,7 @@ def test_a_split_is_told_by_its_parts_with_two_examples_each() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.proof
 def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal: Terminal) -> None:
     stale, fresh = waiting(memory, 0, 1)
     retired(memory, 0)
@@ -650,6 +656,7 @@ def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal
     assert (one_of(memory, fresh.id).state, one_of(memory, stale.id).state) == ("applied", "stale")
 
 
+@pytest.mark.proof
 def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory: Path, terminal: Terminal) -> None:
     *safe, risky = waiting(memory, 0, 1, 3, 4)
     done = terminal("review", "approve", "--all", "--by", "Ben", "--json").json
@@ -679,6 +686,7 @@ def test_later_and_modify_work_from_the_terminal(memory: Path, terminal: Termina
     assert [each["state"] for each in later] == ["approved"]
 
 
+@pytest.mark.proof
 def test_what_one_person_leaves_to_another_is_proposed_and_found_again(memory: Path, terminal: Terminal) -> None:
     done = terminal("retire", "Marta", IDS[2], "--propose", "--reason", "Old news", "--json").json
     waits = one_of(memory, done["proposal"]["id"])
@@ -718,6 +726,7 @@ def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_
         approve_for_later(run_at(memory, T2), waiting(memory, 3)[0].id, Person("\u200b\x1b", "mcp"))
 
 
+@pytest.mark.proof
 def test_a_fact_that_holds_codes_of_a_terminal_is_printed_as_words(memory: Path, terminal: Terminal) -> None:
     said = "Marta\x1b[2J likes\u202e quinces\x9b1m."
     with Store.open(str(memory)).commit("loud", "loud", T1) as tx:

@@ -240,6 +240,7 @@ def test_a_suggested_name_is_free_and_the_hash_follows_what_is_known(store: Path
 # Carried out
 
 
+@pytest.mark.proof
 def test_observations_move_by_id_and_keep_everything_but_their_owner(
     template: Path, parted: tuple[Path, Run, Any]
 ) -> None:
@@ -303,6 +304,7 @@ def recalled(store: Path) -> list[list[tuple[str, float]]]:
         return [[(each.statement, each.score) for each in memory.recall(q, now=NOW).facts] for q in asked]
 
 
+@pytest.mark.proof
 def test_undo_puts_every_row_back_and_recall_never_notices(
     template: Path, parted: tuple[Path, Run, Any], parted_store: Path
 ) -> None:
@@ -315,6 +317,7 @@ def test_undo_puts_every_row_back_and_recall_never_notices(
     assert execute(run_of(parted_store, "again"), "Atlas", EVE, EACH).moved_observations == 14
 
 
+@pytest.mark.proof
 def test_without_approval_nothing_but_the_proposal_is_written(template: Path, store: Path) -> None:
     made = propose_split(run_of(store), "Atlas", EACH)
     assert_same(contents(store, but=["proposals"]), contents(template, but=["proposals"]))
@@ -479,6 +482,7 @@ def command(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return run
 
 
+@pytest.mark.proof
 def test_the_stages_lead_from_one_command_to_the_next(store: Path, command: Callable[..., Any]) -> None:
     code, told, _ = command("split", "find")
     assert code == 0

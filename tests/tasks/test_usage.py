@@ -308,6 +308,7 @@ def counters(place: Path) -> dict[str, list[dict[str, object]]]:
     return {name: snapshot.frame(name).sort("id").to_dicts() for name in COUNTERS}
 
 
+@pytest.mark.proof
 def test_each_event_is_counted_once_and_nothing_new_is_no_commit(place: Path) -> None:
     assert count_usage(a_run(place)) == Counted()
     log_recalls(place, "f1", "f2")
@@ -343,6 +344,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.proof
 def test_each_event_is_counted_once_while_others_append_and_the_log_is_compacted(place: Path) -> None:
     log, rounds = Store.open(str(place)).db.open_table("retrieval_events"), 6
     with started(APPENDS, place, stdin=subprocess.PIPE) as other:
@@ -361,6 +363,7 @@ def test_each_event_is_counted_once_while_others_append_and_the_log_is_compacted
     assert hits(place) == {"f1": 2 * rounds, "f2": 2 * rounds}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_death_while_counting_loses_nothing_and_counts_nothing_twice(
     place: Path, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -398,6 +401,7 @@ def test_a_log_that_was_lost_and_made_anew_is_counted_from_its_beginning(place: 
 # Undo
 
 
+@pytest.mark.proof
 def test_undone_counting_leaves_everything_as_it_was_and_is_done_again_next_time(place: Path) -> None:
     states = [counters(place)]
     for number in (1, 2):
