@@ -36,10 +36,10 @@ check: $(READY) ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: $(READY) ## the test suite but for the proofs; some five minutes on two cores
+test: $(READY) ## the test suite but for the proofs; some six minutes on two idle cores
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --durations=30 -m "not proof" # some wait for servers and leases
 
-proofs: $(READY) ## the dearest tests: kills, nights, races, laws at more examples; some fifteen minutes more
+proofs: $(READY) ## the dearest tests: kills, nights, races, laws at more examples; some twenty minutes more
 	HYPOTHESIS_PROFILE=proof $(BIN)/python -m pytest -n 3 --dist loadgroup -m "proof or hypothesis"
 
 audit: $(READY) ## look up the pinned packages in the list of known vulnerabilities
