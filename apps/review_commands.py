@@ -106,7 +106,9 @@ def print_proposal(story: ProposalStory, rows: bool = False) -> None:
     if story.evidence:
         quotes = [(each.occurred_at, each.message_id, each.quote) for each in story.evidence]
         out.print(_shortened("Who said it", ("when", "message", "words"), quotes, RESTS if is_split else QUOTES, rows))
-    if one.state in ("pending", "approved"):
+    from recall.proposals import OPEN
+
+    if one.state in OPEN:
         _print_way_on(story)
 
 

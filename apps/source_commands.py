@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -33,7 +32,7 @@ def documents(
     with Place.of(store, namespace).memory() as memory:
         total, found = (0, memory.versions(name)) if name else memory.artifacts(limit)
     if as_json:
-        print_json({"total": total or len(found), "documents": [_plain(asdict(one)) for one in found]})
+        print_json({"total": total or len(found), "documents": [asdict(one) for one in found]})
     elif not found:
         out.print("No documents are stored.")
     else:
@@ -56,14 +55,9 @@ def episodes(
     with Place.of(store, namespace).memory() as memory:
         found = memory.episodes_of(name)
     if as_json:
-        print_json({"episodes": [_plain(asdict(one)) for one in found]})
+        print_json({"episodes": [asdict(one) for one in found]})
     elif not found:
         out.print(f"No conversation is about {name}.", markup=False)
     else:
         rows = [(f"{one.started_at:%Y-%m-%d}", one.messages, one.conversation_id, one.summary or "") for one in found]
         out.print(table(f"Conversations about {name}", ("date", "messages", "conversation", "summary"), rows))
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with times as ISO 8601 text."""
-    return {key: value.isoformat() if isinstance(value, datetime) else value for key, value in row.items()}

@@ -52,9 +52,8 @@ async def steward(
     parameters = {"phases": phases, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         gate.freeze(settings)
-        record = recorded(
-            run, tally, parameters, dry_run=dry_run, last=partial(refreshed_aspects, anew=True)
-        )  # to be sure
+        whole_count = partial(refreshed_aspects, anew=True)  # once a night, in case that a change was missed
+        record = recorded(run, tally, parameters, dry_run=dry_run, last=whole_count)
         with record as run, weighed(run, tally):
             async with language_of(run, settings.llm) as language:
                 try:

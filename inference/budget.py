@@ -195,6 +195,3 @@ def _share(estimate: Usage, actual: Usage) -> Usage:
     share = min(1.0, actual.calls / estimate.calls)
     tokens_in, tokens_out = round(estimate.tokens_in * share), round(estimate.tokens_out * share)
     return replace(estimate, calls=actual.calls, tokens_in=tokens_in, tokens_out=tokens_out, usd=estimate.usd * share)
-
-
-# What a model's tokens cost.

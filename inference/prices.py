@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 MILLION = 1_000_000
-
-
 _DATED = re.compile(r"-(?:\d{8}|latest)$")
-
-
 LOCAL = frozenset({"ollama"})
 
 

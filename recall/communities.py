@@ -1,11 +1,14 @@
-"""Communities as they are shown: what belongs together, its name, and a summary of it."""
+"""Communities as they are shown: what belongs together, its name, and a summary of it (S2-46 … S2-49).
+
+A community is found by a refresh and shown at any time after it: entities that are archived or merged by then are left
+out, and a summary is shown only as long as every fact of its sources is still valid.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -18,15 +21,8 @@ from storage.snapshots import Snapshot
 
 from .entity_search import LISTED
 
-if TYPE_CHECKING:
-    pass
-
 MEMBERS = ("id", "entity_ids", "joined_ids", "refreshed_at")
-
-
 """The columns with the members of a community."""
-
-
 _COLUMNS = [*MEMBERS, "summary", "summarised_by", "told_fact_ids", "facts", "aspects"]
 
 

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from storage.snapshots import Reading
     from storage.warm import Tables
 
-# Communities as they are shown: what belongs together, what it is called, and what it is about (S2-46 … S2-49). A
-# community is found by a refresh and shown at any time after: who is archived or merged by then is left out, and a
-# summary is shown only as long as every fact of its sources is still valid.
-
-
 _LIVE_TABLES = ("facts", "fact_usage", "entities", "entity_links", "communities")
 _PAST_TABLES = (*_LIVE_TABLES, "facts_archive", "decisions")
 GRAPH_TABLES = (*_PAST_TABLES, "entity_aliases")  # what a walk may read

@@ -1,4 +1,9 @@
-"""Who creates a namespace on object storage, where a folder cannot be moved into its place in one step."""
+"""The lock of creation: which process creates a namespace on object storage, where no folder can be moved into place.
+
+The first version of a table is written by a conditional put, so of all processes that create a table at once exactly
+one finds its own name in the first version. That one creates the namespace; the others wait until it is there. If the
+creator is gone, they claim it under the next number.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from .lease import Clock, is_surely_dead, new_owner
+
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
-from storage.lease import Clock, is_surely_dead, new_owner
 
 _CLAIM = "_making"
-
-
 _POLL_S = 0.2
 
 

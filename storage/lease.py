@@ -121,9 +121,3 @@ def holder(owner: str) -> str:
     """The holder as a person would name it."""
     parsed = _parsed(owner)
     return f"run {parsed.run} (process {parsed.pid})" if parsed else owner
-
-
-# Who makes a namespace on object storage, where nothing can be moved into place. The first version of a table is
-# written by a conditional put, so of all who make a table at once exactly one finds its own name in the first
-# version, whatever LanceDB makes of the others' tries. That one makes the namespace; the others wait until it is
-# there. If its maker is gone, they claim it anew under the next number.

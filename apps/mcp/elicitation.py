@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from recall.context import inert
 from recall.entities import exact_row
 from recall.facts import ALL, stored
-from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named
+from recall.proposals import OPEN, Proposal, diff_lines, list_proposals, proposal_named
 from recall.splits import observations_of
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lexicon.labels import canonical_type
@@ -37,7 +37,6 @@ DOORS = (
     "in Prefect: the deployment `review`",
     "over MCP: a client that asks its person (elicitation) calls `review`",
 )
-OPEN = ("pending", "approved")
 MOST_AT_ONCE = 10
 _MOST_LINES = 40
 _BACK_CHANNEL = "2026-07-28"  # from this revision on a question is part of the answer, before it a request of its own

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from apps.report_command import report_settings
 from recall.entities import exact_row
-from recall.proposals import Proposal, proposal_named
+from recall.proposals import OPEN, Proposal, proposal_named
 from recall.proposals import list_proposals as listed
 from slowwave.errors import Refused
 
-from .elicitation import OPEN, Decision, can_ask, change_of, question, settled
+from .elicitation import Decision, can_ask, change_of, question, settled
 from .reading_tools import EntityName
 from .results import Change, Document, Duplicates, Proposals, Reviewed, SplitAnalysis, SplitCandidates, SplitProposal
 from .tools import Agent, answering, door_of, tool, worded

@@ -20,7 +20,7 @@ from slowwave.deduplication.observations import cleared
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live, live_sql, time_sql
 
-from .retention import ENDS
+from .retention import ENDS, KEPT_KINDS, not_kept_sql
 
 # Retirement: facts leave memory for the archive, with what hangs on them, so that all of it can come back (T31).
 
@@ -131,7 +131,6 @@ FACTS: frames.Schema = {
     **dict.fromkeys(("id", "kind", "status", "entrenchment", *ENDS), frames.TEXT),
     "pinned": frames.FLAG,
 }
-_LASTING = ("structural", "similarity")
 
 
 def since(now: datetime, days: float) -> datetime:
@@ -146,13 +145,7 @@ def out_of_use_sql(cutoff: datetime) -> str:
     """
     moment = time_sql(cutoff)
     over = f"(expired_at < {moment} OR (status = 'rejected' AND expired_at IS NULL AND updated_at < {moment}))"
-    lasting = ", ".join(f"'{kind}'" for kind in _LASTING)
-    free = [
-        "(pinned IS NULL OR NOT pinned)",
-        "(entrenchment IS NULL OR entrenchment <> 'user_axiom')",
-        f"(kind IS NULL OR kind NOT IN ({lasting}))",
-    ]
-    return " AND ".join(["status NOT IN ('candidate', 'active')", over, *free])
+    return f"status NOT IN ('candidate', 'active') AND {over} AND {not_kept_sql()}"
 
 
 def needed_sql(now: datetime) -> str:
@@ -272,7 +265,7 @@ def plan_cap(entities: pl.DataFrame, facts: pl.DataFrame, most: int) -> CapPlan:
     ranked = free.join(_degrees(facts), on="id", how="left", maintain_order="left")
     ranked = ranked.with_columns(pl.col("degree").fill_null(0)).sort("degree", "seen_at", "id", nulls_last=False)
     gone = ranked.head(excess)
-    named = _ends(facts.filter(pl.col("kind").is_null() | ~pl.col("kind").is_in(_LASTING)), ENDS)
+    named = _ends(facts.filter(pl.col("kind").is_null() | ~pl.col("kind").is_in(KEPT_KINDS)), ENDS)
     order = gone.select(entity_id="id").with_row_index("place")
     facts_gone = named.join(order, on="entity_id").sort("place", "id").unique("id", keep="first", maintain_order=True)
     return CapPlan(gone, facts_gone.select("id", "entity_id"), len(active), excess - len(gone))

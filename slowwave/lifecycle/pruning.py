@@ -9,21 +9,17 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from slowwave.lifecycle.scoring import UNUSED, age_days, half_life_days, score_facts, with_use
 from slowwave.settings import StewardSettings
 from slowwave.validity import time_sql
 
 from .eviction import Cause
-from .retention import KEPT_KINDS, KEPT_RANK, is_kept
+from .retention import is_kept, not_kept_sql
+from .scoring import UNUSED, age_days, half_life_days, score_facts, with_use
 
 PRUNED = Cause(
     "prune", "pruned", "rule", "Nobody ever recalled it, and it has faded; `slowwave restore` brings it back."
 )
-
-
 LEARNING_EVENTS = 50
-
-
 _FADED = ("id", "score", "age_hours", "hits", "half_life_days")
 
 
@@ -44,9 +40,6 @@ def prune_age_days(half_life: float, threshold: float) -> float:
 
 def may_fade_sql(settings: StewardSettings, now: datetime) -> str:
     """A filter of a store that lets pass every fact old enough to fade, and of what is kept only for its entity."""
-    kinds = ", ".join(f"'{kind}'" for kind in KEPT_KINDS)
-    free = f"(pinned IS NULL OR NOT pinned) AND (kind IS NULL OR kind NOT IN ({kinds}))"
-    free += f" AND (entrenchment IS NULL OR entrenchment <> '{KEPT_RANK}')"
     if not settings.prune_threshold:
         return "false"
     base, grace = settings.decay_half_days, settings.grace_period_hours / 24.0
@@ -55,7 +48,7 @@ def may_fade_sql(settings: StewardSettings, now: datetime) -> str:
         for days in (min(base, settings.min_half_life_days), base)
     )
     worthless = f"content_score > 0 AND created_at < {time_sql(soonest)}"
-    return f"{free} AND (created_at < {time_sql(latest)} OR {worthless})"
+    return f"{not_kept_sql()} AND (created_at < {time_sql(latest)} OR {worthless})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

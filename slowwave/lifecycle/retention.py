@@ -12,6 +12,16 @@ ENDS = ("subject_id", "object_id", "owner_entity_id")
 """Where a fact names entities."""
 
 
+def not_kept_sql() -> str:
+    """A filter of a store: facts that `is_kept` does not keep for themselves; pinned entities are not looked at."""
+    kinds = ", ".join(f"'{kind}'" for kind in KEPT_KINDS)
+    return (
+        "(pinned IS NULL OR NOT pinned)"
+        f" AND (entrenchment IS NULL OR entrenchment <> '{KEPT_RANK}')"
+        f" AND (kind IS NULL OR kind NOT IN ({kinds}))"
+    )
+
+
 def is_kept(pinned: Collection[str] = ()) -> pl.Expr:
     """Facts that nothing automatic may hide or retire: pinned, axioms, structure, what is known of `pinned` entities.
 

@@ -1,4 +1,4 @@
-"""The steward's rules: what a fact is worth by how it was used and how long it lies unused, and what fades (S4-06).
+"""The steward's rules: what a fact is worth by how it was used and how long it lies unused (S4-06).
 
 One recall saves a fact for ever from being pruned, whatever its age and score: a score only says how much it is worth.
 """

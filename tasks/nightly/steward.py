@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from slowwave import frames
+from slowwave.lifecycle import pruning
 from slowwave.lifecycle.pruning import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
-from slowwave.lifecycle.pruning import is_learning as is_learning_after
 from slowwave.lifecycle.retention import ENDS
 from slowwave.lifecycle.scoring import score_facts
 from slowwave.settings import RecallSettings, StewardSettings
@@ -90,7 +90,7 @@ def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
     """Whether too few recalls were logged yet for anything to be pruned, merged or hidden (S4-02)."""
     try:
         store = store_of(place) if isinstance(place, Run) else place
-        return is_learning_after(store.snapshot().count(RECALLS), settings)
+        return pruning.is_learning(store.snapshot().count(RECALLS), settings)
     except Exception as error:
         log.warning("Recalls could not be counted, so nothing is pruned or merged: %s", error)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recall.proposals import Proposal, proposal_named, proposals_by_id
+from recall.proposals import OPEN, Proposal, proposal_named, proposals_by_id
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person
 from slowwave.settings import SplitSettings
@@ -14,7 +14,7 @@ from storage.transactions import Transaction
 from tasks.runtime.runs import Run, store_of
 
 from .observations import propose_deletion
-from .review import OPEN, DecidedProposal, check_person, open_proposals, record
+from .review import DecidedProposal, check_person, open_proposals, record
 from .splitting import propose_split
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from recall.proposals import Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
+from recall.proposals import OPEN, Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
 from slowwave import frames
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.changes import RowChange, decoded, in_brief
@@ -24,7 +24,6 @@ from tasks.runtime.engine import task
 from tasks.runtime.proposing import settle_patches
 from tasks.runtime.runs import Run, store_of
 
-OPEN = ("pending", "approved")
 _NOT_NOW = {
     "applied": "It was approved and carried out before.",
     "rejected": "It was rejected before.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
 
-from recall.proposals import Proposal, list_proposals, proposal_named
+from recall.proposals import OPEN, Proposal, list_proposals, proposal_named
 from slowwave.errors import SlowwaveError
 from slowwave.review.proposing import Person
 from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewVerdict, as_plain, complaints, from_plain
@@ -19,7 +19,7 @@ from tasks.runtime.runs import Run, as_run, existing_store
 
 from .modifying import modify
 from .observations import plan_to_retire, propose_deletion
-from .review import OPEN, DecidedProposal, approve, approve_for_later, check_person, open_proposals, reject
+from .review import DecidedProposal, approve, approve_for_later, check_person, open_proposals, reject
 from .review_forms import bare, filled_in, form_of, publish_waiting, questions_about
 
 Choice = Literal["approve", "later", "reject"]

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from recall.entities import exact_row
-from recall.proposals import Proposal, list_proposals, proposal_named
+from recall.proposals import OPEN, Proposal, list_proposals, proposal_named
 from recall.splits import OBSERVED, called, suggest_split
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person, Proposing
@@ -33,7 +33,7 @@ from tasks.runtime.engine import task
 from tasks.runtime.proposing import proposal_of, proposing
 from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
 
-from .review import OPEN, approve
+from .review import approve
 
 _OBSERVATION = ("id", "statement", "valid_from")
 
