@@ -7,14 +7,22 @@ from datetime import datetime, timedelta
 from itertools import islice
 from random import Random
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from inference.embedding import Embedder, open_embedder
 from slowwave import frames
 from slowwave.lexicon.aspects import aspect_rows, classify
 from slowwave.text import digest, normalise_name, normalise_statement, row_id
+from storage.reembedding import batches
+from storage.rows import column_names, exact_rows
+from storage.schema import Role
+from storage.search import unit_matrix
+from storage.snapshots import Reading
 from storage.store import Store
-from storage.upkeep import tend
+from storage.tables import TABLES, tables_of
+from storage.upkeep import make_text_indexes, tend
 
 from . import synthetic
 
@@ -22,6 +30,9 @@ BATCH = 10_000
 TURNS = 20
 RUN = "bench"
 EMBEDDED = ("messages", "facts", "entities")
+TURN = 0.3  # the length of what is added to the unit vector of a copy: its cosine with the original is some .96
+_ID = pl.col("^(id|.*_id)$")
+_TEXT = pl.col("^(statement|statement_hash|quote|content|search_text|name|canonical_name|object_text)$")
 
 
 def build_store(uri: str, facts: int, seed: int) -> list[str]:
@@ -46,6 +57,46 @@ def write_store(uri: str, told: Sequence[synthetic.FactText], seed: int, compare
                 if name == "facts":
                     tx.upsert("fact_aspects", aspect_rows(rows))
     tend(store, RUN, synthetic.START, thorough=True)
+
+
+def multiply_store(source: str, target: str, times: int, *, messages: int) -> None:
+    """Write a store that has each row of another so many times, much faster than by commits of small batches.
+
+    The n-th copy has ids, names and texts of its own, " (n)" after each, and its vectors point a little elsewhere, so
+    that no two rows are equal. Messages are copied `messages` times only: the n-th copy of a fact names the
+    (n mod `messages`)-th of its message. Logs and aspect scores are left out.
+    """
+    snapshot = Store.open(source).snapshot()
+    seat = open_embedder(snapshot.embed_model)
+    store = Store.create(target, "default", (seat.name, seat.dims))
+    random = np.random.default_rng(times)
+    for name in tables_of(Role.STATE):
+        if snapshot.is_blank(name) or name.startswith("aspect_"):
+            continue
+        copies = messages if name == "messages" else times
+        with store.commit(RUN, "bench", synthetic.START) as tx:
+            rows = (batch for n in range(copies) for batch in _copies(snapshot, name, n, messages, random))
+            tx.write_anew(name, pa.RecordBatchReader.from_batches(TABLES[name].schema(tx.dims), rows))
+            make_text_indexes(tx, [name])
+    tend(store, RUN, synthetic.START, thorough=True)
+
+
+def _copies(source: Reading, name: str, n: int, messages: int, random: np.random.Generator) -> Iterator[pa.RecordBatch]:
+    """The rows of a table as their n-th copy; the first is the original."""
+    has_vector = TABLES[name].has_vector
+    for rows in batches(source, name, [*column_names(name), *(["vector"] if has_vector else [])]):
+        own = rows.with_columns(_ID + f"-{n}", _TEXT + f" ({n})") if n else rows
+        if "message_id" in rows.columns and n:
+            own = own.with_columns(rows["message_id"] + (f"-{n % messages}" if n % messages else ""))
+        if has_vector and n:
+            own = own.with_columns(vector=_turned(rows["vector"], source.dims, random))
+        yield from exact_rows(name, own, source.dims).to_batches()
+
+
+def _turned(vectors: pl.Series, dims: int, random: np.random.Generator) -> pl.Series:
+    matrix = unit_matrix(vectors, dims)
+    other = matrix + random.normal(scale=TURN / dims**0.5, size=matrix.shape).astype(np.float32)
+    return pl.Series(other / np.linalg.norm(other, axis=1, keepdims=True), dtype=pl.Array(pl.Float32, dims))
 
 
 def _rows(

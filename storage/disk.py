@@ -8,16 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from slowwave.errors import NoRoom, NoStoreYet, SlowwaveError, StoreMismatch
+from slowwave.validity import time_sql
 
 from .object_storage import is_remote
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ENDS_WITH = b"LANC"
 """The last bytes of every data file, manifest and index file."""
 CHECKED = (".lance", ".manifest")
@@ -141,7 +146,8 @@ def _ask(table: Table, column: str, kind: str) -> None:
         width = table.schema.field(column).type.list_size
         table.search([0.0] * width, vector_column_name=column).limit(1).to_arrow()
     else:
-        table.search().where(f"{column} = ''").limit(1).to_arrow()
+        literal = "''" if table.schema.field(column).type == pa.string() else time_sql(EPOCH)
+        table.search().where(f"{column} = {literal}").limit(1).to_arrow()
 
 
 def broken_files(uri: str, name: str) -> list[str]:

@@ -18,6 +18,7 @@ from slowwave.settings import RetentionSettings
 from slowwave.validity import as_of_sql, live_sql, time_sql
 from storage import upkeep
 from storage.connection import HEAD
+from storage.disk import unreadable_indexes
 from storage.doctor import examine
 from storage.schema import Role
 from storage.store import Store
@@ -276,6 +277,11 @@ def test_what_is_asked_of_facts_is_answered_by_the_index_that_finds_least(grown:
     since, until = time_sql(EPOCH), time_sql(NOW)
     ended = plan_of(grown, "facts", f"valid_to > {since} AND valid_to <= {until}")  # what `tasks/nightly/aspects` asks
     assert "@valid_to_idx(BTree)" in ended
+
+
+def test_the_doctor_can_read_every_index_that_upkeep_makes(grown: Store) -> None:
+    assert all(grown.db.open_table(name).list_indices() for name in ("facts", "messages", "entities"))
+    assert [name for name in TABLES if unreadable_indexes(grown.db.open_table(name))] == []
 
 
 def test_a_look_up_by_a_column_that_no_index_is_declared_for_is_refused(grown: Store) -> None:
