@@ -98,6 +98,35 @@ def test_the_index_finds_what_a_comparison_with_all_rows_finds(
     assert found["cosine"].to_list() == pytest.approx(exact["cosine"].to_list(), abs=1e-5)
 
 
+@pytest.mark.parametrize("where", [None, "status = 'active'", "pinned"])
+@pytest.mark.parametrize("most", [1000, 30], ids=["some rows are not indexed", "many rows are not indexed"])
+def test_rows_that_the_index_does_not_contain_yet_are_found_as_well(
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch, where: str | None, most: int
+) -> None:
+    store = new_store()
+    asked = indexed(store, monkeypatch)[:1200:40]
+    old = store.snapshot().frame("facts", columns=["id", "status", "pinned", "vector"]).sort("id")
+    vectors = pl.Series(unit_rows(60).tolist(), dtype=pl.Array(pl.Float32, 4))
+    changed = old[100:140].with_columns(vector=vectors[:40], status=pl.lit("active"))
+    new = old[:140:7].with_columns(id="new-" + pl.col("id"), pinned=pl.lit(True), vector=vectors[40:])
+    for rows in (changed, new):
+        with store.commit("r", "test") as tx:
+            tx.upsert("facts", rows)
+    with store.commit("r", "test") as tx:
+        tx.delete("facts", [*old["id"][10:20], *new["id"][3:6]])
+    snapshot = store.snapshot()
+    exact = nearest(snapshot, "facts", asked, 5, where)
+    monkeypatch.setattr(search, "EXACT_ROWS", most)
+    since = search._indexed_until(snapshot.handle("facts"))
+    assert (since is None) == (most == 30)
+    if since is not None:
+        newer = search._newer_rows(snapshot.handle("facts"), since, None)["id"]
+        assert sorted(newer) == sorted([*changed["id"], *new["id"][:3], *new["id"][6:]])
+    found = nearest(snapshot, "facts", asked, 5, where)
+    assert any(name.startswith("new-") for name in found["id"])
+    assert found.select("query", "id").equals(exact.select("query", "id"))
+
+
 def said(store: Store, *statements: str) -> None:
     """Facts of these statements, every third of them rejected."""
     status = ["rejected" if place % 3 == 2 else "active" for place in range(len(statements))]
