@@ -56,9 +56,11 @@ def main() -> None:
     """Run the chosen benchmarks, or all."""
     chosen = _arguments()
     figures: list[Figure] = []
-    with TemporaryDirectory(prefix="slowwave-bench-") as place:
+    with TemporaryDirectory(prefix="slowwave-bench-") as temporary:
+        place = chosen.place or Path(temporary)
         for name in chosen.names or BENCHMARKS:
-            figures += _run(name, Options(Path(place, name), data_folder(), chosen.quick, chosen.minutes))
+            options = Options(place / name, data_folder(), chosen.quick, chosen.minutes, tuple(chosen.facts))
+            figures += _run(name, options)
     if not figures:
         return
     out.print(_table(figures))
@@ -74,6 +76,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="which ones; all by default")
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
     parser.add_argument("--minutes", type=float, default=3.0, help="how long `tenants` goes on")
+    parser.add_argument("--facts", type=int, nargs="*", default=(), help="sizes of the stores of `scaling`")
+    parser.add_argument("--place", type=Path, help="a folder to work in that is kept; stores in it are used again")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; there are {', '.join(BENCHMARKS)}")
@@ -82,7 +86,7 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, options: Options) -> list[Figure]:
     """The figures of one benchmark; none where what it needs is not there."""
-    options.place.mkdir(parents=True)
+    options.place.mkdir(parents=True, exist_ok=True)
     out.print(f"[bold]{name}[/]: {BENCHMARKS[name]}")
     with measured() as cost:
         try:

@@ -40,12 +40,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller asked of the benchmarks: where to work, where the data are, whether to hurry and how long."""
+    """What the benchmarks are to do: where to work, where the data are, whether to hurry, how long, and how many facts.
+
+    Without `sizes` each benchmark has its own.
+    """
 
     place: Path
     data: Path
     is_quick: bool = False
     minutes: float = 3.0
+    sizes: tuple[int, ...] = ()
 
 
 class Absent(Exception):
