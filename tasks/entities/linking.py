@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,7 @@ from storage.search import Nearest, nearest_in, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
+from tasks.runtime.proposing import decide_and_write
 from tasks.runtime.runs import Run, store_of
 
 BATCH = 512
@@ -48,18 +50,13 @@ def link_entities(
     """
     if not settings.enabled:
         return 0
-    store = store_of(run)
-    snapshot = store.snapshot()
-    looked = _look(snapshot, settings, entities, clock)
-    plan = _plan(run, snapshot, looked, settings)
-    if not len(plan):
-        return 0
-    with store.commit(run.id, "ingest.link", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run may have changed or merged some of them meanwhile
-            plan = _plan(run, tx, looked, settings)
+    looked = _look(store_of(run).snapshot(), settings, entities, clock)
+
+    def write(tx: Transaction, plan: LinkPlan) -> None:
         tx.upsert("entity_links", plan.links)
         tx.delete("entity_links", plan.gone)
-    return len(plan)
+
+    return len(decide_and_write(run, "ingest.link", partial(_plan, run=run, looked=looked, settings=settings), write))
 
 
 def touched_entities(run: Run) -> list[str]:
@@ -112,7 +109,7 @@ def _near(reading: Reading, ask: Nearest, ids: pl.Series, top_k: int) -> pl.Data
     )  # fmt: skip
 
 
-def _plan(run: Run, reading: Reading, looked: _Looked, settings: LinkSettings) -> LinkPlan:
+def _plan(reading: Reading, run: Run, looked: _Looked, settings: LinkSettings) -> LinkPlan:
     """The changed links, of entities that are unchanged since they were compared."""
     ends = reading.frame("entities", LINKABLE, list(ENDS))
     same = ends.join(looked.ends, on=["id", "embed_text_hash"], how="semi", nulls_equal=True)
@@ -156,7 +153,7 @@ def assign_new(run: Run) -> int:
     if plan.members.is_empty():
         return 0
     with store.commit(run.id, "communities.assign", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run may have changed or merged some of them meanwhile
+        if tx.is_overtaken(snapshot):
             plan = _joining(tx, run, touched)
         stored = tx.by_ids("communities", plan.grown["id"]).drop("joined_ids")
         grown = stored.join(plan.grown, on="id", maintain_order="left")

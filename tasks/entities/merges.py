@@ -85,7 +85,7 @@ def merge_entities(
         return plan.merged
     vector = new_vector(run, plan.rows.to_embed)
     with store.commit(run.id, "entity.merge", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
+        if tx.is_overtaken(snapshot):
             text = plan.rows.to_embed
             plan = plan_entity_merge(run, tx, *arguments)
             if plan.rows is not None and plan.rows.to_embed != text:

@@ -36,7 +36,7 @@ def refresh_profiles(run: Run, entity_ids: pl.Series | None = None) -> int:
         return 0
     embedded = _embedded(run, fresh)
     with store.commit(run.id, "profiles", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
+        if tx.is_overtaken(snapshot):
             fresh, gone = _changes(tx, run, entity_ids)
             embedded = pl.concat([embedded, _embedded(run, fresh.join(embedded, on="text_hash", how="anti"))])
         vectors = embedded.unique("text_hash")

@@ -156,7 +156,7 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     decided = _decide(run, snapshot, batch, settings)
     if not dry_run:
         with store.commit(run.id, "ingest.messages", run.now) as tx:
-            if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+            if tx.is_overtaken(snapshot):
                 decided = _decide(run, tx, batch, settings)
             _write(tx, run, intake, decided, settings)
     fresh = decided.gated

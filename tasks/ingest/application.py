@@ -88,7 +88,7 @@ def apply_patches(
     if decided is None and (not look_back or _repeats(snapshot).is_empty()):
         return Applied()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
+        if tx.is_overtaken(snapshot):
             decided = _decide(tx, settings, run, batches)
         if decided is not None:
             _write(tx, decided, waits=run.proposes is not None)

@@ -212,7 +212,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     named = await name_relations(language, snapshot, _of_documents(statements.claims, batch), settings.revise)
     found = find_candidates(run, snapshot, answered, statements, resolution, named, settings)
     with store.commit(run.id, "ingest.candidates", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # what another run did meanwhile may change what names mean
+        if tx.is_overtaken(snapshot):  # what another run did meanwhile may change what names mean
             answered = still_waiting(tx, answered, settings.extract)
             statements = as_stored(tx, answered.statements(settings.extract, roster.owners), roster)
             resolution = resolve_again(run, tx, statements.mentions, settings.resolve, verdicts)

@@ -163,7 +163,7 @@ async def summarise_sessions(run: Run, settings: IngestSettings, language: Langu
     if not summarised.summaries:
         return summarised
     with store.commit(run.id, "ingest.sessions", run.now) as tx:
-        whole = due if tx.versions["messages"] == snapshot.versions["messages"] else _whole(tx, messages, due)
+        whole = _whole(tx, messages, due) if tx.is_overtaken(snapshot, "messages") else due
         rows = with_summaries(tx.by_ids("episodes", whole["id"]), whole, summarised.summaries)
         tx.upsert("episodes", rows)
         tx.upsert("decisions", decisions_about(rows, due, summarised.summaries, run.now))

@@ -82,7 +82,7 @@ async def link_artifacts(
     plan = _plan(run, shelved, chosen, answers)
     if not dry_run:
         with store.commit(run.id, "consolidate.artifacts", run.now) as tx:
-            if tx.sequence != snapshot.sequence + 1:  # another run has filed or linked something meanwhile
+            if tx.is_overtaken(snapshot):
                 plan = _plan(run, _shelved(tx, chosen, shelved.new["id"]), chosen, answers)
             _write(tx, run, plan)
     alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(shelved.new["id"].to_list()))

@@ -23,7 +23,7 @@ from slowwave.graph.community_summaries import CommunitySummary, questions_about
 from slowwave.graph.partition import find_groups
 from slowwave.settings import CommunitySettings
 from storage.rows import quoted
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
 from tasks.ingest.statements import CONVERSATION
@@ -139,15 +139,10 @@ async def refresh_communities(
     plan = _plan(snapshot, run, state, answers.summaries, sources)
     if not dry_run and not plan.is_empty:
         with store.commit(run.id, "communities.refresh", run.now) as tx:
-            if is_overtaken(tx, snapshot):
+            if tx.is_overtaken(snapshot, *_MADE_OF):
                 plan = _plan(tx, run, _state(tx, run, settings), answers.summaries, sources)
             _write(tx, plan)
     return _counted(plan, answers, len(packs_of(answers, settings)) if dry_run and has_model else 0, dry_run=dry_run)
-
-
-def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
-    """Whether anything that communities are made of changed since the snapshot."""
-    return any(later.versions[name] != snapshot.versions[name] for name in _MADE_OF)
 
 
 def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communities:

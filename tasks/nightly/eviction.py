@@ -29,6 +29,7 @@ from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
 from tasks.ingest.beliefs import PENDING
 from tasks.runtime.decisions_shown import SHOWN, DecisionSummary
 from tasks.runtime.engine import task
+from tasks.runtime.proposing import decide_and_write
 from tasks.runtime.runs import Run, store_of
 
 from .purging import PLACES, delete_entities, delete_facts, mentioned, plan_purge
@@ -344,24 +345,36 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
     The caps hold whether or not beliefs are still collected (S2-54, S2-68). Pending implicit conflicts end with their
     time to live (S2-75).
     """
-    snapshot = store_of(run).snapshot()
-    beliefs, pairs = _too_many(snapshot, run, settings), _expired(snapshot, run)
-    if beliefs.is_empty() and pairs.is_empty():
-        return Evicted()
+
+    def decide(reading: Reading) -> _Dropped:
+        return _Dropped(_too_many(reading, run, settings), _expired(reading, run))
+
+    def write(tx: Transaction, dropped: _Dropped) -> None:
+        hints = tx.by_ids("belief_evidence", dropped.beliefs["id"], ["id"], key="belief_id")
+        tx.delete("belief_evidence", hints["id"])
+        tx.delete("pending_beliefs", dropped.beliefs["id"])
+        tx.delete("pair_decisions", dropped.pairs["id"])
+        tx.upsert("decisions", eviction_rows(dropped.beliefs, settings.beliefs, run.now))
+        tx.upsert("decisions", _expiries(dropped.pairs, run))
+
+    dropped = decide_and_write(run, "decay.beliefs", decide, write, dry_run=dry_run)
+    beliefs, pairs = dropped.beliefs, dropped.pairs
     if not dry_run:
-        with store_of(run).commit(run.id, "decay.beliefs", run.now) as tx:
-            beliefs, pairs = _too_many(tx, run, settings), _expired(tx, run)
-            hints = tx.by_ids("belief_evidence", beliefs["id"], ["id"], key="belief_id")
-            tx.delete("belief_evidence", hints["id"])
-            tx.delete("pending_beliefs", beliefs["id"])
-            tx.delete("pair_decisions", pairs["id"])
-            tx.upsert("decisions", eviction_rows(beliefs, settings.beliefs, run.now))
-            tx.upsert("decisions", _expiries(pairs, run))
         beliefs = _among(beliefs, _unless_it_waits(run, beliefs["id"], "pending_beliefs"))
     decisions = [DecisionSummary("drop", *row) for row in beliefs.select("statement", "reason").head(SHOWN).iter_rows()]
-    return Evicted(
-        beliefs=len(beliefs), pairs=len(pairs), decisions=(*decisions, *_pair_decisions(snapshot, pairs))[:SHOWN]
-    )
+    decisions += _pair_decisions(store_of(run).snapshot(), pairs)
+    return Evicted(beliefs=len(beliefs), pairs=len(pairs), decisions=tuple(decisions[:SHOWN]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Dropped:
+    """Pending beliefs and pairs to drop."""
+
+    beliefs: pl.DataFrame
+    pairs: pl.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.beliefs) + len(self.pairs)
 
 
 def _too_many(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:

@@ -45,6 +45,7 @@ from .comparison import (
     whole_scopes,
 )
 from .reconciliation import (
+    COMPARED_TABLES,
     PROMPT,
     PairAnswers,
     Reconciled,
@@ -52,7 +53,6 @@ from .reconciliation import (
     asks_model,
     counted,
     embedded_wordings,
-    is_overtaken,
     plan_of,
     write_plan,
     written_of,
@@ -198,7 +198,7 @@ def _merged(
         return plan_of(run, reading, comparison, answers.judged, limits, model, marks=False)
 
     snapshot = store_of(run).snapshot()
-    comparison = as_now(snapshot, run, part) if is_overtaken(snapshot, seen) else part
+    comparison = part if snapshot.sequence == seen.sequence else as_now(snapshot, run, part)
     plan = planned(snapshot, comparison)
     try:
         vectors = embedded_wordings(run, plan)
@@ -208,7 +208,7 @@ def _merged(
         plan = planned(snapshot, comparison)
         vectors = embedded_wordings(run, plan)
     with store_of(run).commit(run.id, "steward.merge", run.now) as tx:
-        if is_overtaken(tx, snapshot):
+        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
             comparison = as_now(tx, run, comparison)
             plan = planned(tx, comparison)
             if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():

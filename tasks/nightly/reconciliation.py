@@ -135,6 +135,7 @@ def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> Ju
     return JudgedPair(a, b, verdicts[0].v, verdicts[0].keep or 1) if verdicts else JudgedPair(a, b, error=silence)
 
 
+COMPARED_TABLES = ("facts", "pair_decisions")
 _ENDING = (UPDATES, CORRECTS, CONTRADICTS)
 
 
@@ -186,7 +187,7 @@ async def reconcile(
         return replace(counted(plan, comparison, PairAnswers()), would_ask=would_ask)
     vectors = embedded_wordings(run, plan)
     with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
-        if is_overtaken(tx, snapshot):
+        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
             plan = plan_of(run, tx, as_now(tx, run, comparison), answers.judged, settings, model)
         write_plan(tx, run, plan, vectors)
     return counted(written_of(run, plan), comparison, answers)
@@ -252,11 +253,6 @@ def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:
     """The vectors of new wordings (statement, vector), found outside the lease: they are those of the words alone."""
     texts = plan.reworded.select(id="statement").unique(maintain_order=True)
     return embed_rows(run, texts, texts.select("id", text="id")).select("vector", statement="id")
-
-
-def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
-    """Whether facts or decisions about pairs changed since the snapshot."""
-    return any(later.versions[name] != snapshot.versions[name] for name in ("facts", "pair_decisions"))
 
 
 def write_plan(tx: Transaction, run: Run, plan: ReconciliationPlan, embedded: pl.DataFrame) -> None:

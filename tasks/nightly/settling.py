@@ -7,6 +7,7 @@ rejected, is not proposed again; what the world has overtaken is withdrawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import polars as pl
 
@@ -22,7 +23,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.ingest.application import surroundings_of, write_supersessions
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import proposing, touched_by
+from tasks.runtime.proposing import decide_and_write, proposing, touched_by
 from tasks.runtime.runs import Run, store_of
 
 from .comparison import OPEN_PAIRS, waiting_facts
@@ -126,13 +127,12 @@ def withdraw_overtaken(run: Run, action: str) -> int:
 
     The next run finds the part that still holds and proposes it again.
     """
-    if _overtaken(store_of(run).snapshot(), run, action).is_empty():
-        return 0
-    with store_of(run).commit(run.id, "settle.withdraw", run.now) as tx:
-        stale = _overtaken(tx, run, action)
+
+    def write(tx: Transaction, stale: pl.DataFrame) -> None:
         rows = tx.by_ids("proposals", stale["id"]).drop("outcome").join(stale, on="id")
         tx.upsert("proposals", rows.with_columns(state=pl.lit("stale")))
-    return len(stale)
+
+    return len(decide_and_write(run, "settle.withdraw", partial(_overtaken, run=run, action=action), write))
 
 
 def _overtaken(reading: Reading, run: Run, action: str) -> pl.DataFrame:

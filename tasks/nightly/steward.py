@@ -20,6 +20,7 @@ from storage.transactions import Transaction
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
 from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.engine import log, task
+from tasks.runtime.proposing import decide_and_write
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.runs import Run, store_of
 
@@ -56,11 +57,18 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scoring:
-    """Of `facts` live ones: scores to store (id, quality_score), and ids of scores to remove."""
+    """Of `facts` live ones: scores to store (id, quality_score), and ids of scores to remove.
+
+    `has_new_mark`: the steward has begun or ended learning since the mark was stored.
+    """
 
     facts: int
     written: pl.DataFrame
     dropped: pl.Series
+    has_new_mark: bool
+
+    def __len__(self) -> int:
+        return len(self.written) + len(self.dropped) + self.has_new_mark
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,20 +116,19 @@ def score(
 
     Scores on the other side of `min_quality`, below which recall hides facts, are always written.
     """
-    store, marks = store_of(run), (settings.prune_threshold, min_quality)
-    snapshot = store.snapshot()
-    learning = is_learning(store, settings)
-    scoring = _score(snapshot, run, settings, marks)
-    changes = len(scoring.written) or len(scoring.dropped) or _learning_mark(snapshot) != learning
-    if changes and not dry_run:
-        with store.commit(run.id, "steward.score", run.now) as tx:
-            if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
-                scoring = _score(tx, run, settings, marks)
-            _write_scores(tx, run, scoring, learning)
+    learning = is_learning(run, settings)
+
+    def decide(reading: Reading) -> _Scoring:
+        return _score(reading, run, settings, (settings.prune_threshold, min_quality), learning)
+
+    def write(tx: Transaction, scoring: _Scoring) -> None:
+        _write_scores(tx, run, scoring, learning)
+
+    scoring = decide_and_write(run, "steward.score", decide, write, dry_run=dry_run)
     return Scored(scoring.facts, len(scoring.written), len(scoring.dropped))
 
 
-def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float]) -> _Scoring:
+def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float], learning: bool) -> _Scoring:
     facts = _with_put_back(reading.frame("facts", live_sql(run.now), _SCORED), _put_back(reading))
     scores = score_facts(facts, counted_use(reading), settings, run.now)
     stored = reading.frame("fact_scores", columns=["id", "quality_score"])
@@ -130,7 +137,7 @@ def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collect
     due = both.filter(is_due(marks, settings.score_step)).select("id", quality_score="score")
     has_gone = both["is_stored"].count() < len(stored)
     gone = stored.join(facts, on="id", how="anti") if has_gone else stored.clear()
-    return _Scoring(len(facts), due, gone["id"])
+    return _Scoring(len(facts), due, gone["id"], _learning_mark(reading) != learning)
 
 
 def _put_back(reading: Reading) -> pl.DataFrame:
@@ -155,7 +162,7 @@ def _write_scores(tx: Transaction, run: Run, scoring: _Scoring, learning: bool) 
     rows = scoring.written.join(known, on="id", how="left")
     tx.upsert("fact_scores", rows.with_columns(scored_at=pl.lit(run.now, dtype=frames.TIME)))
     tx.delete("fact_scores", scoring.dropped)
-    if _learning_mark(tx) != learning:
+    if scoring.has_new_mark:
         tx.upsert("metadata", pl.DataFrame({"id": [LEARNING], "number": [float(learning)]}))
 
 

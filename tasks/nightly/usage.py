@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
@@ -25,6 +26,7 @@ from storage.snapshots import Reading
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
+from tasks.runtime.proposing import decide_and_write
 from tasks.runtime.runs import Run, store_of
 
 MOST_NAMED = 2000  # rows that are looked up by id; beyond, one look at everything is faster
@@ -52,11 +54,25 @@ class _Unread:
     reads: pl.DataFrame
     marks: pl.DataFrame
 
+    def __len__(self) -> int:
+        return len(self.recalls) + len(self.reads)
+
     @property
     def counted(self) -> Counted:
         """How much it is."""
         facts, entities = self.recalls["fact_id"].n_unique(), self.reads["entity_id"].n_unique()
         return Counted(len(self.recalls), len(self.reads), facts, entities)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ScoreChanges:
+    """ENTITY_SCORES to write, and ids of entities whose score is removed."""
+
+    scores: pl.DataFrame
+    gone: pl.Series
+
+    def __len__(self) -> int:
+        return len(self.scores) + len(self.gone)
 
 
 @task("count use")
@@ -66,19 +82,13 @@ def count_usage(run: Run, settings: DecaySettings | None = None) -> Counted:
     Links fade on the way by these settings, or those of the last `decay`. How far the logs are counted is written with
     the counters, so a death in between leaves both as they were.
     """
-    store = store_of(run)
-    snapshot = store.snapshot()
-    unread = _unread(store, snapshot)
-    if unread.counted == Counted():
-        return Counted()
-    with store.commit(run.id, "usage.count", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run may have counted them meanwhile
-            unread = _unread(store, tx)
-        if unread.counted != Counted():
-            _count_facts(tx, unread.recalls, settings or _fading(tx))
-            _count_entities(tx, unread.reads)
-            tx.upsert("log_marks", unread.marks)
-    return unread.counted
+
+    def write(tx: Transaction, unread: _Unread) -> None:
+        _count_facts(tx, unread.recalls, settings or _fading(tx))
+        _count_entities(tx, unread.reads)
+        tx.upsert("log_marks", unread.marks)
+
+    return decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write).counted
 
 
 @task("fade links")
@@ -99,18 +109,8 @@ def fade_links(run: Run, settings: DecaySettings) -> int:
 @task("weigh entities")
 def weigh_entities(run: Run, settings: UseSettings | None = None) -> int:
     """Write the scores of entities that changed noticeably, drop those of entities that are gone; returns how many."""
-    store = store_of(run)
-    snapshot = store.snapshot()
-    use = settings or UseSettings()
-    scores, gone = _scores(snapshot, run, use)
-    if scores.is_empty() and gone.is_empty():
-        return 0
-    with store.commit(run.id, "usage.weigh", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:
-            scores, gone = _scores(tx, run, use)
-        tx.upsert("entity_scores", scores)
-        tx.delete("entity_scores", gone)
-    return len(scores) + len(gone)
+    decide = partial(_score_changes, run=run, settings=settings or UseSettings())
+    return len(decide_and_write(run, "usage.weigh", decide, _write_scores))
 
 
 def counted_use(reading: Reading) -> pl.DataFrame:
@@ -180,8 +180,7 @@ def _links(reading: Reading) -> pl.DataFrame:
     return reading.frame("fact_usage", "link_count > 0")
 
 
-def _scores(reading: Reading, run: Run, settings: UseSettings) -> tuple[pl.DataFrame, pl.Series]:
-    """ENTITY_SCORES that are to be written, and ids of those to be removed."""
+def _score_changes(reading: Reading, run: Run, settings: UseSettings) -> _ScoreChanges:
     entities = reading.frame("entities", columns=["id", "created_at", "pinned", "merged_into"])
     merged = entities.filter(pl.col("merged_into").is_not_null())
     present = entities.join(merged, on="id", how="anti")
@@ -189,7 +188,13 @@ def _scores(reading: Reading, run: Run, settings: UseSettings) -> tuple[pl.DataF
     relations = reading.frame("facts", where, ["subject_id", "object_id"])
     scores = weigh(present, _entity_usage(reading, merged), relations, run.now, settings)
     stored = reading.frame("entity_scores")
-    return _with_birth(noticeable(scores, stored), stored), stored.join(present, on="id", how="anti")["id"]
+    gone = stored.join(present, on="id", how="anti")["id"]
+    return _ScoreChanges(_with_birth(noticeable(scores, stored), stored), gone)
+
+
+def _write_scores(tx: Transaction, changes: _ScoreChanges) -> None:
+    tx.upsert("entity_scores", changes.scores)
+    tx.delete("entity_scores", changes.gone)
 
 
 def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:

@@ -245,7 +245,7 @@ def _write(run: Run, subject: Subject) -> ErasurePlan:
     for name in LOGS:
         purge_log(store, name, plan.gone[name])
     with store.commit(run.id, "forget", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+        if tx.is_overtaken(snapshot):
             again = plan_erasure(tx, subject.entity_id, subject.names)
             plan, vectors = replace(again, gone=_joined(plan.gone, again.gone)), _vectors(run, again)
         for name in tables_of(Role.STATE, Role.HISTORY):

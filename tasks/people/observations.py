@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -32,11 +33,12 @@ from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store
+from storage.transactions import Transaction
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
 from tasks.ingest.application import apply_patches
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import proposal_of
+from tasks.runtime.proposing import decide_and_write, proposal_of
 from tasks.runtime.runs import Counts, Run, recorded, store_of
 
 _KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
@@ -141,7 +143,7 @@ def add_observations(
     decided = _decide(run, snapshot, entity, texts, settings)
     if decided.stated is not None:
         with store.commit(run.id, "observations.candidates", run.now) as tx:
-            if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+            if tx.is_overtaken(snapshot):
                 decided = _decide(run, tx, entity, texts, settings)
             if decided.stated is not None:
                 write_statements(tx, decided.stated)
@@ -298,14 +300,12 @@ def _retired(entity_id: str, plan: Retirement) -> Retired:
 @task("clear stale flags")
 def clear_stale_flags(run: Run) -> int:
     """Clear the flags of facts whose partner is no longer live; returns how many (S0-01)."""
-    store = store_of(run)
-    if _stale(store.snapshot(), run).is_empty():
-        return 0
-    with store.commit(run.id, "observations.flags", run.now) as tx:
-        stale = _stale(tx, run)
+
+    def write(tx: Transaction, stale: pl.DataFrame) -> None:
         whole = tx.by_ids("facts", stale["id"], with_vector=True).drop(MARKS)
         tx.upsert("facts", whole.join(stale, on="id"))
-    return len(stale)
+
+    return len(decide_and_write(run, "observations.flags", partial(_stale, run=run), write))
 
 
 def _stale(reading: Reading, run: Run) -> pl.DataFrame:

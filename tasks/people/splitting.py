@@ -104,7 +104,7 @@ def split_entity(run: Run, entity_id: str, splits: Sequence[SplitPart]) -> Split
     planned = plan_of(run, snapshot, entity_id, splits)
     vectors = vector_column(embedder_of(run).embed(list(planned.rows.to_embed)))
     with store.commit(run.id, "entity.split", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
+        if tx.is_overtaken(snapshot):
             planned = plan_of(run, tx, entity_id, splits)
         _write(tx, planned.rows, vectors)
     if run.proposes is None:

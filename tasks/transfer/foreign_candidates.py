@@ -75,7 +75,7 @@ def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
     snapshot = store.snapshot()
     decided = _decide(run, snapshot, part, settings)
     with store.commit(run.id, "import.candidates", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+        if tx.is_overtaken(snapshot):
             decided = _decide(run, tx, part, settings)
         _write(tx, part, decided)
     found = decided.found

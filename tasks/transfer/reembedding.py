@@ -477,7 +477,7 @@ def fill_vectors(run: Run, settings: ReembedSettings, *, dry_run: bool = False) 
     if dry_run or not found:
         return {name: len(rows) for name, rows in found.items()}
     with store.commit(run.id, f"{KIND}.fill", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:
+        if tx.is_overtaken(snapshot):
             raise Refused("Another run wrote meanwhile.", "Run it again.")
         for name, rows in found.items():
             tx.put_back(name, rows)
