@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from slowwave.deduplication.questions import Mode
-from slowwave.lifecycle import run_counts
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import ConsolidateSettings
 from tasks.entities.profiles import refresh_profiles
 from tasks.nightly.artifacts import link_artifacts
@@ -75,8 +75,8 @@ async def consolidate(
                     propose_pairs(run, settings, scope=scope)
             if not dry_run:
                 tally.proposed(titles_of(run))
-                tally.counts[run_counts.FLAGS_CLEARED] += clear_stale_flags(run)
-                tally.counts[run_counts.PROFILES_RENEWED] += refresh_profiles(run)
+                tally.counts[RunCount.FLAGS_CLEARED] += clear_stale_flags(run)
+                tally.counts[RunCount.PROFILES_RENEWED] += refresh_profiles(run)
                 if tally.has_written:
                     tidy(run)
     return await conclude(run, tally)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from slowwave.lifecycle import run_counts
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
 from tasks.entities.linking import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
@@ -72,7 +72,7 @@ async def ingest(
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):
             tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
-            await report_progress("messages read", tally.counts[run_counts.MESSAGES_READ])
+            await report_progress("messages read", tally.counts[RunCount.MESSAGES_READ])
         if settings.extract.enabled and not dry_run:
             await _learn(run, settings, tally)
             propose_overrides(run, settings)
@@ -86,7 +86,7 @@ async def ingest(
             tidy(run)
     await publish_summary(run, tally)
     if tally.has_written and not dry_run:
-        announce(INGESTED, run, **tally.counts)
+        announce(INGESTED, run, **by_label(tally.counts))
     return tally.summary()
 
 
@@ -103,7 +103,7 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
                 tally.extracted(extracted)
                 tally.applied(apply_patches(run, settings, look_back=False))
                 cursor = extracted.cursor
-                await report_progress("messages extracted", tally.counts[run_counts.MESSAGES_EXTRACTED], waiting)
+                await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)
             if touched := touched_entities(run):
                 tally.related(link_entities(run, settings.extract.note_linking, touched), assign_new(run))
             if settings.consolidate.enabled:

@@ -12,6 +12,7 @@ from slowwave import frames
 from slowwave.errors import Refused
 from slowwave.lifecycle.entity_decisions import Conflict, is_between
 from slowwave.lifecycle.entity_merges import EntityMerge, plan_merge, refusal
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import BeliefSettings
 from slowwave.text import normalise_name
 from slowwave.validity import is_live, live_sql
@@ -115,10 +116,10 @@ def merge(
         {"loser": loser, "winner": winner, "force": force},
         lambda: merge_entities(run, loser, winner, force=force, beliefs=beliefs),
         lambda done: {
-            "entities merged": int(done.is_new),
-            "facts moved": done.facts,
-            "facts archived": len(done.archived),
-            "conflicts found": len(done.conflicts),
+            RunCount.ENTITIES_MERGED: int(done.is_new),
+            RunCount.FACTS_REFILED: done.facts,
+            RunCount.FACTS_ARCHIVED: len(done.archived),
+            RunCount.CONFLICTS_FOUND: len(done.conflicts),
         },
     )
 

@@ -15,6 +15,7 @@ from slowwave.deduplication.observations import LEAST_OF_ID
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lifecycle.entity_decisions import ENDS, MergeContext, Pair, decision, is_between
 from slowwave.lifecycle.entity_merges import alias_rows
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.resolution.mentions import embed_texts, name_to_store
 from slowwave.text import digest, normalise_name
 from slowwave.validity import is_live, live_sql
@@ -160,7 +161,7 @@ def name_also(run: Run, entity: str, alias: str) -> Called:
         return called
     return as_run(
         run, {"entity": entity, "alias": alias}, lambda: alias_entity(run, entity, alias),
-        lambda done: {"names added": int(done.is_new)},
+        lambda done: {RunCount.NAMES_ADDED: int(done.is_new)},
     )  # fmt: skip
 
 
@@ -205,7 +206,7 @@ def rename(run: Run, entity: str, name: str) -> Called:
         return called
     return as_run(
         run, {"entity": entity, "name": name}, lambda: rename_entity(run, entity, name),
-        lambda done: {"entities renamed": int(done.is_new)},
+        lambda done: {RunCount.ENTITIES_RENAMED: int(done.is_new)},
     )  # fmt: skip
 
 
@@ -323,8 +324,8 @@ def keep_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
     return as_run(run, parameters, lambda: pin_facts(run, ids, pinned), _count_pins)
 
 
-def _count_pins(done: Pinned) -> dict[str, int]:
-    return {"pinned" if done.pinned else "unpinned": len(done.changed)}
+def _count_pins(done: Pinned) -> dict[RunCount, int]:
+    return {RunCount.PINNED if done.pinned else RunCount.UNPINNED: len(done.changed)}
 
 
 def _entity_row(reading: Reading, entity: str) -> pl.DataFrame:

@@ -21,6 +21,7 @@ from slowwave.graph.communities import Grouping, group_entities, is_due
 from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities, summary_sources
 from slowwave.graph.community_summaries import CommunitySummary, questions_about, strongest_facts, summary_by_rule
 from slowwave.graph.partition import find_groups
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import CommunitySettings
 from storage.rows import quoted
 from storage.snapshots import Reading
@@ -101,7 +102,7 @@ class Refreshed:
     `would_ask` is how many prompts a dry run would put.
     """
 
-    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    counts: Mapping[RunCount, int] = field(default_factory=lambda: MappingProxyType({}))
     left: int = 0
     failed: int = 0
     would_ask: int = 0

@@ -16,6 +16,7 @@ from slowwave import frames
 from slowwave.lifecycle import eviction
 from slowwave.lifecycle.eviction import ARCHIVED, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
 from slowwave.lifecycle.retention import ENDS
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import ProposalNote
 from slowwave.revision.beliefs import crowded_out, eviction_rows
 from slowwave.revision.contradictions import KIND
@@ -61,16 +62,16 @@ class Evicted:
     decisions: tuple[DecisionSummary, ...] = ()
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[RunCount, int]:
         """What went, in words; nothing that did not."""
         labels = {
-            "facts moved to the archive": self.moved,
-            "facts deleted": self.deleted,
-            "facts archived": self.archived,
-            "entities archived": self.entities,
-            "entities deleted": self.removed,
-            "beliefs dropped": self.beliefs,
-            "conflicts expired": self.pairs,
+            RunCount.FACTS_MOVED: self.moved,
+            RunCount.FACTS_DELETED: self.deleted,
+            RunCount.FACTS_ARCHIVED: self.archived,
+            RunCount.ENTITIES_ARCHIVED: self.entities,
+            RunCount.ENTITIES_DELETED: self.removed,
+            RunCount.BELIEFS_DROPPED: self.beliefs,
+            RunCount.CONFLICTS_EXPIRED: self.pairs,
         }
         return {what: number for what, number in labels.items() if number}
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from slowwave.errors import RecallFell, SlowwaveError, UnusableInput
 from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
-from slowwave.lifecycle import run_counts
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.lifecycle.run_effects import effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
@@ -37,8 +37,8 @@ from .tallies import Tally
 # The tally of a backfill: what its windows and its night did, window by window.
 
 
-LEARNED = (run_counts.FACTS_LEARNED, run_counts.FACTS_CONFIRMED)
-TAKEN = (run_counts.MESSAGES_EXTRACTED, run_counts.MESSAGES_FAILED)
+LEARNED = (RunCount.FACTS_LEARNED, RunCount.FACTS_CONFIRMED)
+TAKEN = (RunCount.MESSAGES_EXTRACTED, RunCount.MESSAGES_FAILED)
 WORST = ("completed", "incomplete", "stopped")
 """States from good to bad: of several, the worst is the state of the whole."""
 
@@ -57,7 +57,7 @@ class BackfillTally(Tally):
     def resumed(self, broken: str, windows: int) -> None:
         """Which backfill this one goes on with, and how many of its windows are done."""
         self.resumes = broken
-        self.counts[run_counts.WINDOWS_DONE_BEFORE] += windows
+        self.counts[RunCount.WINDOWS_DONE_BEFORE] += windows
 
     def child(self, what: str, summary: Mapping[str, Any], window: TimeWindow | None = None) -> None:
         """What a run did that is a part of this one."""
@@ -72,7 +72,7 @@ class BackfillTally(Tally):
             self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
         self.state = max(self.state, _known(summary["state"]), key=WORST.index)
         if window is not None:
-            self.counts[run_counts.WINDOWS] += 1
+            self.counts[RunCount.WINDOWS] += 1
             self._row(what, window, summary["state"], counts, llm, summary["run"])
         elif what == "sleep":
             self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
@@ -80,7 +80,7 @@ class BackfillTally(Tally):
     def lost(self, what: str, window: TimeWindow, error: str, paid: Usage) -> None:
         """A window that failed while the others went on, and what it had cost by then."""
         self.usage += paid
-        self.counts[run_counts.WINDOWS_FAILED] += 1
+        self.counts[RunCount.WINDOWS_FAILED] += 1
         self.errors.append(f"{what}: {error}")
         self.state = "incomplete"
         self._row(what, window, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
@@ -104,7 +104,7 @@ class BackfillTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether the backfill changed what is remembered."""
-        return bool(self.windows or self.counts[run_counts.MESSAGES_STORED])
+        return bool(self.windows or self.counts[RunCount.MESSAGES_STORED])
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with a row for each window and the run of each part."""
@@ -398,9 +398,9 @@ async def fill_windows(
             failures += 1
         await report_progress("windows", number, len(plan.left))
         tell(f"Window {number} of {len(plan.left)}, {tally.newest()}")
-        if tally.state == "stopped" or is_hopeless(tally.counts[run_counts.WINDOWS_FAILED], failures, number):
+        if tally.state == "stopped" or is_hopeless(tally.counts[RunCount.WINDOWS_FAILED], failures, number):
             break
-    return tally.state != "stopped" and not tally.counts[run_counts.WINDOWS_FAILED]
+    return tally.state != "stopped" and not tally.counts[RunCount.WINDOWS_FAILED]
 
 
 def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:

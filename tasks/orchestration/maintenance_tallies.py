@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slowwave.errors import RecallFell
-from slowwave.lifecycle import run_counts
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.records import Usage
 from storage.upkeep import UpkeepReport
 from tasks.nightly.communities import Refreshed
@@ -32,33 +32,33 @@ class StewardTally(Tally):
 
     is_learning: bool = False
     always: ClassVar[tuple[str, ...]] = (
-        run_counts.FACTS_SCORED,
-        run_counts.FACTS_PRUNED,
-        run_counts.FACTS_MERGED,
-        run_counts.FACTS_RESTORED,
+        RunCount.FACTS_SCORED,
+        RunCount.FACTS_PRUNED,
+        RunCount.FACTS_MERGED,
+        RunCount.FACTS_RESTORED,
     )
 
     def restored(self, number: int) -> None:
         """Facts that people brought back since the sweep before."""
-        self.counts[run_counts.FACTS_RESTORED] += number
+        self.counts[RunCount.FACTS_RESTORED] += number
 
     def counted(self, counted: Counted) -> None:
         """Recalls that were counted."""
-        self.counts[run_counts.RECALLS_COUNTED] += counted.recalls
+        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
 
     def scored(self, scored: Scored) -> None:
         """How many facts have a score, and of how many it changed."""
-        self.counts[run_counts.FACTS_SCORED] += scored.scored
-        self.counts[run_counts.SCORES_CHANGED] += scored.written
+        self.counts[RunCount.FACTS_SCORED] += scored.scored
+        self.counts[RunCount.SCORES_CHANGED] += scored.written
 
     def weighed(self, entities: int | None) -> None:
         """Entities whose weight changed."""
-        self.counts[run_counts.ENTITIES_WEIGHED] += entities or 0
+        self.counts[RunCount.ENTITIES_WEIGHED] += entities or 0
 
     def pruned(self, pruned: Pruned | None) -> None:
         """What faded."""
         if pruned is not None:
-            self.counts[run_counts.FACTS_PRUNED] += pruned.pruned
+            self.counts[RunCount.FACTS_PRUNED] += pruned.pruned
             self.decisions += pruned.decisions
 
     def merged(self, merged: Reconciled | None) -> None:
@@ -70,11 +70,11 @@ class StewardTally(Tally):
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
         written = (
-            run_counts.RECALLS_COUNTED,
-            run_counts.SCORES_CHANGED,
-            run_counts.ENTITIES_WEIGHED,
-            run_counts.FACTS_PRUNED,
-            run_counts.FACTS_MERGED,
+            RunCount.RECALLS_COUNTED,
+            RunCount.SCORES_CHANGED,
+            RunCount.ENTITIES_WEIGHED,
+            RunCount.FACTS_PRUNED,
+            RunCount.FACTS_MERGED,
         )
         return any(self.counts[what] for what in written)
 
@@ -87,7 +87,7 @@ class StewardTally(Tally):
         lines = [learning] if self.is_learning else []
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked.", *lines]
-        is_idle = not (lines or self.has_written or self.counts[run_counts.CHANGES_PROPOSED])
+        is_idle = not (lines or self.has_written or self.counts[RunCount.CHANGES_PROPOSED])
         return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else lines
 
 
@@ -103,16 +103,16 @@ class DecayTally(Tally):
 
     def counted(self, counted: Counted) -> None:
         """Recalls that were counted."""
-        self.counts[run_counts.RECALLS_COUNTED] += counted.recalls
+        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
 
     def faded(self, links: int | None) -> None:
         """Links that weigh less now."""
-        self.counts[run_counts.LINKS_FADED] += links or 0
+        self.counts[RunCount.LINKS_FADED] += links or 0
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        return any(number for what, number in self.counts.items() if what != run_counts.PHASES_FAILED)
+        return any(number for what, number in self.counts.items() if what != RunCount.PHASES_FAILED)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
@@ -127,17 +127,17 @@ class CommunityTally(Tally):
 
     is_written: bool = False
     always: ClassVar[tuple[str, ...]] = (
-        run_counts.COMMUNITIES,
-        run_counts.COMMUNITIES_FOUND,
-        run_counts.COMMUNITIES_SUMMARISED,
+        RunCount.COMMUNITIES,
+        RunCount.COMMUNITIES_FOUND,
+        RunCount.COMMUNITIES_SUMMARISED,
     )
 
     def refreshed(self, refreshed: Refreshed) -> None:
         """Counts and decisions of the refresh."""
         self.counts.update(refreshed.counts)
-        self.counts[run_counts.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
-        self.counts[run_counts.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
-        self.counts[run_counts.QUESTIONS_FOR_A_MODEL] += refreshed.would_ask
+        self.counts[RunCount.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
+        self.counts[RunCount.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
+        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += refreshed.would_ask
         self.is_written = refreshed.is_written
         self.decisions += refreshed.decisions
         self.errors = sorted({*self.errors, *refreshed.errors})
@@ -145,7 +145,7 @@ class CommunityTally(Tally):
     @property
     def is_unfinished(self) -> bool:
         """Whether communities are left that the same command would ask about again."""
-        left = (run_counts.COMMUNITIES_NOT_SUMMARISED, run_counts.COMMUNITIES_LEFT_FOR_LATER)
+        left = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER)
         return any(self.counts[what] for what in left) or super().is_unfinished
 
     @property
@@ -157,7 +157,7 @@ class CommunityTally(Tally):
         """Remarks on the counts, for a reader."""
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked."]
-        if not counts.get(run_counts.COMMUNITIES):
+        if not counts.get(RunCount.COMMUNITIES):
             return ["No communities: no two entities are related yet."]
         return [] if self.has_written else ["Nothing new: every community is as it was."]
 
@@ -168,8 +168,8 @@ class UpkeepTally(Tally):
 
     def tended(self, report: UpkeepReport) -> None:
         """What was compacted and indexed."""
-        self.counts[run_counts.TABLES_COMPACTED] += len(report.compacted)
-        self.counts[run_counts.INDEXES_MADE] += len(report.indexed)
+        self.counts[RunCount.TABLES_COMPACTED] += len(report.compacted)
+        self.counts[RunCount.INDEXES_MADE] += len(report.indexed)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
@@ -204,7 +204,7 @@ class NightTally(Tally):
         """A phase after which recall fell."""
         self.fallen.append(error)
         self.gates[phase] = error.measured
-        self.counts[run_counts.PHASES_TAKEN_BACK] += len(error.measured.get("undone", ()))
+        self.counts[RunCount.PHASES_TAKEN_BACK] += len(error.measured.get("undone", ()))
         self.remarks.append(f"{phase}: {error.message}")
         self.state = "incomplete"
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from slowwave.errors import NoRoom, RecallFell, SlowwaveError
 from slowwave.lifecycle.probes import GateVerdict
+from slowwave.lifecycle.run_counts import by_label
 from slowwave.settings import GateSettings, SleepSettings, StewardSettings
 from slowwave.validity import time_sql
 from storage.rows import quoted
@@ -183,7 +184,7 @@ async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     await publish_summary(run, tally)
     await publish_charts(run)
     if not tally.dry_run:
-        announce(NIGHT_FINISHED, run, state=tally.state, **tally.counts)
+        announce(NIGHT_FINISHED, run, state=tally.state, **by_label(tally.counts))
     if tally.fallen:
         first = tally.fallen[0]
         raise RecallFell(first.message, first.remedy, tally.summary())

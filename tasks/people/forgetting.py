@@ -21,6 +21,7 @@ from slowwave.errors import Refused, StoreMismatch, UnknownName
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.records import OPEN_BATCH, Usage
 from slowwave.text import as_json, normalise_name, timed_id
 from storage.answers import StoredAnswers
@@ -95,10 +96,14 @@ class Report:
 
     def summary(self) -> dict[str, Any]:
         """For the run's row: counts, and no name."""
-        counts = {"rows removed": sum(self.plan.removed().values()), "rows struck": sum(self.plan.changed().values()),
-                  "versions dropped": self.versions, "files dropped": self.files_dropped,
-                  "places left": len(self.left)}  # fmt: skip
-        return {"run": self.run, "state": self.state, "counts": counts}
+        counts = {
+            RunCount.ROWS_REMOVED: sum(self.plan.removed().values()),
+            RunCount.ROWS_STRUCK: sum(self.plan.changed().values()),
+            RunCount.VERSIONS_DROPPED: self.versions,
+            RunCount.FILES_DROPPED: self.files_dropped,
+            RunCount.PLACES_LEFT: len(self.left),
+        }
+        return {"run": self.run, "state": self.state, "counts": by_label(counts)}
 
 
 def find_subject(run: Run, wanted: str, also: Sequence[str] = (), only: Sequence[str] = ()) -> Subject:

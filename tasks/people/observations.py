@@ -21,8 +21,8 @@ from slowwave.deduplication.observations import (
     unit_rows,
 )
 from slowwave.errors import Refused, UnusableInput
-from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.eviction import BY_A_PERSON, Retirement
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import Proposing
 from slowwave.settings import IngestSettings
 from slowwave.splitting.structure import KIND as STRUCTURAL
@@ -81,11 +81,11 @@ def observe(
         added = add_observations(run, name, texts, settings, entity_type=entity_type, create=create)
         ended = added.counts
         tally.counts = {
-            run_counts.FACTS_LEARNED: ended.get("added", 0),
-            run_counts.FACTS_CONFIRMED: ended.get("confirmed", 0),
-            "observations known already": ended.get("known", 0),
-            "observations refused": ended.get("refused", 0),
-            "patches waiting for review": ended.get("waiting", 0),
+            RunCount.FACTS_LEARNED: ended.get("added", 0),
+            RunCount.FACTS_CONFIRMED: ended.get("confirmed", 0),
+            RunCount.OBSERVATIONS_KNOWN: ended.get("known", 0),
+            RunCount.OBSERVATIONS_REFUSED: ended.get("refused", 0),
+            RunCount.PATCHES_WAITING: ended.get("waiting", 0),
         }
     return replace(added, run=run.id)
 
@@ -99,8 +99,8 @@ def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = Fals
     with recorded(run, tally, {"entity": entity_id, "ids": list(ids)}):
         retired = delete_observations(run, entity_id, ids)
         tally.counts = {
-            run_counts.FACTS_RETIRED: len(retired.facts),
-            run_counts.FLAGS_CLEARED: len(retired.flags_cleared),
+            RunCount.FACTS_RETIRED: len(retired.facts),
+            RunCount.FLAGS_CLEARED: len(retired.flags_cleared),
         }
     return retired
 

@@ -11,6 +11,7 @@ from typing import Any
 from recall.proposals import list_proposals
 from recall.report import consolidation_report
 from slowwave.errors import Damaged, SlowwaveError
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.report_records import ConsolidationReport, counts, sections, verdict
 from slowwave.settings import ReportSettings
 from storage import doctor
@@ -59,7 +60,10 @@ def propose_splits(run: Run, settings: ReportSettings, found: ConsolidationRepor
         return ProposedSplits()
     parameters = {"settings": settings.model_dump()}
     left = as_run(
-        run, parameters, lambda: _propose(run, settings, wanted[:MOST]), lambda left: {"proposals": len(left.ids)}
+        run,
+        parameters,
+        lambda: _propose(run, settings, wanted[:MOST]),
+        lambda left: {RunCount.PROPOSALS: len(left.ids)},
     )
     more = f"{len(wanted) - MOST} more could be proposed: run the report again."
     return left if len(wanted) <= MOST else replace(left, notes=(*left.notes, more))

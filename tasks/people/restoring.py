@@ -10,8 +10,8 @@ import polars as pl
 
 from recall.stories import fact_named
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.restore import READ, Departure, RestorationPlan, departure_of, plan_restoration
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.resolution.entities import revived
 from slowwave.revision.conflicts import single_valued
 from slowwave.validity import live_sql, time_sql
@@ -51,7 +51,10 @@ def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry
     tally = Counts(run.id)
     with recorded(run, tally, {"ids": list(ids), "run": of_run}):
         restored = restore_facts(run, chosen)
-        tally.counts = {run_counts.FACTS_RESTORED: len(restored.facts), "facts not restored": len(restored.refused)}
+        tally.counts = {
+            RunCount.FACTS_RESTORED: len(restored.facts),
+            RunCount.FACTS_NOT_RESTORED: len(restored.refused),
+        }
     return restored
 
 

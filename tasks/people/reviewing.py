@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from recall.proposals import Proposal, list_proposals, proposal_named
 from slowwave.errors import SlowwaveError
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import Person
 from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewVerdict, as_plain, complaints, from_plain
 from storage.snapshots import Snapshot
@@ -24,11 +25,11 @@ from .review_forms import bare, filled_in, form_of, publish_waiting, questions_a
 
 Choice = Literal["approve", "later", "reject"]
 _COUNTS = {
-    "applied": "proposals carried out",
-    "rejected": "proposals rejected",
-    "stale": "proposals refused as stale",
-    "approved": "proposals approved for later",
-    "pending": "proposals that wait",
+    "applied": RunCount.PROPOSALS_CARRIED_OUT,
+    "rejected": RunCount.PROPOSALS_REJECTED,
+    "stale": RunCount.PROPOSALS_REFUSED_AS_STALE,
+    "approved": RunCount.PROPOSALS_APPROVED,
+    "pending": RunCount.PROPOSALS_WAITING,
 }
 _AGAIN = {
     "split": "`slowwave split propose {subject!r}` plans it anew from what is known now.",
@@ -77,7 +78,7 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
     def work() -> Proposal:
         return propose_deletion(run, entity_id, ids, "person", reason)
 
-    return as_run(run, parameters, work, lambda made: {"proposals": 1}), store.snapshot()
+    return as_run(run, parameters, work, lambda made: {RunCount.PROPOSALS: 1}), store.snapshot()
 
 
 def carry_out(
@@ -128,8 +129,8 @@ def _tried(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
         return DecidedProposal(found.id, found.state, found.title, f"It was not modified: {error}")
 
 
-def _counted(done: Sequence[DecidedProposal]) -> dict[str, int]:
-    return dict(Counter(_COUNTS.get(each.state, each.state) for each in done))
+def _counted(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:
+    return dict(Counter(_COUNTS[each.state] for each in done if each.state in _COUNTS))
 
 
 def what_to_do(proposal: Proposal) -> str:

@@ -14,6 +14,7 @@ from slowwave import frames
 from slowwave.filters.injection import injection_reasons
 from slowwave.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
 from slowwave.foreign.records import Skipped
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.resolution.entities import Resolution
 from slowwave.revision.patches import DIRECTIVES, build_candidates
 from slowwave.settings import ExtractSettings, IngestSettings
@@ -51,7 +52,7 @@ class Stored:
     keeps the one that an earlier export gave it.
     """
 
-    counts: Counter[str]
+    counts: Counter[RunCount]
     other_types: tuple[Skipped, ...]
     kept_ends: tuple[Skipped, ...]
 
@@ -82,10 +83,10 @@ def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
     is_refused = found.messages["graph_state"] == f"skipped_{_INJECTION}"
     counts = Counter(
         {
-            "items known": decided.known,
-            "candidates": len(found.facts),
-            "items that give orders": int(is_refused.sum()),
-            "items about nobody": found.candidates.dropped["no_subject"],
+            RunCount.ITEMS_KNOWN: decided.known,
+            RunCount.CANDIDATES_IMPORTED: len(found.facts),
+            RunCount.ITEMS_WITH_ORDERS: int(is_refused.sum()),
+            RunCount.ITEMS_ABOUT_NOBODY: found.candidates.dropped["no_subject"],
         }
     )
     return Stored(counts, _other_types(part.adopted, found.resolution), decided.kept_ends)

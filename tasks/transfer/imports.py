@@ -18,6 +18,7 @@ import polars as pl
 from recall.export_files import SealCheck
 from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
 from slowwave.foreign.records import Skipped
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.settings import IngestSettings
 from storage.rows import quoted
 from tasks.entities.linking import assign_new, link_entities, touched_entities
@@ -74,7 +75,7 @@ class Imported:
 class _Counted(Counts):
     """The counts of an import for its row in `runs`."""
 
-    total: Counter[str] = field(default_factory=Counter)
+    total: Counter[RunCount] = field(default_factory=Counter)
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
@@ -110,25 +111,25 @@ def import_export(
                 notes |= dict.fromkeys(left_out)
         if not is_known and not dry_run:
             _finish(run, file, settings)
-            tally.total["changes proposed"] = len(titles_of(run))
+            tally.total[RunCount.CHANGES_PROPOSED] = len(titles_of(run))
     content = safe.content
-    counts = {name: count for name, count in tally.total.items() if count}
+    counts = {what: number for what, number in by_label(tally.total).items() if number}
     unknown = adopted.unknown_types
     skipped = (*notes, *content.skipped)[:LISTED]
     return Imported(run.id, file.uri, content.format, is_known, counts, skipped, unknown)
 
 
-def _read(file: ForeignFile, safe: Safe) -> Counter[str]:
+def _read(file: ForeignFile, safe: Safe) -> Counter[RunCount]:
     content = safe.content
     by_loss = Counter(each.loss for each in content.skipped)
     return Counter(
         {
-            "items read": len(content.claims),
-            "entities read": content.entities["name"].n_unique(),
-            "source texts read": len(content.episodes),
-            "items that could not be read": by_loss["broken"] + by_loss["endless"],
-            "items deleted or derived": by_loss["gone"],
-            "texts with secrets taken out": safe.redacted,
+            RunCount.ITEMS_READ: len(content.claims),
+            RunCount.ENTITIES_READ: content.entities["name"].n_unique(),
+            RunCount.SOURCE_TEXTS_READ: len(content.episodes),
+            RunCount.ITEMS_BROKEN: by_loss["broken"] + by_loss["endless"],
+            RunCount.ITEMS_GONE: by_loss["gone"],
+            RunCount.TEXTS_REDACTED: safe.redacted,
         }
     )
 
@@ -159,22 +160,22 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
 
 def _take_in(
     run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool
-) -> tuple[Counter[str], tuple[Skipped, ...]]:
+) -> tuple[Counter[RunCount], tuple[Skipped, ...]]:
     """Store a part as candidates and apply them; what is counted, and what is not taken over as the export has it."""
     if dry_run:
         known = len(stored_messages(store_of(run).snapshot(), part.adopted.messages["id"]))
-        return Counter({"items known": known, "items new": len(part.adopted.messages) - known}), ()
+        return Counter({RunCount.ITEMS_KNOWN: known, RunCount.ITEMS_NEW: len(part.adopted.messages) - known}), ()
     stored = store_candidates(run, part, settings)
     applying = under_approval(run, "patch", settings.approval, require=require, risks=False)
     applied = _outcomes(apply_patches(applying, settings, look_back=False))
-    notes = {"entities of another type here": stored.other_types, "ends taken away, kept here": stored.kept_ends}
+    notes = {RunCount.ENTITIES_OF_OTHER_TYPE: stored.other_types, RunCount.ENDS_KEPT: stored.kept_ends}
     more = Counter({name: len(each) for name, each in notes.items()})
     return stored.counts + applied + more, (*stored.other_types, *stored.kept_ends)
 
 
-def _outcomes(applied: Applied) -> Counter[str]:
+def _outcomes(applied: Applied) -> Counter[RunCount]:
     named = Counter({OUTCOMES[action]: n for action, n in applied.decisions.items() if action in OUTCOMES})
-    return named + Counter({"items refused": applied.rejected})
+    return named + Counter({RunCount.ITEMS_REFUSED: applied.rejected})
 
 
 def _source(file: ForeignFile, state: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from recall.export_files import HAS_VECTOR, ExportFiles, SealCheck, read_rows_of
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.foreign.exports import SYSTEM
 from slowwave.lifecycle.embedded_texts import READ
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import IngestSettings
 from slowwave.text import as_json, row_id
 from slowwave.validity import STATUSES
@@ -99,7 +100,7 @@ def _bring_back(run: Run, files: ExportFiles, manifest: Manifest, seal: SealChec
             "Install the model that it was made with.",
         )
     if not dry_run:
-        tally = Counts(run.id, {"rows imported": sum(counts.values())})
+        tally = Counts(run.id, {RunCount.ROWS_IMPORTED: sum(counts.values())})
         given = {"path": str(files.folder), "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, {**given, "seal": seal.standing}):
             _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)

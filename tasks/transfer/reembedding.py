@@ -20,6 +20,7 @@ from slowwave.comparison.similarity import has_profile
 from slowwave.errors import Refused, SlowwaveError
 from slowwave.lifecycle.embedded_texts import READ, message_texts, texts_of
 from slowwave.lifecycle.probes import GateVerdict
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import ReembedSettings
 from slowwave.text import as_json, digest, row_id, timed_id
 from storage.lease import is_surely_dead
@@ -515,12 +516,12 @@ class ReembedTally(Tally):
     is_published: bool = False
     has_filled: bool = False
     speed: str = ""
-    always: ClassVar[tuple[str, ...]] = ("texts embedded", "rows re-embedded")
+    always: ClassVar[tuple[str, ...]] = (RunCount.TEXTS_EMBEDDED, RunCount.ROWS_REEMBEDDED)
 
     def surveyed(self, texts: int, left: int) -> None:
         """What a run would embed."""
-        self.counts["different texts"] += texts
-        self.counts["texts to embed"] += left
+        self.counts[RunCount.TEXTS] += texts
+        self.counts[RunCount.TEXTS_TO_EMBED] += left
 
     def filled(self, rows: Mapping[str, int]) -> None:
         """Rows that lacked a vector of the model that the memory has."""
@@ -529,14 +530,14 @@ class ReembedTally(Tally):
 
     def published(self, staged: Staged, published: Published) -> None:
         """Counts of embedded texts and written rows."""
-        self.counts["texts embedded"] += staged.embedded + published.caught_up
-        self.counts["texts staged before"] += staged.known
-        self.counts["rows re-embedded"] += sum(published.rows.values())
+        self.counts[RunCount.TEXTS_EMBEDDED] += staged.embedded + published.caught_up
+        self.counts[RunCount.TEXTS_STAGED_BEFORE] += staged.known
+        self.counts[RunCount.ROWS_REEMBEDDED] += sum(published.rows.values())
         self.counts.update({f"{name}: rows": number for name, number in published.rows.items()})
         self.gated(published.verdict)
         self.is_published = bool(published.rows)
         seconds = staged.seconds + published.seconds
-        rows = self.counts["rows re-embedded"]
+        rows = self.counts[RunCount.ROWS_REEMBEDDED]
         self.speed = (
             f"{staged.embedded / max(staged.seconds, 1e-9):,.0f} texts embedded a second; published in "
             f"{published.seconds:,.1f} s; {rows / max(seconds, 1e-9):,.0f} rows a second in all."
@@ -544,7 +545,7 @@ class ReembedTally(Tally):
 
     def linked_anew(self, links: int) -> None:
         """Links between entities that are alike by the new model."""
-        self.counts["links between entities"] += links
+        self.counts[RunCount.LINKS_CHANGED] += links
 
     @property
     def has_written(self) -> bool:
