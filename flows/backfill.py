@@ -26,8 +26,8 @@ from tasks.orchestration.backfilling import (
     publish_windows,
     together,
 )
-from tasks.runtime.children import turn_of
 from tasks.runtime.engine import flow, tell
+from tasks.runtime.prefect_api import turn_of
 from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, phases_of, recorded
 

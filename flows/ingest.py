@@ -7,25 +7,24 @@ from typing import Any, Literal
 
 from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
-from tasks.entities.linking import assign_new, link_entities, touched_entities
+from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
 from tasks.ingest.application import apply_patches
+from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
 from tasks.ingest.sessions import summarise_sessions
-from tasks.nightly.artifacts import link_artifacts
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.communities import note_due
-from tasks.nightly.reconciliation import reconcile
-from tasks.nightly.settling import propose_overrides
+from tasks.nightly.fact_reconciliation import reconcile
+from tasks.nightly.open_questions import propose_names, propose_overrides
 from tasks.orchestration.phases import tidy
 from tasks.orchestration.tallies import IngestTally
-from tasks.people.name_proposals import propose_names
 from tasks.runtime.engine import flow, report_progress
-from tasks.runtime.events import INGESTED, announce
-from tasks.runtime.proposing import titles_of, under_approval
+from tasks.runtime.prefect_api import INGESTED, announce
 from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
+from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal["auto", "messages", "claude-code", "chatgpt", "markdown", "text"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from inference.embedding import open_embedder
 from slowwave.settings import DEFAULT_EMBEDDER, ReembedSettings
-from tasks.entities.linking import link_entities
+from tasks.entities.derived import link_entities
 from tasks.orchestration.phases import conclude, weighed
 from tasks.runtime.engine import flow
 from tasks.runtime.runs import existing_run, recorded

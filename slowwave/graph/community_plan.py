@@ -9,7 +9,6 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.lifecycle.run_counts import RunCount
 from slowwave.text import as_json, timed_id
 
 from .communities import Grouping, changed_members
@@ -113,11 +112,7 @@ def _dissolved(grouping: Grouping, dropped: pl.DataFrame) -> list[Row]:
 
 NAMED = 3
 _SUMMARY = ("summary", "summarised_by", "prompt_version", "told_fact_ids")
-_ACTIONS = {
-    "gather": RunCount.COMMUNITIES_FOUND,
-    "regroup": RunCount.COMMUNITIES_CHANGED,
-    "dissolve": RunCount.COMMUNITIES_DISSOLVED,
-}
+_ACTIONS = {"gather": "communities found", "regroup": "communities changed", "dissolve": "communities dissolved"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,14 +135,14 @@ class CommunityPlan:
         """Whether nothing changes."""
         return self.communities.is_empty() and self.dropped.is_empty()
 
-    def summary(self) -> dict[RunCount, int]:
+    def summary(self) -> dict[str, int]:
         """The counts of the plan, by name."""
         made = dict(self.decisions["action"].value_counts().iter_rows())
         summaries = self.decisions["measures"].str.json_path_match("$.summarised_by").drop_nulls()
         return {
-            RunCount.COMMUNITIES: self.total,
+            "communities": self.total,
             **{what: made.get(action, 0) for action, what in _ACTIONS.items()},
-            RunCount.COMMUNITIES_SUMMARISED: len(summaries),
+            "communities summarised": len(summaries),
         }
 
 

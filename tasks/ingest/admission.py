@@ -27,7 +27,7 @@ from tasks.runtime.engine import task
 from tasks.runtime.retrying import EMBEDS
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
-from .filing import Documents, draft_artifacts, file_artifacts, read_documents
+from .artifacts import Documents, draft_artifacts, file_artifacts, read_documents
 from .gating import conversation_rows, gate, learn_noise
 from .reading import Intake
 

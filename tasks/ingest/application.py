@@ -22,19 +22,19 @@ from slowwave.revision.supersession import RETRACT, SUPERSEDE
 from slowwave.settings import IngestSettings, ReviseSettings
 from slowwave.text import row_id
 from slowwave.validity import live_sql, time_sql
+from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.search import FOUND, MATCHED, by_scope, matching_many, nearest, nearest_among, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import settle_patches, touched_by, under_approval
 from tasks.runtime.runs import Run, store_of
+from tasks.runtime.writing import settle_patches, touched_by, under_approval
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 NEIGHBOURS_PER_FACT = 5
 WORDED_PER_DIRECTIVE = 20
 _EVER_ACTIVE = "status IN ('active', 'superseded')"
-_PLACES = ("facts", "facts_archive")  # what was moved out of the way is said again, replaced and leant on as before
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _later_facts(reading: Reading, patch: _Patch, passed: pl.DataFrame) -> pl.Da
         return _stored(reading, [])
     assert isinstance(first, datetime)
     known = reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["fact_id"])["fact_id"].unique()
-    about = pl.concat([reading.by_ids(name, known, ["subject_id"]) for name in _PLACES])["subject_id"]
+    about = pl.concat([reading.by_ids(name, known, ["subject_id"]) for name in FACT_TABLES])["subject_id"]
     late = passed.filter(pl.col("subject_id").is_in(about.implode()))["subject_id"].unique()
     return _stored(reading, late, "subject_id", f"{_EVER_ACTIVE} OR status_reason LIKE '{REPEATED}%'")
 
@@ -267,7 +267,7 @@ def _stored(
     with_vector: bool = False,
 ) -> pl.DataFrame:
     """Whole rows of facts by a key, wherever they lie, each once."""
-    parts = [reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in _PLACES]
+    parts = [reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in FACT_TABLES]
     return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 
@@ -281,7 +281,7 @@ def _store(tx: Transaction, facts: pl.DataFrame) -> None:
 
 def write_supersessions(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
     """Write facts that ended, and others that changed with them; full rows without vectors."""
-    stored = pl.concat([tx.by_ids(name, facts["id"], ["id", "vector"]) for name in _PLACES])
+    stored = pl.concat([tx.by_ids(name, facts["id"], ["id", "vector"]) for name in FACT_TABLES])
     _store(tx, facts.drop("vector", strict=False).join(stored, on="id", how="left", maintain_order="left"))
     tx.upsert("lineage", lineage)
     tx.upsert("decisions", decisions)
@@ -325,7 +325,7 @@ def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch, again: Ma
     source = facts.with_columns(source=pl.col("id").replace(again)).drop("vector", strict=False)
     mine = patch.candidates.select("id", "vector")
     others = source.join(mine, left_on="source", right_on="id", how="anti")["source"]
-    stored = [tx.by_ids(name, others, ["id", "vector"]) for name in _PLACES]
+    stored = [tx.by_ids(name, others, ["id", "vector"]) for name in FACT_TABLES]
     vectors = pl.concat([mine, *stored]).unique("id", keep="first").rename({"id": "source"})
     return source.join(vectors, on="source", how="left", maintain_order="left").drop("source")
 

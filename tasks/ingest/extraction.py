@@ -41,8 +41,7 @@ from .candidates import (
     write,
 )
 from .gating import learn_noise
-from .naming import resolve_again, resolve_names
-from .roster import Roster, as_stored, read_roster, with_roster, write_roster
+from .identities import Roster, as_stored, read_roster, resolve_again, resolve_names, with_roster, write_roster
 
 # Known facts: what an extractor is shown of what memory holds, so that it can say what is over, wrong or repeated.
 

@@ -28,10 +28,10 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
 from tasks.ingest.statements import CONVERSATION
-from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.engine import report_progress, task
-from tasks.runtime.events import REFRESH_DUE, announce
+from tasks.runtime.prefect_api import REFRESH_DUE, announce
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
 
 # Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
@@ -215,7 +215,7 @@ def _counted(plan: CommunityPlan, answers: CommunityAnswers, would_ask: int, *, 
         DecisionSummary(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows()
     )
     return Refreshed(
-        plan.summary(),
+        {RunCount(what): number for what, number in plan.summary().items()},
         answers.left,
         answers.failed,
         would_ask,

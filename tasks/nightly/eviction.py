@@ -23,17 +23,24 @@ from slowwave.revision.contradictions import KIND
 from slowwave.settings import DecaySettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import live_sql, time_sql
+from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
-from tasks.ingest.beliefs import PENDING
-from tasks.runtime.decisions_shown import SHOWN, DecisionSummary
+from tasks.entities.retirement import (
+    carry_out,
+    delete_entities,
+    delete_facts,
+    mentioned,
+    plan_purge,
+    renew_profiles,
+    retirement_of,
+)
+from tasks.ingest.candidates import PENDING
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import decide_and_write
+from tasks.runtime.run_pages import SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
-
-from .purging import PLACES, delete_entities, delete_facts, mentioned, plan_purge
+from tasks.runtime.writing import decide_and_write
 
 FACTS_AT_ONCE = 5_000
 ENTITIES_AT_ONCE = 1_000
@@ -87,7 +94,7 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     """
     where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
     snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
-    places = PLACES if deletes else PLACES[:1]
+    places = FACT_TABLES if deletes else FACT_TABLES[:1]
     ids = _out_of_use(snapshot, where, places)
     purge = plan_purge(snapshot, ids) if deletes else None
     ids = ids if purge is None else purge.ids
@@ -164,7 +171,7 @@ def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl
 
 def _fact_decisions(reading: Reading, ids: pl.Series, action: str) -> tuple[DecisionSummary, ...]:
     columns = ["id", "statement", "status", "status_reason", "expired_at"]
-    rows = pl.concat([reading.by_ids(name, ids.head(SHOWN), columns) for name in PLACES])
+    rows = pl.concat([reading.by_ids(name, ids.head(SHOWN), columns) for name in FACT_TABLES])
     rows = rows.sort("expired_at", "id", nulls_last=True)
     return tuple(
         DecisionSummary(action, statement or id_, f"It is {status}: {why}" if why else f"It is {status}.")

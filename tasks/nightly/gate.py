@@ -32,16 +32,16 @@ from slowwave.lifecycle.probes import (
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
 from slowwave.text import as_json, run_id, timed_id
 from slowwave.validity import MAX_CHAIN, live_sql
+from storage.changes import FACT_TABLES
 from storage.rows import MARK, quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import RECORDS, Store
 from storage.undo import undo as take_back
 from tasks.runtime.engine import task
-from tasks.runtime.events import GATE_FAILED, announce
+from tasks.runtime.prefect_api import GATE_FAILED, announce
 from tasks.runtime.runs import Run, newest_commit, night_of, store_of
 
-from .steward import is_learning
-from .usage import RECALLS, use_so_far
+from .steward import RECALLS, is_learning, use_so_far
 
 # Answers to probes: what recall found in the last states, so that no question is asked twice of one. A phase ends in
 # the state in which the next one begins, and one that wrote nothing that recall reads ends in the state in which it
@@ -100,7 +100,6 @@ def _of(state: tuple[object, ...]) -> dict[str, Recalled]:
 
 __all__ = ["Frozen", "GateVerdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
 
-FACTS = ("facts", "facts_archive")
 _STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
 _PROBED = (
     "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
@@ -243,7 +242,7 @@ def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Seque
         return frozenset()
     before = store_of(run).snapshot(commit=frozen.commit).versions
     theirs = f"(run_id IS NULL OR run_id NOT IN ({', '.join(map(quoted, sorted(own)))}))"
-    rows = [snapshot.frame(name, f"{MARK} > {before.get(name, 1)} AND {theirs}", ["id"]) for name in FACTS]
+    rows = [snapshot.frame(name, f"{MARK} > {before.get(name, 1)} AND {theirs}", ["id"]) for name in FACT_TABLES]
     return frozenset(pl.concat(rows)["id"])
 
 
@@ -254,7 +253,7 @@ def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Col
         if not wanted:
             break
         seen |= wanted
-        rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in FACTS]
+        rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in FACT_TABLES]
         wanted = {*pl.concat(rows[-2:])["replaced_by"].drop_nulls()} - seen
     known = pl.concat(rows) if rows else frames.empty({name: frames.FACTS[name] for name in _STANDING})
     known = known.unique("id", keep="first", maintain_order=True)

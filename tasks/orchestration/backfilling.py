@@ -28,8 +28,8 @@ from storage.rows import quoted
 from storage.snapshots import Reading
 from tasks.ingest.application import OPEN
 from tasks.ingest.candidates import to_extract
-from tasks.runtime.children import can_deploy, run_child
 from tasks.runtime.engine import is_inline, log, report_progress, tell
+from tasks.runtime.prefect_api import can_deploy, run_child
 from tasks.runtime.runs import Run, existing_run, new_run, store_of
 
 from .tallies import Tally

@@ -13,15 +13,19 @@ from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.run_counts import FACT_COUNTS, RunCount, by_label
 from slowwave.records import Usage
 from slowwave.review.descriptions import in_quotes
+from storage.upkeep import UpkeepReport
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
+from tasks.ingest.artifacts import LinkedArtifacts
 from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sessions import Summarised
 from tasks.ingest.sources import ReadIssue
-from tasks.nightly.artifacts import LinkedArtifacts
-from tasks.nightly.reconciliation import Reconciled
-from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
+from tasks.nightly.communities import Refreshed
+from tasks.nightly.eviction import Evicted
+from tasks.nightly.fact_reconciliation import Reconciled
+from tasks.nightly.steward import Counted, Pruned, Scored
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
@@ -292,3 +296,156 @@ def _sentence(issue: ReadIssue) -> str:
 def _asks_about(title: str, decision: DecisionSummary) -> bool:
     """Whether the pair that waits is the one that a proposal of this title is about."""
     return decision.action == "wait" and all(in_quotes(side) in title for side in decision.statement.split(" | "))
+
+
+# Maintenance: what a sweep, a decay, a refresh of communities or an upkeep counts.
+
+
+@dataclass
+class StewardTally(Tally):
+    """Counts of one sweep of the steward."""
+
+    is_learning: bool = False
+    always: ClassVar[tuple[str, ...]] = (
+        RunCount.FACTS_SCORED,
+        RunCount.FACTS_PRUNED,
+        RunCount.FACTS_MERGED,
+        RunCount.FACTS_RESTORED,
+    )
+
+    def restored(self, number: int) -> None:
+        """Facts that people brought back since the sweep before."""
+        self.counts[RunCount.FACTS_RESTORED] += number
+
+    def counted(self, counted: Counted) -> None:
+        """Recalls that were counted."""
+        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
+
+    def scored(self, scored: Scored) -> None:
+        """How many facts have a score, and of how many it changed."""
+        self.counts[RunCount.FACTS_SCORED] += scored.scored
+        self.counts[RunCount.SCORES_CHANGED] += scored.written
+
+    def weighed(self, entities: int | None) -> None:
+        """Entities whose weight changed."""
+        self.counts[RunCount.ENTITIES_WEIGHED] += entities or 0
+
+    def pruned(self, pruned: Pruned | None) -> None:
+        """What faded."""
+        if pruned is not None:
+            self.counts[RunCount.FACTS_PRUNED] += pruned.pruned
+            self.decisions += pruned.decisions
+
+    def merged(self, merged: Reconciled | None) -> None:
+        """What repeated."""
+        if merged is not None:
+            self.reconciled(merged)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        written = (
+            RunCount.RECALLS_COUNTED,
+            RunCount.SCORES_CHANGED,
+            RunCount.ENTITIES_WEIGHED,
+            RunCount.FACTS_PRUNED,
+            RunCount.FACTS_MERGED,
+        )
+        return any(self.counts[what] for what in written)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        learning = (
+            "Still learning how the memory is used, until as many facts were recalled as [steward] learning_events "
+            "says (50): facts are scored, nothing fades or is merged."
+        )
+        lines = [learning] if self.is_learning else []
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked.", *lines]
+        is_idle = not (lines or self.has_written or self.counts[RunCount.CHANGES_PROPOSED])
+        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else lines
+
+
+@dataclass
+class DecayTally(Tally):
+    """Counts of one run of decay."""
+
+    def evicted(self, evicted: Evicted | None) -> None:
+        """What moved out of the way."""
+        if evicted is not None:
+            self.counts.update(evicted.counts)
+            self.decisions += evicted.decisions
+
+    def counted(self, counted: Counted) -> None:
+        """Recalls that were counted."""
+        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
+
+    def faded(self, links: int | None) -> None:
+        """Links that weigh less now."""
+        self.counts[RunCount.LINKS_FADED] += links or 0
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return any(number for what, number in self.counts.items() if what != RunCount.PHASES_FAILED)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed."]
+        return [] if self.has_written else ["Nothing to do: nothing has been out of use for so long."]
+
+
+@dataclass
+class CommunityTally(Tally):
+    """Counts of one refresh of communities."""
+
+    is_written: bool = False
+    always: ClassVar[tuple[str, ...]] = (
+        RunCount.COMMUNITIES,
+        RunCount.COMMUNITIES_FOUND,
+        RunCount.COMMUNITIES_SUMMARISED,
+    )
+
+    def refreshed(self, refreshed: Refreshed) -> None:
+        """Counts and decisions of the refresh."""
+        self.counts.update(refreshed.counts)
+        self.counts[RunCount.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
+        self.counts[RunCount.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
+        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += refreshed.would_ask
+        self.is_written = refreshed.is_written
+        self.decisions += refreshed.decisions
+        self.errors = sorted({*self.errors, *refreshed.errors})
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether communities are left that the same command would ask about again."""
+        left = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER)
+        return any(self.counts[what] for what in left) or super().is_unfinished
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return self.is_written
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked."]
+        if not counts.get(RunCount.COMMUNITIES):
+            return ["No communities: no two entities are related yet."]
+        return [] if self.has_written else ["Nothing new: every community is as it was."]
+
+
+@dataclass
+class UpkeepTally(Tally):
+    """Counts of one run of upkeep."""
+
+    def tended(self, report: UpkeepReport) -> None:
+        """What was compacted and indexed."""
+        self.counts[RunCount.TABLES_COMPACTED] += len(report.compacted)
+        self.counts[RunCount.INDEXES_MADE] += len(report.indexed)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        return ["No row changed."]

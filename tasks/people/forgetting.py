@@ -44,7 +44,7 @@ from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import tables_of
-from tasks.entities.profiles import refresh_profiles
+from tasks.entities.derived import refresh_profiles
 from tasks.runtime.runs import Run, embed_rows, recorded, store_of
 
 from .erasure_plan import LOGS, REQUIRED, ErasurePlan, plan_erasure, retold_among

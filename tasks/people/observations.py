@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -17,7 +16,6 @@ from slowwave.deduplication.observations import (
     named_by,
     plan_flags,
     screen,
-    stale_flags,
     unit_rows,
 )
 from slowwave.errors import Refused, UnusableInput
@@ -29,17 +27,17 @@ from slowwave.splitting.structure import KIND as STRUCTURAL
 from slowwave.text import as_json
 from slowwave.types import Added, Outcome
 from slowwave.validity import live_sql
+from storage.changes import FACT_TABLES
 from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store
-from storage.transactions import Transaction
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
 from tasks.ingest.application import apply_patches
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import decide_and_write, proposal_of
 from tasks.runtime.runs import Counts, Run, recorded, store_of
+from tasks.runtime.writing import proposal_of
 
 _KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
 _RETIRABLE = f"kind IN ({', '.join(map(quoted, (*KINDS, STRUCTURAL)))})"
@@ -279,8 +277,7 @@ def _wrong(reading: Reading, entity_id: str, id_: str, named: Sequence[str]) -> 
         names += [f"starts_with(id, {quoted(id_)})", f"id LIKE '%\\_{id_}%'"]
     where = " OR ".join(names)
     columns = ["id", "status", "owner_entity_id"]
-    places = ("facts", "facts_archive")
-    rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in places]).to_dicts()
+    rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in FACT_TABLES]).to_dicts()
     if not rows and len(id_) < LEAST_OF_ID:
         return f"{id_!r} is too short for an id: give {LEAST_OF_ID} characters"
     if not rows:
@@ -295,23 +292,3 @@ def _wrong(reading: Reading, entity_id: str, id_: str, named: Sequence[str]) -> 
 def _retired(entity_id: str, plan: Retirement) -> Retired:
     facts = plan.facts.filter(pl.col("id").is_in(plan.retired)).sort("id").select("id", "statement")
     return Retired(entity_id, tuple(facts.iter_rows()), plan.cleared)
-
-
-@task("clear stale flags")
-def clear_stale_flags(run: Run) -> int:
-    """Clear the flags of facts whose partner is no longer live; returns how many (S0-01)."""
-
-    def write(tx: Transaction, stale: pl.DataFrame) -> None:
-        whole = tx.by_ids("facts", stale["id"], with_vector=True).drop(MARKS)
-        tx.upsert("facts", whole.join(stale, on="id"))
-
-    return len(decide_and_write(run, "observations.flags", partial(_stale, run=run), write))
-
-
-def _stale(reading: Reading, run: Run) -> pl.DataFrame:
-    """(id, MARKS) of facts that lose their flag."""
-    columns = ["id", "status", "expired_at", "valid_to", *MARKS]
-    flagged = reading.frame("facts", f"{live_sql(run.now)} AND similarity_flag", columns)
-    partners = reading.by_ids("facts", flagged["similar_to_id"], columns)
-    both = pl.concat([flagged, partners]).unique("id", keep="first", maintain_order=True)
-    return stale_flags(both, run.now).select("id", *MARKS)

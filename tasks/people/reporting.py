@@ -18,10 +18,10 @@ from storage import doctor
 from storage.doctor import Defect
 from storage.store import Store
 from tasks.runtime.engine import is_inline, task
-from tasks.runtime.proposing import proposed
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import markdown_table, plain_cells, plain_text
 from tasks.runtime.runs import Run, as_run, existing_store
+from tasks.runtime.writing import proposed
 
 from .splitting import propose_split
 

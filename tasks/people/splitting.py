@@ -31,8 +31,8 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import proposal_of, proposing
 from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
+from tasks.runtime.writing import proposal_of, proposing
 
 from .review import OPEN, approve
 

@@ -36,7 +36,7 @@ from storage.rows import quoted
 from storage.store import Store
 from storage.transactions import Transaction
 
-from .children import parent_by_tag
+from .prefect_api import parent_by_tag
 from .retrying import patiently
 from .telemetry import watched_run
 

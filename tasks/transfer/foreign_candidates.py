@@ -25,8 +25,7 @@ from storage.transactions import Transaction
 from tasks.entities.names import names_in_use
 from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
 from tasks.ingest.candidates import BatchRows, RelationForms, episode_links, ontology, write
-from tasks.ingest.naming import resolve_again
-from tasks.ingest.roster import names_of
+from tasks.ingest.identities import names_of, resolve_again
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import EMBEDS
 from tasks.runtime.runs import Run, embed_rows, store_of

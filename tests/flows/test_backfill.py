@@ -62,8 +62,8 @@ from tasks.orchestration.backfilling import (
     window_key,
 )
 from tasks.orchestration.tallies import IngestTally
-from tasks.runtime.children import last_try, parent_by_tag
 from tasks.runtime.engine import tell
+from tasks.runtime.prefect_api import last_try, parent_by_tag
 from tasks.runtime.runs import Run, _night, existing_run, phases_of, recorded
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday

@@ -1,27 +1,27 @@
-"""Reviewing: a person's verdicts on proposals are carried out as one run, which can be undone."""
+"""Runs of a person who reviews: verdicts on proposals are carried out, or a proposal is modified, as one run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import replace
 from typing import Any, Literal
 
-from recall.proposals import Proposal, list_proposals, proposal_named
-from slowwave.errors import SlowwaveError
+from recall.proposals import Proposal, list_proposals, proposal_named, proposals_by_id
+from slowwave.errors import Refused, SlowwaveError, UnusableInput
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import Person
-from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewVerdict, as_plain, complaints, from_plain
+from slowwave.review.verdicts import ReviewVerdict
+from slowwave.settings import SplitSettings
+from slowwave.splitting.split_plan import splits_of
 from storage.snapshots import Snapshot
 from storage.store import Store
-from tasks.runtime.engine import is_inline, log
-from tasks.runtime.runs import Run, as_run, existing_store
+from storage.transactions import Transaction
+from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
-from .modifying import modify
 from .observations import plan_to_retire, propose_deletion
-from .review import OPEN, DecidedProposal, approve, approve_for_later, check_person, open_proposals, reject
-from .review_forms import bare, filled_in, form_of, publish_waiting, questions_about
+from .review import OPEN, DecidedProposal, approve, approve_for_later, check_person, open_proposals, record, reject
+from .splitting import propose_split
 
 Choice = Literal["approve", "later", "reject"]
 _COUNTS = {
@@ -154,54 +154,52 @@ def with_ways_on(run: Run, done: Sequence[DecidedProposal]) -> tuple[DecidedProp
 # of the flow run, and every form has a key of its own that is the same in each execution.
 
 
-KEPT = "review-asked"
+# Modifying: the same proposal with a changed ask, planned again from what memory holds now.
 
 
-@dataclass(frozen=True, slots=True)
-class FormAnswer:
-    """The answer of a person: name, decision on proposals without risk, and verdicts by id."""
+def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
+    """Propose the same with a changed ask, in place of the old proposal; the new one waits for a yes of its own.
 
-    name: str
-    low_risk: Bulk
-    note: str
-    verdicts: Mapping[str, ReviewVerdict]
-
-
-async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
-    """What to ask about: what waits now, shown on the run's page; when the run goes on, what waited when it began."""
-    if is_inline():
-        return _questions(run, action, limit)
-    from prefect.input import acreate_flow_run_input, aread_flow_run_input
-
-    kept = await aread_flow_run_input(KEPT)
-    if kept is None:
-        questions = _questions(run, action, limit)
-        if questions:
-            await publish_waiting(run, questions)
-        kept = as_plain(questions)
-        await acreate_flow_run_input(KEPT, kept)
-    return from_plain(kept)
+    Splits (their `splits`) and deletions (their `observations`) can be modified; anything else is approved or rejected.
+    """
+    check_person(person)
+    store = store_of(run)
+    old = open_proposals(store.snapshot(), [proposal_id])[0]
+    fresh = propose_anew(run, old, ask)
+    if fresh.id == old.id:
+        raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
+    with store.commit(run.id, "review", run.now) as tx:
+        still = _is_open(tx, old.id)
+        ended = {old.id: ("replaced", f"{person.name} modified it: {fresh.id}")}
+        record(tx, run, ended if still else {fresh.id: ("replaced", f"{old.id} was decided first")}, person, "")
+    if not still:
+        raise Refused(
+            f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
+        )
+    return DecidedProposal(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
 
 
-def _questions(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
-    return questions_about(existing_store(run).snapshot(), waiting(run, action, limit=limit))
+def _is_open(tx: Transaction, proposal_id: str) -> bool:
+    return any(each.state in OPEN for each in proposals_by_id(tx, [proposal_id]))
 
 
-async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_hours: float) -> FormAnswer:
-    """Suspend until a person answers; an answer that cannot be meant is asked for again, with the reason."""
-    from prefect.flow_runs import asuspend_flow_run
+def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    """A proposal of the same action with another ask; `UnusableInput` for one that cannot be modified."""
+    makers = {"split": _split, "delete": _delete}
+    if old.action not in makers:
+        raise UnusableInput(
+            f"A proposal to {old.action} can only be approved or rejected.", "Only split and delete can be modified."
+        )
+    return makers[old.action](run, old, ask)
 
-    given: dict[str, Any] = {}
-    why: tuple[str, ...] = ()
-    bare_ones = tuple(map(bare, questions))
-    for number in count(1):
-        form = form_of(questions, person, given, why)
-        log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
-        answer = await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key=f"review-{number}")
-        given = answer.model_dump()
-        verdicts = filled_in(questions, given)
-        low_risk = given.get("low_risk", EACH)
-        why = complaints(bare_ones, verdicts, given["name"], low_risk)
-        if not why:
-            return FormAnswer(" ".join(given["name"].split()), low_risk, given["note"], verdicts)
-    raise AssertionError("unreachable")
+
+def _split(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
+    return proposal_named(store_of(run).snapshot(), made.proposal_id)
+
+
+def _delete(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    chosen = ask.get("observations")
+    if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
+        raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')
+    return propose_deletion(run, old.subject_id, chosen, proposed_by="person")

@@ -27,37 +27,35 @@ from slowwave.settings import MergeSettings, StewardSettings
 from storage.search import FOUND, by_scope, nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.runtime.decisions_shown import SHOWN
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.run_pages import SHOWN
 from tasks.runtime.runs import Run, store_of
 
-from .comparison import (
+from .fact_reconciliation import (
     COMPARED,
+    COMPARED_TABLES,
     MANY,
+    PROMPT,
     Comparison,
+    PairAnswers,
+    Reconciled,
     as_now,
+    ask,
+    asks_model,
     comparable,
+    counted,
     decided_pairs,
+    embedded_wordings,
     matrix_of,
+    plan_of,
     waiting_facts,
     whole,
     whole_scopes,
-)
-from .reconciliation import (
-    COMPARED_TABLES,
-    PROMPT,
-    PairAnswers,
-    Reconciled,
-    ask,
-    asks_model,
-    counted,
-    embedded_wordings,
-    plan_of,
     write_plan,
     written_of,
 )
-from .usage import counted_use
+from .steward import counted_use
 
 FEW = 200  # so many new facts are looked up one by one, beyond that everything of their scopes is compared at once
 
