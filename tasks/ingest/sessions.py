@@ -43,92 +43,11 @@ from tasks.runtime.runs import Run, store_of
 
 from .candidates import spoken
 
-# Questions for summaries: several to a prompt, fewer where an answer is no use, alone what it left out. Rows: S2-48,
-# S4-23, T14, T37.
-
-
+PROMPT = "summarize_sessions"
 ANSWER_TOKENS = 150
 """About what one summary takes in an answer."""
 _UNUSABLE = ("cut", "invalid", REFUSED)
 """How errors begin that fewer questions in a prompt may help."""
-
-_Group = tuple[int, ...]  # places of the questions that share a prompt
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryAnswer:
-    """What was answered about one thing: a text, or why there is none, or it was never asked about."""
-
-    text: str = ""
-    error: str = ""
-    is_skipped: bool = False
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether it was asked about, and nothing of use was answered."""
-        return not (self.text or self.is_skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class Summariser(Generic[Question]):
-    """How things of one kind are asked about; `silent` says that a model said nothing about one."""
-
-    render: Callable[[tuple[Question, ...]], Prompt]
-    response: type[Summaries]
-    silent: str
-
-    async def ask(self, language: Language, packs: Sequence[tuple[Question, ...]]) -> list[SummaryAnswer]:
-        """What was answered about each question, in order, at the last time that it was put.
-
-        Where an answer is no use they are put again in halves, and alone what one left out. An answer about one alone
-        that says nothing is not kept: the next run asks again.
-        """
-        questions = [question for pack in packs for question in pack]
-        results = [SummaryAnswer()] * len(questions)
-        ends = accumulate(map(len, packs))
-        groups = [tuple(range(end - len(pack), end)) for pack, end in zip(packs, ends, strict=True)]
-        while groups:
-            prompts = [self.render(_numbered(questions, group)) for group in groups]
-            answers = await language.ask_many(prompts, self.response, "summarize")
-            for group, answer in zip(groups, answers, strict=True):
-                for n, result in zip(group, _answers_of(len(group), answer, self.silent), strict=True):
-                    results[n] = result
-            groups = [part for group in groups for part in _again(group, results)]
-        return results
-
-    def errors(self, results: Sequence[SummaryAnswer]) -> tuple[str, ...]:
-        """Why some have no summary, each reason once."""
-        return tuple(sorted({each.error or self.silent for each in results if each.has_failed}))
-
-
-def _numbered(questions: Sequence[Question], group: _Group) -> tuple[Question, ...]:
-    return tuple(replace(questions[n], number=number) for number, n in enumerate(group, 1))
-
-
-def _again(group: _Group, results: Sequence[SummaryAnswer]) -> tuple[_Group, ...]:
-    """What is to be asked once more: both halves if the answer was no use, else each alone that it left out."""
-    if len(group) == 1:
-        return ()
-    if all(results[n].error.startswith(_UNUSABLE) for n in group):
-        half = len(group) // 2
-        return group[:half], group[half:]
-    return tuple((n,) for n in group if results[n] == SummaryAnswer())
-
-
-def _answers_of(count: int, answer: ModelAnswer[Summaries], silent: str) -> list[SummaryAnswer]:
-    """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
-    if answer.value is None:
-        return [
-            SummaryAnswer(error="" if answer.skipped else answer.error or silent, is_skipped=answer.skipped)
-        ] * count
-    by_number = {number: text for number, text in reversed(answer.value.told) if text}
-    if count == 1:
-        return [SummaryAnswer(by_number.get(1) or next(text for _, text in answer.value.told if text))]
-    return [SummaryAnswer(by_number.get(number, "")) for number in range(1, count + 1)]
-
-
-PROMPT = "summarize_sessions"
-_SUMMARISER = Summariser(render_sessions, SessionSummaries, "The model said nothing about a conversation.")
 _PLACE = ["id", "conversation_id", "ordinal", "role", "speaker"]
 _SHOWN = [*_PLACE, "content", "occurred_at"]
 _FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
@@ -214,3 +133,84 @@ def _whole(reading: Reading, messages: pl.DataFrame, due: pl.DataFrame) -> pl.Da
     left = reading.by_ids("messages", theirs["id"], ["id"])
     gone = theirs.join(left, on="id", how="anti")
     return due.join(gone, on="conversation_id", how="anti", maintain_order="left")
+
+
+# Questions for summaries: several to a prompt, fewer where an answer is no use, alone what it left out. Rows: S2-48,
+# S4-23, T14, T37.
+
+_Group = tuple[int, ...]  # places of the questions that share a prompt
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryAnswer:
+    """What was answered about one thing: a text, or why there is none, or it was never asked about."""
+
+    text: str = ""
+    error: str = ""
+    is_skipped: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was asked about, and nothing of use was answered."""
+        return not (self.text or self.is_skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class Summariser(Generic[Question]):
+    """How things of one kind are asked about; `silent` says that a model said nothing about one."""
+
+    render: Callable[[tuple[Question, ...]], Prompt]
+    response: type[Summaries]
+    silent: str
+
+    async def ask(self, language: Language, packs: Sequence[tuple[Question, ...]]) -> list[SummaryAnswer]:
+        """What was answered about each question, in order, at the last time that it was put.
+
+        Where an answer is no use they are put again in halves, and alone what one left out. An answer about one alone
+        that says nothing is not kept: the next run asks again.
+        """
+        questions = [question for pack in packs for question in pack]
+        results = [SummaryAnswer()] * len(questions)
+        ends = accumulate(map(len, packs))
+        groups = [tuple(range(end - len(pack), end)) for pack, end in zip(packs, ends, strict=True)]
+        while groups:
+            prompts = [self.render(_numbered(questions, group)) for group in groups]
+            answers = await language.ask_many(prompts, self.response, "summarize")
+            for group, answer in zip(groups, answers, strict=True):
+                for n, result in zip(group, _answers_of(len(group), answer, self.silent), strict=True):
+                    results[n] = result
+            groups = [part for group in groups for part in _again(group, results)]
+        return results
+
+    def errors(self, results: Sequence[SummaryAnswer]) -> tuple[str, ...]:
+        """Why some have no summary, each reason once."""
+        return tuple(sorted({each.error or self.silent for each in results if each.has_failed}))
+
+
+def _numbered(questions: Sequence[Question], group: _Group) -> tuple[Question, ...]:
+    return tuple(replace(questions[n], number=number) for number, n in enumerate(group, 1))
+
+
+def _again(group: _Group, results: Sequence[SummaryAnswer]) -> tuple[_Group, ...]:
+    """What is to be asked once more: both halves if the answer was no use, else each alone that it left out."""
+    if len(group) == 1:
+        return ()
+    if all(results[n].error.startswith(_UNUSABLE) for n in group):
+        half = len(group) // 2
+        return group[:half], group[half:]
+    return tuple((n,) for n in group if results[n] == SummaryAnswer())
+
+
+def _answers_of(count: int, answer: ModelAnswer[Summaries], silent: str) -> list[SummaryAnswer]:
+    """Of one answer about so many: by number; where one was asked about alone, whatever says something (T37)."""
+    if answer.value is None:
+        return [
+            SummaryAnswer(error="" if answer.skipped else answer.error or silent, is_skipped=answer.skipped)
+        ] * count
+    by_number = {number: text for number, text in reversed(answer.value.told) if text}
+    if count == 1:
+        return [SummaryAnswer(by_number.get(1) or next(text for _, text in answer.value.told if text))]
+    return [SummaryAnswer(by_number.get(number, "")) for number in range(1, count + 1)]
+
+
+_SUMMARISER = Summariser(render_sessions, SessionSummaries, "The model said nothing about a conversation.")

@@ -34,63 +34,14 @@ from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
 
-# Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
-
-
 PROMPT = "summarize_communities"
 _SUMMARISER = Summariser(render_communities, CommunitySummaries, "The model said nothing about a community.")
 _NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CommunityAnswers:
-    """Summaries by fingerprint, and what they were asked from: COMMUNITIES that are `due`, names and facts of theirs.
-
-    `left` were not asked about for want of budget, `failed` without an answer that can be used.
-    """
-
-    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
-    due: pl.DataFrame = field(default_factory=lambda: _NOBODY)
-    names: pl.DataFrame = field(default_factory=lambda: _NOBODY)
-    facts: pl.DataFrame = field(default_factory=lambda: _NOBODY)
-    left: int = 0
-    failed: int = 0
-    errors: tuple[str, ...] = ()
-
-
-def packs_of(answers: CommunityAnswers, settings: CommunitySettings) -> list[Pack]:
-    """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
-    if answers.due.is_empty():
-        return []
-    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
-    questions = questions_about(answers.due, answers.names, answers.facts)
-    return list(pack_communities(questions, settings.max_prompt_bytes, most))
-
-
-async def ask_model(answers: CommunityAnswers, settings: CommunitySettings, language: Language) -> CommunityAnswers:
-    """A model's summaries of all that is due."""
-    results = await _SUMMARISER.ask(language, packs_of(answers, settings))
-    model, version = language.model("summarize"), prompt_version(PROMPT)
-    marks = answers.due["fingerprint"].to_list()
-    return replace(
-        answers,
-        summaries={
-            mark: CommunitySummary(each.text, "model", model, version)
-            for mark, each in zip(marks, results, strict=True)
-            if each.text
-        },
-        left=sum(each.is_skipped for each in results),
-        failed=sum(each.has_failed for each in results),
-        errors=_SUMMARISER.errors(results),
-    )
-
-
 MANY = 5000  # from so many rows on reading a whole narrow table beats naming each
 _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
 _STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
          "joined_ids", "facts", "aspects", "created_at"]  # fmt: skip
-
 Summaries = Mapping[str, CommunitySummary]
 Sources = Mapping[str, Sequence[str]]
 
@@ -158,30 +109,6 @@ def _facts_about(reading: Reading, state: _Communities, due: pl.DataFrame) -> pl
     return _chosen(reading, "facts", ids, _FACT)
 
 
-async def _summaries(
-    reading: Reading,
-    due: pl.DataFrame,
-    facts: pl.DataFrame,
-    settings: CommunitySettings,
-    language: Language,
-    *,
-    dry_run: bool,
-) -> CommunityAnswers:
-    """The summaries of the communities that are due, by fingerprint; none in a dry run with a model.
-
-    `facts` (community_id, statement) are the source of the summaries.
-    """
-    if language.is_keyless("summarize"):
-        by_id = dict(facts.group_by("community_id", maintain_order=True).agg("statement").iter_rows())
-        texts = (
-            (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
-        )
-        return CommunityAnswers({mark: CommunitySummary(text, "rule") for mark, text in texts if text})
-    names = _chosen(reading, "entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
-    answers = CommunityAnswers(due=due, names=names, facts=facts)
-    return answers if dry_run else await ask_model(answers, settings, language)
-
-
 def _plan(reading: Reading, run: Run, state: _Communities, summaries: Summaries, sources: Sources) -> CommunityPlan:
     names = _chosen(reading, "entities", state.grouping.groups["entity_ids"].list.head(3).explode(), ["id", "name"])
     aspects = _chosen(reading, "fact_aspects", state.grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
@@ -225,20 +152,80 @@ def _counted(plan: CommunityPlan, answers: CommunityAnswers, would_ask: int, *, 
     )
 
 
-# When communities are due: each time so many more messages were extracted (S2-24, S2-45).
+# Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommunityAnswers:
+    """Summaries by fingerprint, and what they were asked from: COMMUNITIES that are `due`, names and facts of theirs.
+
+    `left` were not asked about for want of budget, `failed` without an answer that can be used.
+    """
+
+    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
+    due: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    names: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    facts: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    left: int = 0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
+
+
+async def _summaries(
+    reading: Reading,
+    due: pl.DataFrame,
+    facts: pl.DataFrame,
+    settings: CommunitySettings,
+    language: Language,
+    *,
+    dry_run: bool,
+) -> CommunityAnswers:
+    """The summaries of the communities that are due, by fingerprint; none in a dry run with a model.
+
+    `facts` (community_id, statement) are the source of the summaries.
+    """
+    if language.is_keyless("summarize"):
+        by_id = dict(facts.group_by("community_id", maintain_order=True).agg("statement").iter_rows())
+        texts = (
+            (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
+        )
+        return CommunityAnswers({mark: CommunitySummary(text, "rule") for mark, text in texts if text})
+    names = _chosen(reading, "entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
+    answers = CommunityAnswers(due=due, names=names, facts=facts)
+    return answers if dry_run else await ask_model(answers, settings, language)
+
+
+def packs_of(answers: CommunityAnswers, settings: CommunitySettings) -> list[Pack]:
+    """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
+    if answers.due.is_empty():
+        return []
+    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
+    questions = questions_about(answers.due, answers.names, answers.facts)
+    return list(pack_communities(questions, settings.max_prompt_bytes, most))
+
+
+async def ask_model(answers: CommunityAnswers, settings: CommunitySettings, language: Language) -> CommunityAnswers:
+    """A model's summaries of all that is due."""
+    results = await _SUMMARISER.ask(language, packs_of(answers, settings))
+    model, version = language.model("summarize"), prompt_version(PROMPT)
+    marks = answers.due["fingerprint"].to_list()
+    return replace(
+        answers,
+        summaries={
+            mark: CommunitySummary(each.text, "model", model, version)
+            for mark, each in zip(marks, results, strict=True)
+            if each.text
+        },
+        left=sum(each.is_skipped for each in results),
+        failed=sum(each.has_failed for each in results),
+        errors=_SUMMARISER.errors(results),
+    )
+
+
+# When communities are due: each time so many more messages were extracted (S2-24, S2-45).
 
 EXTRACTION_COUNT = "extraction_count"  # as it was when communities were last said to be due
 _EXTRACTED = f"graph_state IN ('done', 'skipped_durability') AND conversation_id != {quoted(CONVERSATION)}"
-
-
-def extractions(reading: Reading) -> int:
-    """How often a message reached the extractor, attempts that failed among them (S2-24).
-
-    The messages themselves tell, so it is right after a kill, an undo and an undone undo.
-    """
-    failed = reading.frame("messages", "attempts > 0", ["attempts"])["attempts"].sum()
-    return reading.count("messages", _EXTRACTED) + int(failed or 0)
 
 
 @task("note whether communities are due")
@@ -258,3 +245,12 @@ def note_due(run: Run, interval: int) -> bool:
     with store.commit(run.id, "communities.due", run.now) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [float(after)]}))
     return True
+
+
+def extractions(reading: Reading) -> int:
+    """How often a message reached the extractor, attempts that failed among them (S2-24).
+
+    The messages themselves tell, so it is right after a kill, an undo and an undone undo.
+    """
+    failed = reading.frame("messages", "attempts > 0", ["attempts"])["attempts"].sum()
+    return reading.count("messages", _EXTRACTED) + int(failed or 0)

@@ -1,4 +1,9 @@
-"""Comparison: which facts are looked at, what they are compared with, and what needs no model (S1-01, S1-02, §6.2)."""
+"""Reconciliation: what says the same becomes one fact, what something newer updates or corrects ends (S1-01 … S1-14).
+
+Rules decide what is plain; a model judges the other pairs that matter, where there is one. Reading, comparing, asking
+and embedding happen outside the lease; inside it the plan is made again without whatever another run retired meanwhile,
+and written as one commit. `ingest` does it for what it learned, the nightly run for what is left.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ from storage.rows import column_names, quoted
 from storage.search import near_ids, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.ingest.application import surroundings_of
+from tasks.ingest.application import surroundings_of_facts
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.run_pages import DecisionSummary, decisions_of
@@ -37,9 +42,34 @@ from tasks.runtime.runs import Run, embed_rows, store_of
 
 MANY = 5000  # from so many rows on reading all that is live beats naming each
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
+COMPARED_TABLES = ("facts", "pair_decisions")
 WAITING_MERGES = "action = 'merge' AND state IN ('pending', 'approved')"
 OPEN_PAIRS = "kind = 'redundant' AND outcome IN ('pending', 'failed')"
 LEFT_OPEN = "kind = 'implicit_conflict' AND outcome = 'pending' AND decided_by = 'rule'"
+PROMPT = "reconcile_facts"
+UNANSWERED, CONTRADICTORY = "the answer has no usable verdict about it", "the answer has two verdicts about it"
+_ENDING = (UPDATES, CORRECTS, CONTRADICTS)
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """Counts of the compared facts, and of the pairs that were put to a model."""
+
+    looked_at: int = 0
+    merged: int = 0
+    updated: int = 0
+    corrected: int = 0
+    clashing: int = 0
+    reworded: int = 0
+    kept: int = 0
+    pending: int = 0
+    failed: int = 0
+    left: int = 0
+    would_ask: int = 0
+    decisions: tuple[DecisionSummary, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +83,63 @@ class Comparison:
     vectors: npt.NDArray[np.float32]
     merges: Merges
     rule: MergeRule
+
+
+@dataclass(slots=True)
+class PairAnswers:
+    """The verdicts on pairs; `left` are the facts of pairs without an answer."""
+
+    judged: list[JudgedPair] = field(default_factory=list)
+    errors: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """Facts of pairs that were not put to a model."""
+        return frozenset(id_ for each in self.judged if not (each.verdict or each.error) for id_ in each.ids)
+
+
+@task("reconcile facts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
+async def reconcile(
+    run: Run,
+    settings: MergeSettings,
+    language: Language,
+    *,
+    since: datetime | None = None,
+    scope: str | None = None,
+    mode: Mode = "auto",
+    dry_run: bool = False,
+) -> Reconciled:
+    """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none."""
+    snapshot = store_of(run).snapshot()
+    has_model = asks_model(settings, language)
+    seeds = seeds_of(snapshot, run, settings, since, scope, has_model)
+    if seeds.is_empty():
+        return Reconciled()
+    await report_progress("facts to compare", len(seeds))
+    comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
+    by_pairs = uses_pairs(len(seeds), mode, settings)
+    answers, would_ask = await ask(
+        run, snapshot, comparison, settings, language if has_model else None, by_pairs, dry_run
+    )
+    model = language.model("consolidate") if has_model and not dry_run else ""
+    plan = plan_of(run, snapshot, comparison, answers.judged, settings, model)
+    if dry_run:
+        return replace(counted(plan, comparison, PairAnswers()), would_ask=would_ask)
+    vectors = embedded_wordings(run, plan)
+    with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
+        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
+            plan = plan_of(run, tx, as_now(tx, run, comparison), answers.judged, settings, model)
+        write_plan(tx, run, plan, vectors)
+    return counted(written_of(run, plan), comparison, answers)
+
+
+def asks_model(settings: MergeSettings, language: Language) -> bool:
+    """Whether a model judges pairs: where there is one, unless that is turned off."""
+    return settings.ask_model and not language.is_keyless("consolidate")
+
+
+# Comparing: which facts are looked at, with which others, and what needs no model (S1-01, S1-02, §6.2).
 
 
 def seeds_of(
@@ -107,39 +194,6 @@ def comparison_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: Merg
     return Comparison(pool, matrix[rows.to_numpy()], merges, rule)
 
 
-def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:
-    """Ids of facts in pairs of these that wait for a model."""
-    rows = decided_pairs(reading, ids)
-    return pl.concat([rows["a_id"], rows["b_id"]])
-
-
-def people_of(reading: Reading, facts: pl.DataFrame) -> frozenset[str]:
-    """The persons among the subjects of facts."""
-    return frozenset(
-        reading.by_ids("entities", facts["subject_id"].unique(), ["id"], where="entity_type = 'person'")["id"]
-    )
-
-
-def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:
-    """The decisions about pairs of these facts."""
-    both = [reading.by_ids("pair_decisions", ids, key=end) for end in ("a_id", "b_id")]
-    return pl.concat(both).unique("id", keep="first")
-
-
-def whole(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
-    """Full rows without vectors of the chosen facts (id, is_seed, perhaps more), in their order."""
-    if len(chosen) > MANY:
-        rows = reading.frame("facts", comparable(run, None))
-    else:
-        rows = reading.by_ids("facts", chosen["id"])
-    return chosen.join(rows, on="id", how="inner", maintain_order="left")
-
-
-def resolve_of(run: Run, settings: MergeSettings) -> float:
-    """The cosine from which facts may say the same (S1-03)."""
-    return profile_of(run.embedder).resolve if settings.resolve_cosine is None else settings.resolve_cosine
-
-
 def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings) -> pl.DataFrame:
     """What pairs are found among, by id: the seeds and their neighbours, or the seeds' scopes where these are no more.
 
@@ -162,6 +216,15 @@ def whole_scopes(run: Run, snapshot: Snapshot, scopes: pl.Series) -> pl.DataFram
     return snapshot.frame("facts", inside, COMPARED).sort("id")
 
 
+def whole(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Full rows without vectors of the chosen facts (id, is_seed, perhaps more), in their order."""
+    if len(chosen) > MANY:
+        rows = reading.frame("facts", comparable(run, None))
+    else:
+        rows = reading.by_ids("facts", chosen["id"])
+    return chosen.join(rows, on="id", how="inner", maintain_order="left")
+
+
 def matrix_of(facts: pl.DataFrame, dims: int) -> npt.NDArray[np.float32]:
     """Unit rows in the order of the facts; zero rows where a fact has no vector."""
     if not facts["vector"].null_count():
@@ -169,6 +232,30 @@ def matrix_of(facts: pl.DataFrame, dims: int) -> npt.NDArray[np.float32]:
     matrix = np.zeros((len(facts), dims), dtype=np.float32)
     matrix[facts["vector"].is_not_null().to_numpy()] = unit_matrix(facts["vector"].drop_nulls(), dims)
     return matrix
+
+
+def resolve_of(run: Run, settings: MergeSettings) -> float:
+    """The cosine from which facts may say the same (S1-03)."""
+    return profile_of(run.embedder).resolve if settings.resolve_cosine is None else settings.resolve_cosine
+
+
+def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:
+    """Ids of facts in pairs of these that wait for a model."""
+    rows = decided_pairs(reading, ids)
+    return pl.concat([rows["a_id"], rows["b_id"]])
+
+
+def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:
+    """The decisions about pairs of these facts."""
+    both = [reading.by_ids("pair_decisions", ids, key=end) for end in ("a_id", "b_id")]
+    return pl.concat(both).unique("id", keep="first")
+
+
+def people_of(reading: Reading, facts: pl.DataFrame) -> frozenset[str]:
+    """The persons among the subjects of facts."""
+    return frozenset(
+        reading.by_ids("entities", facts["subject_id"].unique(), ["id"], where="entity_type = 'person'")["id"]
+    )
 
 
 def as_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:
@@ -189,25 +276,24 @@ def as_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:
 # Asking: pairs of facts are shown to a model, many to a call, and its verdicts are read (S1-05, S1-13, S2-59).
 
 
-PROMPT = "reconcile_facts"
-UNANSWERED, CONTRADICTORY = "the answer has no usable verdict about it", "the answer has two verdicts about it"
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
-
-Row = Mapping[str, Any]
-
-
-@dataclass(slots=True)
-class PairAnswers:
-    """The verdicts on pairs; `left` are the facts of pairs without an answer."""
-
-    judged: list[JudgedPair] = field(default_factory=list)
-    errors: set[str] = field(default_factory=set)
-    left: set[str] = field(default_factory=set)
-
-    @property
-    def waiting(self) -> frozenset[str]:
-        """Facts of pairs that were not put to a model."""
-        return frozenset(id_ for each in self.judged if not (each.verdict or each.error) for id_ in each.ids)
+async def ask(
+    run: Run,
+    snapshot: Snapshot,
+    comparison: Comparison,
+    settings: MergeSettings,
+    language: Language | None,
+    by_pairs: bool,
+    dry_run: bool,
+) -> tuple[PairAnswers, int]:
+    """The verdicts about the pairs that are worth a question, and how many these are; none without a model."""
+    if language is None:
+        return PairAnswers(), 0
+    resolve = resolve_of(run, settings)
+    pairs = choose_pairs(comparison.pool, comparison.merges, comparison.vectors, settings, resolve, by_pairs=by_pairs)
+    questions = questions_of(snapshot, pairs, comparison.pool.facts)
+    if dry_run:
+        return PairAnswers([JudgedPair(a, b) for a, b, _ in questions]), len(questions)
+    return await judge(language, questions, settings), len(questions)
 
 
 def questions_of(reading: Reading, pairs: pl.DataFrame, facts: pl.DataFrame) -> list[tuple[str, str, PairQuestion]]:
@@ -287,87 +373,7 @@ def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> Ju
     return JudgedPair(a, b, verdicts[0].v, verdicts[0].keep or 1) if verdicts else JudgedPair(a, b, error=silence)
 
 
-COMPARED_TABLES = ("facts", "pair_decisions")
-_ENDING = (UPDATES, CORRECTS, CONTRADICTS)
-
-
-@dataclass(frozen=True, slots=True)
-class Reconciled:
-    """Counts of the compared facts, and of the pairs that were put to a model."""
-
-    looked_at: int = 0
-    merged: int = 0
-    updated: int = 0
-    corrected: int = 0
-    clashing: int = 0
-    reworded: int = 0
-    kept: int = 0
-    pending: int = 0
-    failed: int = 0
-    left: int = 0
-    would_ask: int = 0
-    decisions: tuple[DecisionSummary, ...] = ()
-    errors: tuple[str, ...] = ()
-
-
-@task("reconcile facts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
-async def reconcile(
-    run: Run,
-    settings: MergeSettings,
-    language: Language,
-    *,
-    since: datetime | None = None,
-    scope: str | None = None,
-    mode: Mode = "auto",
-    dry_run: bool = False,
-) -> Reconciled:
-    """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none."""
-    snapshot = store_of(run).snapshot()
-    has_model = asks_model(settings, language)
-    seeds = seeds_of(snapshot, run, settings, since, scope, has_model)
-    if seeds.is_empty():
-        return Reconciled()
-    await report_progress("facts to compare", len(seeds))
-    comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
-    by_pairs = uses_pairs(len(seeds), mode, settings)
-    answers, would_ask = await ask(
-        run, snapshot, comparison, settings, language if has_model else None, by_pairs, dry_run
-    )
-    model = language.model("consolidate") if has_model and not dry_run else ""
-    plan = plan_of(run, snapshot, comparison, answers.judged, settings, model)
-    if dry_run:
-        return replace(counted(plan, comparison, PairAnswers()), would_ask=would_ask)
-    vectors = embedded_wordings(run, plan)
-    with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
-        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
-            plan = plan_of(run, tx, as_now(tx, run, comparison), answers.judged, settings, model)
-        write_plan(tx, run, plan, vectors)
-    return counted(written_of(run, plan), comparison, answers)
-
-
-def asks_model(settings: MergeSettings, language: Language) -> bool:
-    """Whether a model judges pairs: where there is one, unless that is turned off."""
-    return settings.ask_model and not language.is_keyless("consolidate")
-
-
-async def ask(
-    run: Run,
-    snapshot: Snapshot,
-    comparison: Comparison,
-    settings: MergeSettings,
-    language: Language | None,
-    by_pairs: bool,
-    dry_run: bool,
-) -> tuple[PairAnswers, int]:
-    """The verdicts about the pairs that are worth a question, and how many these are; none without a model."""
-    if language is None:
-        return PairAnswers(), 0
-    resolve = resolve_of(run, settings)
-    pairs = choose_pairs(comparison.pool, comparison.merges, comparison.vectors, settings, resolve, by_pairs=by_pairs)
-    questions = questions_of(snapshot, pairs, comparison.pool.facts)
-    if dry_run:
-        return PairAnswers([JudgedPair(a, b) for a, b, _ in questions]), len(questions)
-    return await judge(language, questions, settings), len(questions)
+# Writing: the rows of a plan, and their counts.
 
 
 def plan_of(
@@ -396,7 +402,7 @@ def plan_of(
         model=model,
         run_id=run.id,
         now=run.now,
-        near=surroundings_of(reading, concerned) if has_ends else Surroundings(),
+        near=surroundings_of_facts(reading, concerned) if has_ends else Surroundings(),
         marks=marks,
     )
 

@@ -26,7 +26,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.merges import plan_entity_merge, write_entity_merge
 from tasks.entities.names import new_vector
-from tasks.ingest.application import surroundings_of, write_supersessions
+from tasks.ingest.application import surroundings_of_facts, write_supersessions
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write, proposing, touched_by
@@ -107,7 +107,7 @@ def _refused(reading: Reading, run: Run) -> list[RefusedChange]:
 
 
 def _overruled(reading: Reading, run: Run, part: Sequence[RefusedChange], settings: IngestSettings) -> OverrideRows:
-    around = surroundings_of(reading, [fact for each in part for fact in (each.loser, each.winner)])
+    around = surroundings_of_facts(reading, [fact for each in part for fact in (each.loser, each.winner)])
     return plan_overrides(part, around, settings.revise, run.now)
 
 

@@ -1,4 +1,7 @@
-"""Use: what reads have logged is counted, links fade, and entities are weighed by it (S0-23 … S0-25, S2-73, S4-01)."""
+"""The steward: logged use is counted, facts and entities are scored by it, and what nobody recalled fades.
+
+Use is counted by `decay` as well, and known to the gate and to all that choose between facts.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,15 @@ from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
 MOST_NAMED = 2000  # rows that are looked up by id; beyond, one look at everything is faster
+MANY = 5000  # from so many rows on reading all of a narrow table beats naming each
 RECALLS, READS = "retrieval_events", "entity_access_log"
+LEARNING = "steward.learning"
 _FADING = "links."
 _REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
+_SCORED = ["id", "created_at", "content_score"]
+_JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
+_PUT_BACK = "action IN ('prune', 'restore')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +62,28 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unread:
-    """Events of both logs that are not counted yet, and how far the logs will be counted then."""
+class Scored:
+    """Live facts that were scored, and scores that were written or dropped; a dry run counts what it would write."""
 
-    recalls: pl.DataFrame
-    reads: pl.DataFrame
-    marks: pl.DataFrame
+    scored: int = 0
+    written: int = 0
+    dropped: int = 0
 
-    def __len__(self) -> int:
-        return len(self.recalls) + len(self.reads)
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """Facts that were, or would be, pruned, oldest first, and the summaries of the first ten."""
+
+    ids: tuple[str, ...] = ()
+    decisions: tuple[DecisionSummary, ...] = ()
 
     @property
-    def counted(self) -> Counted:
-        """How much it is."""
-        facts, entities = self.recalls["fact_id"].n_unique(), self.reads["entity_id"].n_unique()
-        return Counted(len(self.recalls), len(self.reads), facts, entities)
+    def pruned(self) -> int:
+        """How many."""
+        return len(self.ids)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _EntityScores:
-    """ENTITY_SCORES to write, and ids of entities whose score is removed."""
-
-    scores: pl.DataFrame
-    gone: pl.Series
-
-    def __len__(self) -> int:
-        return len(self.scores) + len(self.gone)
+# Use: recalls and reads that were logged become counters, links fade, entities are weighed by it (S4-01, S0-23, S2-73).
 
 
 @task("count use")
@@ -139,6 +143,24 @@ def _absorptions(reading: Reading) -> pl.DataFrame:
     return reading.frame("lineage", _REDUNDANT, list(frames.LINEAGE))
 
 
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """Events of both logs that are not counted yet, and how far the logs will be counted then."""
+
+    recalls: pl.DataFrame
+    reads: pl.DataFrame
+    marks: pl.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.recalls) + len(self.reads)
+
+    @property
+    def counted(self) -> Counted:
+        """How much it is."""
+        facts, entities = self.recalls["fact_id"].n_unique(), self.reads["entity_id"].n_unique()
+        return Counted(len(self.recalls), len(self.reads), facts, entities)
+
+
 def _unread(store: Store, reading: Reading) -> _Unread:
     marks = dict(reading.frame("log_marks", columns=["id", "version"]).iter_rows())
     (recalls, recalled), (reads, read) = (
@@ -148,18 +170,18 @@ def _unread(store: Store, reading: Reading) -> _Unread:
 
 
 def _count_facts(tx: Transaction, recalls: pl.DataFrame, settings: DecaySettings) -> None:
-    stored = _stored(tx, "fact_usage", recalls["fact_id"])
+    stored = _counters_of(tx, "fact_usage", recalls["fact_id"])
     tx.upsert("fact_usage", _with_birth(fold_recalls(stored, recalls, settings), stored))
 
 
 def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     usage, days = (
-        _stored(tx, name, reads["entity_id"], key)
+        _counters_of(tx, name, reads["entity_id"], key)
         for name, key in (("entity_usage", "id"), ("entity_days", "entity_id"))
     )
     by_entity, by_day = fold_reads(usage, days, reads)
     met = company(reads)
-    pairs = _stored(tx, "co_occurrences", met["id"])
+    pairs = _counters_of(tx, "co_occurrences", met["id"])
     tx.upsert("entity_usage", _with_birth(by_entity, usage))
     tx.upsert("entity_days", _with_birth(by_day, days))
     tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
@@ -187,6 +209,17 @@ def _links(reading: Reading) -> pl.DataFrame:
     return reading.frame("fact_usage", "link_count > 0")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _EntityScores:
+    """ENTITY_SCORES to write, and ids of entities whose score is removed."""
+
+    scores: pl.DataFrame
+    gone: pl.Series
+
+    def __len__(self) -> int:
+        return len(self.scores) + len(self.gone)
+
+
 def _entity_scores(reading: Reading, run: Run, settings: UseSettings) -> _EntityScores:
     entities = reading.frame("entities", columns=["id", "created_at", "pinned", "merged_into"])
     merged = entities.filter(pl.col("merged_into").is_not_null())
@@ -211,7 +244,7 @@ def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:
     return entity_usage_of(reading.frame("entity_usage", columns=columns), days, steps)
 
 
-def _stored(reading: Reading, name: str, ids: pl.Series, key: str = "id") -> pl.DataFrame:
+def _counters_of(reading: Reading, name: str, ids: pl.Series, key: str = "id") -> pl.DataFrame:
     """Rows of a table whose key is among the ids; perhaps all rows, where there are many."""
     if ids.n_unique() <= MOST_NAMED:
         return reading.by_ids(name, ids, key=key)
@@ -223,85 +256,7 @@ def _with_birth(rows: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
     return rows.join(stored.select("id", "created_at"), on="id", how="left")
 
 
-# Scores, and what fades.
-
-
-LEARNING = "steward.learning"
-MANY = 5000  # from so many rows on reading all of a narrow table beats naming each
-_SCORED = ["id", "created_at", "content_score"]
-_JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
-_PUT_BACK = "action IN ('prune', 'restore')"
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Live facts that were scored, and scores that were written or dropped; a dry run counts what it would write."""
-
-    scored: int = 0
-    written: int = 0
-    dropped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """Facts that were, or would be, pruned, oldest first, and the summaries of the first ten."""
-
-    ids: tuple[str, ...] = ()
-    decisions: tuple[DecisionSummary, ...] = ()
-
-    @property
-    def pruned(self) -> int:
-        """How many."""
-        return len(self.ids)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Scoring:
-    """Of `facts` live ones: scores to store (id, quality_score), and ids of scores to remove.
-
-    `has_new_mark`: the steward has begun or ended learning since the mark was stored.
-    """
-
-    facts: int
-    written: pl.DataFrame
-    dropped: pl.Series
-    has_new_mark: bool
-
-    def __len__(self) -> int:
-        return len(self.written) + len(self.dropped) + self.has_new_mark
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Signals:
-    """What keeps facts from fading: their use, when they were put back, and which entities are pinned."""
-
-    usage: pl.DataFrame
-    put_back: pl.DataFrame
-    pinned: frozenset[str]
-
-
-class _Recent:
-    """The facts that were recalled since a state was read."""
-
-    def __init__(self, store: Store, reading: Reading) -> None:
-        marks = reading.by_ids("log_marks", [RECALLS], ["version"])["version"].to_list()
-        self._store, self._mark, self._facts = store, marks[0] if marks else 0, set[str]()
-
-    def recalled(self) -> list[str]:
-        """Ids, those of earlier calls among them."""
-        fresh, self._mark = self._store.log_since(RECALLS, self._mark, ("fact_id",))
-        self._facts |= set(fresh["fact_id"])
-        return sorted(self._facts)
-
-
-def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
-    """Whether too few recalls were logged yet for anything to be pruned, merged or hidden (S4-02)."""
-    try:
-        store = store_of(place) if isinstance(place, Run) else place
-        return is_learning_after(store.snapshot().count(RECALLS), settings)
-    except Exception as error:
-        log.warning("Recalls could not be counted, so nothing is pruned or merged: %s", error)
-        return True
+# Scores: every live fact has one (S4-02, S4-06).
 
 
 @task("score facts", tags=[WHOLE_MEMORY])
@@ -326,6 +281,32 @@ def score(
 
     scoring = decide_and_write(run, "steward.score", decide, write, dry_run=dry_run)
     return Scored(scoring.facts, len(scoring.written), len(scoring.dropped))
+
+
+def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
+    """Whether too few recalls were logged yet for anything to be pruned, merged or hidden (S4-02)."""
+    try:
+        store = store_of(place) if isinstance(place, Run) else place
+        return is_learning_after(store.snapshot().count(RECALLS), settings)
+    except Exception as error:
+        log.warning("Recalls could not be counted, so nothing is pruned or merged: %s", error)
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scoring:
+    """Of `facts` live ones: scores to store (id, quality_score), and ids of scores to remove.
+
+    `has_new_mark`: the steward has begun or ended learning since the mark was stored.
+    """
+
+    facts: int
+    written: pl.DataFrame
+    dropped: pl.Series
+    has_new_mark: bool
+
+    def __len__(self) -> int:
+        return len(self.written) + len(self.dropped) + self.has_new_mark
 
 
 def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float], learning: bool) -> _Scoring:
@@ -366,6 +347,9 @@ def _write_scores(tx: Transaction, run: Run, scoring: _Scoring, learning: bool) 
         tx.upsert("metadata", pl.DataFrame({"id": [LEARNING], "number": [float(learning)]}))
 
 
+# Pruning: what nobody recalled fades (S4-07).
+
+
 @task("prune facts")
 def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Pruned:
     """Archive the facts that fade, in commits of `batch_size`; one that is killed is finished by the next (S4-07).
@@ -391,9 +375,32 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     return Pruned(tuple(done), _decisions(snapshot, plan, settings, SHOWN))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Signals:
+    """What keeps facts from fading: their use, when they were put back, and which entities are pinned."""
+
+    usage: pl.DataFrame
+    put_back: pl.DataFrame
+    pinned: frozenset[str]
+
+
 def _signals(reading: Reading, store: Store) -> _Signals:
     pinned = reading.frame("entities", "pinned", ["id"])["id"]
     return _Signals(use_so_far(reading, store), _put_back(reading), frozenset(pinned))
+
+
+class _Recent:
+    """The facts that were recalled since a state was read."""
+
+    def __init__(self, store: Store, reading: Reading) -> None:
+        marks = reading.by_ids("log_marks", [RECALLS], ["version"])["version"].to_list()
+        self._store, self._mark, self._facts = store, marks[0] if marks else 0, set[str]()
+
+    def recalled(self) -> list[str]:
+        """Ids, those of earlier calls among them."""
+        fresh, self._mark = self._store.log_since(RECALLS, self._mark, ("fact_id",))
+        self._facts |= set(fresh["fact_id"])
+        return sorted(self._facts)
 
 
 def _plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:

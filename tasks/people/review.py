@@ -72,7 +72,7 @@ def _proposed_again(
     facts = [change.id for each in stale for change in each.changes if change.table == "facts"]
     batches = store_of(run).snapshot().by_ids("facts", facts, ["patch_batch_id"])["patch_batch_id"].drop_nulls()
     manual = settings.model_copy(update={"approval": ApprovalSettings(mode="manual")})
-    apply_patches(run, manual, look_back=False, batches=batches.unique().to_list())
+    apply_patches(run, manual, look_back=False, batch_ids=batches.unique().to_list())
     snapshot = store_of(run).snapshot()
     successors = {row: fresh.id for fresh in list_proposals(snapshot, run=run.id) for row in fresh.touches}
     found = {

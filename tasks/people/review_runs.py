@@ -149,11 +149,6 @@ def with_ways_on(run: Run, done: Sequence[DecidedProposal]) -> tuple[DecidedProp
     )  # fmt: skip
 
 
-# Answers: the questions of a review are kept with the flow run, and asked until the answer is one that can be meant.
-# Prefect executes a flow that was suspended from its first line. So the questions are written down once, as an input
-# of the flow run, and every form has a key of its own that is the same in each execution.
-
-
 # Modifying: the same proposal with a changed ask, planned again from what memory holds now.
 
 

@@ -115,7 +115,7 @@ def import_export(
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
         adopted = adopt(safe.content, file.modified_at)
-        tally.total.update(_read(file, safe))
+        tally.total.update(_read(safe))
         notes: dict[Skipped, None] = {}
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
@@ -132,7 +132,7 @@ def import_export(
     return Imported(run.id, file.uri, content.format, is_known, counts, skipped, unknown)
 
 
-def _read(file: ForeignFile, safe: Safe) -> Counter[RunCount]:
+def _read(safe: Safe) -> Counter[RunCount]:
     content = safe.content
     by_loss = Counter(each.loss for each in content.skipped)
     return Counter(

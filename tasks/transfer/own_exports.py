@@ -35,7 +35,7 @@ from storage.upkeep import make_indexes, make_text_indexes
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
 
 from .imports import Imported, import_export
-from .reembedding import OTHERS, Wording
+from .wording import OTHERS, Wording
 
 IMPORT = "import"
 LEFT_OUT = ("commits", "log_marks")
