@@ -43,29 +43,29 @@ def refresh_profiles(run: Run, entity_ids: pl.Series | None = None) -> int:
     """
     store = store_of(run)
     snapshot = store.snapshot()
-    fresh, gone = _changes(snapshot, run, entity_ids)
+    fresh, gone = _profile_changes(snapshot, run, entity_ids)
     if fresh.is_empty() and gone.is_empty():
         return 0
-    embedded = _embedded(run, fresh)
+    embedded = _embedded_texts(run, fresh)
     with store.commit(run.id, "profiles", run.now) as tx:
         if tx.is_overtaken(snapshot):
-            fresh, gone = _changes(tx, run, entity_ids)
-            embedded = pl.concat([embedded, _embedded(run, fresh.join(embedded, on="text_hash", how="anti"))])
+            fresh, gone = _profile_changes(tx, run, entity_ids)
+            embedded = pl.concat([embedded, _embedded_texts(run, fresh.join(embedded, on="text_hash", how="anti"))])
         vectors = embedded.unique("text_hash")
         tx.upsert("entity_profiles", fresh.join(vectors, on="text_hash", how="left", maintain_order="left"))
         tx.delete("entity_profiles", gone)
     return len(fresh) + len(gone)
 
 
-def _changes(reading: Reading, run: Run, entity_ids: pl.Series | None) -> tuple[pl.DataFrame, pl.Series]:
+def _profile_changes(reading: Reading, run: Run, entity_ids: pl.Series | None) -> tuple[pl.DataFrame, pl.Series]:
     """(id, text, text_hash) of the profiles that are new or different, and the ids of those to remove."""
-    now = _texts(reading, run, entity_ids)
+    now = _profile_texts(reading, run, entity_ids)
     known = _rows(reading, "entity_profiles", "id", entity_ids, ("id", "text_hash"))
     fresh = now.join(known, on=["id", "text_hash"], how="anti", maintain_order="left")
     return fresh, known.join(now, on="id", how="anti")["id"]
 
 
-def _texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> pl.DataFrame:
+def _profile_texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> pl.DataFrame:
     facts = _rows(reading, "facts", "owner_entity_id", entity_ids, _READ, live_sql(run.now))
     facts = facts.filter(pl.col("kind").is_in([*_OBSERVED_KINDS, "relation"]))
     entities = _rows(reading, "entities", "id", entity_ids, ("id", "name", "entity_type", "status"))
@@ -117,7 +117,7 @@ def _rows(
     return rows if ids is None else rows.filter(pl.col(key).is_in(ids.implode()))
 
 
-def _embedded(run: Run, fresh: pl.DataFrame) -> pl.DataFrame:
+def _embedded_texts(run: Run, fresh: pl.DataFrame) -> pl.DataFrame:
     """(text_hash, vector) of the texts, each embedded once."""
     embedder = embedder_of(run)
     texts = fresh.unique("text_hash", keep="first", maintain_order=True)
@@ -132,7 +132,7 @@ BATCH = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Looked:
+class _Neighbourhood:
     """What was near (NEAR) to the entities that were looked at, and all that were there then (ENDS)."""
 
     ids: pl.Series
@@ -154,13 +154,15 @@ def link_entities(
     """
     if not settings.enabled:
         return 0
-    looked = _look(store_of(run).snapshot(), settings, entities, clock)
+    looked = _look_around(store_of(run).snapshot(), settings, entities, clock)
 
     def write(tx: Transaction, plan: LinkPlan) -> None:
         tx.upsert("entity_links", plan.links)
         tx.delete("entity_links", plan.gone)
 
-    return len(decide_and_write(run, "ingest.link", partial(_plan, run=run, looked=looked, settings=settings), write))
+    return len(
+        decide_and_write(run, "ingest.link", partial(_link_plan, run=run, looked=looked, settings=settings), write)
+    )
 
 
 def touched_entities(run: Run) -> list[str]:
@@ -178,20 +180,20 @@ def _died_since(reading: Reading, run: Run) -> list[str]:
     return rows["id"].head(len(rows) if is_dead.all() else int((~is_dead).arg_max() or 0)).to_list()
 
 
-def _look(
+def _look_around(
     reading: Reading, settings: LinkSettings, entities: Sequence[str] | None, clock: Callable[[], float]
-) -> _Looked:
+) -> _Neighbourhood:
     begun = clock()
     known = reading.frame("entities", LINKABLE, [*ENDS, "last_seen_at"])
     wanted = known if entities is None else known.filter(pl.col("id").is_in(list(entities)))
     latest = wanted.sort("last_seen_at", "id", descending=[True, False], nulls_last=True)["id"]
     if latest.is_empty():
-        return _Looked(latest, pl.DataFrame(schema=dict(NEAR)), known.select(*ENDS))
+        return _Neighbourhood(latest, pl.DataFrame(schema=dict(NEAR)), known.select(*ENDS))
     parts, near, ask = [], [], nearest_in(reading, "entities", LINKABLE)
     for ids in _in_time(latest, begun + settings.timeout_s, clock):
         parts.append(ids)
         near.append(_near(reading, ask, ids, settings.top_k))
-    return _Looked(pl.concat(parts), pl.concat(near), known.select(*ENDS))
+    return _Neighbourhood(pl.concat(parts), pl.concat(near), known.select(*ENDS))
 
 
 def _in_time(ids: pl.Series, until: float, clock: Callable[[], float]) -> Iterator[pl.Series]:
@@ -213,18 +215,18 @@ def _near(reading: Reading, ask: Nearest, ids: pl.Series, top_k: int) -> pl.Data
     )  # fmt: skip
 
 
-def _plan(reading: Reading, run: Run, looked: _Looked, settings: LinkSettings) -> LinkPlan:
+def _link_plan(reading: Reading, run: Run, looked: _Neighbourhood, settings: LinkSettings) -> LinkPlan:
     """The changed links, of entities that are unchanged since they were compared."""
     ends = reading.frame("entities", LINKABLE, list(ENDS))
     same = ends.join(looked.ends, on=["id", "embed_text_hash"], how="semi", nulls_equal=True)
     looked_at = looked.ids.filter(looked.ids.is_in(same["id"].implode()))
     pairs = find_links(looked.near.filter(pl.col("id").is_in(looked_at.implode())), same, settings)
     stored = reading.frame("entity_links")
-    measured = _measured(reading, to_measure(stored, pairs, looked_at))
+    measured = _with_cosines(reading, to_measure(stored, pairs, looked_at))
     return plan_links(stored, pairs, measured, looked_at, ends, settings, run.now)
 
 
-def _measured(reading: Reading, pairs: pl.DataFrame) -> pl.DataFrame:
+def _with_cosines(reading: Reading, pairs: pl.DataFrame) -> pl.DataFrame:
     """PAIRS with the cosines of their vectors; those of which one has none are left out."""
     if pairs.is_empty():
         return pl.DataFrame(schema=dict(PAIRS))
@@ -253,12 +255,12 @@ def assign_new(run: Run) -> int:
     if not snapshot.count("communities"):
         return 0
     touched = pl.Series("id", touched_entities(run), dtype=pl.String)
-    plan = _joining(snapshot, run, touched)
+    plan = _join_plan(snapshot, run, touched)
     if plan.members.is_empty():
         return 0
     with store.commit(run.id, "communities.assign", run.now) as tx:
         if tx.is_overtaken(snapshot):
-            plan = _joining(tx, run, touched)
+            plan = _join_plan(tx, run, touched)
         stored = tx.by_ids("communities", plan.grown["id"]).drop("joined_ids")
         grown = stored.join(plan.grown, on="id", maintain_order="left")
         tx.upsert("communities", grown.with_columns(fingerprint=pl.lit(None, dtype=pl.String)))
@@ -266,7 +268,7 @@ def assign_new(run: Run) -> int:
     return len(plan.members)
 
 
-def part_with(tx: Transaction, entities: Collection[str]) -> None:
+def leave_communities(tx: Transaction, entities: Collection[str]) -> None:
     """Take entities that are no more out of their communities, whose summaries are then to be made again."""
     lists = tx.frame("communities", columns=["id", "entity_ids", "joined_ids", "fingerprint"])
     left, dropped = without_members(lists, entities)
@@ -275,7 +277,7 @@ def part_with(tx: Transaction, entities: Collection[str]) -> None:
     tx.delete("communities", dropped)
 
 
-def _joining(reading: Reading, run: Run, touched: pl.Series) -> JoinPlan:
+def _join_plan(reading: Reading, run: Run, touched: pl.Series) -> JoinPlan:
     stored = reading.frame("communities", columns=_JOINED)
     new = reading.by_ids("entities", waiting(touched, stored), ["id"], where=LISTED)["id"]
     where = f"{RELATIONS} AND {live_sql(run.now)}"

@@ -24,7 +24,7 @@ from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
-from .derived import part_with
+from .derived import leave_communities
 from .names import names_in_use, new_vector, with_vector
 from .retirement import renew_profiles
 
@@ -192,7 +192,7 @@ def write_entity_merge(tx: Transaction, plan: EntityMerge, merged: Merged, vecto
     tx.delete("entity_profiles", tx.by_ids("entity_profiles", [merged.loser_id], ["id"])["id"])
     for end in ("a_id", "b_id"):
         tx.delete("entity_links", tx.by_ids("entity_links", [merged.loser_id], ["id"], key=end)["id"])
-    part_with(tx, [merged.loser_id])
+    leave_communities(tx, [merged.loser_id])
     tx.delete("fact_aspects", tx.by_ids("fact_aspects", archived, ["id"], key="fact_id")["id"])
     tx.delete("fact_scores", tx.by_ids("fact_scores", archived, ["id"])["id"])
     scores = tx.by_ids("fact_scores", plan.facts.filter(is_live(tx.now))["id"], where="compared_at IS NOT NULL")

@@ -14,10 +14,7 @@ import polars as pl
 
 from recall.stories import fact_named
 from slowwave import frames
-from slowwave.deduplication.observations import (
-    MARKS,
-    stale_flags,
-)
+from slowwave.deduplication.observations import MARKS, stale_flags
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.access_statistics import REDUNDANT, usage_of
 from slowwave.lifecycle.eviction import (
@@ -45,7 +42,7 @@ from tasks.runtime.engine import log, task
 from tasks.runtime.runs import Counts, Run, recorded, store_of
 from tasks.runtime.writing import decide_and_write
 
-from .derived import part_with, refresh_profiles
+from .derived import leave_communities, refresh_profiles
 
 _PENDING = "outcome = 'pending'"
 
@@ -151,7 +148,7 @@ def plan_purge(reading: Reading, ids: pl.Series) -> Purge:
 def delete_facts(tx: Transaction, purge: Purge, ids: pl.Series) -> None:
     """Delete some of the facts of a plan."""
     _hand_on_usage(tx, ids)
-    for name, found in _hanging(tx, "facts", ids, _ABOUT_FACTS).items():
+    for name, found in _dependent_rows(tx, "facts", ids, _ABOUT_FACTS).items():
         tx.delete(name, found)
     theirs = purge.pointing.filter(pl.col("at").is_in(ids.implode()))
     for name in FACT_TABLES:
@@ -171,13 +168,15 @@ def mentioned(reading: Reading) -> pl.Series:
 
 def delete_entities(tx: Transaction, ids: pl.Series) -> None:
     """Delete entities that nothing names any more: their names, links, place in talks and communities, counts."""
-    for name, found in _hanging(tx, "entities", ids, _ABOUT_ENTITIES).items():
+    for name, found in _dependent_rows(tx, "entities", ids, _ABOUT_ENTITIES).items():
         tx.delete(name, found)
-    part_with(tx, ids)
+    leave_communities(tx, ids)
     tx.delete("entities", ids)
 
 
-def _hanging(tx: Transaction, target: str, ids: pl.Series, more: tuple[tuple[str, str], ...]) -> dict[str, pl.Series]:
+def _dependent_rows(
+    tx: Transaction, target: str, ids: pl.Series, more: tuple[tuple[str, str], ...]
+) -> dict[str, pl.Series]:
     """By table: the rows that are nothing without one of these rows of `target`."""
     needed = [(name, c) for name, c in references_to(target) if not TABLES[name].columns[c].nullable]
     found: dict[str, pl.Series] = {}
@@ -229,12 +228,12 @@ class Restored:
 def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry_run: bool = False) -> Restored:
     """`restore_facts` as a run of its own, which can be undone; raises before it begins where it may not."""
     snapshot = store_of(run).snapshot()
-    chosen = _chosen(snapshot, ids, of_run)
-    if of_run is None and (standing := _restored(_plan(snapshot, run, chosen)).refused):
+    chosen = _facts_to_restore(snapshot, ids, of_run)
+    if of_run is None and (standing := _restored(_restoration(snapshot, run, chosen)).refused):
         reasons = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in standing)
         raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
     if dry_run:
-        return _restored(_plan(snapshot, run, chosen))
+        return _restored(_restoration(snapshot, run, chosen))
     tally = Counts(run.id)
     with recorded(run, tally, {"ids": list(ids), "run": of_run}):
         restored = restore_facts(run, chosen)
@@ -256,8 +255,8 @@ def restore_facts(run: Run, ids: Sequence[str]) -> Restored:
     parts, owners = [Restored()], []
     for start in range(0, len(ids), FACTS_AT_ONCE):
         with store.commit(run.id, "restore", run.now) as tx:
-            plan = _plan(tx, run, ids[start : start + FACTS_AT_ONCE])
-            _write(tx, plan)
+            plan = _restoration(tx, run, ids[start : start + FACTS_AT_ONCE])
+            _write_restoration(tx, plan)
         parts.append(_restored(plan))
         owners += plan.facts["owner_entity_id"].to_list()
     clear_stale_flags(run)
@@ -267,14 +266,14 @@ def restore_facts(run: Run, ids: Sequence[str]) -> Restored:
     )
 
 
-def _chosen(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[str]:
+def _facts_to_restore(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[str]:
     """Ids of the archived facts that are meant; raises where one is not archived, or names nothing."""
     if bool(ids) == (of_run is not None):
         raise UnusableInput("Name facts by their ids, or one run that retired some.", "See `slowwave archived`.")
     if of_run is not None:
-        return _of_run(snapshot, of_run)
+        return _retired_by(snapshot, of_run)
     meant = [fact_named(snapshot, id_) for id_ in ids]
-    rows = _rows(snapshot, meant, ["id", "status"])
+    rows = _from_both_tables(snapshot, meant, ["id", "status"])
     if wrong := [f"{fact} is {status}" for fact, status in rows.filter(pl.col("status") != "archived").iter_rows()]:
         raise UnusableInput(
             f"Nothing was restored: {'; '.join(wrong)}.", "`slowwave archived` lists what can come back."
@@ -282,11 +281,11 @@ def _chosen(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[
     return sorted(set(meant))
 
 
-def _of_run(snapshot: Snapshot, of_run: str) -> list[str]:
+def _retired_by(snapshot: Snapshot, of_run: str) -> list[str]:
     """The facts that a run, or a phase of it, retired and that are archived still."""
     phases = snapshot.by_ids("runs", [of_run], ["id"], key="parent_id")["id"]
     decisions = snapshot.by_ids("decisions", [of_run, *phases], ["subject_id", "at"], key="run_id", where=LEFT)
-    rows = _rows(snapshot, decisions["subject_id"], ["id", "expired_at"], ARCHIVED)
+    rows = _from_both_tables(snapshot, decisions["subject_id"], ["id", "expired_at"], ARCHIVED)
     found = rows.join(decisions, left_on=["id", "expired_at"], right_on=["subject_id", "at"], how="semi")["id"].sort()
     known = snapshot.frame("runs", columns=["id"])["id"]
     if decisions.is_empty() and of_run not in known:
@@ -298,7 +297,7 @@ def _of_run(snapshot: Snapshot, of_run: str) -> list[str]:
     return found.to_list()
 
 
-def _rows(
+def _from_both_tables(
     reading: Reading,
     ids: Iterable[str],
     columns: Sequence[str] | None = None,
@@ -312,8 +311,10 @@ def _rows(
     return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 
-def _plan(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationPlan:
-    archived = with_inverses(reading, _rows(reading, ids, where=ARCHIVED, with_vector=True), ARCHIVED, FACT_TABLES)
+def _restoration(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationPlan:
+    archived = with_inverses(
+        reading, _from_both_tables(reading, ids, where=ARCHIVED, with_vector=True), ARCHIVED, FACT_TABLES
+    )
     left = reading.by_ids("decisions", archived["id"], ["subject_id", "at", "measures"], key="subject_id", where=LEFT)
     last = dict(left.sort("at").select("subject_id", "measures").iter_rows())
     departures = {fact: departure_of(measures) for fact, measures in last.items()}
@@ -322,7 +323,7 @@ def _plan(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationPlan:
     return plan_restoration(
         archived,
         others,
-        reading.by_ids("facts", sorted(_named(departures)), where=live_sql(run.now), with_vector=True),
+        reading.by_ids("facts", sorted(_flagged_or_paired(departures)), where=live_sql(run.now), with_vector=True),
         reading.by_ids("entities", ends, ["id", "entity_type"]),
         departures,
         single_valued(archived["predicate"].drop_nulls().unique(), reading.frame("predicates")),
@@ -330,14 +331,14 @@ def _plan(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationPlan:
     )
 
 
-def _named(departures: Mapping[str, Departure]) -> set[str]:
+def _flagged_or_paired(departures: Mapping[str, Departure]) -> set[str]:
     """The facts that left a flag or an open pair behind."""
     lost = departures.values()
     ends = {row[end] for each in lost for row in each.pairs for end in ("a_id", "b_id")}
     return {fact for each in lost for fact in each.flags} | ends
 
 
-def _write(tx: Transaction, plan: RestorationPlan) -> None:
+def _write_restoration(tx: Transaction, plan: RestorationPlan) -> None:
     restored = list(plan.restored)
     tx.upsert("facts", plan.facts)
     tx.delete("facts_archive", tx.by_ids("facts_archive", restored, ["id"])["id"])
@@ -372,10 +373,10 @@ def clear_stale_flags(run: Run) -> int:
         whole = tx.by_ids("facts", stale["id"], with_vector=True).drop(MARKS)
         tx.upsert("facts", whole.join(stale, on="id"))
 
-    return len(decide_and_write(run, "observations.flags", partial(_stale, run=run), write))
+    return len(decide_and_write(run, "observations.flags", partial(_stale_flags, run=run), write))
 
 
-def _stale(reading: Reading, run: Run) -> pl.DataFrame:
+def _stale_flags(reading: Reading, run: Run) -> pl.DataFrame:
     """(id, MARKS) of facts that lose their flag."""
     columns = ["id", "status", "expired_at", "valid_to", *MARKS]
     flagged = reading.frame("facts", f"{live_sql(run.now)} AND similarity_flag", columns)

@@ -71,7 +71,7 @@ def read_documents(parts: Sequence[ReadBatch], settings: ArtifactSettings) -> Do
     notes: list[str] = []
     for part in parts:
         if settings.enabled and part.is_last and part.source.format in DOCUMENTS and len(part.messages):
-            draft, note = _read(part)
+            draft, note = _read_document(part)
             found += [draft] if draft else []
             notes += [note] if note else []
     return Documents(tuple(found), tuple(notes))
@@ -107,7 +107,7 @@ def file_artifacts(tx: Transaction, found: pl.DataFrame) -> None:
     tx.upsert("artifacts", pl.concat([fresh, _seen_again(stored, first)], how="diagonal_relaxed"))
 
 
-def _read(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
+def _read_document(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
     """The draft of a document and notes about it."""
     row, source = part.messages.row(0, named=True), part.source
     try:
@@ -174,7 +174,7 @@ class LinkedArtifacts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Shelved:
+class _Unlinked:
     """Unlinked artifacts, what they may be linked with, and how near the two are."""
 
     new: pl.DataFrame
@@ -200,16 +200,18 @@ async def link_artifacts(
     snapshot = store.snapshot()
     if not chosen.enabled or not snapshot.count("artifacts", _IS_UNLINKED):
         return LinkedArtifacts()
-    shelved = _shelved(snapshot, chosen)
-    keys, questions = _questions(shelved, chosen) if _asks_model(language, chosen) else ((), ())
-    answers = await _ask(language, keys, questions) if language is not None and not dry_run else _LinkAnswers()
-    plan = _plan(run, shelved, chosen, answers)
+    unlinked = _unlinked(snapshot, chosen)
+    keys, questions = _link_questions(unlinked, chosen) if _asks_model(language, chosen) else ((), ())
+    answers = (
+        await _ask_about_links(language, keys, questions) if language is not None and not dry_run else _LinkAnswers()
+    )
+    plan = _link_plan(run, unlinked, chosen, answers)
     if not dry_run:
         with store.commit(run.id, "consolidate.artifacts", run.now) as tx:
             if tx.is_overtaken(snapshot):
-                plan = _plan(run, _shelved(tx, chosen, shelved.new["id"]), chosen, answers)
-            _write(tx, run, plan)
-    alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(shelved.new["id"].to_list()))
+                plan = _link_plan(run, _unlinked(tx, chosen, unlinked.new["id"]), chosen, answers)
+            _write_links(tx, run, plan)
+    alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(unlinked.new["id"].to_list()))
     counts = {**plan.counts, "on their own": len(alone)}
     return LinkedArtifacts(counts, len(answers.waiting), len(questions) if dry_run else 0, answers.errors)
 
@@ -218,27 +220,29 @@ def _asks_model(language: Language | None, settings: ArtifactSettings) -> bool:
     return settings.ask_model and language is not None and not language.is_keyless("judge")
 
 
-def _shelved(reading: Reading, settings: ArtifactSettings, only: pl.Series | None = None) -> _Shelved:
+def _unlinked(reading: Reading, settings: ArtifactSettings, only: pl.Series | None = None) -> _Unlinked:
     """The unlinked artifacts (`only` those of them), the chains near to them, and the cosines of both (S1-16)."""
     new = reading.frame("artifacts", _IS_UNLINKED, [*column_names("artifacts"), "vector"])
     new = new if only is None else new.filter(pl.col("id").is_in(only.to_list()))
-    near = pl.concat([_near(reading, part, settings) for part in new.partition_by("scope")] or [_no_near()])
+    near = pl.concat(
+        [_nearest_heads(reading, part, settings) for part in new.partition_by("scope")] or [_nothing_near()]
+    )
     groups = reading.by_ids("artifacts", near["head_id"], ["group_id"], where="consolidated_at IS NOT NULL")["group_id"]
     linked = "status = 'active' AND consolidated_at IS NOT NULL"
     heads = reading.by_ids("artifacts", groups, key="group_id", where=linked)
     known = pl.concat([new["id"], heads["id"]])
-    return _Shelved(new.drop("vector"), heads, near.filter(pl.col("head_id").is_in(known.to_list())))
+    return _Unlinked(new.drop("vector"), heads, near.filter(pl.col("head_id").is_in(known.to_list())))
 
 
-def _no_near() -> pl.DataFrame:
+def _nothing_near() -> pl.DataFrame:
     return pl.DataFrame(schema=NEAR)
 
 
-def _near(reading: Reading, new: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
+def _nearest_heads(reading: Reading, new: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
     """The nearest heads of one scope for each of its unlinked artifacts, and earlier states of the same file."""
     embedded = new.filter(pl.col("vector").is_not_null())
     if embedded.is_empty():
-        return _no_near()
+        return _nothing_near()
     vectors = unit_matrix(embedded["vector"], reading.dims)
     where = f"{_IS_HEAD} AND scope = {quoted(embedded['scope'][0])}"
     found = nearest(reading, "artifacts", vectors, settings.matches + 1, where)
@@ -264,14 +268,14 @@ def _same_files(reading: Reading, new: pl.DataFrame, where: str) -> pl.DataFrame
     return pairs.select("id", head_id="id_b", cosine=pl.Series(np.einsum("ij,ij->i", a, b), dtype=pl.Float64))
 
 
-def _questions(
-    shelved: _Shelved, settings: ArtifactSettings
+def _link_questions(
+    unlinked: _Unlinked, settings: ArtifactSettings
 ) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
-    both = pl.concat([shelved.new, shelved.heads], how="diagonal_relaxed")
-    return find_questions(both, measure_pairs(both, shelved.near, settings), shelved.new["id"].to_list())
+    both = pl.concat([unlinked.new, unlinked.heads], how="diagonal_relaxed")
+    return find_questions(both, measure_pairs(both, unlinked.near, settings), unlinked.new["id"].to_list())
 
 
-async def _ask(
+async def _ask_about_links(
     language: Language, keys: Sequence[tuple[str, str]], questions: tuple[ArtifactQuestion, ...]
 ) -> _LinkAnswers:
     """A model's verdicts; pairs it never saw make their artifacts wait, pairs it failed at are left to the rules."""
@@ -290,14 +294,14 @@ async def _ask(
     return _LinkAnswers(verdicts, frozenset(waiting), tuple(sorted({each.error for each in answers if each.error})))
 
 
-def _plan(run: Run, shelved: _Shelved, settings: ArtifactSettings, answers: _LinkAnswers) -> ArtifactPlan:
-    new = shelved.new.filter(~pl.col("id").is_in(list(answers.waiting)))
-    known = [*new["id"], *shelved.heads["id"]]
-    near = shelved.near.filter(pl.col("id").is_in(known), pl.col("head_id").is_in(known))
-    return plan_artifacts(new, shelved.heads, near, settings, answers.verdicts, run.now)
+def _link_plan(run: Run, unlinked: _Unlinked, settings: ArtifactSettings, answers: _LinkAnswers) -> ArtifactPlan:
+    new = unlinked.new.filter(~pl.col("id").is_in(list(answers.waiting)))
+    known = [*new["id"], *unlinked.heads["id"]]
+    near = unlinked.near.filter(pl.col("id").is_in(known), pl.col("head_id").is_in(known))
+    return plan_artifacts(new, unlinked.heads, near, settings, answers.verdicts, run.now)
 
 
-def _write(tx: Transaction, run: Run, plan: ArtifactPlan) -> None:
+def _write_links(tx: Transaction, run: Run, plan: ArtifactPlan) -> None:
     rows = tx.by_ids("artifacts", plan.artifacts["id"], with_vector=True)
     changed = rows.drop(*LINKED).join(plan.artifacts, on="id", how="left", maintain_order="left")
     facts = _facts_of(tx, run, changed)

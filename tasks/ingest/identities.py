@@ -367,9 +367,9 @@ async def resolve_names(
     run: Run, language: Language, snapshot: Snapshot, raw: pl.DataFrame, settings: ResolveSettings
 ) -> tuple[Resolution, Verdicts]:
     """The entities that the mentions mean; one model call for every forty names that rules cannot settle."""
-    plan = _plan(run, snapshot, raw, settings)
-    answers = await _ask(language, plan.name_questions())
-    keys = dict(zip(plan.questions["question"], _keys(plan), strict=True))
+    plan = _resolution(run, snapshot, raw, settings)
+    answers = await _ask_about_names(language, plan.name_questions())
+    keys = dict(zip(plan.questions["question"], _question_keys(plan), strict=True))
     return finish(plan, answers, run.now), {keys[question]: same for question, same in answers.items()}
 
 
@@ -377,25 +377,25 @@ def resolve_again(
     run: Run, reading: Reading, raw: pl.DataFrame, settings: ResolveSettings, verdicts: Verdicts
 ) -> Resolution:
     """The entities that the mentions mean in a newer state: by rules and answers given before, without a model."""
-    plan = _plan(run, reading, raw, settings)
-    keys = dict(zip(plan.questions["question"], _keys(plan), strict=True))
+    plan = _resolution(run, reading, raw, settings)
+    keys = dict(zip(plan.questions["question"], _question_keys(plan), strict=True))
     return finish(plan, {question: verdicts[key] for question, key in keys.items() if key in verdicts}, run.now)
 
 
-def _plan(run: Run, reading: Reading, raw: pl.DataFrame, settings: ResolveSettings) -> ResolutionPlan:
+def _resolution(run: Run, reading: Reading, raw: pl.DataFrame, settings: ResolveSettings) -> ResolutionPlan:
     mentions = mentions_in(raw, type_strict=settings.type_strict)
     aliases = reading.by_ids("entity_aliases", mentions.names(), key="alias_name")
     likeness = _likeness(run, reading, mentions) if settings.use_embedding_resolution else pl.DataFrame(schema=COSINES)
     by_name = reading.by_ids("entities", mentions.names(), ["id", "merged_into"], key="canonical_name")
     ids = pl.concat([by_name["id"], by_name["merged_into"], aliases["entity_id"], likeness["entity_id"]])
     entities = reading.by_ids("entities", ids)
-    joined = _joined(reading, mentions, entities, aliases, settings)
+    joined = _joins_by_rule(reading, mentions, entities, aliases, settings)
     more = reading.by_ids("entities", joined.joins["entity_id"])
     entities = pl.concat([entities, more]).unique("id", keep="first", maintain_order=True)
     return plan_resolution(mentions, entities, aliases, likeness, settings, joined)
 
 
-def _joined(
+def _joins_by_rule(
     reading: Reading, mentions: Mentions, entities: pl.DataFrame, aliases: pl.DataFrame, settings: ResolveSettings
 ) -> Joined:
     """What the rules about names join; only where there is a name that nobody is known by, or one that is short."""
@@ -421,13 +421,13 @@ def _joined(
     return plan_joins(mentions, found, near_names(mentions, known), merged)
 
 
-def _keys(plan: ResolutionPlan) -> list[tuple[str, str, str]]:
+def _question_keys(plan: ResolutionPlan) -> list[tuple[str, str, str]]:
     return [
         (name, kind, known) for name, kind, known in plan.questions.select("name", "entity_type", "entity_id").rows()
     ]
 
 
-async def _ask(language: Language, questions: tuple[NameQuestion, ...]) -> dict[int, bool]:
+async def _ask_about_names(language: Language, questions: tuple[NameQuestion, ...]) -> dict[int, bool]:
     groups = [questions[n : n + QUESTIONS_PER_CALL] for n in range(0, len(questions), QUESTIONS_PER_CALL)]
     answers = await language.ask_many([render_resolution(group) for group in groups], NameResolution, "resolve")
     put = {question.number for question in questions}  # a model may answer what nobody asked (T37)

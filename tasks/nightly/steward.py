@@ -107,10 +107,10 @@ def fade_links(run: Run, settings: DecaySettings) -> int:
     """Weaken links of facts that nobody asked for, for all the time since the last run; returns how many (S2-73)."""
     store = store_of(run)
     snapshot, wanted = store.snapshot(), _marks_of(settings)
-    if fade(_links(snapshot), run.now, settings).is_empty() and _fading_marks(snapshot) == wanted:
+    if fade(_used_links(snapshot), run.now, settings).is_empty() and _fading_marks(snapshot) == wanted:
         return 0
     with store.commit(run.id, "usage.fade", run.now) as tx:
-        weaker = fade(_links(tx), run.now, settings)
+        weaker = fade(_used_links(tx), run.now, settings)
         tx.upsert("fact_usage", weaker)
         if _fading_marks(tx) != wanted:
             tx.upsert("metadata", pl.DataFrame({"id": [*wanted], "number": [*wanted.values()]}))
@@ -205,7 +205,7 @@ def _fading(reading: Reading) -> DecaySettings:
     return DecaySettings.model_validate(kept)
 
 
-def _links(reading: Reading) -> pl.DataFrame:
+def _used_links(reading: Reading) -> pl.DataFrame:
     return reading.frame("fact_usage", "link_count > 0")
 
 
@@ -274,7 +274,7 @@ def score(
     learning = is_learning(run, settings)
 
     def decide(reading: Reading) -> _Scoring:
-        return _score(reading, run, settings, (settings.prune_threshold, min_quality), learning)
+        return _scoring(reading, run, settings, (settings.prune_threshold, min_quality), learning)
 
     def write(tx: Transaction, scoring: _Scoring) -> None:
         _write_scores(tx, run, scoring, learning)
@@ -309,7 +309,9 @@ class _Scoring:
         return len(self.written) + len(self.dropped) + self.has_new_mark
 
 
-def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float], learning: bool) -> _Scoring:
+def _scoring(
+    reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float], learning: bool
+) -> _Scoring:
     facts = _with_put_back(reading.frame("facts", live_sql(run.now), _SCORED), _put_back(reading))
     scores = score_facts(facts, counted_use(reading), settings, run.now)
     stored = reading.frame("fact_scores", columns=["id", "quality_score"])
@@ -364,15 +366,15 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     signals = _signals(snapshot, store)
     columns = [*_JUDGED, *(ENDS if signals.pinned else ())]
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
-    plan = _plan(facts, signals, settings, run)
+    plan = _prune_plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
-        return Pruned(tuple(plan.ids), _decisions(snapshot, plan, settings, LISTED if dry_run else SHOWN))
+        return Pruned(tuple(plan.ids), _prune_decisions(snapshot, plan, settings, LISTED if dry_run else SHOWN))
     done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
     if run.proposes is not None:
         done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
         plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
-    return Pruned(tuple(done), _decisions(snapshot, plan, settings, SHOWN))
+    return Pruned(tuple(done), _prune_decisions(snapshot, plan, settings, SHOWN))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -403,7 +405,7 @@ class _Recent:
         return sorted(self._facts)
 
 
-def _plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:
+def _prune_plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:
     dated = _with_put_back(facts, signals.put_back)
     return plan_prune(dated, signals.usage, settings, run.now, pinned=signals.pinned)
 
@@ -423,7 +425,7 @@ def _prune(
             chosen = ids[start : start + settings.batch_size]
             chosen = chosen.filter(~chosen.is_in(recent.recalled()))
             facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
-            plan = _plan(facts, signals, settings, run)
+            plan = _prune_plan(facts, signals, settings, run)
             if len(plan.ids):
                 rows = facts.filter(pl.col("id").is_in(plan.ids.implode())).sort("id")
                 carry_out(tx, retirement_of(tx, rows, PRUNED, run.now, plan.measures))
@@ -432,7 +434,9 @@ def _prune(
     return done
 
 
-def _decisions(reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int) -> tuple[DecisionSummary, ...]:
+def _prune_decisions(
+    reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int
+) -> tuple[DecisionSummary, ...]:
     """The first of them, with what was measured."""
     first, least = plan.faded.head(most), settings.prune_threshold
     statements = dict(reading.by_ids("facts", first["id"], ["id", "statement"]).iter_rows())

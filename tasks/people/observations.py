@@ -9,15 +9,7 @@ from typing import Any
 import polars as pl
 
 from recall.proposals import Proposal
-from slowwave.deduplication.observations import (
-    KINDS,
-    LEAST_OF_ID,
-    MARKS,
-    named_by,
-    plan_flags,
-    screen,
-    unit_rows,
-)
+from slowwave.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen, unit_rows
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lifecycle.eviction import BY_A_PERSON, Retirement
 from slowwave.lifecycle.run_counts import RunCount

@@ -55,7 +55,7 @@ def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: s
         "reject": lambda: reject(run, chosen, person, note),
         "later": lambda: tuple(approve_for_later(run, each, person, note) for each in chosen),
     }
-    return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], _counted)
+    return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], _counts)
 
 
 def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
@@ -63,7 +63,7 @@ def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> Deci
     check_person(person)
     chosen = open_proposals(existing_store(run).snapshot(), [id_])[0].id
     parameters = {"proposals": [chosen], "choice": "modify", "door": person.door}
-    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: _counted([done]))
+    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: _counts([done]))
 
 
 def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "") -> tuple[Proposal, Snapshot]:
@@ -99,11 +99,11 @@ def carry_out(
         for choice, act in (("approve", approve), ("reject", reject)):
             ids = [each.id for each in is_open if each.decision == choice]
             done += act(run, ids, person, note) if ids else ()
-        done += [_tried(run, each, person) for each in is_open if each.decision == "modify"]
+        done += [_modified_or_not(run, each, person) for each in is_open if each.decision == "modify"]
         return tuple(done)
 
     parameters = {"proposals": [each.id for each in is_open], "choice": "each", "door": person.door}
-    return (*closed, *as_run(run, parameters, work, _counted))
+    return (*closed, *as_run(run, parameters, work, _counts))
 
 
 def _sorted_out(
@@ -121,7 +121,7 @@ def _sorted_out(
     return [each for each in verdicts if stored.get(each.id, ("gone",))[0] in OPEN], tuple(closed)
 
 
-def _tried(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
+def _modified_or_not(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
     try:
         return modify(run, verdict.id, verdict.ask or {}, person)
     except SlowwaveError as error:
@@ -129,7 +129,7 @@ def _tried(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
         return DecidedProposal(found.id, found.state, found.title, f"It was not modified: {error}")
 
 
-def _counted(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:
+def _counts(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:
     return dict(Counter(_COUNTS[each.state] for each in done if each.state in _COUNTS))
 
 
@@ -180,7 +180,7 @@ def _is_open(tx: Transaction, proposal_id: str) -> bool:
 
 def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
     """A proposal of the same action with another ask; `UnusableInput` for one that cannot be modified."""
-    makers = {"split": _split, "delete": _delete}
+    makers = {"split": _propose_split_anew, "delete": _propose_deletion_anew}
     if old.action not in makers:
         raise UnusableInput(
             f"A proposal to {old.action} can only be approved or rejected.", "Only split and delete can be modified."
@@ -188,12 +188,12 @@ def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
     return makers[old.action](run, old, ask)
 
 
-def _split(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+def _propose_split_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
     made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
     return proposal_named(store_of(run).snapshot(), made.proposal_id)
 
 
-def _delete(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+def _propose_deletion_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
     chosen = ask.get("observations")
     if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
         raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')

@@ -102,12 +102,14 @@ async def publish_summary(run: Run, tally: Tally) -> None:
     summary = tally.summary()
     decisions = summary["decisions"]
     await acreate_markdown_artifact(
-        _markdown(run, summary, [tuple(row.values()) for row in decisions] or _decisions(run)),
+        _markdown(run, summary, [tuple(row.values()) for row in decisions] or _rarest_decisions(run)),
         key=f"{run.flow}-summary",
         description="What this run did",
     )
     await acreate_table_artifact(
-        _outcomes(summary, tally.always), key=f"{run.flow}-outcomes", description="Counts by outcome, and what it cost"
+        _outcome_rows(summary, tally.always),
+        key=f"{run.flow}-outcomes",
+        description="Counts by outcome, and what it cost",
     )
     if decisions:
         await acreate_table_artifact(
@@ -140,7 +142,7 @@ async def publish_communities(run: Run) -> None:
     )
 
 
-def _outcomes(summary: Mapping[str, Any], always: Sequence[str]) -> list[dict[str, Any]]:
+def _outcome_rows(summary: Mapping[str, Any], always: Sequence[str]) -> list[dict[str, Any]]:
     """A row for each count, those of `always` also where they are nothing, then the room it took and the cost."""
     llm, counts = summary["llm"], {**dict.fromkeys(always, 0), **summary["counts"]}
     rows = [{"outcome": what, "count": number} for what, number in counts.items()]
@@ -163,7 +165,7 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
         f"Changed: {plain_text(', '.join(effects(summary['counts'])) or 'nothing that is known')}.",
         "",
         *markdown_table(("what", "count"), list(summary["counts"].items())),
-        *(_refused(summary["refused"]) if summary.get("refused") else ()),
+        *(_refused_table(summary["refused"]) if summary.get("refused") else ()),
         f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
         f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.",
         "",
@@ -177,7 +179,7 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
     return "\n".join(lines)
 
 
-def _refused(counts: Mapping[str, int]) -> list[str]:
+def _refused_table(counts: Mapping[str, int]) -> list[str]:
     return markdown_table(("refused by gate", "count"), list(counts.items()))
 
 
@@ -205,7 +207,7 @@ def plain_text(text: str) -> str:
     return marked.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
-def _decisions(run: Run) -> list[tuple[str, ...]]:
+def _rarest_decisions(run: Run) -> list[tuple[str, ...]]:
     """A few decisions of the run, the rarest kinds first: a merge or an end is of more interest than a new fact."""
     snapshot = store_of(run).snapshot()
     made = snapshot.frame("decisions", f"run_id = '{run.id}'", ["id", "action", "subject_id", "reason"])

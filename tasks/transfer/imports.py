@@ -115,11 +115,11 @@ def import_export(
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
         adopted = adopt(safe.content, file.modified_at)
-        tally.total.update(_read(safe))
+        tally.total.update(_read_counts(safe))
         notes: dict[Skipped, None] = {}
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
-                taken, left_out = _take_in(run, part, settings, require_approval, dry_run)
+                taken, left_out = _store_and_apply(run, part, settings, require_approval, dry_run)
                 tally.total.update(taken)
                 notes |= dict.fromkeys(left_out)
         if not is_known and not dry_run:
@@ -132,7 +132,7 @@ def import_export(
     return Imported(run.id, file.uri, content.format, is_known, counts, skipped, unknown)
 
 
-def _read(safe: Safe) -> Counter[RunCount]:
+def _read_counts(safe: Safe) -> Counter[RunCount]:
     content = safe.content
     by_loss = Counter(each.loss for each in content.skipped)
     return Counter(
@@ -171,7 +171,7 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
         yield Part(_source(file, "running"), file.content.format, part)
 
 
-def _take_in(
+def _store_and_apply(
     run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool
 ) -> tuple[Counter[RunCount], tuple[Skipped, ...]]:
     """Store a part as candidates and apply them; what is counted, and what is not taken over as the export has it."""
@@ -250,7 +250,7 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     given = Path(path).expanduser()
     if system == SYSTEM or (system == "auto" and is_own_export(given)):
         return _read_own(given)
-    files = _files(given)
+    files = _json_files(given)
     values: list[tuple[str, Any]] = []
     broken: list[Skipped] = []
     whole = hashlib.blake2b(digest_size=16)
@@ -287,7 +287,7 @@ def _read_own(folder: Path) -> ForeignFile:
     return ForeignFile(_shown(folder), whole.hexdigest(), datetime.fromtimestamp(modified, UTC), parse_own(tables))
 
 
-def _files(path: Path) -> list[Path]:
+def _json_files(path: Path) -> list[Path]:
     """The file itself, or the JSON files of a folder in the order of their names."""
     if not path.exists():
         raise UnusableInput(f"There is no file or folder {str(path)!r}.", "Check the path.")
