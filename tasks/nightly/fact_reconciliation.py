@@ -119,7 +119,7 @@ async def reconcile(
     await report_progress("facts to compare", len(seeds))
     comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
     by_pairs = uses_pairs(len(seeds), mode, settings)
-    answers, would_ask = await ask(
+    answers, would_ask = await ask_about_pairs(
         run, snapshot, comparison, settings, language if has_model else None, by_pairs, dry_run
     )
     model = language.model("consolidate") if has_model and not dry_run else ""
@@ -129,9 +129,9 @@ async def reconcile(
     vectors = embedded_wordings(run, plan)
     with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
         if tx.is_overtaken(snapshot, *COMPARED_TABLES):
-            plan = plan_of(run, tx, as_now(tx, run, comparison), answers.judged, settings, model)
+            plan = plan_of(run, tx, as_stored_now(tx, run, comparison), answers.judged, settings, model)
         write_plan(tx, run, plan, vectors)
-    return counted(written_of(run, plan), comparison, answers)
+    return counted(written_part(run, plan), comparison, answers)
 
 
 def asks_model(settings: MergeSettings, language: Language) -> bool:
@@ -184,7 +184,7 @@ def comparison_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: Merg
     decided = _waiting(snapshot, seeds) if version else pl.Series([], dtype=pl.String)
     met = pl.concat([pairs["a_id"], pairs["b_id"], topics["a_id"], topics["b_id"], decided]).unique()
     rows = compared.select(is_met=pl.col("id").is_in(met.implode()) | pl.col("is_seed"))["is_met"].arg_true()
-    facts = whole(run, snapshot, compared.select("id", "is_seed")[rows])
+    facts = whole_facts(run, snapshot, compared.select("id", "is_seed")[rows])
     people = people_of(snapshot, facts) if version else frozenset[str]()
     pool = CandidateSet(facts, pairs, decided_pairs(snapshot, met), version, topics, people)
     rule = by_words(settings)
@@ -216,7 +216,7 @@ def whole_scopes(run: Run, snapshot: Snapshot, scopes: pl.Series) -> pl.DataFram
     return snapshot.frame("facts", inside, COMPARED).sort("id")
 
 
-def whole(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
+def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
     """Full rows without vectors of the chosen facts (id, is_seed, perhaps more), in their order."""
     if len(chosen) > MANY:
         rows = reading.frame("facts", comparable(run, None))
@@ -258,13 +258,13 @@ def people_of(reading: Reading, facts: pl.DataFrame) -> frozenset[str]:
     )
 
 
-def as_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:
+def as_stored_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:
     """The same view with the rows as they are now, without those that are no longer live.
 
     What rules merged is put before the guards again: an end may have been set, or a person may have said "keep both".
     """
     stored = set(column_names("facts")) - {"id"}
-    facts = whole(run, reading, comparison.pool.facts.drop(stored, strict=False)).filter(is_live(run.now))
+    facts = whole_facts(run, reading, comparison.pool.facts.drop(stored, strict=False)).filter(is_live(run.now))
     merged = comparison.merges.duplicates.select("cosine", "jaccard", a_id="loser_id", b_id="winner_id")
     pool = replace(comparison.pool, facts=facts, decided=decided_pairs(reading, facts["id"]))
     losers = merge_by(replace(pool, pairs=merged), comparison.rule).duplicates
@@ -276,7 +276,7 @@ def as_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:
 # Asking: pairs of facts are shown to a model, many to a call, and its verdicts are read (S1-05, S1-13, S2-59).
 
 
-async def ask(
+async def ask_about_pairs(
     run: Run,
     snapshot: Snapshot,
     comparison: Comparison,
@@ -428,7 +428,7 @@ def write_plan(tx: Transaction, run: Run, plan: ReconciliationPlan, embedded: pl
     tx.upsert("decisions", plan.decisions)
 
 
-def written_of(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
+def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
     """The plan as far as it does not wait for a person."""
     if run.proposes is None:
         return plan
