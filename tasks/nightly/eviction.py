@@ -98,9 +98,10 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     ids = _out_of_use(snapshot, where, places)
     purge = plan_purge(snapshot, ids) if deletes else None
     ids = ids if purge is None else purge.ids
-    decisions = _fact_decisions(snapshot, ids, "move" if purge is None else "delete")
+    action, counted_as = ("move", "moved") if purge is None else ("delete", "deleted")
+    decisions = _fact_decisions(snapshot, ids, action)
     if dry_run:
-        return Evicted(decisions=decisions, **{"moved" if purge is None else "deleted": len(ids)})
+        return Evicted(decisions=decisions, **{counted_as: len(ids)})
     gone, writing = [ids.clear()], run if purge is None else _as_erasure(run, ids)
     for start in range(0, len(ids), FACTS_AT_ONCE):
         with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
@@ -111,13 +112,12 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
                 tx.delete("facts", still)
             else:
                 delete_facts(tx, purge, still)
-            tx.upsert("decisions", _move_decisions(run, settings, still, "move" if purge is None else "delete"))
+            tx.upsert("decisions", _move_decisions(run, settings, still, action))
             gone.append(still)
     done = _without_waiting(run, pl.concat(gone), *places)
-    decisions = (
-        decisions if run.proposes is None else _fact_decisions(snapshot, done, "move" if purge is None else "delete")
-    )
-    return Evicted(decisions=decisions, **{"moved" if purge is None else "deleted": len(done)})
+    if run.proposes is not None:
+        decisions = _fact_decisions(snapshot, done, action)
+    return Evicted(decisions=decisions, **{counted_as: len(done)})
 
 
 def _as_erasure(run: Run, ids: pl.Series) -> Run:

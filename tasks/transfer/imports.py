@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from slowwave.ingestion.conversations import hidden_names
 from slowwave.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
 from slowwave.lifecycle.audit import audit
 from slowwave.lifecycle.audit_pairs import Audit
-from slowwave.lifecycle.run_counts import RunCount, by_label
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import IngestSettings, Settings
 from slowwave.text import readable, row_id
 from storage.rows import empty_frame, quoted
@@ -84,17 +84,6 @@ class Imported:
         }
 
 
-@dataclass(slots=True)
-class _Counted(Counts):
-    """The counts of an import for its row in `runs`."""
-
-    total: Counter[RunCount] = field(default_factory=Counter)
-
-    def summary(self) -> dict[str, Any]:
-        """Everything counted, as plain data."""
-        return {"run": self.run, "state": self.state, "counts": {name: n for name, n in self.total.items() if n}}
-
-
 def import_export(
     run: Run,
     path: str | Path,
@@ -110,23 +99,24 @@ def import_export(
     """
     file = read_foreign(path, system)
     safe = without_secrets(file.content)
-    tally = _Counted(run.id)
+    total: Counter[RunCount] = Counter()
+    tally = Counts(run.id, total)
     parameters = {"path": file.uri, "from": system, "require_approval": require_approval}
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
         adopted = adopt(safe.content, file.modified_at)
-        tally.total.update(_read_counts(safe))
+        total.update(_read_counts(safe))
         notes: dict[Skipped, None] = {}
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
                 taken, left_out = _store_and_apply(run, part, settings, require_approval, dry_run)
-                tally.total.update(taken)
+                total.update(taken)
                 notes |= dict.fromkeys(left_out)
         if not is_known and not dry_run:
             _finish(run, file, settings)
-            tally.total[RunCount.CHANGES_PROPOSED] = len(titles_of(run))
+            total[RunCount.CHANGES_PROPOSED] = len(titles_of(run))
     content = safe.content
-    counts = {what: number for what, number in by_label(tally.total).items() if number}
+    counts = tally.summary()["counts"]
     unknown = adopted.unknown_types
     skipped = (*notes, *content.skipped)[:LISTED]
     return Imported(run.id, file.uri, content.format, is_known, counts, skipped, unknown)
