@@ -27,7 +27,6 @@ from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 from tasks.runtime.writing import decide_and_write
 
-MOST_NAMED = 2000  # entities that are looked up by name; beyond, one look at everything is faster
 _TEXTS = {"id": pl.String, "text": pl.String, "text_hash": pl.String}
 _OBSERVED_KINDS = ("observation", "note")
 _READ = ("id", "kind", "predicate", "object_id", "object_text", "statement", "owner_entity_id", "valid_from")
@@ -111,10 +110,9 @@ def _rows(
     reading: Reading, name: str, key: str, ids: pl.Series | None, columns: tuple[str, ...], where: str | None = None
 ) -> pl.DataFrame:
     """Rows whose key is among the ids; all rows where there are none."""
-    if ids is not None and ids.n_unique() <= MOST_NAMED:
-        return reading.by_ids(name, ids, columns, key=key, where=where)
-    rows = reading.frame(name, where, columns)
-    return rows if ids is None else rows.filter(pl.col(key).is_in(ids.implode()))
+    if ids is None:
+        return reading.frame(name, where, columns)
+    return reading.by_ids_or_all(name, ids, columns, key=key, where=where).filter(pl.col(key).is_in(ids.implode()))
 
 
 def _embedded_texts(run: Run, fresh: pl.DataFrame) -> pl.DataFrame:

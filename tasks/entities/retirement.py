@@ -39,7 +39,7 @@ from storage.snapshots import Reading, Snapshot
 from storage.tables import TABLES
 from storage.transactions import Transaction
 from tasks.runtime.engine import log, task
-from tasks.runtime.runs import Counts, Run, recorded, store_of
+from tasks.runtime.runs import Run, as_run, store_of
 from tasks.runtime.writing import decide_and_write
 
 from .derived import leave_communities, refresh_profiles
@@ -234,14 +234,12 @@ def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry
         raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
     if dry_run:
         return _restored(_restoration(snapshot, run, chosen))
-    tally = Counts(run.id)
-    with recorded(run, tally, {"ids": list(ids), "run": of_run}):
-        restored = restore_facts(run, chosen)
-        tally.counts = {
-            RunCount.FACTS_RESTORED: len(restored.facts),
-            RunCount.FACTS_NOT_RESTORED: len(restored.refused),
-        }
-    return restored
+    return as_run(
+        run,
+        {"ids": list(ids), "run": of_run},
+        lambda: restore_facts(run, chosen),
+        lambda done: {RunCount.FACTS_RESTORED: len(done.facts), RunCount.FACTS_NOT_RESTORED: len(done.refused)},
+    )
 
 
 @task("restore facts")

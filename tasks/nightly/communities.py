@@ -37,7 +37,6 @@ from tasks.runtime.runs import Run, store_of
 PROMPT = "summarize_communities"
 _SUMMARISER = Summariser(render_communities, CommunitySummaries, "The model said nothing about a community.")
 _NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
-MANY = 5000  # from so many rows on reading a whole narrow table beats naming each
 _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
 _STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
@@ -106,23 +105,15 @@ def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communit
 def _facts_about(reading: Reading, state: _Communities, due: pl.DataFrame) -> pl.DataFrame:
     """The facts within the communities that are due; perhaps others too."""
     ids = state.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
-    return _chosen(reading, "facts", ids, _FACT)
+    return reading.by_ids_or_all("facts", ids, _FACT)
 
 
 def _plan(reading: Reading, run: Run, state: _Communities, summaries: Summaries, sources: Sources) -> CommunityPlan:
-    names = _chosen(reading, "entities", state.grouping.groups["entity_ids"].list.head(3).explode(), ["id", "name"])
-    aspects = _chosen(reading, "fact_aspects", state.grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
+    named = state.grouping.groups["entity_ids"].list.head(3).explode()
+    names = reading.by_ids_or_all("entities", named, ["id", "name"])
+    tagged = state.grouping.relations["fact_id"]
+    aspects = reading.by_ids_or_all("fact_aspects", tagged, ["fact_id", "slug"], key="fact_id")
     return plan_communities(state.grouping, state.stored, names, aspects, summaries, sources, run.now)
-
-
-def _chosen(reading: Reading, name: str, ids: pl.Series, columns: list[str], key: str = "id") -> pl.DataFrame:
-    """Rows whose key is among the ids; perhaps others too, where there are many."""
-    distinct = ids.drop_nulls().unique()
-    return (
-        reading.frame(name, columns=columns)
-        if len(distinct) > MANY
-        else reading.by_ids(name, distinct, columns, key=key)
-    )
 
 
 def _write(tx: Transaction, plan: CommunityPlan) -> None:
@@ -190,7 +181,7 @@ async def _summaries(
             (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
         )
         return CommunityAnswers({mark: CommunitySummary(text, "rule") for mark, text in texts if text})
-    names = _chosen(reading, "entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
+    names = reading.by_ids_or_all("entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
     answers = CommunityAnswers(due=due, names=names, facts=facts)
     return answers if dry_run else await ask_model(answers, settings, language)
 

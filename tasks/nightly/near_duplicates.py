@@ -35,7 +35,6 @@ from tasks.runtime.runs import Run, store_of
 from .fact_reconciliation import (
     COMPARED,
     COMPARED_TABLES,
-    MANY,
     PROMPT,
     Comparison,
     PairAnswers,
@@ -108,15 +107,10 @@ def _uncompared(snapshot: Snapshot, run: Run, settings: StewardSettings) -> pl.D
     """
     where = f"{comparable(run, None)} AND consolidated_at IS NULL"
     fresh = snapshot.frame("facts", where, ["id", "scope", "created_at"])
-    known = _rows_of(snapshot, "fact_scores", fresh["id"], "compared_at IS NOT NULL")
+    known = snapshot.by_ids_or_all("fact_scores", fresh["id"], where="compared_at IS NOT NULL")
     seen = pl.concat([known["id"], waiting_facts(snapshot)]).implode()
     oldest = fresh.filter(~pl.col("id").is_in(seen)).sort("created_at", "id").select("id", "scope")
     return oldest.head(settings.merge_scan) if settings.merge_scan else oldest
-
-
-def _rows_of(reading: Reading, name: str, ids: pl.Series, where: str | None = None) -> pl.DataFrame:
-    """The rows of these ids, perhaps with others where they are many: then reading all beats naming each."""
-    return reading.frame(name, where) if len(ids) > MANY else reading.by_ids(name, ids, where=where)
 
 
 def _near_comparison(
@@ -224,7 +218,7 @@ def _unjoined(comparison: Comparison) -> Comparison:
 
 def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:
     """Remember that the steward compared these facts; what else it thinks of them stays."""
-    known = _rows_of(tx, "fact_scores", ids)
+    known = tx.by_ids_or_all("fact_scores", ids)
     rows = ids.rename("id").to_frame().join(known, on="id", how="left", maintain_order="left")
     tx.upsert("fact_scores", rows.with_columns(compared_at=pl.lit(run.now, dtype=frames.TIME)))
 

@@ -39,8 +39,6 @@ from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
-MOST_NAMED = 2000  # rows that are looked up by id; beyond, one look at everything is faster
-MANY = 5000  # from so many rows on reading all of a narrow table beats naming each
 RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
 _FADING = "links."
@@ -170,18 +168,18 @@ def _unread(store: Store, reading: Reading) -> _Unread:
 
 
 def _count_facts(tx: Transaction, recalls: pl.DataFrame, settings: DecaySettings) -> None:
-    stored = _counters_of(tx, "fact_usage", recalls["fact_id"])
+    stored = tx.by_ids_or_all("fact_usage", recalls["fact_id"])
     tx.upsert("fact_usage", _with_birth(fold_recalls(stored, recalls, settings), stored))
 
 
 def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     usage, days = (
-        _counters_of(tx, name, reads["entity_id"], key)
+        tx.by_ids_or_all(name, reads["entity_id"], key=key)
         for name, key in (("entity_usage", "id"), ("entity_days", "entity_id"))
     )
     by_entity, by_day = fold_reads(usage, days, reads)
     met = company(reads)
-    pairs = _counters_of(tx, "co_occurrences", met["id"])
+    pairs = tx.by_ids_or_all("co_occurrences", met["id"])
     tx.upsert("entity_usage", _with_birth(by_entity, usage))
     tx.upsert("entity_days", _with_birth(by_day, days))
     tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
@@ -242,13 +240,6 @@ def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:
     days = reading.by_ids("entity_days", [*steps, *steps.values()], ["entity_id", "day"], key="entity_id")
     columns = ["id", "access_count", "access_days", "last_access_at"]
     return entity_usage_of(reading.frame("entity_usage", columns=columns), days, steps)
-
-
-def _counters_of(reading: Reading, name: str, ids: pl.Series, key: str = "id") -> pl.DataFrame:
-    """Rows of a table whose key is among the ids; perhaps all rows, where there are many."""
-    if ids.n_unique() <= MOST_NAMED:
-        return reading.by_ids(name, ids, key=key)
-    return reading.frame(name)
 
 
 def _with_birth(rows: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
@@ -341,7 +332,7 @@ def _learning_mark(reading: Reading) -> bool | None:
 def _write_scores(tx: Transaction, run: Run, scoring: _Scoring, learning: bool) -> None:
     """The scores with what else their rows hold, and whether the steward learns."""
     ids, kept = scoring.written["id"], ["id", "created_at", "compared_at"]
-    known = tx.frame("fact_scores", columns=kept) if len(ids) > MANY else tx.by_ids("fact_scores", ids, kept)
+    known = tx.by_ids_or_all("fact_scores", ids, kept)
     rows = scoring.written.join(known, on="id", how="left")
     tx.upsert("fact_scores", rows.with_columns(scored_at=pl.lit(run.now, dtype=frames.TIME)))
     tx.delete("fact_scores", scoring.dropped)

@@ -23,15 +23,21 @@ from storage.changes import FACT_TABLES
 from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
-from storage.store import Store
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
 from tasks.ingest.application import apply_patches
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.engine import task
-from tasks.runtime.runs import Counts, Run, recorded, store_of
+from tasks.runtime.runs import Run, as_run, existing_store, store_of
 from tasks.runtime.writing import proposal_of
 
 _KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
+_OUTCOMES = {
+    "added": RunCount.FACTS_LEARNED,
+    "confirmed": RunCount.FACTS_CONFIRMED,
+    "known": RunCount.OBSERVATIONS_KNOWN,
+    "refused": RunCount.OBSERVATIONS_REFUSED,
+    "waiting": RunCount.PATCHES_WAITING,
+}
 _RETIRABLE = f"kind IN ({', '.join(map(quoted, (*KINDS, STRUCTURAL)))})"
 
 
@@ -66,33 +72,26 @@ def observe(
 ) -> Added:
     """`add_observations` as a run of its own, which can be undone; raises for an unknown entity before it begins."""
     _check(run, name, texts, settings, entity_type, create)
-    tally = Counts(run.id)
-    with recorded(run, tally, {"entity": name, "texts": len(texts), "type": entity_type, "create": create}):
-        added = add_observations(run, name, texts, settings, entity_type=entity_type, create=create)
-        ended = added.counts
-        tally.counts = {
-            RunCount.FACTS_LEARNED: ended.get("added", 0),
-            RunCount.FACTS_CONFIRMED: ended.get("confirmed", 0),
-            RunCount.OBSERVATIONS_KNOWN: ended.get("known", 0),
-            RunCount.OBSERVATIONS_REFUSED: ended.get("refused", 0),
-            RunCount.PATCHES_WAITING: ended.get("waiting", 0),
-        }
+    added = as_run(
+        run,
+        {"entity": name, "texts": len(texts), "type": entity_type, "create": create},
+        lambda: add_observations(run, name, texts, settings, entity_type=entity_type, create=create),
+        lambda added: {count: added.counts.get(outcome, 0) for outcome, count in _OUTCOMES.items()},
+    )
     return replace(added, run=run.id)
 
 
 def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = False) -> Retired:
     """`delete_observations` as a run of its own, which can be undone; raises before it begins where it may not."""
-    planned = plan_to_retire(_existing(run).snapshot(), run, entity_id, ids)
+    planned = plan_to_retire(existing_store(run).snapshot(), run, entity_id, ids)
     if dry_run:
         return _retired(entity_id, planned)
-    tally = Counts(run.id)
-    with recorded(run, tally, {"entity": entity_id, "ids": list(ids)}):
-        retired = delete_observations(run, entity_id, ids)
-        tally.counts = {
-            RunCount.FACTS_RETIRED: len(retired.facts),
-            RunCount.FLAGS_CLEARED: len(retired.flags_cleared),
-        }
-    return retired
+    return as_run(
+        run,
+        {"entity": entity_id, "ids": list(ids)},
+        lambda: delete_observations(run, entity_id, ids),
+        lambda done: {RunCount.FACTS_RETIRED: len(done.facts), RunCount.FLAGS_CLEARED: len(done.flags_cleared)},
+    )
 
 
 def _check(
@@ -104,12 +103,7 @@ def _check(
     if create and not has_namespace(run.store, run.namespace):
         new_target(name, entity_type, run.now)
     else:
-        find_target(_existing(run).snapshot(), name, entity_type, run.now, settings.resolve, create=create)
-
-
-def _existing(run: Run) -> Store:
-    """The namespace, which is not made for a question about it."""
-    return Store.open(run.store, run.namespace, retention=run.retention)
+        find_target(existing_store(run).snapshot(), name, entity_type, run.now, settings.resolve, create=create)
 
 
 @task("add observations")
