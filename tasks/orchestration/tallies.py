@@ -70,7 +70,7 @@ class Tally:
     bytes_after: int | None = None
     verdict: GateVerdict | None = None
     has_linked: bool = False
-    always: ClassVar[tuple[str, ...]] = ()
+    always: ClassVar[tuple[RunCount, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
 
     def proposed(self, titles: Sequence[str]) -> None:
@@ -306,7 +306,7 @@ class StewardTally(Tally):
     """Counts of one sweep of the steward."""
 
     is_learning: bool = False
-    always: ClassVar[tuple[str, ...]] = (
+    always: ClassVar[tuple[RunCount, ...]] = (
         RunCount.FACTS_SCORED,
         RunCount.FACTS_PRUNED,
         RunCount.FACTS_MERGED,
@@ -401,7 +401,7 @@ class CommunityTally(Tally):
     """Counts of one refresh of communities."""
 
     is_written: bool = False
-    always: ClassVar[tuple[str, ...]] = (
+    always: ClassVar[tuple[RunCount, ...]] = (
         RunCount.COMMUNITIES,
         RunCount.COMMUNITIES_FOUND,
         RunCount.COMMUNITIES_SUMMARISED,

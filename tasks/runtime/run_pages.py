@@ -16,6 +16,7 @@ import polars as pl
 from recall.aspects import Profile, aspects
 from recall.communities import communities
 from slowwave.deduplication.reconciliation import ReconciliationPlan
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.lifecycle.run_effects import effects
 from slowwave.validity import live_sql
 from storage.changes import FACT_TABLES
@@ -142,9 +143,9 @@ async def publish_communities(run: Run) -> None:
     )
 
 
-def _outcome_rows(summary: Mapping[str, Any], always: Sequence[str]) -> list[dict[str, Any]]:
+def _outcome_rows(summary: Mapping[str, Any], always: Sequence[RunCount]) -> list[dict[str, Any]]:
     """A row for each count, those of `always` also where they are nothing, then the room it took and the cost."""
-    llm, counts = summary["llm"], {**dict.fromkeys(always, 0), **summary["counts"]}
+    llm, counts = summary["llm"], {**by_label(dict.fromkeys(always, 0)), **summary["counts"]}
     rows = [{"outcome": what, "count": number} for what, number in counts.items()]
     rows += [{"outcome": f"bytes {when}", "count": number} for when, number in summary.get("bytes", {}).items()]
     rows += [{"outcome": f"refused: {gate}", "count": number} for gate, number in summary.get("refused", {}).items()]

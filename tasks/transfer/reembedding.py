@@ -389,7 +389,7 @@ class ReembedTally(Tally):
     is_published: bool = False
     has_filled: bool = False
     speed: str = ""
-    always: ClassVar[tuple[str, ...]] = (RunCount.TEXTS_EMBEDDED, RunCount.ROWS_REEMBEDDED)
+    always: ClassVar[tuple[RunCount, ...]] = (RunCount.TEXTS_EMBEDDED, RunCount.ROWS_REEMBEDDED)
 
     def surveyed(self, texts: int, left: int) -> None:
         """What a run would embed."""
