@@ -218,13 +218,6 @@ def _read_by(reading: Reading, runs: pl.Series) -> int:
     return len(reading.by_ids("messages", runs, ["id"], key="run_id", where="graph_state IN ('done', 'failed')"))
 
 
-def adopt(run: Run, plan: BackfillPlan) -> None:
-    """Make the backfill that this one goes on with a part of it, so that undo takes back all of it."""
-    if plan.resumes:
-        with store_of(run).commit(run.id, "run", run.now) as tx:
-            tx.upsert("runs", tx.by_ids("runs", [plan.resumes]).with_columns(parent_id=pl.lit(run.id)))
-
-
 async def fill_windows(
     run: Run, request: BackfillRequest, plan: BackfillPlan, tally: BackfillTally, ingest: Work, spent: Usage
 ) -> bool:
@@ -348,8 +341,7 @@ class BackfillTally(Tally):
     def child(self, what: str, summary: Mapping[str, Any], *, is_window: bool = False) -> None:
         """What a run did that is a part of this one."""
         llm, counts = summary["llm"], summary["counts"]
-        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
-        self.model = llm["model"] or self.model
+        self.spent(llm)
         self.counts.update({name: number for name, number in counts.items() if isinstance(number, int)})
         self.errors += [f"{what}: {error}" for error in summary["errors"]]
         self.issues += summary["issues"]

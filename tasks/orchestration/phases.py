@@ -16,7 +16,6 @@ import polars as pl
 from slowwave.errors import NoRoom, RecallFell, SlowwaveError
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.run_counts import RunCount, by_label
-from slowwave.records import Usage
 from slowwave.settings import GateSettings, SleepSettings, StewardSettings
 from slowwave.validity import time_sql
 from storage.rows import quoted
@@ -28,7 +27,7 @@ from tasks.runtime.engine import task
 from tasks.runtime.prefect_api import NIGHT_FINISHED, announce
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import DecisionSummary, publish_charts, publish_summary
-from tasks.runtime.runs import Run, store_of
+from tasks.runtime.runs import Run, adopt, store_of
 
 from .tallies import Tally
 
@@ -141,7 +140,7 @@ def begin_night(run: Run, phases: Sequence[str], settings: SleepSettings, *, dry
         return Night(tuple(phases))
     verdict = _checked(run, snapshot, broken, settings)
     done = {} if verdict is not None and verdict.undone else _done(snapshot, broken, phases)
-    _adopt(run, broken)
+    adopt(run, broken)
     return Night(tuple(phase for phase in phases if phase not in done), done, broken, verdict)
 
 
@@ -171,12 +170,6 @@ def _done(snapshot: Snapshot, night: str, phases: Sequence[str]) -> dict[str, Ma
         for row in theirs.filter(pl.col("state") == "completed").iter_rows(named=True):
             found[row["flow"]] = json.loads(row["summary"] or "{}")
     return {phase: found[phase] for phase in phases if phase in found}
-
-
-def _adopt(run: Run, broken: str) -> None:
-    """Make the interrupted run a part of this one, so that undo of the night takes back all of it."""
-    with store_of(run).commit(run.id, "run", run.now) as tx:
-        tx.upsert("runs", tx.by_ids("runs", [broken]).with_columns(parent_id=pl.lit(run.id)))
 
 
 async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
@@ -248,9 +241,7 @@ class NightTally(Tally):
         if "gate" in summary:
             self.gates[phase] = summary["gate"]
             self.remarks.append(f"{phase}: {summary['notes'][-1]}")
-        llm = summary["llm"]
-        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
-        self.model = llm["model"] or self.model
+        self.spent(summary["llm"])
         self.decisions += [
             DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:SHOWN_EACH]
         ]

@@ -125,6 +125,11 @@ class Tally:
         self.stopped_by = language.stopped_by
         self.state = "stopped" if language.budget_reached else "incomplete" if self.is_unfinished else "completed"
 
+    def spent(self, llm: Mapping[str, Any]) -> None:
+        """What the models of another run cost, from its summary."""
+        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
+        self.model = llm["model"] or self.model
+
     @property
     def is_unfinished(self) -> bool:
         """Whether something is left that the same command would try again."""
