@@ -137,7 +137,7 @@ def bar(score: float) -> str:
 
 
 def _draw(file: Path, known: Profiles) -> None:
-    from tasks.runtime.charts import aspect_chart
+    from tasks.runtime.run_pages import aspect_chart
 
     if file.suffix.lower() != ".svg":
         raise UnusableInput(f"The picture is drawn as SVG, not as {file.suffix or 'a file without an ending'!r}.",

@@ -287,7 +287,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # characters that a terminal or pipe cannot take are escaped
     if any(name.startswith("OTEL_") for name in os.environ):
-        from tasks.runtime.telemetry_export import start_telemetry
+        from tasks.runtime.telemetry import start_telemetry
 
         start_telemetry(os.environ)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop by a process manager is like Ctrl-C

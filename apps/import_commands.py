@@ -112,7 +112,7 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Say how good another memory is: duplicates, contradictions, what is stale or lost, secrets. Changes nothing."""
-    from tasks.transfer.foreign_files import audit_export
+    from tasks.transfer.imports import audit_export
 
     if as_json and as_markdown:
         raise UnusableInput("--json and --markdown exclude each other.", "Choose one.")

@@ -221,8 +221,7 @@ def watched(settings: W, place: Place, gate: bool | None) -> W:
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """Show the counts and decisions of a run, for a person or as JSON."""
-    from tasks.runtime.decisions_shown import SHOWN
-    from tasks.runtime.run_pages import size_line
+    from tasks.runtime.run_pages import SHOWN, size_line
 
     if as_json:
         print_json(summary)

@@ -16,7 +16,7 @@ from .printing import err, out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.types import Added, DuplicatePair, DuplicateReport, Outcome
-    from tasks.people.restoring import Restored
+    from tasks.entities.retirement import Restored
     from tasks.runtime.runs import Run
 
 # Commands about archived facts, which can be restored.
@@ -64,7 +64,7 @@ def restore(
     as_json: JsonOption = False,
 ) -> None:
     """Bring archived facts back as they were. Exit code 4 if one is known again or another one took its place."""
-    from tasks.people.restoring import restore as bring_back
+    from tasks.entities.retirement import restore as bring_back
     from tasks.runtime.runs import existing_run
 
     place = Place.of(store, namespace)
@@ -228,7 +228,7 @@ def retire(
 
 def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json: bool) -> None:
     from recall.proposals import summary_of
-    from tasks.people.reviewing import leave_deletion
+    from tasks.people.review_runs import leave_deletion
 
     made, snapshot = leave_deletion(run, entity_id, ids, reason)
     if as_json:

@@ -27,7 +27,7 @@ from .printing import err, out, print_json, short_id, show_undo, shown, table
 if TYPE_CHECKING:
     from recall.proposals import Proposal, ProposalStory
     from tasks.people.review import DecidedProposal
-    from tasks.people.reviewing import Choice
+    from tasks.people.review_runs import Choice
     from tasks.runtime.runs import Run
 
 # Proposals in a terminal: the list, one with its changes, and the result of decisions.
@@ -134,7 +134,7 @@ def _print_ask(story: ProposalStory) -> None:
 
 
 def _print_way_on(story: ProposalStory) -> None:
-    from tasks.people.reviewing import what_to_do
+    from tasks.people.review_runs import what_to_do
 
     name = short_id(story.proposal.id)
     if story.stale:
@@ -290,7 +290,7 @@ def modify(
 ) -> None:
     """Propose a split or deletion anew with a changed ask; the new one waits for its own yes."""
     from recall.proposals import proposal_named
-    from tasks.people.reviewing import modified
+    from tasks.people.review_runs import modified
 
     place = Place.of(store, namespace)
     if ask is None and not rename and not leave:
@@ -342,7 +342,7 @@ def _chosen(
     place: Place, ids: list[str] | None, every: bool, action: str | None, risky: bool, yes: bool, as_json: bool
 ) -> tuple[Run, list[str]]:
     """The run, and which proposals are meant; those with a risk are never meant by --all alone."""
-    from tasks.people.reviewing import waiting
+    from tasks.people.review_runs import waiting
 
     if every == bool(ids):
         raise UnusableInput(
@@ -382,7 +382,7 @@ def _ask_about(run: Run, ids: Sequence[str]) -> None:
 
 
 def _decide(run: Run, ids: Sequence[str], choice: Choice, by: str | None, note: str, as_json: bool) -> None:
-    from tasks.people.reviewing import decide, with_ways_on
+    from tasks.people.review_runs import decide, with_ways_on
 
     person = _person(by)
     done = with_ways_on(run, decide(run, ids, choice, person, note)) if ids else ()

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave.settings import GraphMode, RecallSettings
-from tasks.nightly.usage import count_usage, weigh_entities
+from tasks.nightly.steward import count_usage, weigh_entities
 from tasks.runtime.runs import new_run
 
 from . import data

@@ -17,7 +17,6 @@ from tasks.orchestration.backfilling import (
     BackfillRequest,
     BackfillTally,
     Stage,
-    adopt,
     backfill_runs,
     check,
     fill_windows,
@@ -26,10 +25,10 @@ from tasks.orchestration.backfilling import (
     publish_windows,
     together,
 )
-from tasks.runtime.children import turn_of
 from tasks.runtime.engine import flow, tell
+from tasks.runtime.prefect_api import turn_of
 from tasks.runtime.run_pages import publish_summary
-from tasks.runtime.runs import Run, phases_of, recorded
+from tasks.runtime.runs import Run, adopt, phases_of, recorded
 
 from .ingest import ingest
 from .sleep import sleep
@@ -105,7 +104,8 @@ async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally, spent:
             tally.child("store", await ingest(paths, *place, settings=storing, embedder=run.embedder, now=run.now))
         plan = plan_backfill(run, request)
         tally.resumed(plan.resumes, len(plan.done))
-        adopt(run, plan)
+        if plan.resumes:
+            adopt(run, plan.resumes)
         is_whole = "ingest" not in request.stages or await fill_windows(run, request, plan, tally, ingest, spent)
         is_due = "ingest" not in request.stages or bool(plan.left) or (bool(plan.resumes) and not plan.slept)
         if "sleep" in request.stages and is_whole and is_due:

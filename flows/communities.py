@@ -7,8 +7,8 @@ from typing import Any
 
 from slowwave.settings import CommunitySettings
 from tasks.nightly.communities import refresh_communities
-from tasks.orchestration.maintenance_tallies import CommunityTally
 from tasks.orchestration.phases import conclude, gated, tidy
+from tasks.orchestration.tallies import CommunityTally
 from tasks.runtime.engine import flow
 from tasks.runtime.run_pages import publish_communities
 from tasks.runtime.runs import existing_run, language_of, recorded

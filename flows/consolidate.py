@@ -6,19 +6,19 @@ from datetime import datetime
 from typing import Any
 
 from slowwave.deduplication.questions import Mode
-from slowwave.lifecycle import run_counts
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import ConsolidateSettings
-from tasks.entities.profiles import refresh_profiles
-from tasks.nightly.artifacts import link_artifacts
+from tasks.entities.derived import refresh_profiles
+from tasks.entities.retirement import clear_stale_flags
+from tasks.ingest.artifacts import link_artifacts
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.reconciliation import asks_model, reconcile
-from tasks.nightly.settling import MERGE, propose_pairs, withdraw_overtaken
+from tasks.nightly.fact_reconciliation import asks_model, reconcile
+from tasks.nightly.open_questions import MERGE, propose_pairs, withdraw_overtaken
 from tasks.orchestration.phases import conclude, gated, tidy
 from tasks.orchestration.tallies import Tally
-from tasks.people.observations import clear_stale_flags
 from tasks.runtime.engine import flow
-from tasks.runtime.proposing import titles_of, under_approval
 from tasks.runtime.runs import existing_run, language_of, recorded
+from tasks.runtime.writing import titles_of, under_approval
 
 
 @flow("consolidate", takes_turns=True)
@@ -75,8 +75,8 @@ async def consolidate(
                     propose_pairs(run, settings, scope=scope)
             if not dry_run:
                 tally.proposed(titles_of(run))
-                tally.counts[run_counts.FLAGS_CLEARED] += clear_stale_flags(run)
-                tally.counts[run_counts.PROFILES_RENEWED] += refresh_profiles(run)
+                tally.counts[RunCount.FLAGS_CLEARED] += clear_stale_flags(run)
+                tally.counts[RunCount.PROFILES_RENEWED] += refresh_profiles(run)
                 if tally.has_written:
                     tidy(run)
     return await conclude(run, tally)

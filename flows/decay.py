@@ -9,12 +9,12 @@ from typing import Any
 from slowwave.settings import DecaySettings
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
-from tasks.nightly.usage import count_usage, fade_links
-from tasks.orchestration.maintenance_tallies import DecayTally
+from tasks.nightly.steward import count_usage, fade_links
 from tasks.orchestration.phases import attempt, conclude, gated, tidy, weighed
+from tasks.orchestration.tallies import DecayTally
 from tasks.runtime.engine import flow
-from tasks.runtime.proposing import titles_of, under_approval
 from tasks.runtime.runs import existing_run, recorded
+from tasks.runtime.writing import titles_of, under_approval
 
 EVICTIONS = {
     "facts": archive_facts,

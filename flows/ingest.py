@@ -5,27 +5,26 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from slowwave.lifecycle import run_counts
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
-from tasks.entities.linking import assign_new, link_entities, touched_entities
+from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
 from tasks.ingest.application import apply_patches
+from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
 from tasks.ingest.sessions import summarise_sessions
-from tasks.nightly.artifacts import link_artifacts
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.communities import note_due
-from tasks.nightly.reconciliation import reconcile
-from tasks.nightly.settling import propose_overrides
+from tasks.nightly.fact_reconciliation import reconcile
+from tasks.nightly.open_questions import propose_names, propose_overrides
 from tasks.orchestration.phases import tidy
 from tasks.orchestration.tallies import IngestTally
-from tasks.people.name_proposals import propose_names
 from tasks.runtime.engine import flow, report_progress
-from tasks.runtime.events import INGESTED, announce
-from tasks.runtime.proposing import titles_of, under_approval
+from tasks.runtime.prefect_api import INGESTED, announce
 from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
+from tasks.runtime.writing import titles_of, under_approval
 
 Format = Literal["auto", "messages", "claude-code", "chatgpt", "markdown", "text"]
 
@@ -72,7 +71,7 @@ async def ingest(
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):
             tally.admitted(intake, admit_messages(run, intake, settings, dry_run=dry_run))
-            await report_progress("messages read", tally.counts[run_counts.MESSAGES_READ])
+            await report_progress("messages read", tally.counts[RunCount.MESSAGES_READ])
         if settings.extract.enabled and not dry_run:
             await _learn(run, settings, tally)
             propose_overrides(run, settings)
@@ -86,7 +85,7 @@ async def ingest(
             tidy(run)
     await publish_summary(run, tally)
     if tally.has_written and not dry_run:
-        announce(INGESTED, run, **tally.counts)
+        announce(INGESTED, run, **by_label(tally.counts))
     return tally.summary()
 
 
@@ -103,7 +102,7 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
                 tally.extracted(extracted)
                 tally.applied(apply_patches(run, settings, look_back=False))
                 cursor = extracted.cursor
-                await report_progress("messages extracted", tally.counts[run_counts.MESSAGES_EXTRACTED], waiting)
+                await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)
             if touched := touched_entities(run):
                 tally.related(link_entities(run, settings.extract.note_linking, touched), assign_new(run))
             if settings.consolidate.enabled:

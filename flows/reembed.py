@@ -8,7 +8,7 @@ from typing import Any
 
 from inference.embedding import open_embedder
 from slowwave.settings import DEFAULT_EMBEDDER, ReembedSettings
-from tasks.entities.linking import link_entities
+from tasks.entities.derived import link_entities
 from tasks.orchestration.phases import conclude, weighed
 from tasks.runtime.engine import flow
 from tasks.runtime.runs import existing_run, recorded
@@ -16,13 +16,13 @@ from tasks.transfer.reembedding import (
     ReembedTally,
     check_alone,
     drop_staging,
-    fill_vectors,
     freeze_old,
     has_links,
     publish_vectors,
     stage_vectors,
     texts_to_embed,
 )
+from tasks.transfer.wording import fill_vectors
 
 
 @flow("reembed", takes_turns=True)
@@ -54,7 +54,7 @@ async def reembed(
     with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
         check_alone(run)
         if model == run.embedder:
-            tally.filled(fill_vectors(run, settings, dry_run=dry_run))
+            tally.filled(fill_vectors(run, dry_run=dry_run))
         elif dry_run:
             tally.surveyed(*texts_to_embed(run, model))
         else:

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from slowwave.review.proposing import Person
 from slowwave.review.verdicts import verdicts_of
-from tasks.people.review_forms import can_ask, nobody_to_ask, nothing_waits, publish_decided
-from tasks.people.reviewing import answered, carry_out, frozen, with_ways_on
+from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, nothing_waits, publish_decided
+from tasks.people.review_runs import carry_out, with_ways_on
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run

@@ -10,8 +10,7 @@ from slowwave.errors import RecallFell
 from slowwave.settings import SleepSettings
 from slowwave.spending import sleep_within
 from tasks.orchestration.fleet import parameters_of_fleet
-from tasks.orchestration.maintenance_tallies import NightTally
-from tasks.orchestration.phases import attempt, begin_night, close_night, weighed
+from tasks.orchestration.phases import NightTally, attempt, begin_night, close_night, weighed
 from tasks.runtime.engine import flow
 from tasks.runtime.runs import Run, existing_run, phases_of, recorded
 

@@ -8,16 +8,15 @@ from typing import Any, Literal
 
 from inference.language import Language
 from slowwave.settings import StewardSettings
+from tasks.entities.retirement import restored_since_sweep
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.merging import merge_duplicates
-from tasks.nightly.steward import is_learning, prune, score
-from tasks.nightly.usage import count_usage, weigh_entities
-from tasks.orchestration.maintenance_tallies import StewardTally
+from tasks.nightly.near_duplicates import merge_duplicates
+from tasks.nightly.steward import count_usage, is_learning, prune, score, weigh_entities
 from tasks.orchestration.phases import attempt, conclude, gated, tidy, weighed
-from tasks.people.restoring import restored_since_sweep
+from tasks.orchestration.tallies import StewardTally
 from tasks.runtime.engine import flow
-from tasks.runtime.proposing import titles_of, under_approval
 from tasks.runtime.runs import Run, existing_run, language_of, recorded
+from tasks.runtime.writing import titles_of, under_approval
 
 Phase = Literal["score", "prune", "merge"]
 PHASES: tuple[Phase, ...] = ("score", "prune", "merge")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from slowwave.settings import RetentionSettings
-from tasks.orchestration.maintenance_tallies import UpkeepTally
 from tasks.orchestration.phases import tend_all, weighed
+from tasks.orchestration.tallies import UpkeepTally
 from tasks.runtime.engine import flow
 from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import existing_run, recorded

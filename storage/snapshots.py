@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 
+MANY = 5000  # ids from which reading all of a table is faster than looking each up
+
+
 def read_rows(
     table: Table,
     where: str | None = None,
@@ -98,6 +101,20 @@ class Reading:
         if key not in table_named(name).keys:
             raise ValueError(f"{name} is not looked up by {key}: declare it in storage/tables.py")
         return self.referring(name, key, ids, columns, where=where, with_vector=with_vector)
+
+    def by_ids_or_all(
+        self,
+        name: str,
+        ids: Sequence[str] | pl.Series,
+        columns: Sequence[str] | None = None,
+        *,
+        key: str = "id",
+        where: str | None = None,
+    ) -> pl.DataFrame:
+        """`by_ids`, or all rows where the ids are so many that reading the whole table is faster."""
+        if len(set(ids)) > MANY:
+            return self.frame(name, where, columns)
+        return self.by_ids(name, ids, columns, key=key, where=where)
 
     def referring(
         self,

@@ -19,7 +19,7 @@ from .head import HeadRow, Lease
 from .object_storage import is_remote
 from .rows import IDS_PER_FILTER, MARK, exact_rows, id_filters, table_named, to_rows
 from .schema import Role
-from .snapshots import Reading, version_gone
+from .snapshots import Reading, Snapshot, version_gone
 from .versions import begin_again, leap
 
 if TYPE_CHECKING:
@@ -68,6 +68,12 @@ class Transaction(Reading):
     def sequence(self) -> int:
         """The number that this commit will have."""
         return self._lease.sequence + 1
+
+    def is_overtaken(self, snapshot: Snapshot, *tables: str) -> bool:
+        """Whether another run wrote since the snapshot: anything, or one of these tables."""
+        if tables:
+            return any(self.versions[name] != snapshot.versions[name] for name in tables)
+        return self.sequence != snapshot.sequence + 1
 
     def handle(self, name: str) -> Table:
         """The table at its newest version, which is this transaction's own."""

@@ -147,6 +147,7 @@ def _approver(proposal: Proposal) -> Person:
 
 
 def _decide(door: Door, ids: Sequence[str], decision: str, person: Person, note: str) -> None:
+    from slowwave.lifecycle.run_counts import RunCount
     from tasks.people.review import approve, reject
     from tasks.runtime.runs import as_run
 
@@ -154,7 +155,7 @@ def _decide(door: Door, ids: Sequence[str], decision: str, person: Person, note:
     parameters = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
     as_run(
         run, parameters, lambda: act(run, ids, person, note),
-        lambda decided: dict(Counter(f"proposals {each.state}" for each in decided)),
+        lambda decided: dict(Counter(RunCount(f"proposals {each.state}") for each in decided)),
     )  # fmt: skip
 
 

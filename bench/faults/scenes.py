@@ -45,8 +45,8 @@ from storage.erasure import read_rows_naming, search_files
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.merges import merge
+from tasks.entities.retirement import restore
 from tasks.people.forgetting import find_subject, forget
-from tasks.people.restoring import restore
 from tasks.people.review import approve
 from tasks.runtime.runs import existing_run, new_run
 

@@ -17,7 +17,7 @@ from storage.connection import newest_on_disk
 from storage.doctor import examine, repair
 from storage.lease import is_surely_dead
 from storage.store import Store
-from tasks.entities.profiles import refresh_profiles
+from tasks.entities.derived import refresh_profiles
 from tasks.runtime.runs import existing_run, new_run
 
 from .model import KEY

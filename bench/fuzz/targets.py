@@ -40,7 +40,7 @@ from slowwave.timestamps import parse_moment, parse_time
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_paths
 from tasks.people.review_forms import bare, filled_in, form_of
-from tasks.transfer.foreign_files import read_foreign
+from tasks.transfer.imports import read_foreign
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 LARGEST_ANSWER = 64  # times the input, and a little more

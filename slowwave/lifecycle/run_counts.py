@@ -1,124 +1,191 @@
-"""The names of what a run counts: keys of its summary, of `--json` and of the table on its page. They are stored."""
+"""What runs count. The labels are stored: keys of a run's summary and of `--json`, rows of the table on its page."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from enum import StrEnum
 
-SOURCES: Final = "sources"
-SOURCES_KNOWN: Final = "sources known already"
 
-MESSAGES_EXTRACTED: Final = "messages extracted"
-MESSAGES_FAILED: Final = "messages failed"
-MESSAGES_KNOWN: Final = "messages known already"
-MESSAGES_LEFT_FOR_LATER: Final = "messages left for later"
-MESSAGES_READ: Final = "messages read"
-MESSAGES_STORED: Final = "messages stored"
-MESSAGES_RENAMED: Final = "messages with a used id"
-MESSAGES_REDACTED: Final = "messages with secrets redacted"
+class RunCount(StrEnum):
+    """The name of a count; its value is the label that is stored and shown."""
 
-CANDIDATES: Final = "candidate facts"
+    SOURCES = "sources"
+    SOURCES_KNOWN = "sources known already"
+    FILES_PASSED_OVER = "files passed over"
+    LINES_SKIPPED = "lines skipped"
 
-CLAIMS_DROPPED: Final = "claims dropped"
-CLAIMS_TOO_UNSURE: Final = "claims too unsure to hold"
+    MESSAGES_EXTRACTED = "messages extracted"
+    MESSAGES_FAILED = "messages failed"
+    MESSAGES_KNOWN = "messages known already"
+    MESSAGES_LEFT_FOR_LATER = "messages left for later"
+    MESSAGES_READ = "messages read"
+    MESSAGES_STORED = "messages stored"
+    MESSAGES_RENAMED = "messages with a used id"
+    MESSAGES_REDACTED = "messages with secrets redacted"
 
-BELIEFS_DROPPED: Final = "beliefs dropped"
-BELIEFS_HELD_BACK: Final = "beliefs held back"
-BELIEFS_PROMOTED: Final = "beliefs promoted"
+    CANDIDATES = "candidate facts"
+    CANDIDATES_IMPORTED = "candidates"
 
-RELATIONS_LEARNED: Final = "relations learned"
-RELATIONS_UNKNOWN: Final = "relations unknown"
+    CLAIMS_DROPPED = "claims dropped"
+    CLAIMS_TOO_UNSURE = "claims too unsure to hold"
 
-FACTS_ARCHIVED: Final = "facts archived"
-FACTS_COMPARED: Final = "facts compared"
-FACTS_CONFIRMED: Final = "facts confirmed"
-FACTS_ENDED: Final = "facts ended"
-FACTS_ENDED_EARLIER: Final = "facts ended earlier"
-FACTS_LEARNED: Final = "facts learned"
-FACTS_LEFT_FOR_LATER: Final = "facts left for later"
-FACTS_MERGED: Final = "facts merged"
-FACTS_MOVED: Final = "facts moved to the archive"
-FACTS_TRUSTED: Final = "facts no longer suspect"
-FACTS_SUSPECT: Final = "facts now suspect"
-FACTS_PREFERRED: Final = "facts preferred"
-FACTS_PRUNED: Final = "facts pruned"
-FACTS_RESTORED: Final = "facts restored"
-FACTS_RETIRED: Final = "facts retired"
-FACTS_RETRACTED: Final = "facts retracted"
-FACTS_REWORDED: Final = "facts reworded"
-FACTS_SCORED: Final = "facts scored"
-FACTS_SUPERSEDED: Final = "facts superseded"
+    BELIEFS_DROPPED = "beliefs dropped"
+    BELIEFS_HELD_BACK = "beliefs held back"
+    BELIEFS_PROMOTED = "beliefs promoted"
 
-CHANGES_PROPOSED: Final = "changes proposed"
-CHANGES_REFUSED: Final = "changes refused"
+    RELATIONS_LEARNED = "relations learned"
+    RELATIONS_UNKNOWN = "relations unknown"
 
-CONTRADICTIONS_FOUND: Final = "contradictions found"
-CONTRADICTIONS_NOTED: Final = "contradictions noted"
+    FACTS_ARCHIVED = "facts archived"
+    FACTS_COMPARED = "facts compared"
+    FACTS_CONFIRMED = "facts confirmed"
+    FACTS_ENDED = "facts ended"
+    FACTS_ENDED_EARLIER = "facts ended earlier"
+    FACTS_LEARNED = "facts learned"
+    FACTS_LEFT_FOR_LATER = "facts left for later"
+    FACTS_MERGED = "facts merged"
+    FACTS_MOVED = "facts moved to the archive"
+    FACTS_TRUSTED = "facts no longer suspect"
+    FACTS_SUSPECT = "facts now suspect"
+    FACTS_PREFERRED = "facts preferred"
+    FACTS_PRUNED = "facts pruned"
+    FACTS_RESTORED = "facts restored"
+    FACTS_RETIRED = "facts retired"
+    FACTS_RETRACTED = "facts retracted"
+    FACTS_REWORDED = "facts reworded"
+    FACTS_SCORED = "facts scored"
+    FACTS_SUPERSEDED = "facts superseded"
+    FACTS_DELETED = "facts deleted"
+    FACTS_REFILED = "facts moved"
+    FACTS_NOT_RESTORED = "facts not restored"
 
-PAIRS_KEPT_APART: Final = "pairs kept apart"
-PAIRS_LEFT_UNDECIDED: Final = "pairs left undecided"
-PAIRS_NOT_DECIDED: Final = "pairs not decided"
+    CHANGES_PROPOSED = "changes proposed"
+    CHANGES_REFUSED = "changes refused"
 
-ARTIFACTS_LEFT_FOR_LATER: Final = "artifacts left for later"
+    CONTRADICTIONS_FOUND = "contradictions found"
+    CONTRADICTIONS_NOTED = "contradictions noted"
+    CONFLICTS_EXPIRED = "conflicts expired"
+    CONFLICTS_FOUND = "conflicts found"
 
-ENTITIES_ARCHIVED: Final = "entities archived"
-ENTITIES_JOINED: Final = "entities that joined a community"
-ENTITIES_WEIGHED: Final = "entities weighed"
+    PAIRS_KEPT_APART = "pairs kept apart"
+    PAIRS_LEFT_UNDECIDED = "pairs left undecided"
+    PAIRS_NOT_DECIDED = "pairs not decided"
 
-LINKS_CHANGED: Final = "links between entities"
-LINKS_FADED: Final = "links faded"
+    ARTIFACTS_LEFT_FOR_LATER = "artifacts left for later"
 
-CONVERSATIONS_LEFT_FOR_LATER: Final = "conversations left for later"
-CONVERSATIONS_NOT_SUMMARISED: Final = "conversations not summarised"
-CONVERSATIONS_SUMMARISED: Final = "conversations summarised"
+    ENTITIES_ARCHIVED = "entities archived"
+    ENTITIES_JOINED = "entities that joined a community"
+    ENTITIES_WEIGHED = "entities weighed"
+    ENTITIES_DELETED = "entities deleted"
+    ENTITIES_MADE = "new entities"
+    ENTITIES_MERGED = "entities merged"
+    ENTITIES_RENAMED = "entities renamed"
+    ENTITIES_READ = "entities read"
+    ENTITIES_OF_OTHER_TYPE = "entities of another type here"
 
-COMMUNITIES: Final = "communities"
-COMMUNITIES_FOUND: Final = "communities found"
-COMMUNITIES_LEFT_FOR_LATER: Final = "communities left for later"
-COMMUNITIES_NOT_SUMMARISED: Final = "communities not summarised"
-COMMUNITIES_SUMMARISED: Final = "communities summarised"
+    LINKS_CHANGED = "links between entities"
+    LINKS_FADED = "links faded"
 
-PROFILES_RENEWED: Final = "profiles renewed"
+    CONVERSATIONS_LEFT_FOR_LATER = "conversations left for later"
+    CONVERSATIONS_NOT_SUMMARISED = "conversations not summarised"
+    CONVERSATIONS_SUMMARISED = "conversations summarised"
 
-FLAGS_CLEARED: Final = "flags cleared"
+    COMMUNITIES = "communities"
+    COMMUNITIES_FOUND = "communities found"
+    COMMUNITIES_LEFT_FOR_LATER = "communities left for later"
+    COMMUNITIES_NOT_SUMMARISED = "communities not summarised"
+    COMMUNITIES_SUMMARISED = "communities summarised"
+    COMMUNITIES_CHANGED = "communities changed"
+    COMMUNITIES_DISSOLVED = "communities dissolved"
 
-RECALLS_COUNTED: Final = "recalls counted"
+    PROFILES_RENEWED = "profiles renewed"
+    FLAGS_CLEARED = "flags cleared"
+    RECALLS_COUNTED = "recalls counted"
+    SCORES_CHANGED = "scores changed"
 
-SCORES_CHANGED: Final = "scores changed"
+    PHASES_FAILED = "phases failed"
+    PHASES_TAKEN_BACK = "phases taken back"
 
-PHASES_FAILED: Final = "phases failed"
-PHASES_TAKEN_BACK: Final = "phases taken back"
+    WINDOWS = "windows"
+    WINDOWS_DONE_BEFORE = "windows done before"
+    WINDOWS_FAILED = "windows failed"
 
-WINDOWS: Final = "windows"
-WINDOWS_DONE_BEFORE: Final = "windows done before"
-WINDOWS_FAILED: Final = "windows failed"
+    TABLES_COMPACTED = "tables compacted"
+    INDEXES_MADE = "indexes made"
+    QUESTIONS_FOR_A_MODEL = "questions that a model would be asked"
+    NAMES_ADDED = "names added"
 
-TABLES_COMPACTED: Final = "tables compacted"
+    PINNED = "pinned"
+    UNPINNED = "unpinned"
 
-INDEXES_MADE: Final = "indexes made"
+    OBSERVATIONS_KNOWN = "observations known already"
+    OBSERVATIONS_MOVED = "observations moved"
+    OBSERVATIONS_REFUSED = "observations refused"
 
-QUESTIONS_FOR_A_MODEL: Final = "questions that a model would be asked"
+    PATCHES_WAITING = "patches waiting for review"
 
-FACTS: Final = frozenset(
+    PROPOSALS = "proposals"
+    PROPOSALS_APPLIED = "proposals applied"
+    PROPOSALS_APPROVED = "proposals approved for later"
+    PROPOSALS_CARRIED_OUT = "proposals carried out"
+    PROPOSALS_REJECTED = "proposals rejected"
+    PROPOSALS_REFUSED_AS_STALE = "proposals refused as stale"
+    PROPOSALS_STALE = "proposals stale"
+    PROPOSALS_WAITING = "proposals that wait"
+
+    ITEMS_READ = "items read"
+    ITEMS_KNOWN = "items known"
+    ITEMS_NEW = "items new"
+    ITEMS_REFUSED = "items refused"
+    ITEMS_BROKEN = "items that could not be read"
+    ITEMS_GONE = "items deleted or derived"
+    ITEMS_ABOUT_NOBODY = "items about nobody"
+    ITEMS_WITH_ORDERS = "items that give orders"
+
+    ENDS_KEPT = "ends taken away, kept here"
+    SOURCE_TEXTS_READ = "source texts read"
+
+    TEXTS_REDACTED = "texts with secrets taken out"
+    TEXTS = "different texts"
+    TEXTS_EMBEDDED = "texts embedded"
+    TEXTS_STAGED_BEFORE = "texts staged before"
+    TEXTS_TO_EMBED = "texts to embed"
+
+    ROWS_IMPORTED = "rows imported"
+    ROWS_REEMBEDDED = "rows re-embedded"
+    ROWS_REMOVED = "rows removed"
+    ROWS_STRUCK = "rows struck"
+    VERSIONS_DROPPED = "versions dropped"
+    FILES_DROPPED = "files dropped"
+    PLACES_LEFT = "places left"
+
+
+FACT_COUNTS = frozenset(
     {
-        FACTS_ARCHIVED,
-        FACTS_COMPARED,
-        FACTS_CONFIRMED,
-        FACTS_ENDED,
-        FACTS_ENDED_EARLIER,
-        FACTS_LEARNED,
-        FACTS_LEFT_FOR_LATER,
-        FACTS_MERGED,
-        FACTS_MOVED,
-        FACTS_PREFERRED,
-        FACTS_PRUNED,
-        FACTS_RESTORED,
-        FACTS_RETIRED,
-        FACTS_RETRACTED,
-        FACTS_REWORDED,
-        FACTS_SCORED,
-        FACTS_SUPERSEDED,
-        FACTS_SUSPECT,
-        FACTS_TRUSTED,
+        RunCount.FACTS_ARCHIVED,
+        RunCount.FACTS_COMPARED,
+        RunCount.FACTS_CONFIRMED,
+        RunCount.FACTS_ENDED,
+        RunCount.FACTS_ENDED_EARLIER,
+        RunCount.FACTS_LEARNED,
+        RunCount.FACTS_LEFT_FOR_LATER,
+        RunCount.FACTS_MERGED,
+        RunCount.FACTS_MOVED,
+        RunCount.FACTS_PREFERRED,
+        RunCount.FACTS_PRUNED,
+        RunCount.FACTS_RESTORED,
+        RunCount.FACTS_RETIRED,
+        RunCount.FACTS_RETRACTED,
+        RunCount.FACTS_REWORDED,
+        RunCount.FACTS_SCORED,
+        RunCount.FACTS_SUPERSEDED,
+        RunCount.FACTS_SUSPECT,
+        RunCount.FACTS_TRUSTED,
     }
 )
 """Counts of facts that a run compared or changed."""
+
+
+def by_label(counts: Mapping[RunCount, int] | Mapping[str, int]) -> dict[str, int]:
+    """The counts by their labels, as plain data."""
+    return {str(what): number for what, number in counts.items()}

@@ -5,43 +5,75 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from slowwave.lifecycle import run_counts
+from slowwave.lifecycle.run_counts import RunCount
 
 _PHASES = ("consolidate", "steward", "decay", "communities", "upkeep")
-_WRITTEN = (run_counts.FACTS_LEARNED, run_counts.FACTS_REWORDED)
+_WRITTEN = (RunCount.FACTS_LEARNED, RunCount.FACTS_REWORDED)
 _RETIRED = (
-    run_counts.FACTS_SUPERSEDED,
-    run_counts.FACTS_RETRACTED,
-    run_counts.FACTS_ENDED,
-    run_counts.FACTS_RETIRED,
-    run_counts.FACTS_MERGED,
-    run_counts.FACTS_PRUNED,
-    run_counts.FACTS_ARCHIVED,
+    RunCount.FACTS_SUPERSEDED,
+    RunCount.FACTS_RETRACTED,
+    RunCount.FACTS_ENDED,
+    RunCount.FACTS_RETIRED,
+    RunCount.FACTS_MERGED,
+    RunCount.FACTS_PRUNED,
+    RunCount.FACTS_ARCHIVED,
 )
 _WORDS: Mapping[str, str] = {
-    run_counts.FACTS_LEARNED: "+{} facts",
-    run_counts.FACTS_CONFIRMED: "{} confirmed",
-    run_counts.FACTS_MERGED: "{} merged",
-    run_counts.FACTS_REWORDED: "{} reworded",
-    run_counts.FACTS_SUPERSEDED: "{} retired",
-    run_counts.FACTS_RETRACTED: "{} retired",
-    run_counts.FACTS_ENDED: "{} retired",
-    run_counts.FACTS_RETIRED: "{} retired",
-    run_counts.FACTS_PRUNED: "{} faded",
-    run_counts.FACTS_ARCHIVED: "{} archived",
-    run_counts.FACTS_MOVED: "{} archived",
-    run_counts.ENTITIES_ARCHIVED: "{} entities archived",
-    run_counts.FACTS_RESTORED: "{} restored",
-    run_counts.FACTS_SUSPECT: "{} now suspect",
-    run_counts.COMMUNITIES_SUMMARISED: "{} summarised",
+    RunCount.FACTS_LEARNED: "+{} facts",
+    RunCount.FACTS_CONFIRMED: "{} confirmed",
+    RunCount.FACTS_MERGED: "{} merged",
+    RunCount.FACTS_REWORDED: "{} reworded",
+    RunCount.FACTS_SUPERSEDED: "{} retired",
+    RunCount.FACTS_RETRACTED: "{} retired",
+    RunCount.FACTS_ENDED: "{} retired",
+    RunCount.FACTS_RETIRED: "{} retired",
+    RunCount.FACTS_PRUNED: "{} faded",
+    RunCount.FACTS_ARCHIVED: "{} archived",
+    RunCount.FACTS_MOVED: "{} archived",
+    RunCount.ENTITIES_ARCHIVED: "{} entities archived",
+    RunCount.FACTS_RESTORED: "{} restored",
+    RunCount.FACTS_SUSPECT: "{} now suspect",
+    RunCount.COMMUNITIES_SUMMARISED: "{} summarised",
 }
 """In the order of the output; counts with the same words are added up."""
-_OTHERS = (
-    "messages stored", "messages left", "messages failed", "patches", "facts not", "facts left", "facts deleted",
-    "entities merged", "entities renamed", "entities deleted", "new entities", "names", "pinned", "unpinned",
-    "items new", "changes proposed", "proposals", "phases", "rows", "vectors", "windows",
-)  # fmt: skip
-"""Beginnings of other counts that a reader wants to see, under their own names."""
+_OTHERS = frozenset(
+    {
+        RunCount.MESSAGES_STORED,
+        RunCount.MESSAGES_LEFT_FOR_LATER,
+        RunCount.MESSAGES_FAILED,
+        RunCount.PATCHES_WAITING,
+        RunCount.FACTS_NOT_RESTORED,
+        RunCount.FACTS_LEFT_FOR_LATER,
+        RunCount.FACTS_DELETED,
+        RunCount.ENTITIES_MERGED,
+        RunCount.ENTITIES_RENAMED,
+        RunCount.ENTITIES_DELETED,
+        RunCount.ENTITIES_MADE,
+        RunCount.NAMES_ADDED,
+        RunCount.PINNED,
+        RunCount.UNPINNED,
+        RunCount.ITEMS_NEW,
+        RunCount.CHANGES_PROPOSED,
+        RunCount.PROPOSALS,
+        RunCount.PROPOSALS_APPLIED,
+        RunCount.PROPOSALS_APPROVED,
+        RunCount.PROPOSALS_CARRIED_OUT,
+        RunCount.PROPOSALS_REJECTED,
+        RunCount.PROPOSALS_REFUSED_AS_STALE,
+        RunCount.PROPOSALS_STALE,
+        RunCount.PROPOSALS_WAITING,
+        RunCount.PHASES_FAILED,
+        RunCount.PHASES_TAKEN_BACK,
+        RunCount.ROWS_IMPORTED,
+        RunCount.ROWS_REEMBEDDED,
+        RunCount.ROWS_REMOVED,
+        RunCount.ROWS_STRUCK,
+        RunCount.WINDOWS,
+        RunCount.WINDOWS_DONE_BEFORE,
+        RunCount.WINDOWS_FAILED,
+    }
+)
+"""Other counts that a reader wants to see, under their own names."""
 
 
 def effects(counts: Mapping[str, int]) -> list[str]:
@@ -51,7 +83,7 @@ def effects(counts: Mapping[str, int]) -> list[str]:
     for what, words in _WORDS.items():
         by_phrase[words] += total[what]
     known = [words.format(f"{number:,}") for words, number in by_phrase.items() if number]
-    others = [what for what in total if what.startswith(_OTHERS) and what not in _WORDS and total[what]]
+    others = [what for what in total if what in _OTHERS and total[what]]
     return known + [f"{total[what]:,} {what}" for what in others]
 
 

@@ -1,1 +1,1 @@
-"""Writes around one entity: names, merges, links, profiles, retirement of facts."""
+"""Writes around one entity: names, merges, what follows from its facts, and facts that leave or come back."""

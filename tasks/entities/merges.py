@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -10,23 +12,20 @@ import polars as pl
 from recall.entities import exact_row
 from slowwave import frames
 from slowwave.errors import Refused
-from slowwave.lifecycle.entity_decisions import Conflict, is_between
+from slowwave.lifecycle.entity_decisions import ENDS, Conflict, MergeContext, Pair, is_between
 from slowwave.lifecycle.entity_merges import EntityMerge, plan_merge, refusal
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import BeliefSettings
 from slowwave.text import normalise_name
 from slowwave.validity import is_live, live_sql
-from storage.rows import quoted
+from storage.rows import column_names, quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
-from .linking import part_with
-from .names import alias_entity as alias_entity
-from .names import holdings_of, new_vector, with_vector
-from .names import pin_entity as pin_entity
-from .names import pin_facts as pin_facts
-from .names import rename_entity as rename_entity
+from .derived import leave_communities
+from .names import names_in_use, new_vector, with_vector
 from .retirement import renew_profiles
 
 _WAY_OUT = "`slowwave facts NAME` shows what is known of each; unpin or retire what stands in the way."
@@ -85,7 +84,7 @@ def merge_entities(
         return plan.merged
     vector = new_vector(run, plan.rows.to_embed)
     with store.commit(run.id, "entity.merge", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
+        if tx.is_overtaken(snapshot):
             text = plan.rows.to_embed
             plan = plan_entity_merge(run, tx, *arguments)
             if plan.rows is not None and plan.rows.to_embed != text:
@@ -115,10 +114,10 @@ def merge(
         {"loser": loser, "winner": winner, "force": force},
         lambda: merge_entities(run, loser, winner, force=force, beliefs=beliefs),
         lambda done: {
-            "entities merged": int(done.is_new),
-            "facts moved": done.facts,
-            "facts archived": len(done.archived),
-            "conflicts found": len(done.conflicts),
+            RunCount.ENTITIES_MERGED: int(done.is_new),
+            RunCount.FACTS_REFILED: done.facts,
+            RunCount.FACTS_ARCHIVED: len(done.archived),
+            RunCount.CONFLICTS_FOUND: len(done.conflicts),
         },
     )
 
@@ -131,7 +130,7 @@ def plan_entity_merge(
         return _MergePlan(Merged(before[1], before[0], left["name"], left["id"], is_new=False), None)
     pair = (gone["id"], left["id"])
     _refuse(reading, run, gone, left, force)
-    rows = plan_merge(holdings_of(reading, pair, run.now), pair, run.now, beliefs)
+    rows = plan_merge(merge_context(reading, pair, run.now), pair, run.now, beliefs)
     return _MergePlan(
         Merged(
             gone["name"], gone["id"], left["name"], left["id"], len(rows.moved), rows.archived, rows.names,
@@ -170,7 +169,7 @@ def merge_within(tx: Transaction, run: Run, loser: str, winner: str) -> bool:
     if loser not in rows or winner not in rows:
         return False
     pair = (loser, winner)
-    holdings = holdings_of(tx, pair, run.now)
+    holdings = merge_context(tx, pair, run.now)
     if len(holdings.facts.filter(is_between(pair), is_live(run.now))):
         return False
     try:
@@ -193,7 +192,7 @@ def write_entity_merge(tx: Transaction, plan: EntityMerge, merged: Merged, vecto
     tx.delete("entity_profiles", tx.by_ids("entity_profiles", [merged.loser_id], ["id"])["id"])
     for end in ("a_id", "b_id"):
         tx.delete("entity_links", tx.by_ids("entity_links", [merged.loser_id], ["id"], key=end)["id"])
-    part_with(tx, [merged.loser_id])
+    leave_communities(tx, [merged.loser_id])
     tx.delete("fact_aspects", tx.by_ids("fact_aspects", archived, ["id"], key="fact_id")["id"])
     tx.delete("fact_scores", tx.by_ids("fact_scores", archived, ["id"])["id"])
     scores = tx.by_ids("fact_scores", plan.facts.filter(is_live(tx.now))["id"], where="compared_at IS NOT NULL")
@@ -202,3 +201,92 @@ def write_entity_merge(tx: Transaction, plan: EntityMerge, merged: Merged, vecto
     tx.upsert("facts_archive", plan.archive)
     for name, rows in {**plan.rows, "entities": entities}.items():
         tx.upsert(name, rows)
+
+
+# The context of a merge: all rows about two entities.
+
+
+def merge_context(reading: Reading, pair: Pair, now: datetime) -> MergeContext:
+    """What the plan of a merge looks at; `pair` are the ids of the entity that goes and of the one that stays."""
+    facts = _naming(reading, "facts", pair[:1], with_vector=True)
+    staying = _naming(reading, "facts", pair[1:], where=live_sql(now)).join(facts, on="id", how="anti")
+    loops = facts.filter(is_between(pair), pl.col("status") == "active")["id"]
+    relations = pl.concat([staying, facts.drop("vector")]).filter(is_live(now), pl.col("kind") == "relation")
+    objects = pl.concat([relations["object_id"].drop_nulls(), pl.Series(pair)])
+    beliefs = _beliefs(reading, pair)
+    waiting = reading.by_ids("facts", beliefs["promoted_id"], ["id"], where="status = 'candidate'")
+    entities = _entities(reading, pair)
+    return MergeContext(
+        entities=entities,
+        called=_names_of(reading, entities, pair),
+        facts=facts,
+        archive=_naming(reading, "facts_archive", pair[:1], with_vector=True),
+        flagged=_flagged(reading, loops, now).join(facts, on="id", how="anti"),
+        winner_facts=staying,
+        evidence=reading.by_ids("fact_evidence", relations["id"], ["fact_id", "message_id"], key="fact_id"),
+        objects=reading.by_ids("entities", objects),
+        object_aliases=reading.by_ids("entity_aliases", objects, list(frames.ALIASES), key="entity_id"),
+        predicates=reading.frame("predicates"),
+        pairs=_by_keys(reading, "pair_decisions", facts["id"], ("a_id", "b_id")),
+        beliefs=beliefs,
+        hints=reading.by_ids("belief_evidence", beliefs["id"], key="belief_id"),
+        waiting=frozenset(waiting["id"]),
+        episodes=reading.by_ids("episode_entities", pair, key="entity_id"),
+    )
+
+
+def _by_keys(
+    reading: Reading,
+    name: str,
+    ids: Sequence[str] | pl.Series,
+    keys: Sequence[str],
+    *,
+    with_vector: bool = False,
+) -> pl.DataFrame:
+    """Rows of which one of the keys is among the ids, each once, in order of their ids."""
+    parts = [reading.by_ids(name, ids, key=key, with_vector=with_vector) for key in keys]
+    return pl.concat(parts).unique("id").sort("id")
+
+
+def _naming(
+    reading: Reading, name: str, entities: Sequence[str], where: str | None = None, *, with_vector: bool = False
+) -> pl.DataFrame:
+    ids = ", ".join(map(quoted, entities))
+    any_end = " OR ".join(f"{end} IN ({ids})" for end in ENDS)
+    columns = [*column_names(name), *(["vector"] if with_vector else [])]
+    return reading.frame(name, f"({any_end}) AND ({where})" if where else any_end, columns).sort("id")
+
+
+def _entities(reading: Reading, pair: Pair) -> pl.DataFrame:
+    """Both, and those that were split from the first or merged into it."""
+    both = reading.by_ids("entities", pair, with_vector=True)
+    others = _by_keys(reading, "entities", pair[:1], ("parent_entity_id", "merged_into"), with_vector=True)
+    return pl.concat([both, others]).unique("id").sort("id")
+
+
+def _names_of(reading: Reading, entities: pl.DataFrame, pair: Pair) -> pl.DataFrame:
+    """The names of both, and of other entities with a name of the first; canonical names without an id."""
+    own = reading.by_ids("entity_aliases", pair, list(frames.ALIASES), key="entity_id")
+    first = entities.filter(pl.col("id") == pair[0]).row(0, named=True)
+    names = [*own.filter(pl.col("entity_id") == pair[0])["alias_name"], first["canonical_name"]]
+    names.append(normalise_name(first["name"] or ""))
+    return pl.concat([own, names_in_use(reading, names)]).unique(maintain_order=True)
+
+
+def _flagged(reading: Reading, facts: pl.Series, now: datetime) -> pl.DataFrame:
+    """Live facts that are marked as looking like one of these."""
+    if facts.is_empty():
+        return reading.by_ids("facts", [], with_vector=True)
+    marked = reading.frame("facts", f"{live_sql(now)} AND similarity_flag", ["id", "similar_to_id"])
+    theirs = marked.filter(pl.col("similar_to_id").is_in(facts.implode()))["id"]
+    return reading.by_ids("facts", theirs, with_vector=True)
+
+
+def _beliefs(reading: Reading, pair: Pair) -> pl.DataFrame:
+    """Those that name the first, and all of the subjects that these have afterwards."""
+    naming = _by_keys(reading, "pending_beliefs", pair[:1], ("subject_id", "object_id"))
+    if naming.is_empty():
+        return naming
+    subjects = pl.concat([naming["subject_id"], pl.Series(pair)])
+    others = reading.by_ids("pending_beliefs", subjects, key="subject_id")
+    return pl.concat([naming, others]).unique("id").sort("id")

@@ -1,21 +1,48 @@
-"""Retirement: facts are archived together with what hangs on them, for whatever reason they go (T31)."""
+"""Retirement: facts leave together with what hangs on them, for the archive or for good, and come back (T31, C3, §6.3).
+
+Of what goes for good the ledger keeps its decisions, and undo works as long as old versions are kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import polars as pl
 
-from slowwave.lifecycle.eviction import NOTHING, Cause, Measures, Retirement, plan_retirement
+from recall.stories import fact_named
+from slowwave import frames
+from slowwave.deduplication.observations import MARKS, stale_flags
+from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.lifecycle.access_statistics import REDUNDANT, usage_of
+from slowwave.lifecycle.eviction import (
+    NOTHING,
+    POINTERS,
+    Cause,
+    Measures,
+    Retirement,
+    deletable,
+    plan_retirement,
+    without_pointers,
+)
+from slowwave.lifecycle.restore import READ, Departure, RestorationPlan, departure_of, plan_restoration
+from slowwave.lifecycle.run_counts import RunCount
+from slowwave.resolution.entities import revived
+from slowwave.revision.conflicts import single_valued
 from slowwave.splitting.structure import KIND, inverses_of
-from slowwave.validity import live_sql
-from storage.snapshots import Reading
+from slowwave.validity import live_sql, time_sql
+from storage.changes import FACT_TABLES, references_to
+from storage.rows import quoted
+from storage.snapshots import Reading, Snapshot
+from storage.tables import TABLES
 from storage.transactions import Transaction
-from tasks.runtime.engine import log
-from tasks.runtime.runs import Run
+from tasks.runtime.engine import log, task
+from tasks.runtime.runs import Run, as_run, store_of
+from tasks.runtime.writing import decide_and_write
 
-from .profiles import refresh_profiles
+from .derived import leave_communities, refresh_profiles
 
 _PENDING = "outcome = 'pending'"
 
@@ -67,3 +94,290 @@ def renew_profiles(run: Run, owners: Sequence[str] | pl.Series) -> None:
         refresh_profiles(run, pl.Series(owners, dtype=pl.String).drop_nulls().unique())
     except Exception as error:
         log.warning("The profiles of %d entities were not renewed: %s", len(owners), error)
+
+
+# Purging: under retention.mode = delete, facts and entities go for good, with everything that hangs on them (C3).
+
+
+_ABOUT_FACTS = (
+    ("fact_directives", "known_id"),
+    ("fact_usage", "id"),
+    ("fact_scores", "id"),
+    ("refusals", "subject_id"),
+    ("refusals", "similar_to_id"),
+)
+_ABOUT_ENTITIES = (
+    ("entity_profiles", "id"),
+    ("entity_usage", "id"),
+    ("entity_scores", "id"),
+    ("entity_days", "entity_id"),
+    ("co_occurrences", "a_id"),
+    ("co_occurrences", "b_id"),
+    ("entity_links", "a_id"),
+    ("entity_links", "b_id"),
+)
+"""What is about a row without being declared to refer to it: counters and scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Facts to delete: which, the predecessors among all facts, and the facts that point at them (table, id)."""
+
+    ids: pl.Series
+    before: Mapping[str, str]
+    pointing: pl.DataFrame
+
+
+def plan_purge(reading: Reading, ids: pl.Series) -> Purge:
+    """Of these facts those that nothing staying needs, in their order."""
+    steps = [reading.frame(name, "replaced_by IS NOT NULL", ["id", "replaced_by"]) for name in FACT_TABLES]
+    gone = deletable(ids, pl.concat(steps))
+    columns, named = ["id", "supersedes_id"], "supersedes_id IS NOT NULL"
+    before = pl.concat([reading.by_ids(name, gone, columns, where=named) for name in FACT_TABLES])
+    somewhere = " OR ".join(f"{name} IS NOT NULL" for name in POINTERS)
+    pointers = [
+        reading.frame(name, somewhere, ["id", *POINTERS]).with_columns(table=pl.lit(name)).unpivot(
+            list(POINTERS), index=["table", "id"], value_name="at"
+        )
+        for name in FACT_TABLES
+    ]  # fmt: skip
+    found = pl.concat(pointers).filter(pl.col("at").is_in(gone.implode()), ~pl.col("id").is_in(gone.implode()))
+    return Purge(gone, dict(before.iter_rows()), found.select("table", "id", "at"))
+
+
+def delete_facts(tx: Transaction, purge: Purge, ids: pl.Series) -> None:
+    """Delete some of the facts of a plan."""
+    _hand_on_usage(tx, ids)
+    for name, found in _dependent_rows(tx, "facts", ids, _ABOUT_FACTS).items():
+        tx.delete(name, found)
+    theirs = purge.pointing.filter(pl.col("at").is_in(ids.implode()))
+    for name in FACT_TABLES:
+        rows = tx.by_ids(name, theirs.filter(pl.col("table") == name)["id"], with_vector=True)
+        tx.upsert(name, without_pointers(rows, purge.ids, purge.before))
+    tx.upsert("artifacts", _unlinked(tx, ids))
+    for name in FACT_TABLES:
+        tx.delete(name, tx.by_ids(name, ids, ["id"])["id"])
+
+
+def mentioned(reading: Reading) -> pl.Series:
+    """Entities that some row names which would stay without them."""
+    named = [(name, column) for name, column in references_to("entities") if TABLES[name].columns[column].nullable]
+    found = [reading.frame(name, f"{column} IS NOT NULL", [column])[column].unique() for name, column in named]
+    return pl.concat([each.rename("id") for each in found]).unique()
+
+
+def delete_entities(tx: Transaction, ids: pl.Series) -> None:
+    """Delete entities that nothing names any more: their names, links, place in talks and communities, counts."""
+    for name, found in _dependent_rows(tx, "entities", ids, _ABOUT_ENTITIES).items():
+        tx.delete(name, found)
+    leave_communities(tx, ids)
+    tx.delete("entities", ids)
+
+
+def _dependent_rows(
+    tx: Transaction, target: str, ids: pl.Series, more: tuple[tuple[str, str], ...]
+) -> dict[str, pl.Series]:
+    """By table: the rows that are nothing without one of these rows of `target`."""
+    needed = [(name, c) for name, c in references_to(target) if not TABLES[name].columns[c].nullable]
+    found: dict[str, pl.Series] = {}
+    for name, column in (*needed, *more):
+        rows = tx.by_ids(name, ids, ["id"], key=column)["id"]
+        found[name] = pl.concat([found[name], rows]).unique() if name in found else rows
+    return found
+
+
+def _hand_on_usage(tx: Transaction, ids: pl.Series) -> None:
+    """Recalls of a merged fact count for the fact that it was merged into (T26)."""
+    absorbed = tx.by_ids("fact_usage", ids)
+    if absorbed.is_empty():
+        return
+    steps = tx.by_ids("lineage", absorbed["id"], list(frames.LINEAGE), key="old_id")
+    steps = steps.filter(pl.col("reason").is_in(REDUNDANT))
+    heirs = tx.by_ids("fact_usage", steps["new_id"].filter(~steps["new_id"].is_in(ids.implode())))
+    both = pl.concat([absorbed, heirs]).select(*frames.FACT_USAGE)
+    whole = usage_of(both, steps).select(*frames.FACT_USAGE).filter(pl.col("id").is_in(steps["new_id"].implode()))
+    stamps = heirs.select("id", "created_at")
+    tx.upsert("fact_usage", whole.join(stamps, on="id", how="left"))
+
+
+def _unlinked(tx: Transaction, ids: pl.Series) -> pl.DataFrame:
+    """Artifacts that name one of the facts, without it."""
+    linked = tx.frame("artifacts", "linked_fact_ids IS NOT NULL", ["id", "linked_fact_ids"])
+    named = linked.explode("linked_fact_ids").filter(pl.col("linked_fact_ids").is_in(ids.implode()))
+    left = pl.col("linked_fact_ids").list.set_difference(pl.lit(pl.Series([ids])))
+    return tx.by_ids("artifacts", named["id"], with_vector=True).with_columns(left.list.sort())
+
+
+# Restoring: what was pruned, evicted or retired comes back from the archive at a person's word (§6.3).
+
+
+FACTS_AT_ONCE = 5_000
+ARCHIVED = "status = 'archived'"
+LEFT = "action IN ('prune', 'archive')"
+_ENDS = ("subject_id", "object_id", "owner_entity_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came back, or would: (id, statement) of each; and what did not: (id, statement, reason)."""
+
+    facts: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str, str], ...] = ()
+
+
+def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry_run: bool = False) -> Restored:
+    """`restore_facts` as a run of its own, which can be undone; raises before it begins where it may not."""
+    snapshot = store_of(run).snapshot()
+    chosen = _facts_to_restore(snapshot, ids, of_run)
+    if of_run is None and (standing := _restored(_restoration(snapshot, run, chosen)).refused):
+        reasons = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in standing)
+        raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
+    if dry_run:
+        return _restored(_restoration(snapshot, run, chosen))
+    return as_run(
+        run,
+        {"ids": list(ids), "run": of_run},
+        lambda: restore_facts(run, chosen),
+        lambda done: {RunCount.FACTS_RESTORED: len(done.facts), RunCount.FACTS_NOT_RESTORED: len(done.refused)},
+    )
+
+
+@task("restore facts")
+def restore_facts(run: Run, ids: Sequence[str]) -> Restored:
+    """Make archived facts active again, from both tables, in commits of 5,000; returns others with a reason (S3-07).
+
+    Their aspects come back, and flags and open pairs that left with them. What they are compared with is looked at
+    again, they have no score until the next sweep, and their age counts from now (S4-07).
+    """
+    store = store_of(run)
+    parts, owners = [Restored()], []
+    for start in range(0, len(ids), FACTS_AT_ONCE):
+        with store.commit(run.id, "restore", run.now) as tx:
+            plan = _restoration(tx, run, ids[start : start + FACTS_AT_ONCE])
+            _write_restoration(tx, plan)
+        parts.append(_restored(plan))
+        owners += plan.facts["owner_entity_id"].to_list()
+    clear_stale_flags(run)
+    renew_profiles(run, owners)
+    return Restored(
+        tuple(fact for part in parts for fact in part.facts), tuple(fact for part in parts for fact in part.refused)
+    )
+
+
+def _facts_to_restore(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[str]:
+    """Ids of the archived facts that are meant; raises where one is not archived, or names nothing."""
+    if bool(ids) == (of_run is not None):
+        raise UnusableInput("Name facts by their ids, or one run that retired some.", "See `slowwave archived`.")
+    if of_run is not None:
+        return _retired_by(snapshot, of_run)
+    meant = [fact_named(snapshot, id_) for id_ in ids]
+    rows = _from_both_tables(snapshot, meant, ["id", "status"])
+    if wrong := [f"{fact} is {status}" for fact, status in rows.filter(pl.col("status") != "archived").iter_rows()]:
+        raise UnusableInput(
+            f"Nothing was restored: {'; '.join(wrong)}.", "`slowwave archived` lists what can come back."
+        )
+    return sorted(set(meant))
+
+
+def _retired_by(snapshot: Snapshot, of_run: str) -> list[str]:
+    """The facts that a run, or a phase of it, retired and that are archived still."""
+    phases = snapshot.by_ids("runs", [of_run], ["id"], key="parent_id")["id"]
+    decisions = snapshot.by_ids("decisions", [of_run, *phases], ["subject_id", "at"], key="run_id", where=LEFT)
+    rows = _from_both_tables(snapshot, decisions["subject_id"], ["id", "expired_at"], ARCHIVED)
+    found = rows.join(decisions, left_on=["id", "expired_at"], right_on=["subject_id", "at"], how="semi")["id"].sort()
+    known = snapshot.frame("runs", columns=["id"])["id"]
+    if decisions.is_empty() and of_run not in known:
+        raise UnknownName("run", of_run, known)
+    if found.is_empty():
+        raise UnusableInput(
+            f"Nothing that run {of_run} retired is archived still.", "`slowwave archived` lists what is."
+        )
+    return found.to_list()
+
+
+def _from_both_tables(
+    reading: Reading,
+    ids: Iterable[str],
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    *,
+    with_vector: bool = False,
+) -> pl.DataFrame:
+    """Facts of these ids out of both tables, each once."""
+    wanted = list(ids)
+    parts = [reading.by_ids(name, wanted, columns, where=where, with_vector=with_vector) for name in FACT_TABLES]
+    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
+
+
+def _restoration(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationPlan:
+    archived = with_inverses(
+        reading, _from_both_tables(reading, ids, where=ARCHIVED, with_vector=True), ARCHIVED, FACT_TABLES
+    )
+    left = reading.by_ids("decisions", archived["id"], ["subject_id", "at", "measures"], key="subject_id", where=LEFT)
+    last = dict(left.sort("at").select("subject_id", "measures").iter_rows())
+    departures = {fact: departure_of(measures) for fact, measures in last.items()}
+    ends = pl.concat([archived[end] for end in _ENDS]).drop_nulls().unique()
+    others = reading.by_ids("facts", archived["subject_id"], READ, key="subject_id", where=live_sql(run.now))
+    return plan_restoration(
+        archived,
+        others,
+        reading.by_ids("facts", sorted(_flagged_or_paired(departures)), where=live_sql(run.now), with_vector=True),
+        reading.by_ids("entities", ends, ["id", "entity_type"]),
+        departures,
+        single_valued(archived["predicate"].drop_nulls().unique(), reading.frame("predicates")),
+        run.now,
+    )
+
+
+def _flagged_or_paired(departures: Mapping[str, Departure]) -> set[str]:
+    """The facts that left a flag or an open pair behind."""
+    lost = departures.values()
+    ends = {row[end] for each in lost for row in each.pairs for end in ("a_id", "b_id")}
+    return {fact for each in lost for fact in each.flags} | ends
+
+
+def _write_restoration(tx: Transaction, plan: RestorationPlan) -> None:
+    restored = list(plan.restored)
+    tx.upsert("facts", plan.facts)
+    tx.delete("facts_archive", tx.by_ids("facts_archive", restored, ["id"])["id"])
+    tx.upsert("fact_aspects", plan.aspects)
+    tx.upsert("pair_decisions", plan.pairs)
+    tx.upsert("decisions", plan.decisions)
+    tx.delete("fact_scores", tx.by_ids("fact_scores", restored, ["id"])["id"])
+    ends = pl.concat([plan.facts[end] for end in _ENDS])
+    gone = tx.by_ids("entities", ends, where=f"{ARCHIVED} AND merged_into IS NULL", with_vector=True)
+    tx.upsert("entities", revived(gone))
+
+
+def _restored(plan: RestorationPlan) -> Restored:
+    back = plan.facts.filter(pl.col("id").is_in(plan.restored)).sort("id").select("id", "statement")
+    return Restored(tuple(back.iter_rows()), tuple(plan.refused.iter_rows()))
+
+
+def restored_since_sweep(run: Run) -> int:
+    """How many facts people brought back since the steward swept last."""
+    snapshot = store_of(run).snapshot()
+    sweeps = snapshot.frame("runs", f"flow = 'steward' AND id != {quoted(run.id)}", ["started_at"])["started_at"]
+    since = sweeps.drop_nulls().max()
+    later = f" AND created_at > {time_sql(since)}" if isinstance(since, datetime) else ""
+    return snapshot.count("decisions", f"action = 'restore'{later}")
+
+
+@task("clear stale flags")
+def clear_stale_flags(run: Run) -> int:
+    """Clear the flags of facts whose partner is no longer live; returns how many (S0-01)."""
+
+    def write(tx: Transaction, stale: pl.DataFrame) -> None:
+        whole = tx.by_ids("facts", stale["id"], with_vector=True).drop(MARKS)
+        tx.upsert("facts", whole.join(stale, on="id"))
+
+    return len(decide_and_write(run, "observations.flags", partial(_stale_flags, run=run), write))
+
+
+def _stale_flags(reading: Reading, run: Run) -> pl.DataFrame:
+    """(id, MARKS) of facts that lose their flag."""
+    columns = ["id", "status", "expired_at", "valid_to", *MARKS]
+    flagged = reading.frame("facts", f"{live_sql(run.now)} AND similarity_flag", columns)
+    partners = reading.by_ids("facts", flagged["similar_to_id"], columns)
+    both = pl.concat([flagged, partners]).unique("id", keep="first", maintain_order=True)
+    return stale_flags(both, run.now).select("id", *MARKS)

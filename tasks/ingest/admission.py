@@ -27,79 +27,11 @@ from tasks.runtime.engine import task
 from tasks.runtime.retrying import EMBEDS
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
-from .filing import Documents, draft_artifacts, file_artifacts, read_documents
+from .artifacts import Documents, draft_artifacts, file_artifacts, read_documents
 from .gating import conversation_rows, gate, learn_noise
 from .reading import Intake
 
-# Identity: which messages of a batch are stored already, and which only have the identifier of another one.
-
-
-IDENTITY = ("role", "speaker", "content")
-ROUNDS = 3  # a name with its suffix may be taken by somebody else who said the same words
-
-
-@dataclass(frozen=True, slots=True)
-class Identified:
-    """A batch under identifiers that are its own; `fresh` are the messages that are not stored, `renamed` of these."""
-
-    messages: pl.DataFrame
-    fresh: pl.DataFrame
-    renamed: int
-
-
-def identify(reading: Reading, messages: pl.DataFrame) -> Identified:
-    """Tell messages that are stored from those that clash with another text, which get its suffix as within one run.
-
-    `messages` are redacted and hold in `suffix` the digest of the text as it was read: the later of two texts is
-    `message_id~suffix`, so that a second look finds it again.
-    """
-    named = messages
-    for _ in range(ROUNDS):
-        clashing = _clashing(reading, named)
-        if not clashing:
-            break
-        named = _renamed(named, clashing)
-    named = named.unique("id", keep="first", maintain_order=True)
-    known = reading.by_ids("messages", named["id"], ["id"])["id"].to_list()
-    fresh = named.filter(~pl.col("id").is_in(known))
-    renamed = len(fresh.filter(~pl.col("id").is_in(messages["id"].to_list())))
-    return Identified(named, fresh, renamed)
-
-
-def _clashing(reading: Reading, messages: pl.DataFrame) -> list[str]:
-    """Rows whose stored namesake was said by somebody else, or says something else."""
-    stored = reading.by_ids("messages", messages["id"], ["id", *IDENTITY])
-    both = messages.select("id", *IDENTITY).join(stored, on="id", suffix="_stored")
-    different = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_stored")) for name in IDENTITY)
-    apart = both.filter(different)
-    # What an older slowwave left readable may be hidden today: it is compared as it would be stored now.
-    clean, _ = redact_all(apart["content_stored"])
-    return apart.with_columns(content_stored=clean).filter(different)["id"].to_list()
-
-
-def _renamed(messages: pl.DataFrame, clashing: list[str]) -> pl.DataFrame:
-    is_clash = pl.col("id").is_in(clashing)
-    names = [_suffixed(*row) for row in messages.filter(is_clash).select("message_id", "suffix", *IDENTITY).iter_rows()]
-    new = messages.filter(is_clash).with_columns(message_id=pl.Series(names, dtype=pl.String))
-    ids = [row_id("m", *pair) for pair in new.select("conversation_id", "message_id").iter_rows()]
-    changed = new.select(
-        pl.col("message_id").alias("new_name"),
-        pl.Series("new_id", ids, dtype=pl.String),
-        id=messages.filter(is_clash)["id"],
-    )
-    both = messages.join(changed, on="id", how="left", maintain_order="left")
-    return both.with_columns(id=pl.coalesce("new_id", "id"), message_id=pl.coalesce("new_name", "message_id")).drop(
-        "new_id", "new_name"
-    )
-
-
-def _suffixed(name: str, suffix: str, *parts: str) -> str:
-    """By the text; by the speaker, too, where the name has the suffix of the text already."""
-    return f"{name}~{digest(*parts, size=4)}" if name.endswith(f"~{suffix}") else f"{name}~{suffix}"
-
-
 Vectors = npt.NDArray[np.float32]
-
 EXCERPT = 500
 
 
@@ -156,7 +88,7 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
     decided = _decide(run, snapshot, batch, settings)
     if not dry_run:
         with store.commit(run.id, "ingest.messages", run.now) as tx:
-            if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+            if tx.is_overtaken(snapshot):
                 decided = _decide(run, tx, batch, settings)
             _write(tx, run, intake, decided, settings)
     fresh = decided.gated
@@ -359,3 +291,69 @@ def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
         "created_at",
         *(pl.col(c) + pl.col(f"{c}_before").fill_null(0) for c in ("messages", "unreadable")),
     )
+
+
+# Identity: which messages of a batch are stored already, and which only have the identifier of another one.
+
+IDENTITY = ("role", "speaker", "content")
+ROUNDS = 3  # a name with its suffix may be taken by somebody else who said the same words
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """A batch under identifiers that are its own; `fresh` are the messages that are not stored, `renamed` of these."""
+
+    messages: pl.DataFrame
+    fresh: pl.DataFrame
+    renamed: int
+
+
+def identify(reading: Reading, messages: pl.DataFrame) -> Identified:
+    """Tell messages that are stored from those that clash with another text, which get its suffix as within one run.
+
+    `messages` are redacted and hold in `suffix` the digest of the text as it was read: the later of two texts is
+    `message_id~suffix`, so that a second look finds it again.
+    """
+    named = messages
+    for _ in range(ROUNDS):
+        clashing = _clashing(reading, named)
+        if not clashing:
+            break
+        named = _renamed(named, clashing)
+    named = named.unique("id", keep="first", maintain_order=True)
+    known = reading.by_ids("messages", named["id"], ["id"])["id"].to_list()
+    fresh = named.filter(~pl.col("id").is_in(known))
+    renamed = len(fresh.filter(~pl.col("id").is_in(messages["id"].to_list())))
+    return Identified(named, fresh, renamed)
+
+
+def _clashing(reading: Reading, messages: pl.DataFrame) -> list[str]:
+    """Rows whose stored namesake was said by somebody else, or says something else."""
+    stored = reading.by_ids("messages", messages["id"], ["id", *IDENTITY])
+    both = messages.select("id", *IDENTITY).join(stored, on="id", suffix="_stored")
+    different = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_stored")) for name in IDENTITY)
+    apart = both.filter(different)
+    # What an older slowwave left readable may be hidden today: it is compared as it would be stored now.
+    clean, _ = redact_all(apart["content_stored"])
+    return apart.with_columns(content_stored=clean).filter(different)["id"].to_list()
+
+
+def _renamed(messages: pl.DataFrame, clashing: list[str]) -> pl.DataFrame:
+    is_clash = pl.col("id").is_in(clashing)
+    names = [_suffixed(*row) for row in messages.filter(is_clash).select("message_id", "suffix", *IDENTITY).iter_rows()]
+    new = messages.filter(is_clash).with_columns(message_id=pl.Series(names, dtype=pl.String))
+    ids = [row_id("m", *pair) for pair in new.select("conversation_id", "message_id").iter_rows()]
+    changed = new.select(
+        pl.col("message_id").alias("new_name"),
+        pl.Series("new_id", ids, dtype=pl.String),
+        id=messages.filter(is_clash)["id"],
+    )
+    both = messages.join(changed, on="id", how="left", maintain_order="left")
+    return both.with_columns(id=pl.coalesce("new_id", "id"), message_id=pl.coalesce("new_name", "message_id")).drop(
+        "new_id", "new_name"
+    )
+
+
+def _suffixed(name: str, suffix: str, *parts: str) -> str:
+    """By the text; by the speaker, too, where the name has the suffix of the text already."""
+    return f"{name}~{digest(*parts, size=4)}" if name.endswith(f"~{suffix}") else f"{name}~{suffix}"

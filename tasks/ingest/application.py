@@ -22,19 +22,19 @@ from slowwave.revision.supersession import RETRACT, SUPERSEDE
 from slowwave.settings import IngestSettings, ReviseSettings
 from slowwave.text import row_id
 from slowwave.validity import live_sql, time_sql
+from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.search import FOUND, MATCHED, by_scope, matching_many, nearest, nearest_among, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import settle_patches, touched_by, under_approval
 from tasks.runtime.runs import Run, store_of
+from tasks.runtime.writing import settle_patches, touched_by, under_approval
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"
 NEIGHBOURS_PER_FACT = 5
 WORDED_PER_DIRECTIVE = 20
 _EVER_ACTIVE = "status IN ('active', 'superseded')"
-_PLACES = ("facts", "facts_archive")  # what was moved out of the way is said again, replaced and leant on as before
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class _Patch:
+class _OpenPatches:
     """The open batches with their candidates (vectors included), directives and messages."""
 
     batches: pl.DataFrame
@@ -58,10 +58,10 @@ class _Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class _DecidedPatch:
+class _Decision:
     """The decisions on the open batches."""
 
-    patch: _Patch
+    patches: _OpenPatches
     verdict: EvaluationPlan
     plan: ApplicationPlan
 
@@ -72,69 +72,69 @@ def apply_patches(
     settings: IngestSettings,
     *,
     look_back: bool = True,
-    batches: Sequence[str] | None = None,
+    batch_ids: Sequence[str] | None = None,
 ) -> Applied:
     """Evaluate every open batch and apply what passes; a batch that an earlier run left behind comes first (S3-12).
 
     Under manual approval what would be applied waits for a person, each group of facts as one proposal (S3-10). Without
     `look_back` only repetitions of the messages that are applied now are counted as evidence; the first call of a run
     looks at all of them.
-    Only open batches among `batches` are looked at, if any are named. No model is asked here.
+    Only the open batches of `batch_ids` are looked at, if any are named. No model is asked here.
     """
     run = under_approval(run, "patch", settings.approval, risks=False)
     store = store_of(run)
     snapshot = store.snapshot()
-    decided = _decide(snapshot, settings, run, batches)
-    if decided is None and (not look_back or _repeats(snapshot).is_empty()):
+    decided = _decide(snapshot, settings, run, batch_ids)
+    if decided is None and (not look_back or _missing_evidence(snapshot).is_empty()):
         return Applied()
     with store.commit(run.id, "ingest.apply", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has decided something meanwhile
-            decided = _decide(tx, settings, run, batches)
+        if tx.is_overtaken(snapshot):
+            decided = _decide(tx, settings, run, batch_ids)
         if decided is not None:
             _write(tx, decided, waits=run.proposes is not None)
         if look_back or decided is not None:
-            _count_repeats(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
+            _add_missing_evidence(tx, None if look_back or decided is None else decided.plan.evidence["message_id"])
     if decided is None:
         return Applied()
     return _counted(decided) if run.proposes is None else _proposed(run, decided)
 
 
 def _decide(
-    reading: Reading, settings: IngestSettings, run: Run, batches: Sequence[str] | None = None
-) -> _DecidedPatch | None:
-    """None when no batch is open."""
-    named = "" if batches is None else f" AND id IN ({', '.join(map(quoted, batches)) or 'NULL'})"
-    patch = _open_patch(reading, f"({OPEN}){named}" if named else OPEN)
-    if patch.batches.is_empty():
+    reading: Reading, settings: IngestSettings, run: Run, batch_ids: Sequence[str] | None = None
+) -> _Decision | None:
+    """What becomes of the open batches; None when there is none."""
+    patches = _open_patches(reading, batch_ids)
+    if patches.batches.is_empty():
         return None
     verdict = evaluate(
-        patch.candidates.drop("vector"),
-        patch.messages,
-        patch.batches,
+        patches.candidates.drop("vector"),
+        patches.messages,
+        patches.batches,
         settings.evaluate,
         content_gate=settings.noise.content_gate,
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
     revise = _strategy(settings)
-    near = _surroundings(reading, patch, passed, revise, run)
-    messages = _with_speakers(reading, patch.messages, near.evidence)
+    near = _surroundings_of_candidates(reading, patches, passed, revise, run)
+    messages = _with_speakers(reading, patches.messages, near.evidence)
     plan = plan_application(
-        passed, patch.directives, messages, approved, near, settings.evaluate, run.now, revise=revise
+        passed, patches.directives, messages, approved, near, settings.evaluate, run.now, revise=revise
     )
-    return _DecidedPatch(patch, verdict, plan)
+    return _Decision(patches, verdict, plan)
 
 
-def _open_patch(snapshot: Reading, where: str) -> _Patch:
-    batches = snapshot.frame("patch_batches", where)
-    candidates = snapshot.by_ids(
+def _open_patches(reading: Reading, batch_ids: Sequence[str] | None) -> _OpenPatches:
+    named = "" if batch_ids is None else f" AND id IN ({', '.join(map(quoted, batch_ids)) or 'NULL'})"
+    batches = reading.frame("patch_batches", f"({OPEN}){named}")
+    candidates = reading.by_ids(
         "facts", batches["id"], key="patch_batch_id", where="status = 'candidate'", with_vector=True
     )
-    return _Patch(
+    return _OpenPatches(
         batches,
         candidates,
-        snapshot.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
-        snapshot.by_ids("messages", candidates["message_id"]),
+        reading.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
+        reading.by_ids("messages", candidates["message_id"]),
     )
 
 
@@ -154,27 +154,31 @@ def _with_speakers(reading: Reading, messages: pl.DataFrame, evidence: pl.DataFr
     return pl.concat([messages, sources], how="diagonal_relaxed")
 
 
-def _surroundings(
-    reading: Reading, patch: _Patch, passed: pl.DataFrame, revise: ReviseSettings, run: Run
+# What memory holds that candidates may repeat, end or contradict.
+
+
+def _surroundings_of_candidates(
+    reading: Reading, patches: _OpenPatches, passed: pl.DataFrame, revise: ReviseSettings, run: Run
 ) -> Surroundings:
-    """What memory holds near the candidates: same words, near vectors, and what one of them may close or contradict."""
-    neighbours = _neighbours(reading, patch.candidates.filter(pl.col("id").is_in(passed["id"].to_list())), run)
+    """What memory holds near the candidates: same words, near vectors, and what one of them may end or contradict."""
+    neighbours = _neighbours(reading, patches.candidates.filter(pl.col("id").is_in(passed["id"].to_list())), run)
     predicates = reading.frame("predicates")
-    ending = patch.directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in([SUPERSEDE, RETRACT]))
+    ending = patches.directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in([SUPERSEDE, RETRACT]))
     directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].to_list()))
-    contested, later = _contested(reading, passed, predicates, revise), _later_facts(reading, patch, passed)
+    contested = _facts_in_conflict(reading, passed, predicates, revise)
+    later = _facts_of_late_subjects(reading, patches, passed)
     facts = pl.concat(
         [
-            _stored(reading, [*passed["id"], *neighbours["fact_id"], *patch.directives["known_id"].drop_nulls()]),
-            _stored(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE),
-            _stored(reading, directed["subject_id"], "subject_id", _EVER_ACTIVE),
-            _worded(reading, patch.directives, passed, run),
+            _facts_by(reading, [*passed["id"], *neighbours["fact_id"], *patches.directives["known_id"].drop_nulls()]),
+            _facts_by(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE),
+            _facts_by(reading, directed["subject_id"], "subject_id", _EVER_ACTIVE),
+            _facts_worded_like(reading, patches.directives, passed, run),
             later,
             *contested,
         ]
     ).unique("id", keep="first", maintain_order=True)
-    leant_on = _stored(reading, facts["suspect_of"].drop_nulls())
-    facts = pl.concat([facts, leant_on]).unique("id", keep="first", maintain_order=True)
+    supports = _facts_by(reading, facts["suspect_of"].drop_nulls())
+    facts = pl.concat([facts, supports]).unique("id", keep="first", maintain_order=True)
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
     may_end = [*directed["subject_id"], *(subject for frame in contested for subject in frame["subject_id"])]
     absorbing = facts.filter(pl.col("subject_id").is_in(may_end), pl.col("status") == "active")["id"]
@@ -187,104 +191,8 @@ def _surroundings(
         reading.by_ids("lineage", absorbing, list(frames.LINEAGE), key="old_id"),
         predicates,
         reading.by_ids("fact_directives", later["id"], list(DIRECTIVES), key="candidate_id"),
-        _flags(reading, facts["id"]),
+        _pending_contradictions(reading, facts["id"]),
     )
-
-
-def _later_facts(reading: Reading, patch: _Patch, passed: pl.DataFrame) -> pl.DataFrame:
-    """All that was ever said of the subjects of candidates of which something is known that was said after them."""
-    first = patch.messages.join(passed.select(id="message_id"), on="id", how="semi")["occurred_at"].min()
-    if first is None:
-        return _stored(reading, [])
-    assert isinstance(first, datetime)
-    known = reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["fact_id"])["fact_id"].unique()
-    about = pl.concat([reading.by_ids(name, known, ["subject_id"]) for name in _PLACES])["subject_id"]
-    late = passed.filter(pl.col("subject_id").is_in(about.implode()))["subject_id"].unique()
-    return _stored(reading, late, "subject_id", f"{_EVER_ACTIVE} OR status_reason LIKE '{REPEATED}%'")
-
-
-def _flags(reading: Reading, facts: pl.Series) -> pl.DataFrame:
-    """The pending contradictions of these facts."""
-    columns = list(frames.PAIR_DECISIONS)
-    ends = [reading.by_ids("pair_decisions", facts, columns, key=end, where=PENDING) for end in ("a_id", "b_id")]
-    return pl.concat(ends).unique("id", keep="first", maintain_order=True)
-
-
-def _worded(reading: Reading, directives: pl.DataFrame, passed: pl.DataFrame, run: Run) -> pl.DataFrame:
-    """Facts that have the words of what a candidate says is over, whatever they are about."""
-    ending = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
-    ending = ending.join(passed.select("scope", candidate_id="id"), on="candidate_id").unique(["scope", "object"])
-    texts = ending["object"].to_list()
-
-    def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
-        return matching_many(reading, "facts", [texts[place] for place in places], WORDED_PER_DIRECTIVE, inside)
-
-    return _stored(reading, by_scope(ending["scope"], live_sql(run.now), by_words, MATCHED)["id"])
-
-
-def _contested(
-    reading: Reading, passed: pl.DataFrame, predicates: pl.DataFrame, revise: ReviseSettings
-) -> list[pl.DataFrame]:
-    """Facts that candidates may contradict: of a relation that allows one object, or all of a subject, if asked for.
-
-    Where a subject has several objects of such a relation, all that holds of it: some of it may lean on what ends.
-    """
-    if revise.implicit_conflicts:
-        return [_stored(reading, passed["subject_id"], "subject_id", _EVER_ACTIVE)]
-    single = single_valued(passed["predicate"], predicates) if revise.conflicts else frozenset[str]()
-    fresh = passed.filter(pl.col("predicate").is_in(list(single)))
-    if fresh.is_empty():
-        return []
-    listed = ", ".join(map(quoted, sorted(single)))
-    known = _stored(reading, fresh["subject_id"], "subject_id", f"{_EVER_ACTIVE} AND predicate IN ({listed})")
-    key = ["scope", "subject_id", "predicate"]
-    classes = pl.concat([part.select(*key, "object_text") for part in (fresh, known)])
-    torn = classes.group_by(key).agg(pl.col("object_text").n_unique()).filter(pl.col("object_text") > 1)
-    return [known, reading.by_ids("facts", torn["subject_id"], key="subject_id", where="status = 'active'")]
-
-
-def surroundings_of(reading: Reading, ids: Sequence[str] | pl.Series) -> Surroundings:
-    """These facts and what else holds or held of their subjects, with evidence, lineage and names."""
-    facts = reading.by_ids("facts", ids)
-    about = reading.by_ids("facts", facts["subject_id"], key="subject_id", where=_EVER_ACTIVE)
-    near = pl.concat([facts, about]).unique("id", keep="first", maintain_order=True)
-    entities = pl.concat([near["subject_id"], near["object_id"]])
-    return Surroundings(
-        near,
-        reading.by_ids("fact_evidence", near["id"], key="fact_id"),
-        entities=reading.by_ids("entities", entities),
-        aliases=reading.by_ids("entity_aliases", entities, key="entity_id"),
-        lineage=reading.by_ids("lineage", near["id"], list(frames.LINEAGE), key="old_id"),
-    )
-
-
-def _stored(
-    reading: Reading,
-    ids: Sequence[str] | pl.Series,
-    key: str = "id",
-    where: str | None = None,
-    *,
-    with_vector: bool = False,
-) -> pl.DataFrame:
-    """Whole rows of facts by a key, wherever they lie, each once."""
-    parts = [reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in _PLACES]
-    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
-
-
-def _store(tx: Transaction, facts: pl.DataFrame) -> None:
-    """Write full rows of facts where they lie: what was moved out of the way stays there."""
-    moved = tx.by_ids("facts_archive", facts["id"], ["id"])["id"]
-    is_moved = pl.col("id").is_in(moved.implode())
-    tx.upsert("facts", facts.filter(~is_moved))
-    tx.upsert("facts_archive", facts.filter(is_moved))
-
-
-def write_supersessions(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
-    """Write facts that ended, and others that changed with them; full rows without vectors."""
-    stored = pl.concat([tx.by_ids(name, facts["id"], ["id", "vector"]) for name in _PLACES])
-    _store(tx, facts.drop("vector", strict=False).join(stored, on="id", how="left", maintain_order="left"))
-    tx.upsert("lineage", lineage)
-    tx.upsert("decisions", decisions)
 
 
 def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.DataFrame:
@@ -301,11 +209,94 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.Data
     return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
 
 
-def _write(tx: Transaction, decided: _DecidedPatch, *, waits: bool) -> None:
+def _facts_of_late_subjects(reading: Reading, patches: _OpenPatches, passed: pl.DataFrame) -> pl.DataFrame:
+    """All that was ever said of the subjects of candidates of which something is known that was said after them."""
+    first = patches.messages.join(passed.select(id="message_id"), on="id", how="semi")["occurred_at"].min()
+    if first is None:
+        return _facts_by(reading, [])
+    assert isinstance(first, datetime)
+    known = reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["fact_id"])["fact_id"].unique()
+    about = pl.concat([reading.by_ids(name, known, ["subject_id"]) for name in FACT_TABLES])["subject_id"]
+    late = passed.filter(pl.col("subject_id").is_in(about.implode()))["subject_id"].unique()
+    return _facts_by(reading, late, "subject_id", f"{_EVER_ACTIVE} OR status_reason LIKE '{REPEATED}%'")
+
+
+def _facts_worded_like(reading: Reading, directives: pl.DataFrame, passed: pl.DataFrame, run: Run) -> pl.DataFrame:
+    """Facts that have the words of what a candidate says is over, whatever they are about."""
+    ending = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
+    ending = ending.join(passed.select("scope", candidate_id="id"), on="candidate_id").unique(["scope", "object"])
+    texts = ending["object"].to_list()
+
+    def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
+        return matching_many(reading, "facts", [texts[place] for place in places], WORDED_PER_DIRECTIVE, inside)
+
+    return _facts_by(reading, by_scope(ending["scope"], live_sql(run.now), by_words, MATCHED)["id"])
+
+
+def _facts_in_conflict(
+    reading: Reading, passed: pl.DataFrame, predicates: pl.DataFrame, revise: ReviseSettings
+) -> list[pl.DataFrame]:
+    """Facts that candidates may contradict: of a relation that allows one object, or all of a subject, if asked for.
+
+    Where a subject has several objects of such a relation, all that holds of it: some of it may lean on what ends.
+    """
+    if revise.implicit_conflicts:
+        return [_facts_by(reading, passed["subject_id"], "subject_id", _EVER_ACTIVE)]
+    single = single_valued(passed["predicate"], predicates) if revise.conflicts else frozenset[str]()
+    fresh = passed.filter(pl.col("predicate").is_in(list(single)))
+    if fresh.is_empty():
+        return []
+    listed = ", ".join(map(quoted, sorted(single)))
+    known = _facts_by(reading, fresh["subject_id"], "subject_id", f"{_EVER_ACTIVE} AND predicate IN ({listed})")
+    key = ["scope", "subject_id", "predicate"]
+    classes = pl.concat([part.select(*key, "object_text") for part in (fresh, known)])
+    disputed = classes.group_by(key).agg(pl.col("object_text").n_unique()).filter(pl.col("object_text") > 1)
+    return [known, reading.by_ids("facts", disputed["subject_id"], key="subject_id", where="status = 'active'")]
+
+
+def _pending_contradictions(reading: Reading, facts: pl.Series) -> pl.DataFrame:
+    """The pending contradictions of these facts."""
+    columns = list(frames.PAIR_DECISIONS)
+    ends = [reading.by_ids("pair_decisions", facts, columns, key=end, where=PENDING) for end in ("a_id", "b_id")]
+    return pl.concat(ends).unique("id", keep="first", maintain_order=True)
+
+
+def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> Surroundings:
+    """These facts and what else holds or held of their subjects, with evidence, lineage and names."""
+    facts = reading.by_ids("facts", ids)
+    about = reading.by_ids("facts", facts["subject_id"], key="subject_id", where=_EVER_ACTIVE)
+    near = pl.concat([facts, about]).unique("id", keep="first", maintain_order=True)
+    entities = pl.concat([near["subject_id"], near["object_id"]])
+    return Surroundings(
+        near,
+        reading.by_ids("fact_evidence", near["id"], key="fact_id"),
+        entities=reading.by_ids("entities", entities),
+        aliases=reading.by_ids("entity_aliases", entities, key="entity_id"),
+        lineage=reading.by_ids("lineage", near["id"], list(frames.LINEAGE), key="old_id"),
+    )
+
+
+def _facts_by(
+    reading: Reading,
+    ids: Sequence[str] | pl.Series,
+    key: str = "id",
+    where: str | None = None,
+    *,
+    with_vector: bool = False,
+) -> pl.DataFrame:
+    """Whole rows of facts by a key, each once; those in the archive are repeated, replaced and relied on as before."""
+    parts = [reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in FACT_TABLES]
+    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
+
+
+# Writing: facts, evidence and decisions.
+
+
+def _write(tx: Transaction, decided: _Decision, *, waits: bool) -> None:
     verdict, plan = decided.verdict, decided.plan
     facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
     once = facts.unique("id", keep="first", maintain_order=True)
-    _store(tx, _with_vectors(tx, once, decided.patch, dict(plan.again)))
+    _write_facts(tx, _with_vectors(tx, once, decided.patches, dict(plan.again)))
     tx.upsert("fact_evidence", plan.evidence)
     tx.upsert("lineage", plan.lineage)
     tx.upsert("fact_aspects", plan.aspects)
@@ -317,20 +308,55 @@ def _write(tx: Transaction, decided: _DecidedPatch, *, waits: bool) -> None:
     tx.upsert("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
 
 
-def _with_vectors(tx: Transaction, facts: pl.DataFrame, patch: _Patch, again: Mapping[str, str]) -> pl.DataFrame:
+def _with_vectors(
+    tx: Transaction, facts: pl.DataFrame, patches: _OpenPatches, again: Mapping[str, str]
+) -> pl.DataFrame:
     """Full rows need their vectors: those of candidates are at hand, those of changed facts are read again.
 
     What holds `again` (new id, known id) has the vector of the known fact.
     """
     source = facts.with_columns(source=pl.col("id").replace(again)).drop("vector", strict=False)
-    mine = patch.candidates.select("id", "vector")
+    mine = patches.candidates.select("id", "vector")
     others = source.join(mine, left_on="source", right_on="id", how="anti")["source"]
-    stored = [tx.by_ids(name, others, ["id", "vector"]) for name in _PLACES]
+    stored = [tx.by_ids(name, others, ["id", "vector"]) for name in FACT_TABLES]
     vectors = pl.concat([mine, *stored]).unique("id", keep="first").rename({"id": "source"})
     return source.join(vectors, on="source", how="left", maintain_order="left").drop("source")
 
 
-def _repeats(reading: Reading, originals: pl.Series | None = None) -> pl.DataFrame:
+def write_supersessions(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
+    """Write facts that ended, and others that changed with them; full rows without vectors."""
+    stored = pl.concat([tx.by_ids(name, facts["id"], ["id", "vector"]) for name in FACT_TABLES])
+    _write_facts(tx, facts.drop("vector", strict=False).join(stored, on="id", how="left", maintain_order="left"))
+    tx.upsert("lineage", lineage)
+    tx.upsert("decisions", decisions)
+
+
+def _write_facts(tx: Transaction, facts: pl.DataFrame) -> None:
+    """Write full rows of facts to the table that they are in: what is in the archive stays there."""
+    moved = tx.by_ids("facts_archive", facts["id"], ["id"])["id"]
+    is_moved = pl.col("id").is_in(moved.implode())
+    tx.upsert("facts", facts.filter(~is_moved))
+    tx.upsert("facts_archive", facts.filter(is_moved))
+
+
+def _counted(decided: _Decision) -> Applied:
+    verdict, plan = decided.verdict, decided.plan
+    refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
+    return Applied(len(verdict.batches), len(verdict.rejected), plan.summary(), refused)
+
+
+def _proposed(run: Run, decided: _Decision) -> Applied:
+    """The written part of a plan that waits for a person; patches with nothing left to decide are closed."""
+    with store_of(replace(run, proposes=None)).commit(run.id, "ingest.settle", run.now) as tx:
+        settle_patches(tx, decided.plan.facts["id"])
+        written = tx.by_ids("decisions", decided.plan.decisions["id"], ["action"])
+    return replace(_counted(decided), decisions=dict(written.group_by("action").len().iter_rows()))
+
+
+# Repetitions: a message that was refused as one supports what its original said (C13).
+
+
+def _missing_evidence(reading: Reading, originals: pl.Series | None = None) -> pl.DataFrame:
     """Evidence that is still missing: a message refused as a repetition supports what its original said (C13).
 
     Only for repetitions of the messages `originals`, or for all there are; without what a person is asked about, or
@@ -367,24 +393,10 @@ def _repeats(reading: Reading, originals: pl.Series | None = None) -> pl.DataFra
     )
 
 
-def _count_repeats(tx: Transaction, originals: pl.Series | None) -> None:
+def _add_missing_evidence(tx: Transaction, originals: pl.Series | None) -> None:
     """Repetitions count as evidence, whichever run refused them: none is silently lost."""
-    repeats = _repeats(tx, originals)
+    repeats = _missing_evidence(tx, originals)
     more = repeats.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
-    facts = _stored(tx, more["id"], with_vector=True).join(more, on="id")
+    facts = _facts_by(tx, more["id"], with_vector=True).join(more, on="id")
     tx.upsert("fact_evidence", repeats)
-    _store(tx, facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))
-
-
-def _counted(decided: _DecidedPatch) -> Applied:
-    verdict, plan = decided.verdict, decided.plan
-    refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
-    return Applied(len(verdict.batches), len(verdict.rejected), plan.summary(), refused)
-
-
-def _proposed(run: Run, decided: _DecidedPatch) -> Applied:
-    """The written part of a plan that waits for a person; patches with nothing left to decide are closed."""
-    with store_of(replace(run, proposes=None)).commit(run.id, "ingest.settle", run.now) as tx:
-        settle_patches(tx, decided.plan.facts["id"])
-        written = tx.by_ids("decisions", decided.plan.decisions["id"], ["action"])
-    return replace(_counted(decided), decisions=dict(written.group_by("action").len().iter_rows()))
+    _write_facts(tx, facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))

@@ -18,120 +18,24 @@ from slowwave.filters.noise import TEACHING_GATES
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import RelationQuestion
 from slowwave.resolution.entities import Resolution
-from slowwave.revision.beliefs import BeliefPlan
+from slowwave.revision.belief_growth import BeliefContext
+from slowwave.revision.beliefs import BeliefPlan, plan_beliefs
 from slowwave.revision.claims import CollectedClaims, collect
-from slowwave.revision.patches import Candidates, build_candidates
+from slowwave.revision.patches import Candidates, build_candidates, quotes
 from slowwave.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
-from slowwave.settings import ExtractSettings, IngestSettings, ReviseSettings
+from slowwave.settings import BeliefSettings, ExtractSettings, IngestSettings, ReviseSettings
 from slowwave.text import as_json, row_id, timed_id
 from slowwave.timestamps import in_utc
-from slowwave.validity import time_sql
+from slowwave.validity import live_sql, time_sql
+from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.runs import Run, embed_rows
 
 from .admission import EXCERPT, episode_id
-from .beliefs import plan_unsure, write_beliefs
-from .roster import known_names, names_of
+from .identities import known_names, names_of
 from .statements import CONVERSATION
-
-# The ontology: relations that no table knows are asked about once, many to a call, and never again (S2-61).
-
-
-RELATIONS_PER_CALL = 40
-
-
-@dataclass(frozen=True, slots=True)
-class RelationForms:
-    """A model's names for the relations of a batch, the model, and why some questions have no answer."""
-
-    names: Names = field(default_factory=dict)
-    model: str = ""
-    errors: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Ontology:
-    """All that is known about relations (PREDICATES), the part of it that is new, and the decisions about that."""
-
-    predicates: pl.DataFrame
-    new: pl.DataFrame
-    decisions: pl.DataFrame
-
-
-async def name_relations(
-    language: Language, reading: Reading, claims: pl.DataFrame, settings: ReviseSettings
-) -> RelationForms:
-    """The canonical forms of the relations between two things that no table knows; nothing is asked without a key.
-
-    A call that fails leaves its relations as they are, and a later run asks again. One that is answered is answered for
-    all of its relations: those that the model left out mean themselves.
-    """
-    if language.is_keyless("judge") or not settings.learn_predicates or language.budget_reached:
-        return RelationForms()
-    learned = reading.frame("predicates")
-    questions = _questions(claims, learned)
-    groups = [questions[n : n + RELATIONS_PER_CALL] for n in range(0, len(questions), RELATIONS_PER_CALL)]
-    answers = await language.ask_many([render_relations(group) for group in groups], RelationNames, "judge")
-    pairs = zip(groups, answers, strict=True)
-    forms = {name: form for group, answer in pairs for name, form in _forms(group, answer)}
-    errors = tuple(sorted({answer.error for answer in answers if answer.error}))
-    return RelationForms(
-        settle_names(forms, learned), f"{language.model('judge')} {prompt_version('name_relations')}", errors
-    )
-
-
-def ontology(reading: Reading, named: RelationForms, now: datetime) -> Ontology:
-    """The new names beside the stored ones, which win: another run may have asked meanwhile."""
-    stored = reading.frame("predicates", columns=list(frames.PREDICATES))
-    new = learned_rows(named.names).join(stored, on="alias", how="anti", maintain_order="left")
-    return Ontology(pl.concat([stored, new.select(stored.columns)]), new, _decisions(new, named, now))
-
-
-def _questions(claims: pl.DataFrame, learned: pl.DataFrame) -> tuple[RelationQuestion, ...]:
-    """Each unknown relation once, with the first statement that it was read from; observations have no second thing."""
-    between = claims.filter((pl.col("kind") == "relation") & (pl.col("object").fill_null("").str.strip_chars() != ""))
-    forms = canonicalise(between["relation"], learned).filter((pl.col("source") == "raw") & (pl.col("canonical") != ""))
-    first = (
-        between.join(forms.select("canonical", relation="raw"), on="relation", maintain_order="left")
-        .unique("canonical", keep="first", maintain_order=True)
-        .select("canonical", "statement")
-    )
-    return tuple(RelationQuestion(n, name, example or "") for n, (name, example) in enumerate(first.iter_rows(), 1))
-
-
-def _forms(
-    group: Sequence[RelationQuestion], answer: ModelAnswer[RelationNames]
-) -> Iterable[tuple[str, tuple[str, Cardinality]]]:
-    """The answer to each question of a group, the first of several; only its number is trusted (T37)."""
-    if answer.value is None:
-        return
-    forms = {each.question: (each.canonical, each.cardinality) for each in reversed(answer.value.answers)}
-    for question in group:
-        yield question.relation, forms.get(question.number, (question.relation, "n"))
-
-
-def _decisions(new: pl.DataFrame, named: RelationForms, now: datetime) -> pl.DataFrame:
-    rows = [
-        {
-            "id": timed_id("d", now, "name_relation", row["id"]),
-            "action": "name_relation",
-            "subject_id": row["id"],
-            "ids_in": [],
-            "ids_out": [row["id"]],
-            "measures": as_json({name: row[name] for name in ("alias", "canonical", "cardinality")}),
-            "decided_by": "model",
-            "model": named.model,
-            "reason": f"{row['alias']} means {row['canonical']}."
-            if row["alias"] != row["canonical"]
-            else f"{row['alias']} means what none of the known relations means.",
-            "at": now,
-        }
-        for row in new.iter_rows(named=True)
-    ]
-    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
-
 
 DURABILITY = "durability"
 INJECTION = "skipped_injection"
@@ -260,8 +164,8 @@ def find_candidates(
 
 def write(tx: Transaction, found: BatchRows) -> None:
     """Store the rows of a batch; `found` was made of the same state as `tx`."""
-    places = ("facts", "facts_archive")  # what was heard before a failure, and decided, may have been moved since
-    decided = pl.concat([tx.by_ids(name, found.facts["id"], ["id"])["id"] for name in places])
+    # A fact of a batch that failed before may be decided, and moved to the archive, by now.
+    decided = pl.concat([tx.by_ids(name, found.facts["id"], ["id"])["id"] for name in FACT_TABLES])
     facts = found.facts.filter(~pl.col("id").is_in(decided.implode()))
     directives = _directive_rows(found.candidates.directives)
     batches = facts["patch_batch_id"].unique().to_list()
@@ -344,3 +248,146 @@ def episode_links(facts: pl.DataFrame) -> pl.DataFrame:
     pairs = pl.concat(ends).drop_nulls().unique(maintain_order=True)
     ids = [row_id("ee", *pair) for pair in pairs.iter_rows()]
     return pairs.with_columns(pl.Series("id", ids, dtype=pl.String))
+
+
+# The ontology: relations that no table knows are asked about once, many to a call, and never again (S2-61).
+
+RELATIONS_PER_CALL = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RelationForms:
+    """A model's names for the relations of a batch, the model, and why some questions have no answer."""
+
+    names: Names = field(default_factory=dict)
+    model: str = ""
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ontology:
+    """All that is known about relations (PREDICATES), the part of it that is new, and the decisions about that."""
+
+    predicates: pl.DataFrame
+    new: pl.DataFrame
+    decisions: pl.DataFrame
+
+
+async def name_relations(
+    language: Language, reading: Reading, claims: pl.DataFrame, settings: ReviseSettings
+) -> RelationForms:
+    """The canonical forms of the relations between two things that no table knows; nothing is asked without a key.
+
+    A call that fails leaves its relations as they are, and a later run asks again. One that is answered is answered for
+    all of its relations: those that the model left out mean themselves.
+    """
+    if language.is_keyless("judge") or not settings.learn_predicates or language.budget_reached:
+        return RelationForms()
+    learned = reading.frame("predicates")
+    questions = _questions(claims, learned)
+    groups = [questions[n : n + RELATIONS_PER_CALL] for n in range(0, len(questions), RELATIONS_PER_CALL)]
+    answers = await language.ask_many([render_relations(group) for group in groups], RelationNames, "judge")
+    pairs = zip(groups, answers, strict=True)
+    forms = {name: form for group, answer in pairs for name, form in _forms(group, answer)}
+    errors = tuple(sorted({answer.error for answer in answers if answer.error}))
+    return RelationForms(
+        settle_names(forms, learned), f"{language.model('judge')} {prompt_version('name_relations')}", errors
+    )
+
+
+def ontology(reading: Reading, named: RelationForms, now: datetime) -> Ontology:
+    """The new names beside the stored ones, which win: another run may have asked meanwhile."""
+    stored = reading.frame("predicates", columns=list(frames.PREDICATES))
+    new = learned_rows(named.names).join(stored, on="alias", how="anti", maintain_order="left")
+    return Ontology(pl.concat([stored, new.select(stored.columns)]), new, _decisions(new, named, now))
+
+
+def _questions(claims: pl.DataFrame, learned: pl.DataFrame) -> tuple[RelationQuestion, ...]:
+    """Each unknown relation once, with the first statement that it was read from; observations have no second thing."""
+    between = claims.filter((pl.col("kind") == "relation") & (pl.col("object").fill_null("").str.strip_chars() != ""))
+    forms = canonicalise(between["relation"], learned).filter((pl.col("source") == "raw") & (pl.col("canonical") != ""))
+    first = (
+        between.join(forms.select("canonical", relation="raw"), on="relation", maintain_order="left")
+        .unique("canonical", keep="first", maintain_order=True)
+        .select("canonical", "statement")
+    )
+    return tuple(RelationQuestion(n, name, example or "") for n, (name, example) in enumerate(first.iter_rows(), 1))
+
+
+def _forms(
+    group: Sequence[RelationQuestion], answer: ModelAnswer[RelationNames]
+) -> Iterable[tuple[str, tuple[str, Cardinality]]]:
+    """The answer to each question of a group, the first of several; only its number is trusted (T37)."""
+    if answer.value is None:
+        return
+    forms = {each.question: (each.canonical, each.cardinality) for each in reversed(answer.value.answers)}
+    for question in group:
+        yield question.relation, forms.get(question.number, (question.relation, "n"))
+
+
+def _decisions(new: pl.DataFrame, named: RelationForms, now: datetime) -> pl.DataFrame:
+    rows = [
+        {
+            "id": timed_id("d", now, "name_relation", row["id"]),
+            "action": "name_relation",
+            "subject_id": row["id"],
+            "ids_in": [],
+            "ids_out": [row["id"]],
+            "measures": as_json({name: row[name] for name in ("alias", "canonical", "cardinality")}),
+            "decided_by": "model",
+            "model": named.model,
+            "reason": f"{row['alias']} means {row['canonical']}."
+            if row["alias"] != row["canonical"]
+            else f"{row['alias']} means what none of the known relations means.",
+            "at": now,
+        }
+        for row in new.iter_rows(named=True)
+    ]
+    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+
+
+# Beliefs: what one message hints at is kept until enough messages do.
+
+PENDING = "promoted_at IS NULL"
+
+
+def plan_unsure(
+    reading: Reading, candidates: Candidates, messages: pl.DataFrame, settings: BeliefSettings, now: datetime
+) -> BeliefPlan | None:
+    """Which candidates of a batch go to the gate and which are held back; None when all go to the gate."""
+    if not settings.enabled or candidates.facts.is_empty():
+        return None
+    return plan_beliefs(candidates, messages, _stored(reading, candidates.facts, now), settings, now)
+
+
+def write_beliefs(tx: Transaction, plan: BeliefPlan) -> None:
+    """Store changed beliefs; the candidates that some of them became are stored with all candidates."""
+    stamps = tx.by_ids("pending_beliefs", plan.beliefs["id"], ["id", "created_at"])
+    lost = tx.by_ids("belief_evidence", plan.evicted, ["id"], key="belief_id")
+    tx.upsert("pending_beliefs", plan.beliefs.join(stamps, on="id", how="left", maintain_order="left"))
+    tx.upsert("belief_evidence", plan.evidence)
+    tx.delete("pending_beliefs", plan.evicted)
+    tx.delete("belief_evidence", lost["id"])
+    tx.upsert("fact_evidence", _quoted(tx, plan.support))
+
+
+def _stored(reading: Reading, facts: pl.DataFrame, now: datetime) -> BeliefContext:
+    """What memory holds near the candidates."""
+    columns = list(frames.PENDING_BELIEFS)
+    near = reading.by_ids("pending_beliefs", facts["subject_id"], columns, key="subject_id")
+    pending = reading.frame("pending_beliefs", PENDING, columns)
+    became = reading.by_ids("facts", near["promoted_id"], ["id"], where="status = 'candidate'")
+    live = reading.by_ids("facts", facts["subject_id"], list(frames.FACTS), key="subject_id", where=live_sql(now))
+    return BeliefContext(
+        pl.concat([near, pending]).unique("id", keep="first", maintain_order=True).sort("id"),
+        reading.by_ids("belief_evidence", near["id"], list(frames.BELIEF_EVIDENCE), key="belief_id"),
+        live,
+        frozenset(became["id"]),
+    )
+
+
+def _quoted(reading: Reading, support: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `fact_evidence` with the words of each message that come nearest to the statement."""
+    messages = reading.by_ids("messages", support["message_id"], ["id", "content"]).rename({"id": "message_id"})
+    rows = support.join(messages, on="message_id", how="left", maintain_order="left")
+    return rows.with_columns(quotes(rows)).select(*frames.FACT_EVIDENCE)

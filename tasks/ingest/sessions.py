@@ -43,14 +43,100 @@ from tasks.runtime.runs import Run, store_of
 
 from .candidates import spoken
 
-# Questions for summaries: several to a prompt, fewer where an answer is no use, alone what it left out. Rows: S2-48,
-# S4-23, T14, T37.
-
-
+PROMPT = "summarize_sessions"
 ANSWER_TOKENS = 150
 """About what one summary takes in an answer."""
 _UNUSABLE = ("cut", "invalid", REFUSED)
 """How errors begin that fewer questions in a prompt may help."""
+_PLACE = ["id", "conversation_id", "ordinal", "role", "speaker"]
+_SHOWN = [*_PLACE, "content", "occurred_at"]
+_FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """What became of the conversations that were due: `summaries` by episode, of which so many were `written`.
+
+    `left` were not asked about for want of budget, `failed` without an answer that can be used.
+    """
+
+    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
+    written: int = 0
+    left: int = 0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
+
+
+@task("summarise conversations", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
+async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> Summarised:
+    """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
+    store, has_model = store_of(run), not language.is_keyless("summarize")
+    snapshot = store.snapshot()
+    messages, due = _due(snapshot, settings.sessions, has_model=has_model)
+    if due.is_empty():
+        return Summarised()
+    await report_progress("conversations to summarise", len(due))
+    summarised = (
+        await _by_model(snapshot, messages, due, settings, language) if has_model else _by_rule(snapshot, due, run)
+    )
+    if not summarised.summaries:
+        return summarised
+    with store.commit(run.id, "ingest.sessions", run.now) as tx:
+        whole = _whole(tx, messages, due) if tx.is_overtaken(snapshot, "messages") else due
+        rows = with_summaries(tx.by_ids("episodes", whole["id"]), whole, summarised.summaries)
+        tx.upsert("episodes", rows)
+        tx.upsert("decisions", decisions_about(rows, due, summarised.summaries, run.now))
+    return replace(summarised, written=len(rows))
+
+
+def _due(reading: Reading, settings: SessionSettings, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Where the messages of conversations are that may be due, and the episodes that are, with their `turns`."""
+    episodes = reading.frame("episodes", columns=["id", "conversation_id", "messages", *SUMMARY_COLUMNS])
+    talks = may_be_due(episodes, settings)["conversation_id"]
+    messages = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_summarisable(reading))
+    due = plan_due(episodes, count_pairs(messages), settings, has_model=has_model)
+    turns = messages.group_by("conversation_id").agg(turns=pl.len().cast(pl.Int64))
+    return messages, due.join(turns, on="conversation_id", maintain_order="left")
+
+
+def _summarisable(reading: Reading) -> str:
+    """What people and assistants said in conversations, but nothing that gives orders to its reader."""
+    return f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, TALKS))}) AND {spoken(reading)}"
+
+
+async def _by_model(
+    snapshot: Snapshot, messages: pl.DataFrame, due: pl.DataFrame, settings: IngestSettings, language: Language
+) -> Summarised:
+    newest = messages.join(due, on="conversation_id", how="semi").sort("ordinal", "id")
+    shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
+    questions = questions_of(due, snapshot.by_ids("messages", shown, _SHOWN))
+    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
+    results = await _SUMMARISER.ask(language, list(pack_sessions(questions, settings.sessions.max_prompt_bytes, most)))
+    model, version = language.model("summarize"), prompt_version(PROMPT)
+    pairs = zip(due["id"], results, strict=True)
+    return Summarised(
+        {id_: CommunitySummary(each.text, "model", model, version) for id_, each in pairs if each.text},
+        left=sum(each.is_skipped for each in results),
+        failed=sum(each.has_failed for each in results),
+        errors=_SUMMARISER.errors(results),
+    )
+
+
+def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Summarised:
+    facts = snapshot.by_ids("facts", due["id"], _FACT, key="episode_id", where=live_sql(run.now))
+    return Summarised(summaries_by_rule(due, facts))
+
+
+def _whole(reading: Reading, messages: pl.DataFrame, due: pl.DataFrame) -> pl.DataFrame:
+    """Those that are due of which no message that was read is gone meanwhile."""
+    theirs = messages.join(due, on="conversation_id", how="semi")
+    left = reading.by_ids("messages", theirs["id"], ["id"])
+    gone = theirs.join(left, on="id", how="anti")
+    return due.join(gone, on="conversation_id", how="anti", maintain_order="left")
+
+
+# Questions for summaries: several to a prompt, fewer where an answer is no use, alone what it left out. Rows: S2-48,
+# S4-23, T14, T37.
 
 _Group = tuple[int, ...]  # places of the questions that share a prompt
 
@@ -127,90 +213,4 @@ def _answers_of(count: int, answer: ModelAnswer[Summaries], silent: str) -> list
     return [SummaryAnswer(by_number.get(number, "")) for number in range(1, count + 1)]
 
 
-PROMPT = "summarize_sessions"
 _SUMMARISER = Summariser(render_sessions, SessionSummaries, "The model said nothing about a conversation.")
-_PLACE = ["id", "conversation_id", "ordinal", "role", "speaker"]
-_SHOWN = [*_PLACE, "content", "occurred_at"]
-_FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
-
-
-@dataclass(frozen=True, slots=True)
-class Summarised:
-    """What became of the conversations that were due: `summaries` by episode, of which so many were `written`.
-
-    `left` were not asked about for want of budget, `failed` without an answer that can be used.
-    """
-
-    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
-    written: int = 0
-    left: int = 0
-    failed: int = 0
-    errors: tuple[str, ...] = ()
-
-
-@task("summarise conversations", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
-async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> Summarised:
-    """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
-    store, has_model = store_of(run), not language.is_keyless("summarize")
-    snapshot = store.snapshot()
-    messages, due = _due(snapshot, settings.sessions, has_model=has_model)
-    if due.is_empty():
-        return Summarised()
-    await report_progress("conversations to summarise", len(due))
-    summarised = (
-        await _by_model(snapshot, messages, due, settings, language) if has_model else _by_rule(snapshot, due, run)
-    )
-    if not summarised.summaries:
-        return summarised
-    with store.commit(run.id, "ingest.sessions", run.now) as tx:
-        whole = due if tx.versions["messages"] == snapshot.versions["messages"] else _whole(tx, messages, due)
-        rows = with_summaries(tx.by_ids("episodes", whole["id"]), whole, summarised.summaries)
-        tx.upsert("episodes", rows)
-        tx.upsert("decisions", decisions_about(rows, due, summarised.summaries, run.now))
-    return replace(summarised, written=len(rows))
-
-
-def _due(reading: Reading, settings: SessionSettings, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Where the messages of conversations are that may be due, and the episodes that are, with their `turns`."""
-    episodes = reading.frame("episodes", columns=["id", "conversation_id", "messages", *SUMMARY_COLUMNS])
-    talks = may_be_due(episodes, settings)["conversation_id"]
-    messages = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_summarisable(reading))
-    due = plan_due(episodes, count_pairs(messages), settings, has_model=has_model)
-    turns = messages.group_by("conversation_id").agg(turns=pl.len().cast(pl.Int64))
-    return messages, due.join(turns, on="conversation_id", maintain_order="left")
-
-
-def _summarisable(reading: Reading) -> str:
-    """What people and assistants said in conversations, but nothing that gives orders to its reader."""
-    return f"has_injection IS NOT TRUE AND role IN ({', '.join(map(quoted, TALKS))}) AND {spoken(reading)}"
-
-
-async def _by_model(
-    snapshot: Snapshot, messages: pl.DataFrame, due: pl.DataFrame, settings: IngestSettings, language: Language
-) -> Summarised:
-    newest = messages.join(due, on="conversation_id", how="semi").sort("ordinal", "id")
-    shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
-    questions = questions_of(due, snapshot.by_ids("messages", shown, _SHOWN))
-    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
-    results = await _SUMMARISER.ask(language, list(pack_sessions(questions, settings.sessions.max_prompt_bytes, most)))
-    model, version = language.model("summarize"), prompt_version(PROMPT)
-    pairs = zip(due["id"], results, strict=True)
-    return Summarised(
-        {id_: CommunitySummary(each.text, "model", model, version) for id_, each in pairs if each.text},
-        left=sum(each.is_skipped for each in results),
-        failed=sum(each.has_failed for each in results),
-        errors=_SUMMARISER.errors(results),
-    )
-
-
-def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Summarised:
-    facts = snapshot.by_ids("facts", due["id"], _FACT, key="episode_id", where=live_sql(run.now))
-    return Summarised(summaries_by_rule(due, facts))
-
-
-def _whole(reading: Reading, messages: pl.DataFrame, due: pl.DataFrame) -> pl.DataFrame:
-    """Those that are due of which no message that was read is gone meanwhile."""
-    theirs = messages.join(due, on="conversation_id", how="semi")
-    left = reading.by_ids("messages", theirs["id"], ["id"])
-    gone = theirs.join(left, on="id", how="anti")
-    return due.join(gone, on="conversation_id", how="anti", maintain_order="left")

@@ -1,1 +1,1 @@
-"""What a nightly run does."""
+"""What a nightly run does; `ingest` uses the parts that a first look needs."""

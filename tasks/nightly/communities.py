@@ -21,75 +21,26 @@ from slowwave.graph.communities import Grouping, group_entities, is_due
 from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities, summary_sources
 from slowwave.graph.community_summaries import CommunitySummary, questions_about, strongest_facts, summary_by_rule
 from slowwave.graph.partition import find_groups
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import CommunitySettings
 from storage.rows import quoted
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
 from tasks.ingest.statements import CONVERSATION
-from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.engine import report_progress, task
-from tasks.runtime.events import REFRESH_DUE, announce
+from tasks.runtime.prefect_api import REFRESH_DUE, announce
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
-
-# Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
-
 
 PROMPT = "summarize_communities"
 _SUMMARISER = Summariser(render_communities, CommunitySummaries, "The model said nothing about a community.")
 _NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CommunityAnswers:
-    """Summaries by fingerprint, and what they were asked from: COMMUNITIES that are `due`, names and facts of theirs.
-
-    `left` were not asked about for want of budget, `failed` without an answer that can be used.
-    """
-
-    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
-    due: pl.DataFrame = field(default_factory=lambda: _NOBODY)
-    names: pl.DataFrame = field(default_factory=lambda: _NOBODY)
-    facts: pl.DataFrame = field(default_factory=lambda: _NOBODY)
-    left: int = 0
-    failed: int = 0
-    errors: tuple[str, ...] = ()
-
-
-def packs_of(answers: CommunityAnswers, settings: CommunitySettings) -> list[Pack]:
-    """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
-    if answers.due.is_empty():
-        return []
-    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
-    questions = questions_about(answers.due, answers.names, answers.facts)
-    return list(pack_communities(questions, settings.max_prompt_bytes, most))
-
-
-async def ask_model(answers: CommunityAnswers, settings: CommunitySettings, language: Language) -> CommunityAnswers:
-    """A model's summaries of all that is due."""
-    results = await _SUMMARISER.ask(language, packs_of(answers, settings))
-    model, version = language.model("summarize"), prompt_version(PROMPT)
-    marks = answers.due["fingerprint"].to_list()
-    return replace(
-        answers,
-        summaries={
-            mark: CommunitySummary(each.text, "model", model, version)
-            for mark, each in zip(marks, results, strict=True)
-            if each.text
-        },
-        left=sum(each.is_skipped for each in results),
-        failed=sum(each.has_failed for each in results),
-        errors=_SUMMARISER.errors(results),
-    )
-
-
-MANY = 5000  # from so many rows on reading a whole narrow table beats naming each
 _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
 _STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
          "joined_ids", "facts", "aspects", "created_at"]  # fmt: skip
-
 Summaries = Mapping[str, CommunitySummary]
 Sources = Mapping[str, Sequence[str]]
 
@@ -101,7 +52,7 @@ class Refreshed:
     `would_ask` is how many prompts a dry run would put.
     """
 
-    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    counts: Mapping[RunCount, int] = field(default_factory=lambda: MappingProxyType({}))
     left: int = 0
     failed: int = 0
     would_ask: int = 0
@@ -139,15 +90,10 @@ async def refresh_communities(
     plan = _plan(snapshot, run, state, answers.summaries, sources)
     if not dry_run and not plan.is_empty:
         with store.commit(run.id, "communities.refresh", run.now) as tx:
-            if is_overtaken(tx, snapshot):
+            if tx.is_overtaken(snapshot, *_MADE_OF):
                 plan = _plan(tx, run, _state(tx, run, settings), answers.summaries, sources)
             _write(tx, plan)
     return _counted(plan, answers, len(packs_of(answers, settings)) if dry_run and has_model else 0, dry_run=dry_run)
-
-
-def is_overtaken(later: Transaction | Snapshot, snapshot: Snapshot) -> bool:
-    """Whether anything that communities are made of changed since the snapshot."""
-    return any(later.versions[name] != snapshot.versions[name] for name in _MADE_OF)
 
 
 def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communities:
@@ -159,7 +105,61 @@ def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communit
 def _facts_about(reading: Reading, state: _Communities, due: pl.DataFrame) -> pl.DataFrame:
     """The facts within the communities that are due; perhaps others too."""
     ids = state.grouping.relations.join(due, left_on="community_id", right_on="id", how="semi")["fact_id"]
-    return _chosen(reading, "facts", ids, _FACT)
+    return reading.by_ids_or_all("facts", ids, _FACT)
+
+
+def _plan(reading: Reading, run: Run, state: _Communities, summaries: Summaries, sources: Sources) -> CommunityPlan:
+    named = state.grouping.groups["entity_ids"].list.head(3).explode()
+    names = reading.by_ids_or_all("entities", named, ["id", "name"])
+    tagged = state.grouping.relations["fact_id"]
+    aspects = reading.by_ids_or_all("fact_aspects", tagged, ["fact_id", "slug"], key="fact_id")
+    return plan_communities(state.grouping, state.stored, names, aspects, summaries, sources, run.now)
+
+
+def _write(tx: Transaction, plan: CommunityPlan) -> None:
+    known = tx.by_ids("communities", plan.communities["id"], ["id", "created_at"])
+    tx.upsert("communities", plan.communities.join(known, on="id", how="left", maintain_order="left"))
+    tx.delete("communities", plan.dropped)
+    tx.upsert("decisions", plan.decisions)
+
+
+def _counted(plan: CommunityPlan, answers: CommunityAnswers, would_ask: int, *, dry_run: bool) -> Refreshed:
+    """The result of a run. Decisions name communities; the summary of a community is only in its own row."""
+    most = LISTED if dry_run else SHOWN
+    size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
+    rows = plan.decisions.sort(size, "id", descending=[True, False]).select("action", "subject_id", "reason").head(most)
+    called = dict(plan.communities.select("id", "name").iter_rows())
+    decisions = tuple(
+        DecisionSummary(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows()
+    )
+    return Refreshed(
+        {RunCount(what): number for what, number in plan.summary().items()},
+        answers.left,
+        answers.failed,
+        would_ask,
+        not (dry_run or plan.is_empty),
+        decisions,
+        answers.errors,
+    )
+
+
+# Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommunityAnswers:
+    """Summaries by fingerprint, and what they were asked from: COMMUNITIES that are `due`, names and facts of theirs.
+
+    `left` were not asked about for want of budget, `failed` without an answer that can be used.
+    """
+
+    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
+    due: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    names: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    facts: pl.DataFrame = field(default_factory=lambda: _NOBODY)
+    left: int = 0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
 
 
 async def _summaries(
@@ -181,68 +181,42 @@ async def _summaries(
             (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
         )
         return CommunityAnswers({mark: CommunitySummary(text, "rule") for mark, text in texts if text})
-    names = _chosen(reading, "entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
+    names = reading.by_ids_or_all("entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
     answers = CommunityAnswers(due=due, names=names, facts=facts)
     return answers if dry_run else await ask_model(answers, settings, language)
 
 
-def _plan(reading: Reading, run: Run, state: _Communities, summaries: Summaries, sources: Sources) -> CommunityPlan:
-    names = _chosen(reading, "entities", state.grouping.groups["entity_ids"].list.head(3).explode(), ["id", "name"])
-    aspects = _chosen(reading, "fact_aspects", state.grouping.relations["fact_id"], ["fact_id", "slug"], key="fact_id")
-    return plan_communities(state.grouping, state.stored, names, aspects, summaries, sources, run.now)
+def packs_of(answers: CommunityAnswers, settings: CommunitySettings) -> list[Pack]:
+    """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
+    if answers.due.is_empty():
+        return []
+    most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
+    questions = questions_about(answers.due, answers.names, answers.facts)
+    return list(pack_communities(questions, settings.max_prompt_bytes, most))
 
 
-def _chosen(reading: Reading, name: str, ids: pl.Series, columns: list[str], key: str = "id") -> pl.DataFrame:
-    """Rows whose key is among the ids; perhaps others too, where there are many."""
-    distinct = ids.drop_nulls().unique()
-    return (
-        reading.frame(name, columns=columns)
-        if len(distinct) > MANY
-        else reading.by_ids(name, distinct, columns, key=key)
-    )
-
-
-def _write(tx: Transaction, plan: CommunityPlan) -> None:
-    known = tx.by_ids("communities", plan.communities["id"], ["id", "created_at"])
-    tx.upsert("communities", plan.communities.join(known, on="id", how="left", maintain_order="left"))
-    tx.delete("communities", plan.dropped)
-    tx.upsert("decisions", plan.decisions)
-
-
-def _counted(plan: CommunityPlan, answers: CommunityAnswers, would_ask: int, *, dry_run: bool) -> Refreshed:
-    """The result of a run. Decisions name communities; the summary of a community is only in its own row."""
-    most = LISTED if dry_run else SHOWN
-    size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
-    rows = plan.decisions.sort(size, "id", descending=[True, False]).select("action", "subject_id", "reason").head(most)
-    called = dict(plan.communities.select("id", "name").iter_rows())
-    decisions = tuple(
-        DecisionSummary(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows()
-    )
-    return Refreshed(
-        plan.summary(),
-        answers.left,
-        answers.failed,
-        would_ask,
-        not (dry_run or plan.is_empty),
-        decisions,
-        answers.errors,
+async def ask_model(answers: CommunityAnswers, settings: CommunitySettings, language: Language) -> CommunityAnswers:
+    """A model's summaries of all that is due."""
+    results = await _SUMMARISER.ask(language, packs_of(answers, settings))
+    model, version = language.model("summarize"), prompt_version(PROMPT)
+    marks = answers.due["fingerprint"].to_list()
+    return replace(
+        answers,
+        summaries={
+            mark: CommunitySummary(each.text, "model", model, version)
+            for mark, each in zip(marks, results, strict=True)
+            if each.text
+        },
+        left=sum(each.is_skipped for each in results),
+        failed=sum(each.has_failed for each in results),
+        errors=_SUMMARISER.errors(results),
     )
 
 
 # When communities are due: each time so many more messages were extracted (S2-24, S2-45).
 
-
 EXTRACTION_COUNT = "extraction_count"  # as it was when communities were last said to be due
 _EXTRACTED = f"graph_state IN ('done', 'skipped_durability') AND conversation_id != {quoted(CONVERSATION)}"
-
-
-def extractions(reading: Reading) -> int:
-    """How often a message reached the extractor, attempts that failed among them (S2-24).
-
-    The messages themselves tell, so it is right after a kill, an undo and an undone undo.
-    """
-    failed = reading.frame("messages", "attempts > 0", ["attempts"])["attempts"].sum()
-    return reading.count("messages", _EXTRACTED) + int(failed or 0)
 
 
 @task("note whether communities are due")
@@ -262,3 +236,12 @@ def note_due(run: Run, interval: int) -> bool:
     with store.commit(run.id, "communities.due", run.now) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": [EXTRACTION_COUNT], "number": [float(after)]}))
     return True
+
+
+def extractions(reading: Reading) -> int:
+    """How often a message reached the extractor, attempts that failed among them (S2-24).
+
+    The messages themselves tell, so it is right after a kill, an undo and an undone undo.
+    """
+    failed = reading.frame("messages", "attempts > 0", ["attempts"])["attempts"].sum()
+    return reading.count("messages", _EXTRACTED) + int(failed or 0)

@@ -16,22 +16,31 @@ from slowwave import frames
 from slowwave.lifecycle import eviction
 from slowwave.lifecycle.eviction import ARCHIVED, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
 from slowwave.lifecycle.retention import ENDS
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import ProposalNote
 from slowwave.revision.beliefs import crowded_out, eviction_rows
 from slowwave.revision.contradictions import KIND
 from slowwave.settings import DecaySettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import live_sql, time_sql
+from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
-from tasks.ingest.beliefs import PENDING
-from tasks.runtime.decisions_shown import SHOWN, DecisionSummary
+from tasks.entities.retirement import (
+    carry_out,
+    delete_entities,
+    delete_facts,
+    mentioned,
+    plan_purge,
+    renew_profiles,
+    retirement_of,
+)
+from tasks.ingest.candidates import PENDING
 from tasks.runtime.engine import task
+from tasks.runtime.run_pages import SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
-
-from .purging import PLACES, delete_entities, delete_facts, mentioned, plan_purge
+from tasks.runtime.writing import decide_and_write
 
 FACTS_AT_ONCE = 5_000
 ENTITIES_AT_ONCE = 1_000
@@ -60,16 +69,16 @@ class Evicted:
     decisions: tuple[DecisionSummary, ...] = ()
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def counts(self) -> Mapping[RunCount, int]:
         """What went, in words; nothing that did not."""
         labels = {
-            "facts moved to the archive": self.moved,
-            "facts deleted": self.deleted,
-            "facts archived": self.archived,
-            "entities archived": self.entities,
-            "entities deleted": self.removed,
-            "beliefs dropped": self.beliefs,
-            "conflicts expired": self.pairs,
+            RunCount.FACTS_MOVED: self.moved,
+            RunCount.FACTS_DELETED: self.deleted,
+            RunCount.FACTS_ARCHIVED: self.archived,
+            RunCount.ENTITIES_ARCHIVED: self.entities,
+            RunCount.ENTITIES_DELETED: self.removed,
+            RunCount.BELIEFS_DROPPED: self.beliefs,
+            RunCount.CONFLICTS_EXPIRED: self.pairs,
         }
         return {what: number for what, number in labels.items() if number}
 
@@ -85,14 +94,15 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     """
     where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
     snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
-    places = PLACES if deletes else PLACES[:1]
+    places = FACT_TABLES if deletes else FACT_TABLES[:1]
     ids = _out_of_use(snapshot, where, places)
     purge = plan_purge(snapshot, ids) if deletes else None
     ids = ids if purge is None else purge.ids
-    decisions = _fact_decisions(snapshot, ids, "move" if purge is None else "delete")
+    action, counted_as = ("move", "moved") if purge is None else ("delete", "deleted")
+    decisions = _fact_decisions(snapshot, ids, action)
     if dry_run:
-        return Evicted(decisions=decisions, **{"moved" if purge is None else "deleted": len(ids)})
-    gone, writing = [ids.clear()], run if purge is None else _erasing(run, ids)
+        return Evicted(decisions=decisions, **{counted_as: len(ids)})
+    gone, writing = [ids.clear()], run if purge is None else _as_erasure(run, ids)
     for start in range(0, len(ids), FACTS_AT_ONCE):
         with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
             still = _out_of_use(tx, where, places, ids.slice(start, FACTS_AT_ONCE))
@@ -102,16 +112,15 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
                 tx.delete("facts", still)
             else:
                 delete_facts(tx, purge, still)
-            tx.upsert("decisions", _moved(run, settings, still, "move" if purge is None else "delete"))
+            tx.upsert("decisions", _move_decisions(run, settings, still, action))
             gone.append(still)
-    done = _unless_it_waits(run, pl.concat(gone), *places)
-    decisions = (
-        decisions if run.proposes is None else _fact_decisions(snapshot, done, "move" if purge is None else "delete")
-    )
-    return Evicted(decisions=decisions, **{"moved" if purge is None else "deleted": len(done)})
+    done = _without_waiting(run, pl.concat(gone), *places)
+    if run.proposes is not None:
+        decisions = _fact_decisions(snapshot, done, action)
+    return Evicted(decisions=decisions, **{counted_as: len(done)})
 
 
-def _erasing(run: Run, ids: pl.Series) -> Run:
+def _as_erasure(run: Run, ids: pl.Series) -> Run:
     """The run that deletes these for good: where a person is asked, a commit of it waits as a whole, as an erasure."""
     if run.proposes is None:
         return run
@@ -119,7 +128,7 @@ def _erasing(run: Run, ids: pl.Series) -> Run:
     return replace(run, proposes=replace(run.proposes, together=True, each=each))
 
 
-def _unless_it_waits(run: Run, ids: pl.Series, *places: str, where: str | None = None) -> pl.Series:
+def _without_waiting(run: Run, ids: pl.Series, *places: str, where: str | None = None) -> pl.Series:
     """Those of these rows that went from all these tables (`where`: from among such rows), and wait for nobody."""
     if run.proposes is None:
         return ids
@@ -140,7 +149,7 @@ def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Ser
     return free.sort(pl.coalesce("expired_at", "updated_at"), "id")["id"]
 
 
-def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl.DataFrame:
+def _move_decisions(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl.DataFrame:
     if ids.is_empty():
         return frames.empty(frames.DECISIONS)
     if run.proposes is not None and action == "move":
@@ -162,7 +171,7 @@ def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl
 
 def _fact_decisions(reading: Reading, ids: pl.Series, action: str) -> tuple[DecisionSummary, ...]:
     columns = ["id", "statement", "status", "status_reason", "expired_at"]
-    rows = pl.concat([reading.by_ids(name, ids.head(SHOWN), columns) for name in PLACES])
+    rows = pl.concat([reading.by_ids(name, ids.head(SHOWN), columns) for name in FACT_TABLES])
     rows = rows.sort("expired_at", "id", nulls_last=True)
     return tuple(
         DecisionSummary(action, statement or id_, f"It is {status}: {why}" if why else f"It is {status}.")
@@ -187,7 +196,7 @@ class _Orphans:
         if run.proposes is not None:
             archived = replace(self, removed=self.removed.clear())
             removed = replace(self, archived=self.archived.clear())
-            turns = [(run, archived), (_erasing(run, self.removed["id"]), removed)]
+            turns = [(run, archived), (_as_erasure(run, self.removed["id"]), removed)]
         return [(each, part) for each, part in turns if len(part.archived) or len(part.removed)]
 
 
@@ -205,12 +214,12 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
     snapshot = store_of(run).snapshot()
     plan = _orphans(snapshot, run, settings)
     if not dry_run:
-        plan = _clear_away(run, settings, plan, snapshot.sequence)
+        plan = _write_orphans(run, settings, plan, snapshot.sequence)
     decisions = (*_entity_decisions("archive", plan.archived), *_entity_decisions("delete", plan.removed))[:SHOWN]
     return Evicted(entities=len(plan.archived), removed=len(plan.removed), decisions=decisions)
 
 
-def _clear_away(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) -> _Orphans:
+def _write_orphans(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) -> _Orphans:
     """Write the plan, and return what of it was written; where a person is asked, erasures are a commit of their own.
 
     `seen` is the commit that the plan is of.
@@ -230,8 +239,8 @@ def _clear_away(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) ->
     archived = pl.concat([plan.archived.clear(), *(part.archived for part in done)])
     removed = pl.concat([plan.removed.clear(), *(part.removed for part in done)])
     return _Orphans(
-        _among(archived, _unless_it_waits(run, archived["id"], "entities", where=IN_USE)),
-        _among(removed, _unless_it_waits(run, removed["id"], "entities")),
+        _among(archived, _without_waiting(run, archived["id"], "entities", where=IN_USE)),
+        _among(removed, _without_waiting(run, removed["id"], "entities")),
     )
 
 
@@ -300,8 +309,8 @@ def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) ->
     renew_profiles(run, pl.concat(owners))
     entities = pl.concat([part.entities for part in parts])
     facts = pl.concat([part.facts["id"] for part in parts])
-    gone = _unless_it_waits(run, entities["id"], "entities", where=IN_USE)
-    return _capped(found, _among(entities, gone), _unless_it_waits(run, facts, "facts", where="status = 'active'"))
+    gone = _without_waiting(run, entities["id"], "entities", where=IN_USE)
+    return _capped(found, _among(entities, gone), _without_waiting(run, facts, "facts", where="status = 'active'"))
 
 
 def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Evicted:
@@ -344,37 +353,49 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
     The caps hold whether or not beliefs are still collected (S2-54, S2-68). Pending implicit conflicts end with their
     time to live (S2-75).
     """
-    snapshot = store_of(run).snapshot()
-    beliefs, pairs = _too_many(snapshot, run, settings), _expired(snapshot, run)
-    if beliefs.is_empty() and pairs.is_empty():
-        return Evicted()
+
+    def decide(reading: Reading) -> _Dropped:
+        return _Dropped(_beliefs_beyond_caps(reading, run, settings), _expired_pairs(reading, run))
+
+    def write(tx: Transaction, dropped: _Dropped) -> None:
+        hints = tx.by_ids("belief_evidence", dropped.beliefs["id"], ["id"], key="belief_id")
+        tx.delete("belief_evidence", hints["id"])
+        tx.delete("pending_beliefs", dropped.beliefs["id"])
+        tx.delete("pair_decisions", dropped.pairs["id"])
+        tx.upsert("decisions", eviction_rows(dropped.beliefs, settings.beliefs, run.now))
+        tx.upsert("decisions", _expiry_decisions(dropped.pairs, run))
+
+    dropped = decide_and_write(run, "decay.beliefs", decide, write, dry_run=dry_run)
+    beliefs, pairs = dropped.beliefs, dropped.pairs
     if not dry_run:
-        with store_of(run).commit(run.id, "decay.beliefs", run.now) as tx:
-            beliefs, pairs = _too_many(tx, run, settings), _expired(tx, run)
-            hints = tx.by_ids("belief_evidence", beliefs["id"], ["id"], key="belief_id")
-            tx.delete("belief_evidence", hints["id"])
-            tx.delete("pending_beliefs", beliefs["id"])
-            tx.delete("pair_decisions", pairs["id"])
-            tx.upsert("decisions", eviction_rows(beliefs, settings.beliefs, run.now))
-            tx.upsert("decisions", _expiries(pairs, run))
-        beliefs = _among(beliefs, _unless_it_waits(run, beliefs["id"], "pending_beliefs"))
+        beliefs = _among(beliefs, _without_waiting(run, beliefs["id"], "pending_beliefs"))
     decisions = [DecisionSummary("drop", *row) for row in beliefs.select("statement", "reason").head(SHOWN).iter_rows()]
-    return Evicted(
-        beliefs=len(beliefs), pairs=len(pairs), decisions=(*decisions, *_pair_decisions(snapshot, pairs))[:SHOWN]
-    )
+    decisions += _pair_decisions(store_of(run).snapshot(), pairs)
+    return Evicted(beliefs=len(beliefs), pairs=len(pairs), decisions=tuple(decisions[:SHOWN]))
 
 
-def _too_many(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Dropped:
+    """Pending beliefs and pairs to drop."""
+
+    beliefs: pl.DataFrame
+    pairs: pl.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.beliefs) + len(self.pairs)
+
+
+def _beliefs_beyond_caps(reading: Reading, run: Run, settings: DecaySettings) -> pl.DataFrame:
     return crowded_out(reading.frame("pending_beliefs", PENDING, _BELIEF), settings.beliefs, run.now)
 
 
-def _expired(reading: Reading, run: Run) -> pl.DataFrame:
+def _expired_pairs(reading: Reading, run: Run) -> pl.DataFrame:
     """(id, a_id, b_id, expires_at) of pending implicit conflicts that are not shown any more."""
     where = f"kind = {quoted(KIND)} AND outcome = 'pending' AND expires_at <= {time_sql(run.now)}"
     return reading.frame("pair_decisions", where, ["id", "a_id", "b_id", "expires_at"]).sort("expires_at", "id")
 
 
-def _expiries(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
+def _expiry_decisions(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
     rows = [
         {
             "id": timed_id("d", run.now, "expire", id_),

@@ -32,75 +32,17 @@ from slowwave.lifecycle.probes import (
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
 from slowwave.text import as_json, run_id, timed_id
 from slowwave.validity import MAX_CHAIN, live_sql
+from storage.changes import FACT_TABLES
 from storage.rows import MARK, quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import RECORDS, Store
 from storage.undo import undo as take_back
 from tasks.runtime.engine import task
-from tasks.runtime.events import GATE_FAILED, announce
+from tasks.runtime.prefect_api import GATE_FAILED, announce
 from tasks.runtime.runs import Run, newest_commit, night_of, store_of
 
-from .steward import is_learning
-from .usage import RECALLS, use_so_far
+from .steward import RECALLS, is_learning, use_so_far
 
-# Answers to probes: what recall found in the last states, so that no question is asked twice of one. A phase ends in
-# the state in which the next one begins, and one that wrote nothing that recall reads ends in the state in which it
-# began.
-
-
-Recalled = Mapping[str, str]  # id → statement
-AT_ONCE = 50  # questions of one call, after each of which a lease is kept
-_STATES = 3  # before a phase, after it, and after it was taken back
-
-_kept: OrderedDict[tuple[object, ...], dict[str, Recalled]] = OrderedDict()
-_keeping = Lock()
-
-
-def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple[Recalled, ...]:
-    """What each query recalls in a published state; without a trace in the logs: maintenance is no use (T27).
-
-    Asked at one time of states that recall cannot tell apart, a query has one answer, and is asked once.
-    """
-    settings = recall_settings(k)
-    place = run.store if "://" in run.store else os.path.abspath(run.store)
-    known = _of((place, run.namespace, run.now, k, state.embed_model, read_versions(state, settings)))
-    missing = [query for query in dict.fromkeys(queries) if query not in known]
-    if missing:
-        opened = Memory.open(run.store, run.namespace, settings=settings, is_logged=False, commit=state.sequence)
-        with opened as memory:
-            known.update(zip(missing, recall_each(run, memory, missing), strict=True))
-    return tuple(known[query] for query in queries)
-
-
-def recall_settings(k: int) -> RecallSettings:
-    """How the gate recalls: without an end, so that a slow machine does not look like a recall that got worse."""
-    return RecallSettings(k=k, walk=WalkSettings(recall_timeout_ms=0))
-
-
-def recall_each(
-    run: Run, memory: Memory, queries: Sequence[str], stay: Callable[[], None] = lambda: None
-) -> tuple[Recalled, ...]:
-    """What each query recalls now; `stay` is called after some of them each, to keep a lease."""
-    found: list[Recalled] = []
-    for start in range(0, len(queries), AT_ONCE):
-        some = memory.recall_many(queries[start : start + AT_ONCE], only="facts", now=run.now)
-        found += [{fact.id: fact.statement for fact in each.facts} for each in some]
-        stay()
-    return tuple(found)
-
-
-def _of(state: tuple[object, ...]) -> dict[str, Recalled]:
-    with _keeping:
-        known = _kept.setdefault(state, {})
-        _kept.move_to_end(state)
-        while len(_kept) > _STATES:
-            _kept.popitem(last=False)
-        return known
-
-
-__all__ = ["Frozen", "GateVerdict", "check_recall", "freeze_probes", "note_unpublished", "weigh"]
-
-FACTS = ("facts", "facts_archive")
 _STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
 _PROBED = (
     "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
@@ -243,7 +185,7 @@ def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Seque
         return frozenset()
     before = store_of(run).snapshot(commit=frozen.commit).versions
     theirs = f"(run_id IS NULL OR run_id NOT IN ({', '.join(map(quoted, sorted(own)))}))"
-    rows = [snapshot.frame(name, f"{MARK} > {before.get(name, 1)} AND {theirs}", ["id"]) for name in FACTS]
+    rows = [snapshot.frame(name, f"{MARK} > {before.get(name, 1)} AND {theirs}", ["id"]) for name in FACT_TABLES]
     return frozenset(pl.concat(rows)["id"])
 
 
@@ -254,7 +196,7 @@ def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Col
         if not wanted:
             break
         seen |= wanted
-        rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in FACTS]
+        rows += [snapshot.by_ids(name, sorted(wanted), _STANDING) for name in FACT_TABLES]
         wanted = {*pl.concat(rows[-2:])["replaced_by"].drop_nulls()} - seen
     known = pl.concat(rows) if rows else frames.empty({name: frames.FACTS[name] for name in _STANDING})
     known = known.unique("id", keep="first", maintain_order=True)
@@ -294,3 +236,56 @@ def _decision(run: Run, undoing: str, subject: str, verdict: GateVerdict) -> dic
         "reason": verdict.reason(),
         "at": run.now,
     }
+
+
+# Answers to probes: what recall found in the last states, so that no question is asked twice of one. A phase ends in
+# the state in which the next one begins, and one that wrote nothing that recall reads ends in the state in which it
+# began.
+
+Recalled = Mapping[str, str]  # id → statement
+AT_ONCE = 50  # questions of one call, after each of which a lease is kept
+_STATES = 3  # before a phase, after it, and after it was taken back
+_kept: OrderedDict[tuple[object, ...], dict[str, Recalled]] = OrderedDict()
+_keeping = Lock()
+
+
+def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple[Recalled, ...]:
+    """What each query recalls in a published state; without a trace in the logs: maintenance is no use (T27).
+
+    Asked at one time of states that recall cannot tell apart, a query has one answer, and is asked once.
+    """
+    settings = recall_settings(k)
+    place = run.store if "://" in run.store else os.path.abspath(run.store)
+    known = _of((place, run.namespace, run.now, k, state.embed_model, read_versions(state, settings)))
+    missing = [query for query in dict.fromkeys(queries) if query not in known]
+    if missing:
+        opened = Memory.open(run.store, run.namespace, settings=settings, is_logged=False, commit=state.sequence)
+        with opened as memory:
+            known.update(zip(missing, recall_each(run, memory, missing), strict=True))
+    return tuple(known[query] for query in queries)
+
+
+def recall_settings(k: int) -> RecallSettings:
+    """How the gate recalls: without an end, so that a slow machine does not look like a recall that got worse."""
+    return RecallSettings(k=k, walk=WalkSettings(recall_timeout_ms=0))
+
+
+def recall_each(
+    run: Run, memory: Memory, queries: Sequence[str], stay: Callable[[], None] = lambda: None
+) -> tuple[Recalled, ...]:
+    """What each query recalls now; `stay` is called after some of them each, to keep a lease."""
+    found: list[Recalled] = []
+    for start in range(0, len(queries), AT_ONCE):
+        some = memory.recall_many(queries[start : start + AT_ONCE], only="facts", now=run.now)
+        found += [{fact.id: fact.statement for fact in each.facts} for each in some]
+        stay()
+    return tuple(found)
+
+
+def _of(state: tuple[object, ...]) -> dict[str, Recalled]:
+    with _keeping:
+        known = _kept.setdefault(state, {})
+        _kept.move_to_end(state)
+        while len(_kept) > _STATES:
+            _kept.popitem(last=False)
+        return known

@@ -1,35 +1,62 @@
-"""The steward: every live fact is scored, and what nobody ever recalled fades into quarantine (S4-02 … S4-07)."""
+"""The steward: logged use is counted, facts and entities are scored by it, and what nobody recalled fades.
+
+Use is counted by `decay` as well, and known to the gate and to all that choose between facts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 
 import polars as pl
 
 from slowwave import frames
 from slowwave.lifecycle import pruning
+from slowwave.lifecycle.access_statistics import (
+    REDUNDANT,
+    company,
+    entity_usage_of,
+    fade,
+    fold_company,
+    fold_reads,
+    fold_recalls,
+    usage_of,
+)
 from slowwave.lifecycle.pruning import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
 from slowwave.lifecycle.retention import ENDS
-from slowwave.lifecycle.scoring import score_facts
-from slowwave.settings import RecallSettings, StewardSettings
+from slowwave.lifecycle.scoring import noticeable, score_facts, weigh
+from slowwave.settings import DecaySettings, RecallSettings, StewardSettings, UseSettings
 from slowwave.validity import live_sql
+from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
-from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.engine import log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
+from tasks.runtime.writing import decide_and_write
 
-from .usage import RECALLS, counted_use, use_so_far
-
+RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
-MANY = 5000  # from so many rows on reading all of a narrow table beats naming each
+_FADING = "links."
+_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
+_COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
 _SCORED = ["id", "created_at", "content_score"]
 _JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
 _PUT_BACK = "action IN ('prune', 'restore')"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was new in the logs: recalls of facts and reads of entities, and how many facts and entities they name."""
+
+    recalls: int = 0
+    reads: int = 0
+    facts: int = 0
+    entities: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,46 +81,173 @@ class Pruned:
         return len(self.ids)
 
 
+# Use: recalls and reads that were logged become counters, links fade, entities are weighed by it (S4-01, S0-23, S2-73).
+
+
+@task("count use")
+def count_usage(run: Run, settings: DecaySettings | None = None) -> Counted:
+    """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
+
+    Links fade on the way by these settings, or those of the last `decay`. How far the logs are counted is written with
+    the counters, so a death in between leaves both as they were.
+    """
+
+    def write(tx: Transaction, unread: _Unread) -> None:
+        _count_facts(tx, unread.recalls, settings or _fading(tx))
+        _count_entities(tx, unread.reads)
+        tx.upsert("log_marks", unread.marks)
+
+    return decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write).counted
+
+
+@task("fade links")
+def fade_links(run: Run, settings: DecaySettings) -> int:
+    """Weaken links of facts that nobody asked for, for all the time since the last run; returns how many (S2-73)."""
+    store = store_of(run)
+    snapshot, wanted = store.snapshot(), _marks_of(settings)
+    if fade(_used_links(snapshot), run.now, settings).is_empty() and _fading_marks(snapshot) == wanted:
+        return 0
+    with store.commit(run.id, "usage.fade", run.now) as tx:
+        weaker = fade(_used_links(tx), run.now, settings)
+        tx.upsert("fact_usage", weaker)
+        if _fading_marks(tx) != wanted:
+            tx.upsert("metadata", pl.DataFrame({"id": [*wanted], "number": [*wanted.values()]}))
+    return len(weaker)
+
+
+@task("weigh entities")
+def weigh_entities(run: Run, settings: UseSettings | None = None) -> int:
+    """Write the scores of entities that changed noticeably, drop those of entities that are gone; returns how many."""
+    decide = partial(_entity_scores, run=run, settings=settings or UseSettings())
+    return len(decide_and_write(run, "usage.weigh", decide, _write_entity_scores))
+
+
+def counted_use(reading: Reading) -> pl.DataFrame:
+    """How each fact was used as far as it is counted, with what it absorbed: `usage_of`."""
+    return usage_of(reading.frame("fact_usage"), _absorptions(reading))
+
+
+def use_so_far(reading: Reading, store: Store) -> pl.DataFrame:
+    """`counted_use` with the recalls that were logged and not counted yet: one saves a fact like any other."""
+    counted = reading.frame("fact_usage")
+    marks = dict(reading.by_ids("log_marks", [RECALLS], ["id", "version"]).iter_rows())
+    unread = store.log_since(RECALLS, marks.get(RECALLS, 0), _COLUMNS[RECALLS])[0]
+    fresh = fold_recalls(counted, unread, DecaySettings())
+    known = counted.join(fresh, on="id", how="anti").select(fresh.columns)
+    return usage_of(pl.concat([known, fresh]), _absorptions(reading))
+
+
+def _absorptions(reading: Reading) -> pl.DataFrame:
+    return reading.frame("lineage", _REDUNDANT, list(frames.LINEAGE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """Events of both logs that are not counted yet, and how far the logs will be counted then."""
+
+    recalls: pl.DataFrame
+    reads: pl.DataFrame
+    marks: pl.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.recalls) + len(self.reads)
+
+    @property
+    def counted(self) -> Counted:
+        """How much it is."""
+        facts, entities = self.recalls["fact_id"].n_unique(), self.reads["entity_id"].n_unique()
+        return Counted(len(self.recalls), len(self.reads), facts, entities)
+
+
+def _unread(store: Store, reading: Reading) -> _Unread:
+    marks = dict(reading.frame("log_marks", columns=["id", "version"]).iter_rows())
+    (recalls, recalled), (reads, read) = (
+        store.log_since(name, marks.get(name, 0), columns) for name, columns in _COLUMNS.items()
+    )
+    return _Unread(recalls, reads, pl.DataFrame({"id": [RECALLS, READS], "version": [recalled, read]}))
+
+
+def _count_facts(tx: Transaction, recalls: pl.DataFrame, settings: DecaySettings) -> None:
+    stored = tx.by_ids_or_all("fact_usage", recalls["fact_id"])
+    tx.upsert("fact_usage", _with_birth(fold_recalls(stored, recalls, settings), stored))
+
+
+def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
+    usage, days = (
+        tx.by_ids_or_all(name, reads["entity_id"], key=key)
+        for name, key in (("entity_usage", "id"), ("entity_days", "entity_id"))
+    )
+    by_entity, by_day = fold_reads(usage, days, reads)
+    met = company(reads)
+    pairs = tx.by_ids_or_all("co_occurrences", met["id"])
+    tx.upsert("entity_usage", _with_birth(by_entity, usage))
+    tx.upsert("entity_days", _with_birth(by_day, days))
+    tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
+
+
+def _marks_of(settings: DecaySettings) -> dict[str, float]:
+    """How links fade, as it is kept for the sweeps until the next decay."""
+    return {
+        f"{_FADING}interval_secs": settings.link_weight_decay_interval_secs,
+        f"{_FADING}lambda": settings.link_weight_decay_lambda,
+    }
+
+
+def _fading_marks(reading: Reading) -> dict[str, float]:
+    kept = reading.by_ids("metadata", [*_marks_of(DecaySettings())], ["id", "number"]).sort("id")
+    return {**_marks_of(DecaySettings()), **dict(kept.iter_rows())}
+
+
+def _fading(reading: Reading) -> DecaySettings:
+    kept = {f"link_weight_decay_{name.removeprefix(_FADING)}": n for name, n in _fading_marks(reading).items()}
+    return DecaySettings.model_validate(kept)
+
+
+def _used_links(reading: Reading) -> pl.DataFrame:
+    return reading.frame("fact_usage", "link_count > 0")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class _Scoring:
-    """Of `facts` live ones: scores to store (id, quality_score), and ids of scores to remove."""
+class _EntityScores:
+    """ENTITY_SCORES to write, and ids of entities whose score is removed."""
 
-    facts: int
-    written: pl.DataFrame
-    dropped: pl.Series
+    scores: pl.DataFrame
+    gone: pl.Series
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Signals:
-    """What keeps facts from fading: their use, when they were put back, and which entities are pinned."""
-
-    usage: pl.DataFrame
-    put_back: pl.DataFrame
-    pinned: frozenset[str]
+    def __len__(self) -> int:
+        return len(self.scores) + len(self.gone)
 
 
-class _Recent:
-    """The facts that were recalled since a state was read."""
-
-    def __init__(self, store: Store, reading: Reading) -> None:
-        marks = reading.by_ids("log_marks", [RECALLS], ["version"])["version"].to_list()
-        self._store, self._mark, self._facts = store, marks[0] if marks else 0, set[str]()
-
-    def recalled(self) -> list[str]:
-        """Ids, those of earlier calls among them."""
-        fresh, self._mark = self._store.log_since(RECALLS, self._mark, ("fact_id",))
-        self._facts |= set(fresh["fact_id"])
-        return sorted(self._facts)
+def _entity_scores(reading: Reading, run: Run, settings: UseSettings) -> _EntityScores:
+    entities = reading.frame("entities", columns=["id", "created_at", "pinned", "merged_into"])
+    merged = entities.filter(pl.col("merged_into").is_not_null())
+    present = entities.join(merged, on="id", how="anti")
+    where = f"kind = 'relation' AND {live_sql(run.now)}"
+    relations = reading.frame("facts", where, ["subject_id", "object_id"])
+    scores = weigh(present, _entity_usage(reading, merged), relations, run.now, settings)
+    stored = reading.frame("entity_scores")
+    gone = stored.join(present, on="id", how="anti")["id"]
+    return _EntityScores(_with_birth(noticeable(scores, stored), stored), gone)
 
 
-def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
-    """Whether too few recalls were logged yet for anything to be pruned, merged or hidden (S4-02)."""
-    try:
-        store = store_of(place) if isinstance(place, Run) else place
-        return pruning.is_learning(store.snapshot().count(RECALLS), settings)
-    except Exception as error:
-        log.warning("Recalls could not be counted, so nothing is pruned or merged: %s", error)
-        return True
+def _write_entity_scores(tx: Transaction, changes: _EntityScores) -> None:
+    tx.upsert("entity_scores", changes.scores)
+    tx.delete("entity_scores", changes.gone)
+
+
+def _entity_usage(reading: Reading, merged: pl.DataFrame) -> pl.DataFrame:
+    steps = dict(merged.select("id", "merged_into").iter_rows())
+    days = reading.by_ids("entity_days", [*steps, *steps.values()], ["entity_id", "day"], key="entity_id")
+    columns = ["id", "access_count", "access_days", "last_access_at"]
+    return entity_usage_of(reading.frame("entity_usage", columns=columns), days, steps)
+
+
+def _with_birth(rows: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the time at which each was first written."""
+    return rows.join(stored.select("id", "created_at"), on="id", how="left")
+
+
+# Scores: every live fact has one (S4-02, S4-06).
 
 
 @task("score facts", tags=[WHOLE_MEMORY])
@@ -108,20 +262,47 @@ def score(
 
     Scores on the other side of `min_quality`, below which recall hides facts, are always written.
     """
-    store, marks = store_of(run), (settings.prune_threshold, min_quality)
-    snapshot = store.snapshot()
-    learning = is_learning(store, settings)
-    scoring = _score(snapshot, run, settings, marks)
-    changes = len(scoring.written) or len(scoring.dropped) or _learning_mark(snapshot) != learning
-    if changes and not dry_run:
-        with store.commit(run.id, "steward.score", run.now) as tx:
-            if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
-                scoring = _score(tx, run, settings, marks)
-            _write_scores(tx, run, scoring, learning)
+    learning = is_learning(run, settings)
+
+    def decide(reading: Reading) -> _Scoring:
+        return _scoring(reading, run, settings, (settings.prune_threshold, min_quality), learning)
+
+    def write(tx: Transaction, scoring: _Scoring) -> None:
+        _write_scores(tx, run, scoring, learning)
+
+    scoring = decide_and_write(run, "steward.score", decide, write, dry_run=dry_run)
     return Scored(scoring.facts, len(scoring.written), len(scoring.dropped))
 
 
-def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float]) -> _Scoring:
+def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
+    """Whether too few recalls were logged yet for anything to be pruned, merged or hidden (S4-02)."""
+    try:
+        store = store_of(place) if isinstance(place, Run) else place
+        return pruning.is_learning(store.snapshot().count(RECALLS), settings)
+    except Exception as error:
+        log.warning("Recalls could not be counted, so nothing is pruned or merged: %s", error)
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scoring:
+    """Of `facts` live ones: scores to store (id, quality_score), and ids of scores to remove.
+
+    `has_new_mark`: the steward has begun or ended learning since the mark was stored.
+    """
+
+    facts: int
+    written: pl.DataFrame
+    dropped: pl.Series
+    has_new_mark: bool
+
+    def __len__(self) -> int:
+        return len(self.written) + len(self.dropped) + self.has_new_mark
+
+
+def _scoring(
+    reading: Reading, run: Run, settings: StewardSettings, marks: Collection[float], learning: bool
+) -> _Scoring:
     facts = _with_put_back(reading.frame("facts", live_sql(run.now), _SCORED), _put_back(reading))
     scores = score_facts(facts, counted_use(reading), settings, run.now)
     stored = reading.frame("fact_scores", columns=["id", "quality_score"])
@@ -130,7 +311,7 @@ def _score(reading: Reading, run: Run, settings: StewardSettings, marks: Collect
     due = both.filter(is_due(marks, settings.score_step)).select("id", quality_score="score")
     has_gone = both["is_stored"].count() < len(stored)
     gone = stored.join(facts, on="id", how="anti") if has_gone else stored.clear()
-    return _Scoring(len(facts), due, gone["id"])
+    return _Scoring(len(facts), due, gone["id"], _learning_mark(reading) != learning)
 
 
 def _put_back(reading: Reading) -> pl.DataFrame:
@@ -151,12 +332,15 @@ def _learning_mark(reading: Reading) -> bool | None:
 def _write_scores(tx: Transaction, run: Run, scoring: _Scoring, learning: bool) -> None:
     """The scores with what else their rows hold, and whether the steward learns."""
     ids, kept = scoring.written["id"], ["id", "created_at", "compared_at"]
-    known = tx.frame("fact_scores", columns=kept) if len(ids) > MANY else tx.by_ids("fact_scores", ids, kept)
+    known = tx.by_ids_or_all("fact_scores", ids, kept)
     rows = scoring.written.join(known, on="id", how="left")
     tx.upsert("fact_scores", rows.with_columns(scored_at=pl.lit(run.now, dtype=frames.TIME)))
     tx.delete("fact_scores", scoring.dropped)
-    if _learning_mark(tx) != learning:
+    if scoring.has_new_mark:
         tx.upsert("metadata", pl.DataFrame({"id": [LEARNING], "number": [float(learning)]}))
+
+
+# Pruning: what nobody recalled fades (S4-07).
 
 
 @task("prune facts")
@@ -173,15 +357,24 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     signals = _signals(snapshot, store)
     columns = [*_JUDGED, *(ENDS if signals.pinned else ())]
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
-    plan = _plan(facts, signals, settings, run)
+    plan = _prune_plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
-        return Pruned(tuple(plan.ids), _decisions(snapshot, plan, settings, LISTED if dry_run else SHOWN))
+        return Pruned(tuple(plan.ids), _prune_decisions(snapshot, plan, settings, LISTED if dry_run else SHOWN))
     done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
     if run.proposes is not None:
         done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
         plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
-    return Pruned(tuple(done), _decisions(snapshot, plan, settings, SHOWN))
+    return Pruned(tuple(done), _prune_decisions(snapshot, plan, settings, SHOWN))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Signals:
+    """What keeps facts from fading: their use, when they were put back, and which entities are pinned."""
+
+    usage: pl.DataFrame
+    put_back: pl.DataFrame
+    pinned: frozenset[str]
 
 
 def _signals(reading: Reading, store: Store) -> _Signals:
@@ -189,7 +382,21 @@ def _signals(reading: Reading, store: Store) -> _Signals:
     return _Signals(use_so_far(reading, store), _put_back(reading), frozenset(pinned))
 
 
-def _plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:
+class _Recent:
+    """The facts that were recalled since a state was read."""
+
+    def __init__(self, store: Store, reading: Reading) -> None:
+        marks = reading.by_ids("log_marks", [RECALLS], ["version"])["version"].to_list()
+        self._store, self._mark, self._facts = store, marks[0] if marks else 0, set[str]()
+
+    def recalled(self) -> list[str]:
+        """Ids, those of earlier calls among them."""
+        fresh, self._mark = self._store.log_since(RECALLS, self._mark, ("fact_id",))
+        self._facts |= set(fresh["fact_id"])
+        return sorted(self._facts)
+
+
+def _prune_plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:
     dated = _with_put_back(facts, signals.put_back)
     return plan_prune(dated, signals.usage, settings, run.now, pinned=signals.pinned)
 
@@ -209,7 +416,7 @@ def _prune(
             chosen = ids[start : start + settings.batch_size]
             chosen = chosen.filter(~chosen.is_in(recent.recalled()))
             facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
-            plan = _plan(facts, signals, settings, run)
+            plan = _prune_plan(facts, signals, settings, run)
             if len(plan.ids):
                 rows = facts.filter(pl.col("id").is_in(plan.ids.implode())).sort("id")
                 carry_out(tx, retirement_of(tx, rows, PRUNED, run.now, plan.measures))
@@ -218,7 +425,9 @@ def _prune(
     return done
 
 
-def _decisions(reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int) -> tuple[DecisionSummary, ...]:
+def _prune_decisions(
+    reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int
+) -> tuple[DecisionSummary, ...]:
     """The first of them, with what was measured."""
     first, least = plan.faded.head(most), settings.prune_threshold
     statements = dict(reading.by_ids("facts", first["id"], ["id", "statement"]).iter_rows())

@@ -15,7 +15,7 @@ import polars as pl
 
 from slowwave.errors import RecallFell, SlowwaveError, UnusableInput
 from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
-from slowwave.lifecycle import run_counts
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.lifecycle.run_effects import effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
@@ -28,167 +28,18 @@ from storage.rows import quoted
 from storage.snapshots import Reading
 from tasks.ingest.application import OPEN
 from tasks.ingest.candidates import to_extract
-from tasks.runtime.children import can_deploy, run_child
 from tasks.runtime.engine import is_inline, log, report_progress, tell
+from tasks.runtime.prefect_api import can_deploy, run_child
 from tasks.runtime.runs import Run, existing_run, new_run, store_of
 
 from .tallies import Tally
 
-# The tally of a backfill: what its windows and its night did, window by window.
-
-
-LEARNED = (run_counts.FACTS_LEARNED, run_counts.FACTS_CONFIRMED)
-TAKEN = (run_counts.MESSAGES_EXTRACTED, run_counts.MESSAGES_FAILED)
+LEARNED = (RunCount.FACTS_LEARNED, RunCount.FACTS_CONFIRMED)
+TAKEN = (RunCount.MESSAGES_EXTRACTED, RunCount.MESSAGES_FAILED)
 WORST = ("completed", "incomplete", "stopped")
 """States from good to bad: of several, the worst is the state of the whole."""
-
-
-@dataclass
-class BackfillTally(Tally):
-    """Counts of one backfill in one namespace."""
-
-    namespace: str = ""
-    windows: list[dict[str, Any]] = field(default_factory=list)
-    runs: dict[str, str] = field(default_factory=dict)
-    resumes: str = ""
-    night: dict[str, Any] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
-
-    def resumed(self, broken: str, windows: int) -> None:
-        """Which backfill this one goes on with, and how many of its windows are done."""
-        self.resumes = broken
-        self.counts[run_counts.WINDOWS_DONE_BEFORE] += windows
-
-    def child(self, what: str, summary: Mapping[str, Any], window: TimeWindow | None = None) -> None:
-        """What a run did that is a part of this one."""
-        llm, counts = summary["llm"], summary["counts"]
-        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
-        self.model = llm["model"] or self.model
-        self.counts.update({name: number for name, number in counts.items() if isinstance(number, int)})
-        self.errors += [f"{what}: {error}" for error in summary["errors"]]
-        self.issues += summary["issues"]
-        self.runs[what] = summary["run"]
-        if summary.get("stopped_by"):
-            self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
-        self.state = max(self.state, _known(summary["state"]), key=WORST.index)
-        if window is not None:
-            self.counts[run_counts.WINDOWS] += 1
-            self._row(what, window, summary["state"], counts, llm, summary["run"])
-        elif what == "sleep":
-            self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
-
-    def lost(self, what: str, window: TimeWindow, error: str, paid: Usage) -> None:
-        """A window that failed while the others went on, and what it had cost by then."""
-        self.usage += paid
-        self.counts[run_counts.WINDOWS_FAILED] += 1
-        self.errors.append(f"{what}: {error}")
-        self.state = "incomplete"
-        self._row(what, window, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
-
-    def gave_up(self, error: SlowwaveError) -> None:
-        """The namespace could not be read or written."""
-        self.errors.append(f"{self.namespace}: {error.message}")
-        self.state = "incomplete"
-
-    def fell(self, error: RecallFell) -> None:
-        """A phase of the night was taken back because recall fell."""
-        if "counts" in error.measured:
-            self.child("sleep", {**error.measured, "errors": (), "issues": ()})
-        self.remarks.append(f"sleep: {error.message}")
-        self.state = max(self.state, "incomplete", key=WORST.index)
-
-    def handled(self) -> int:
-        """Messages that windows have taken."""
-        return sum(row["messages"] for row in self.windows)
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the backfill changed what is remembered."""
-        return bool(self.windows or self.counts[run_counts.MESSAGES_STORED])
-
-    def summary(self) -> dict[str, Any]:
-        """Everything counted, with a row for each window and the run of each part."""
-        more = {"namespace": self.namespace, "windows": self.windows, "runs": self.runs, "resumes": self.resumes}
-        return {**super().summary(), **more, "night": self.night}
-
-    def newest(self) -> str:
-        """What became of the window that ended last, in a line."""
-        row = self.windows[-1]
-        done = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
-        paid = f", {row['calls']:,} call{'s' * (row['calls'] != 1)}, {row['usd']:.4f} dollars" if row["calls"] else ""
-        return f"{row['window']}: {done}{paid}, {row['state']}"
-
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        resumed = [f"Goes on with the backfill {self.resumes}, which did not come to its end."] if self.resumes else []
-        idle = (
-            []
-            if self.windows or "sleep" in self.runs or self.errors
-            else ["Nothing waits there: nothing was extracted."]
-        )
-        return [*resumed, *idle, *self.remarks]
-
-    def _row(
-        self, name: str, window: TimeWindow, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str
-    ) -> None:
-        taken = sum(counts.get(what, 0) for what in TAKEN)
-        self.windows.append(
-            {
-                "namespace": self.namespace,
-                "window": name,
-                "messages": taken,
-                "facts": sum(counts.get(what, 0) for what in LEARNED),
-                "calls": llm["calls"],
-                "usd": round(llm["usd"], 6),
-                "state": state,
-                "run": run,
-            }
-        )
-
-
-def night_line(night: Mapping[str, Any]) -> str:
-    """What became of the night, in a line."""
-    return f"sleep: {', '.join(night['changed']) or 'nothing changed'}, {night['state']}"
-
-
-def _known(state: str) -> str:
-    return state if state in WORST else "incomplete"
-
-
-def together(tallies: Sequence[BackfillTally]) -> dict[str, Any]:
-    """One summary of the same backfill in one or more namespaces."""
-    summaries = [tally.summary() for tally in tallies]
-    if len(summaries) == 1:
-        return summaries[0]
-    first = summaries[0]
-    counts: Counter[str] = Counter()
-    for each in summaries:
-        counts.update(each["counts"])
-    llm = {name: sum(each["llm"][name] for each in summaries) for name in first["llm"] if name != "model"}
-    lists = ("windows", "errors", "issues", "notes", "decisions")
-    return {
-        **first,
-        "namespace": ", ".join(each["namespace"] for each in summaries),
-        "state": max((each["state"] for each in summaries), key=WORST.index),
-        "counts": dict(counts),
-        "llm": {"model": first["llm"]["model"], **llm},
-        "namespaces": {each["namespace"]: each for each in summaries},
-        **{name: [row for each in summaries for row in each[name]] for name in lists},
-    }
-
-
-async def publish_windows(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Show the windows on the run's page, as a table."""
-    if is_inline() or not rows:
-        return
-    from prefect.artifacts import acreate_table_artifact
-
-    await acreate_table_artifact([dict(row) for row in rows], key="backfill-windows", description="Window by window")
-
-
 Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
-
 DEPLOYMENT = "ingest/ingest"
 GIVE_UP_AFTER = 3
 """So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
@@ -367,13 +218,6 @@ def _read_by(reading: Reading, runs: pl.Series) -> int:
     return len(reading.by_ids("messages", runs, ["id"], key="run_id", where="graph_state IN ('done', 'failed')"))
 
 
-def adopt(run: Run, plan: BackfillPlan) -> None:
-    """Make the backfill that this one goes on with a part of it, so that undo takes back all of it."""
-    if plan.resumes:
-        with store_of(run).commit(run.id, "run", run.now) as tx:
-            tx.upsert("runs", tx.by_ids("runs", [plan.resumes]).with_columns(parent_id=pl.lit(run.id)))
-
-
 async def fill_windows(
     run: Run, request: BackfillRequest, plan: BackfillPlan, tally: BackfillTally, ingest: Work, spent: Usage
 ) -> bool:
@@ -388,19 +232,22 @@ async def fill_windows(
         left = what_is_left(request.settings, spent + tally.usage)
         try:
             settings = request.window_settings(window, left)
-            work = _deployed if by_deployment else _in_process
-            tally.child(name, await work(run, request, plan, window, settings, ingest), window)
+            if by_deployment:
+                summary = await _deployed(run, request, plan, window, settings)
+            else:
+                summary = await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
+            tally.child(name, summary, is_window=True)
             failures = 0
         except Exception as error:
             log.exception("The window %s failed.", name)
             reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
-            tally.lost(name, window, reason, _paid_in_vain(run, plan, window))
+            tally.lost(name, reason, _paid_in_vain(run, plan, window))
             failures += 1
         await report_progress("windows", number, len(plan.left))
         tell(f"Window {number} of {len(plan.left)}, {tally.newest()}")
-        if tally.state == "stopped" or is_hopeless(tally.counts[run_counts.WINDOWS_FAILED], failures, number):
+        if tally.state == "stopped" or is_hopeless(tally.counts[RunCount.WINDOWS_FAILED], failures, number):
             break
-    return tally.state != "stopped" and not tally.counts[run_counts.WINDOWS_FAILED]
+    return tally.state != "stopped" and not tally.counts[RunCount.WINDOWS_FAILED]
 
 
 def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
@@ -408,14 +255,8 @@ def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
     return in_a_row >= GIVE_UP_AFTER or lost >= max(GIVE_UP_AFTER, tried / 2)
 
 
-async def _in_process(
-    run: Run, request: BackfillRequest, plan: BackfillPlan, window: TimeWindow, settings: IngestSettings, ingest: Work
-) -> dict[str, Any]:
-    return await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
-
-
 async def _deployed(
-    run: Run, request: BackfillRequest, plan: BackfillPlan, window: TimeWindow, settings: IngestSettings, ingest: Work
+    run: Run, request: BackfillRequest, plan: BackfillPlan, window: TimeWindow, settings: IngestSettings
 ) -> dict[str, Any]:
     """The summary of a run of the deployment, which is in the store that both of them work on."""
     store = run.store if is_remote(run.store) else os.path.abspath(run.store)
@@ -476,3 +317,146 @@ def check(request: BackfillRequest) -> None:
         raise UnusableInput(
             "Extraction is switched off: [ingest.extract] enabled = false.", "Switch it on, or leave out the stage."
         )
+
+
+# The tally of a backfill: what its windows and its night did, window by window.
+
+
+@dataclass
+class BackfillTally(Tally):
+    """Counts of one backfill in one namespace."""
+
+    namespace: str = ""
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    runs: dict[str, str] = field(default_factory=dict)
+    resumes: str = ""
+    night: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def resumed(self, broken: str, windows: int) -> None:
+        """Which backfill this one goes on with, and how many of its windows are done."""
+        self.resumes = broken
+        self.counts[RunCount.WINDOWS_DONE_BEFORE] += windows
+
+    def child(self, what: str, summary: Mapping[str, Any], *, is_window: bool = False) -> None:
+        """What a run did that is a part of this one."""
+        llm, counts = summary["llm"], summary["counts"]
+        self.spent(llm)
+        self.counts.update({name: number for name, number in counts.items() if isinstance(number, int)})
+        self.errors += [f"{what}: {error}" for error in summary["errors"]]
+        self.issues += summary["issues"]
+        self.runs[what] = summary["run"]
+        if summary.get("stopped_by"):
+            self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
+        self.state = max(self.state, _known(summary["state"]), key=WORST.index)
+        if is_window:
+            self.counts[RunCount.WINDOWS] += 1
+            self._row(what, summary["state"], counts, llm, summary["run"])
+        elif what == "sleep":
+            self.night = {"run": summary["run"], "state": summary["state"], "changed": effects(counts)}
+
+    def lost(self, what: str, error: str, paid: Usage) -> None:
+        """A window that failed while the others went on, and what it had cost by then."""
+        self.usage += paid
+        self.counts[RunCount.WINDOWS_FAILED] += 1
+        self.errors.append(f"{what}: {error}")
+        self.state = "incomplete"
+        self._row(what, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
+
+    def gave_up(self, error: SlowwaveError) -> None:
+        """The namespace could not be read or written."""
+        self.errors.append(f"{self.namespace}: {error.message}")
+        self.state = "incomplete"
+
+    def fell(self, error: RecallFell) -> None:
+        """A phase of the night was taken back because recall fell."""
+        if "counts" in error.measured:
+            self.child("sleep", {**error.measured, "errors": (), "issues": ()})
+        self.remarks.append(f"sleep: {error.message}")
+        self.state = max(self.state, "incomplete", key=WORST.index)
+
+    def handled(self) -> int:
+        """Messages that windows have taken."""
+        return sum(row["messages"] for row in self.windows)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the backfill changed what is remembered."""
+        return bool(self.windows or self.counts[RunCount.MESSAGES_STORED])
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, with a row for each window and the run of each part."""
+        more = {"namespace": self.namespace, "windows": self.windows, "runs": self.runs, "resumes": self.resumes}
+        return {**super().summary(), **more, "night": self.night}
+
+    def newest(self) -> str:
+        """What became of the window that ended last, in a line."""
+        row = self.windows[-1]
+        done = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
+        paid = f", {row['calls']:,} call{'s' * (row['calls'] != 1)}, {row['usd']:.4f} dollars" if row["calls"] else ""
+        return f"{row['window']}: {done}{paid}, {row['state']}"
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        resumed = [f"Goes on with the backfill {self.resumes}, which did not come to its end."] if self.resumes else []
+        idle = (
+            []
+            if self.windows or "sleep" in self.runs or self.errors
+            else ["Nothing waits there: nothing was extracted."]
+        )
+        return [*resumed, *idle, *self.remarks]
+
+    def _row(self, name: str, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str) -> None:
+        taken = sum(counts.get(what, 0) for what in TAKEN)
+        self.windows.append(
+            {
+                "namespace": self.namespace,
+                "window": name,
+                "messages": taken,
+                "facts": sum(counts.get(what, 0) for what in LEARNED),
+                "calls": llm["calls"],
+                "usd": round(llm["usd"], 6),
+                "state": state,
+                "run": run,
+            }
+        )
+
+
+def night_line(night: Mapping[str, Any]) -> str:
+    """What became of the night, in a line."""
+    return f"sleep: {', '.join(night['changed']) or 'nothing changed'}, {night['state']}"
+
+
+def _known(state: str) -> str:
+    return state if state in WORST else "incomplete"
+
+
+def together(tallies: Sequence[BackfillTally]) -> dict[str, Any]:
+    """One summary of the same backfill in one or more namespaces."""
+    summaries = [tally.summary() for tally in tallies]
+    if len(summaries) == 1:
+        return summaries[0]
+    first = summaries[0]
+    counts: Counter[str] = Counter()
+    for each in summaries:
+        counts.update(each["counts"])
+    llm = {name: sum(each["llm"][name] for each in summaries) for name in first["llm"] if name != "model"}
+    lists = ("windows", "errors", "issues", "notes", "decisions")
+    return {
+        **first,
+        "namespace": ", ".join(each["namespace"] for each in summaries),
+        "state": max((each["state"] for each in summaries), key=WORST.index),
+        "counts": dict(counts),
+        "llm": {"model": first["llm"]["model"], **llm},
+        "namespaces": {each["namespace"]: each for each in summaries},
+        **{name: [row for each in summaries for row in each[name]] for name in lists},
+    }
+
+
+async def publish_windows(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Show the windows on the run's page, as a table."""
+    if is_inline() or not rows:
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    await acreate_table_artifact([dict(row) for row in rows], key="backfill-windows", description="Window by window")

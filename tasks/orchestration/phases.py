@@ -15,6 +15,7 @@ import polars as pl
 
 from slowwave.errors import NoRoom, RecallFell, SlowwaveError
 from slowwave.lifecycle.probes import GateVerdict
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.settings import GateSettings, SleepSettings, StewardSettings
 from slowwave.validity import time_sql
 from storage.rows import quoted
@@ -23,12 +24,11 @@ from storage.telemetry import stored_bytes
 from storage.upkeep import UpkeepReport, tend
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.runtime.engine import task
-from tasks.runtime.events import NIGHT_FINISHED, announce
+from tasks.runtime.prefect_api import NIGHT_FINISHED, announce
 from tasks.runtime.retrying import WHOLE_MEMORY
-from tasks.runtime.run_pages import publish_charts, publish_summary
-from tasks.runtime.runs import Run, store_of
+from tasks.runtime.run_pages import DecisionSummary, publish_charts, publish_summary
+from tasks.runtime.runs import Run, adopt, store_of
 
-from .maintenance_tallies import NightTally
 from .tallies import Tally
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ def begin_night(run: Run, phases: Sequence[str], settings: SleepSettings, *, dry
         return Night(tuple(phases))
     verdict = _checked(run, snapshot, broken, settings)
     done = {} if verdict is not None and verdict.undone else _done(snapshot, broken, phases)
-    _adopt(run, broken)
+    adopt(run, broken)
     return Night(tuple(phase for phase in phases if phase not in done), done, broken, verdict)
 
 
@@ -172,18 +172,12 @@ def _done(snapshot: Snapshot, night: str, phases: Sequence[str]) -> dict[str, Ma
     return {phase: found[phase] for phase in phases if phase in found}
 
 
-def _adopt(run: Run, broken: str) -> None:
-    """Make the interrupted run a part of this one, so that undo of the night takes back all of it."""
-    with store_of(run).commit(run.id, "run", run.now) as tx:
-        tx.upsert("runs", tx.by_ids("runs", [broken]).with_columns(parent_id=pl.lit(run.id)))
-
-
 async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     """Show the night in the morning; raises `RecallFell` where a phase was taken back for it."""
     await publish_summary(run, tally)
     await publish_charts(run)
     if not tally.dry_run:
-        announce(NIGHT_FINISHED, run, state=tally.state, **tally.counts)
+        announce(NIGHT_FINISHED, run, state=tally.state, **by_label(tally.counts))
     if tally.fallen:
         first = tally.fallen[0]
         raise RecallFell(first.message, first.remedy, tally.summary())
@@ -203,3 +197,71 @@ def tidy(run: Run) -> tuple[str, ...]:
 def tend_all(run: Run) -> UpkeepReport:
     """Compact and index every table, and drop the versions beyond the days of undo."""
     return tend(store_of(run), run.id, run.now, thorough=True)
+
+
+SHOWN_EACH = 4
+"""Decisions of each phase that the summary of a night tells."""
+
+
+@dataclass
+class NightTally(Tally):
+    """Counts of one night: those of its phases, each under its name."""
+
+    runs: dict[str, str] = field(default_factory=dict)
+    gates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    fallen: list[RecallFell] = field(default_factory=list)
+    resumes: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+    def resumed(self, night: Night) -> None:
+        """Which night this run goes on with, and what of it is done."""
+        self.resumes = night.resumes
+        for phase, summary in night.done.items():
+            self._add(phase, summary)
+        if night.verdict is not None:
+            self.remarks.append(f"The interrupted night: {night.verdict.reason()}")
+
+    def phase(self, phase: str, summary: Mapping[str, Any] | None) -> None:
+        """What a phase did; None where it failed."""
+        if summary is not None:
+            self.runs[phase] = summary["run"]
+            self._add(phase, summary)
+
+    def fell(self, phase: str, error: RecallFell) -> None:
+        """A phase after which recall fell."""
+        self.fallen.append(error)
+        self.gates[phase] = error.measured
+        self.counts[RunCount.PHASES_TAKEN_BACK] += len(error.measured.get("undone", ()))
+        self.remarks.append(f"{phase}: {error.message}")
+        self.state = "incomplete"
+
+    def _add(self, phase: str, summary: Mapping[str, Any]) -> None:
+        for what, number in summary["counts"].items():
+            self.counts[f"{phase}: {what}"] += number
+        if "gate" in summary:
+            self.gates[phase] = summary["gate"]
+            self.remarks.append(f"{phase}: {summary['notes'][-1]}")
+        self.spent(summary["llm"])
+        self.decisions += [
+            DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:SHOWN_EACH]
+        ]
+        self.errors += [f"{phase}: {error}" for error in summary["errors"]]
+        if summary.get("stopped_by"):
+            self.stopped_by = self.stopped_by or f"{phase}: {summary['stopped_by']}"
+        if summary["state"] in ("stopped", "incomplete") and self.state != "stopped":
+            self.state = summary["state"]
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the night changed what is remembered."""
+        return bool(self.counts)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything counted, with the run of each phase."""
+        return {**super().summary(), "phases": self.runs, "resumes": self.resumes, "gates": self.gates}
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        resumed = [f"Goes on with the night {self.resumes}, which was interrupted."] if self.resumes else []
+        dry = ["A dry run: nothing was changed and no model was asked."] if self.dry_run else []
+        return [*dry, *resumed, *self.remarks]

@@ -9,40 +9,44 @@ from typing import Any, ClassVar
 
 from inference.language import Language
 from inference.request_batch import Role
-from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.probes import GateVerdict
+from slowwave.lifecycle.run_counts import FACT_COUNTS, RunCount, by_label
 from slowwave.records import Usage
 from slowwave.review.descriptions import in_quotes
+from storage.upkeep import UpkeepReport
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
+from tasks.ingest.artifacts import LinkedArtifacts
 from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sessions import Summarised
 from tasks.ingest.sources import ReadIssue
-from tasks.nightly.artifacts import LinkedArtifacts
-from tasks.nightly.reconciliation import Reconciled
-from tasks.runtime.decisions_shown import LISTED, SHOWN, DecisionSummary
+from tasks.nightly.communities import Refreshed
+from tasks.nightly.eviction import Evicted
+from tasks.nightly.fact_reconciliation import Reconciled
+from tasks.nightly.steward import Counted, Pruned, Scored
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
-    "create": run_counts.FACTS_LEARNED,
-    "reassert": run_counts.FACTS_CONFIRMED,
-    "supersede": run_counts.FACTS_SUPERSEDED,
-    "retract": run_counts.FACTS_RETRACTED,
-    "close": run_counts.FACTS_ENDED,
-    "refuse": run_counts.CHANGES_REFUSED,
-    "dispute": run_counts.CONTRADICTIONS_NOTED,
-    "suspect": run_counts.FACTS_SUSPECT,
-    "trust": run_counts.FACTS_TRUSTED,
-    "shorten": run_counts.FACTS_ENDED_EARLIER,
-    "prefer": run_counts.FACTS_PREFERRED,
+    "create": RunCount.FACTS_LEARNED,
+    "reassert": RunCount.FACTS_CONFIRMED,
+    "supersede": RunCount.FACTS_SUPERSEDED,
+    "retract": RunCount.FACTS_RETRACTED,
+    "close": RunCount.FACTS_ENDED,
+    "refuse": RunCount.CHANGES_REFUSED,
+    "dispute": RunCount.CONTRADICTIONS_NOTED,
+    "suspect": RunCount.FACTS_SUSPECT,
+    "trust": RunCount.FACTS_TRUSTED,
+    "shorten": RunCount.FACTS_ENDED_EARLIER,
+    "prefer": RunCount.FACTS_PREFERRED,
 }
-UNTOLD = (run_counts.CONVERSATIONS_NOT_SUMMARISED, run_counts.CONVERSATIONS_LEFT_FOR_LATER)
+UNTOLD = (RunCount.CONVERSATIONS_NOT_SUMMARISED, RunCount.CONVERSATIONS_LEFT_FOR_LATER)
 WRITTEN = (
-    run_counts.MESSAGES_STORED,
-    run_counts.MESSAGES_EXTRACTED,
-    run_counts.MESSAGES_FAILED,
-    run_counts.CONVERSATIONS_SUMMARISED,
+    RunCount.MESSAGES_STORED,
+    RunCount.MESSAGES_EXTRACTED,
+    RunCount.MESSAGES_FAILED,
+    RunCount.CONVERSATIONS_SUMMARISED,
 )
 
 
@@ -66,18 +70,18 @@ class Tally:
     bytes_after: int | None = None
     verdict: GateVerdict | None = None
     has_linked: bool = False
-    always: ClassVar[tuple[str, ...]] = ()
+    always: ClassVar[tuple[RunCount, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
 
     def proposed(self, titles: Sequence[str]) -> None:
         """Changes that the run left for a person to decide; a pair with a proposal is listed once."""
-        self.counts[run_counts.CHANGES_PROPOSED] += len(titles)
+        self.counts[RunCount.CHANGES_PROPOSED] += len(titles)
         self.decisions = [each for each in self.decisions if not any(_asks_about(title, each) for title in titles)]
         self.decisions += [DecisionSummary("propose", title, "It waits for a person.") for title in titles]
 
     def failed(self, phase: str, error: str) -> None:
         """A phase that failed while the others went on."""
-        self.counts[run_counts.PHASES_FAILED] += 1
+        self.counts[RunCount.PHASES_FAILED] += 1
         self.errors.append(f"{phase}: {error}")
         self.state = "incomplete"
 
@@ -93,16 +97,16 @@ class Tally:
 
     def reconciled(self, reconciled: Reconciled) -> None:
         """What says the same, what is over, and what clashes."""
-        self.counts[run_counts.FACTS_COMPARED] += reconciled.looked_at
-        self.counts[run_counts.FACTS_MERGED] += reconciled.merged
-        self.counts[run_counts.FACTS_REWORDED] += reconciled.reworded
-        self.counts[run_counts.FACTS_SUPERSEDED] += reconciled.updated + reconciled.corrected
-        self.counts[run_counts.CONTRADICTIONS_FOUND] += reconciled.clashing
-        self.counts[run_counts.PAIRS_KEPT_APART] += reconciled.kept
-        self.counts[run_counts.PAIRS_LEFT_UNDECIDED] += reconciled.pending
-        self.counts[run_counts.PAIRS_NOT_DECIDED] += reconciled.failed
-        self.counts[run_counts.FACTS_LEFT_FOR_LATER] += reconciled.left
-        self.counts[run_counts.QUESTIONS_FOR_A_MODEL] += reconciled.would_ask
+        self.counts[RunCount.FACTS_COMPARED] += reconciled.looked_at
+        self.counts[RunCount.FACTS_MERGED] += reconciled.merged
+        self.counts[RunCount.FACTS_REWORDED] += reconciled.reworded
+        self.counts[RunCount.FACTS_SUPERSEDED] += reconciled.updated + reconciled.corrected
+        self.counts[RunCount.CONTRADICTIONS_FOUND] += reconciled.clashing
+        self.counts[RunCount.PAIRS_KEPT_APART] += reconciled.kept
+        self.counts[RunCount.PAIRS_LEFT_UNDECIDED] += reconciled.pending
+        self.counts[RunCount.PAIRS_NOT_DECIDED] += reconciled.failed
+        self.counts[RunCount.FACTS_LEFT_FOR_LATER] += reconciled.left
+        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += reconciled.would_ask
         self.decisions += reconciled.decisions
         self.errors = sorted({*self.errors, *reconciled.errors})
 
@@ -111,8 +115,8 @@ class Tally:
         for what, number in linked.counts.items():
             self.counts[f"artifacts: {what}"] += number
         self.has_linked = self.has_linked or any(linked.counts.values())
-        self.counts[run_counts.ARTIFACTS_LEFT_FOR_LATER] += linked.left
-        self.counts[run_counts.QUESTIONS_FOR_A_MODEL] += linked.would_ask
+        self.counts[RunCount.ARTIFACTS_LEFT_FOR_LATER] += linked.left
+        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += linked.would_ask
         self.errors = sorted({*self.errors, *linked.errors})
 
     def paid(self, language: Language, role: Role) -> None:
@@ -121,16 +125,21 @@ class Tally:
         self.stopped_by = language.stopped_by
         self.state = "stopped" if language.budget_reached else "incomplete" if self.is_unfinished else "completed"
 
+    def spent(self, llm: Mapping[str, Any]) -> None:
+        """What the models of another run cost, from its summary."""
+        self.usage += Usage(llm["calls"], llm["from ledger"], llm["tokens_in"], llm["tokens_out"], llm["usd"])
+        self.model = llm["model"] or self.model
+
     @property
     def is_unfinished(self) -> bool:
         """Whether something is left that the same command would try again."""
-        left = (run_counts.FACTS_LEFT_FOR_LATER, run_counts.ARTIFACTS_LEFT_FOR_LATER, run_counts.PHASES_FAILED)
+        left = (RunCount.FACTS_LEFT_FOR_LATER, RunCount.ARTIFACTS_LEFT_FOR_LATER, RunCount.PHASES_FAILED)
         return any(self.counts[what] for what in left)
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        written = (run_counts.FACTS_COMPARED, run_counts.PROFILES_RENEWED, run_counts.FLAGS_CLEARED)
+        written = (RunCount.FACTS_COMPARED, RunCount.PROFILES_RENEWED, RunCount.FLAGS_CLEARED)
         return self.has_linked or any(self.counts[what] for what in written)
 
     def summary(self) -> dict[str, Any]:
@@ -144,7 +153,7 @@ class Tally:
             "tokens_out": usage.tokens_out,
             "usd": round(usage.usd, 6),
         }
-        counts = {what: number for what, number in self.counts.items() if number}
+        counts = {what: number for what, number in by_label(self.counts).items() if number}
         size = {"before": self.bytes_before, "after": self.bytes_after}
         return {
             "run": self.run,
@@ -168,7 +177,7 @@ class Tally:
 
     def _waiting(self) -> list[str]:
         count = sum(
-            number for what, number in self.counts.items() if what.rpartition(": ")[2] == run_counts.CHANGES_PROPOSED
+            number for what, number in self.counts.items() if what.rpartition(": ")[2] == RunCount.CHANGES_PROPOSED
         )
         return [f"{count} changes wait for a person: `slowwave review list`."] if count else []
 
@@ -189,37 +198,37 @@ class IngestTally(Tally):
 
     def found(self, sources: Sources) -> None:
         """Which sources there are."""
-        self.counts[run_counts.SOURCES] += len(sources.new) + len(sources.known)
-        self.counts[run_counts.SOURCES_KNOWN] += len(sources.known)
-        self.counts["files passed over"] += sum(issue.count for issue in sources.issues)
+        self.counts[RunCount.SOURCES] += len(sources.new) + len(sources.known)
+        self.counts[RunCount.SOURCES_KNOWN] += len(sources.known)
+        self.counts[RunCount.FILES_PASSED_OVER] += sum(issue.count for issue in sources.issues)
         self.issues += [_sentence(issue) for issue in sources.issues]
 
     def admitted(self, intake: Intake, admitted: Admitted) -> None:
         """What was read and stored."""
-        self.counts[run_counts.MESSAGES_READ] += admitted.read
-        self.counts[run_counts.MESSAGES_KNOWN] += admitted.known
-        self.counts[run_counts.MESSAGES_STORED] += admitted.stored
-        self.counts[run_counts.MESSAGES_REDACTED] += admitted.redacted
-        self.counts[run_counts.MESSAGES_RENAMED] += admitted.renamed
+        self.counts[RunCount.MESSAGES_READ] += admitted.read
+        self.counts[RunCount.MESSAGES_KNOWN] += admitted.known
+        self.counts[RunCount.MESSAGES_STORED] += admitted.stored
+        self.counts[RunCount.MESSAGES_REDACTED] += admitted.redacted
+        self.counts[RunCount.MESSAGES_RENAMED] += admitted.renamed
         self.issues += admitted.issues
         self.refused.update(admitted.refused)
         issues = [issue for part in intake.parts for issue in part.issues]
-        self.counts["lines skipped"] += sum(issue.count for issue in issues if issue.kind == "unreadable")
+        self.counts[RunCount.LINES_SKIPPED] += sum(issue.count for issue in issues if issue.kind == "unreadable")
         self.issues += [_sentence(issue) for issue in issues]
 
     def extracted(self, extracted: Extracted) -> None:
         """What was extracted."""
-        self.counts[run_counts.MESSAGES_EXTRACTED] += extracted.messages - extracted.failed - extracted.left
-        self.counts[run_counts.MESSAGES_FAILED] += extracted.failed
-        self.counts[run_counts.MESSAGES_LEFT_FOR_LATER] += extracted.left
-        self.counts[run_counts.CANDIDATES] += extracted.candidates
-        self.counts[run_counts.CLAIMS_DROPPED] += extracted.dropped
-        self.counts[run_counts.CLAIMS_TOO_UNSURE] += extracted.too_unsure
-        self.counts[run_counts.BELIEFS_HELD_BACK] += extracted.held_back
-        self.counts[run_counts.BELIEFS_PROMOTED] += extracted.promoted
-        self.counts[run_counts.BELIEFS_DROPPED] += extracted.evicted
-        self.counts[run_counts.RELATIONS_LEARNED] += extracted.relations
-        self.counts[run_counts.RELATIONS_UNKNOWN] += extracted.unmapped
+        self.counts[RunCount.MESSAGES_EXTRACTED] += extracted.messages - extracted.failed - extracted.left
+        self.counts[RunCount.MESSAGES_FAILED] += extracted.failed
+        self.counts[RunCount.MESSAGES_LEFT_FOR_LATER] += extracted.left
+        self.counts[RunCount.CANDIDATES] += extracted.candidates
+        self.counts[RunCount.CLAIMS_DROPPED] += extracted.dropped
+        self.counts[RunCount.CLAIMS_TOO_UNSURE] += extracted.too_unsure
+        self.counts[RunCount.BELIEFS_HELD_BACK] += extracted.held_back
+        self.counts[RunCount.BELIEFS_PROMOTED] += extracted.promoted
+        self.counts[RunCount.BELIEFS_DROPPED] += extracted.evicted
+        self.counts[RunCount.RELATIONS_LEARNED] += extracted.relations
+        self.counts[RunCount.RELATIONS_UNKNOWN] += extracted.unmapped
         self.refused["durability"] += extracted.not_durable
         self.owner = self.owner if extracted.owner is None else extracted.owner
         self.errors = sorted({*self.errors, *extracted.errors})
@@ -232,26 +241,26 @@ class IngestTally(Tally):
 
     def related(self, links: int, joined: int) -> None:
         """How many links between entities changed, and how many new entities joined a community."""
-        self.counts[run_counts.LINKS_CHANGED] += links
-        self.counts[run_counts.ENTITIES_JOINED] += joined
+        self.counts[RunCount.LINKS_CHANGED] += links
+        self.counts[RunCount.ENTITIES_JOINED] += joined
 
     def summarised(self, summarised: Summarised) -> None:
         """Which conversations got a summary."""
-        self.counts[run_counts.CONVERSATIONS_SUMMARISED] += summarised.written
-        self.counts[run_counts.CONVERSATIONS_NOT_SUMMARISED] += summarised.failed
-        self.counts[run_counts.CONVERSATIONS_LEFT_FOR_LATER] += summarised.left
+        self.counts[RunCount.CONVERSATIONS_SUMMARISED] += summarised.written
+        self.counts[RunCount.CONVERSATIONS_NOT_SUMMARISED] += summarised.failed
+        self.counts[RunCount.CONVERSATIONS_LEFT_FOR_LATER] += summarised.left
         self.errors = sorted({*self.errors, *summarised.errors})
 
     @property
     def is_unfinished(self) -> bool:
         """Whether messages wait for another try, facts for a decision, or conversations for a summary."""
-        waiting = (run_counts.MESSAGES_FAILED, run_counts.MESSAGES_LEFT_FOR_LATER, *UNTOLD)
+        waiting = (RunCount.MESSAGES_FAILED, RunCount.MESSAGES_LEFT_FOR_LATER, *UNTOLD)
         return any(self.counts[what] for what in waiting) or super().is_unfinished
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        return self.has_linked or any(self.counts[what] for what in (*WRITTEN, *run_counts.FACTS))
+        return self.has_linked or any(self.counts[what] for what in (*WRITTEN, *FACT_COUNTS))
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, and what each gate refused."""
@@ -265,7 +274,7 @@ class IngestTally(Tally):
         if self.has_written:
             due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
             return [*self._speaker(), *([due] if self.are_communities_due else [])]
-        if not counts.get(run_counts.MESSAGES_READ) and not counts.get(run_counts.SOURCES_KNOWN):
+        if not counts.get(RunCount.MESSAGES_READ) and not counts.get(RunCount.SOURCES_KNOWN):
             return ["Nothing to read: there is no message in it."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]
 
@@ -292,3 +301,156 @@ def _sentence(issue: ReadIssue) -> str:
 def _asks_about(title: str, decision: DecisionSummary) -> bool:
     """Whether the pair that waits is the one that a proposal of this title is about."""
     return decision.action == "wait" and all(in_quotes(side) in title for side in decision.statement.split(" | "))
+
+
+# Maintenance: what a sweep, a decay, a refresh of communities or an upkeep counts.
+
+
+@dataclass
+class StewardTally(Tally):
+    """Counts of one sweep of the steward."""
+
+    is_learning: bool = False
+    always: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.FACTS_SCORED,
+        RunCount.FACTS_PRUNED,
+        RunCount.FACTS_MERGED,
+        RunCount.FACTS_RESTORED,
+    )
+
+    def restored(self, number: int) -> None:
+        """Facts that people brought back since the sweep before."""
+        self.counts[RunCount.FACTS_RESTORED] += number
+
+    def counted(self, counted: Counted) -> None:
+        """Recalls that were counted."""
+        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
+
+    def scored(self, scored: Scored) -> None:
+        """How many facts have a score, and of how many it changed."""
+        self.counts[RunCount.FACTS_SCORED] += scored.scored
+        self.counts[RunCount.SCORES_CHANGED] += scored.written
+
+    def weighed(self, entities: int | None) -> None:
+        """Entities whose weight changed."""
+        self.counts[RunCount.ENTITIES_WEIGHED] += entities or 0
+
+    def pruned(self, pruned: Pruned | None) -> None:
+        """What faded."""
+        if pruned is not None:
+            self.counts[RunCount.FACTS_PRUNED] += pruned.pruned
+            self.decisions += pruned.decisions
+
+    def merged(self, merged: Reconciled | None) -> None:
+        """What repeated."""
+        if merged is not None:
+            self.reconciled(merged)
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        written = (
+            RunCount.RECALLS_COUNTED,
+            RunCount.SCORES_CHANGED,
+            RunCount.ENTITIES_WEIGHED,
+            RunCount.FACTS_PRUNED,
+            RunCount.FACTS_MERGED,
+        )
+        return any(self.counts[what] for what in written)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        learning = (
+            "Still learning how the memory is used, until as many facts were recalled as [steward] learning_events "
+            "says (50): facts are scored, nothing fades or is merged."
+        )
+        lines = [learning] if self.is_learning else []
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked.", *lines]
+        is_idle = not (lines or self.has_written or self.counts[RunCount.CHANGES_PROPOSED])
+        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else lines
+
+
+@dataclass
+class DecayTally(Tally):
+    """Counts of one run of decay."""
+
+    def evicted(self, evicted: Evicted | None) -> None:
+        """What moved out of the way."""
+        if evicted is not None:
+            self.counts.update(evicted.counts)
+            self.decisions += evicted.decisions
+
+    def counted(self, counted: Counted) -> None:
+        """Recalls that were counted."""
+        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
+
+    def faded(self, links: int | None) -> None:
+        """Links that weigh less now."""
+        self.counts[RunCount.LINKS_FADED] += links or 0
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return any(number for what, number in self.counts.items() if what != RunCount.PHASES_FAILED)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed."]
+        return [] if self.has_written else ["Nothing to do: nothing has been out of use for so long."]
+
+
+@dataclass
+class CommunityTally(Tally):
+    """Counts of one refresh of communities."""
+
+    is_written: bool = False
+    always: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.COMMUNITIES,
+        RunCount.COMMUNITIES_FOUND,
+        RunCount.COMMUNITIES_SUMMARISED,
+    )
+
+    def refreshed(self, refreshed: Refreshed) -> None:
+        """Counts and decisions of the refresh."""
+        self.counts.update(refreshed.counts)
+        self.counts[RunCount.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
+        self.counts[RunCount.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
+        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += refreshed.would_ask
+        self.is_written = refreshed.is_written
+        self.decisions += refreshed.decisions
+        self.errors = sorted({*self.errors, *refreshed.errors})
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether communities are left that the same command would ask about again."""
+        left = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER)
+        return any(self.counts[what] for what in left) or super().is_unfinished
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the run changed what is remembered."""
+        return self.is_written
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        if self.dry_run:
+            return ["A dry run: nothing was changed and no model was asked."]
+        if not counts.get(RunCount.COMMUNITIES):
+            return ["No communities: no two entities are related yet."]
+        return [] if self.has_written else ["Nothing new: every community is as it was."]
+
+
+@dataclass
+class UpkeepTally(Tally):
+    """Counts of one run of upkeep."""
+
+    def tended(self, report: UpkeepReport) -> None:
+        """What was compacted and indexed."""
+        self.counts[RunCount.TABLES_COMPACTED] += len(report.compacted)
+        self.counts[RunCount.INDEXES_MADE] += len(report.indexed)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """Remarks on the counts, for a reader."""
+        return ["No row changed."]

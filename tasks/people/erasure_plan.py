@@ -15,13 +15,13 @@ from slowwave.lifecycle.erasure import Ids, Keys
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.resolution.mentions import embed_texts
 from slowwave.text import digest, row_id
+from storage.changes import FACT_TABLES
 from storage.schema import Role
 from storage.snapshots import Reading
 from storage.tables import TABLES, tables_of
 from tasks.ingest.sessions import PROMPT as SESSIONS
 from tasks.nightly.communities import PROMPT as COMMUNITIES
 
-FACTS = ("facts", "facts_archive")
 IN_OWN_WORDS = (COMMUNITIES, SESSIONS, *QUESTIONS)
 LOGS = tuple(tables_of(Role.LOG))
 REQUIRED = {name: {c for c, spec in table.columns.items() if not spec.nullable} for name, table in TABLES.items()}
@@ -124,10 +124,10 @@ class _Striking:
 
     def _quotes_of_what_goes(self) -> Quotes:
         """The words that erased facts were read from, by message, and by artifact that came with the message."""
-        facts = sorted(set().union(*(self._gone[name] for name in FACTS)))
+        facts = sorted(set().union(*(self._gone[name] for name in FACT_TABLES)))
         columns = ["message_id", "quote"]
         parts = [self._reading.by_ids("fact_evidence", facts, columns, key="fact_id")]
-        parts += [self._reading.by_ids(name, sorted(self._gone[name]), columns) for name in FACTS]
+        parts += [self._reading.by_ids(name, sorted(self._gone[name]), columns) for name in FACT_TABLES]
         quotes = pl.concat(parts).drop_nulls().unique(maintain_order=True)
         places = self._keys["messages"].select("conversation_id", message_id="id")
         near = quotes.join(places, on="message_id")
@@ -142,7 +142,8 @@ class _Striking:
     def _quotes_elsewhere(self) -> Quotes:
         """Erased statements that do not name the subject, as runs and decisions tell them; answers with them go."""
         parts = [
-            self._reading.by_ids(name, sorted(self._gone[name]), ["statement"]) for name in (*FACTS, "pending_beliefs")
+            self._reading.by_ids(name, sorted(self._gone[name]), ["statement"])
+            for name in (*FACT_TABLES, "pending_beliefs")
         ]
         listed = pl.concat(parts)["statement"].drop_nulls().unique(maintain_order=True)
         statements = [each for each in listed.filter(~self._names.named(listed)) if len(each.split()) >= LEAST_WORDS]
@@ -160,8 +161,8 @@ class _Striking:
             about = _among(self._keys["episode_entities"], self._gone["episode_entities"])["episode_id"]
             return {*self._keys[table].join(affected, on="conversation_id", how="semi")["id"], *about}
         found: set[str] = set()
-        if table in FACTS:
-            left = [_among(self._keys[name], self._gone[name]) for name in FACTS]
+        if table in FACT_TABLES:
+            left = [_among(self._keys[name], self._gone[name]) for name in FACT_TABLES]
             heirs = [rows[column] for rows in left for column in ("replaced_by", "similar_to_id")]
             found |= {*pl.concat([each.rename("id") for each in heirs]).drop_nulls()} & {*self._keys[table]["id"]}
         for rows, evidence, key in erasure.REST_ON:
@@ -187,7 +188,7 @@ class _Striking:
                 cut = cut.join(counts, on="id", how="left", maintain_order="left").with_columns(
                     evidence_count=(pl.col("evidence_count") - pl.col("lost").fill_null(0)).clip(lower_bound=0)
                 ).drop("lost")  # fmt: skip
-        return self._moved(before, cut) if table in FACTS else cut
+        return self._moved(before, cut) if table in FACT_TABLES else cut
 
     def _moved(self, before: pl.DataFrame, cut: pl.DataFrame) -> pl.DataFrame:
         """Facts whose first message goes come from the next one that says them."""
@@ -211,7 +212,8 @@ class _Striking:
     def _texts(self, table: str, struck: pl.DataFrame) -> pl.DataFrame:
         """What the vectors of struck rows stand for now."""
         none = pl.DataFrame(schema={"id": pl.String, "text": pl.String})
-        if not TABLES[table].has_vector or table in FACTS or struck.is_empty():  # a fact that stays keeps its statement
+        keeps_text = table in FACT_TABLES  # a fact that stays keeps its statement
+        if keeps_text or not TABLES[table].has_vector or struck.is_empty():
             return none
         read = _EMBEDDED.get(table) or tuple(c for c in struck.columns if c in erasure.LONG)
         before = self._reading.by_ids(table, struck["id"], ["id", *read])

@@ -21,6 +21,7 @@ from slowwave.errors import Refused, StoreMismatch, UnknownName
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.records import OPEN_BATCH, Usage
 from slowwave.text import as_json, normalise_name, timed_id
 from storage.answers import StoredAnswers
@@ -43,7 +44,7 @@ from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import tables_of
-from tasks.entities.profiles import refresh_profiles
+from tasks.entities.derived import refresh_profiles
 from tasks.runtime.runs import Run, embed_rows, recorded, store_of
 
 from .erasure_plan import LOGS, REQUIRED, ErasurePlan, plan_erasure, retold_among
@@ -95,10 +96,14 @@ class Report:
 
     def summary(self) -> dict[str, Any]:
         """For the run's row: counts, and no name."""
-        counts = {"rows removed": sum(self.plan.removed().values()), "rows struck": sum(self.plan.changed().values()),
-                  "versions dropped": self.versions, "files dropped": self.files_dropped,
-                  "places left": len(self.left)}  # fmt: skip
-        return {"run": self.run, "state": self.state, "counts": counts}
+        counts = {
+            RunCount.ROWS_REMOVED: sum(self.plan.removed().values()),
+            RunCount.ROWS_STRUCK: sum(self.plan.changed().values()),
+            RunCount.VERSIONS_DROPPED: self.versions,
+            RunCount.FILES_DROPPED: self.files_dropped,
+            RunCount.PLACES_LEFT: len(self.left),
+        }
+        return {"run": self.run, "state": self.state, "counts": by_label(counts)}
 
 
 def find_subject(run: Run, wanted: str, also: Sequence[str] = (), only: Sequence[str] = ()) -> Subject:
@@ -245,7 +250,7 @@ def _write(run: Run, subject: Subject) -> ErasurePlan:
     for name in LOGS:
         purge_log(store, name, plan.gone[name])
     with store.commit(run.id, "forget", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+        if tx.is_overtaken(snapshot):
             again = plan_erasure(tx, subject.entity_id, subject.names)
             plan, vectors = replace(again, gone=_joined(plan.gone, again.gone)), _vectors(run, again)
         for name in tables_of(Role.STATE, Role.HISTORY):

@@ -9,37 +9,35 @@ from typing import Any
 import polars as pl
 
 from recall.proposals import Proposal
-from slowwave.deduplication.observations import (
-    KINDS,
-    LEAST_OF_ID,
-    MARKS,
-    named_by,
-    plan_flags,
-    screen,
-    stale_flags,
-    unit_rows,
-)
+from slowwave.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen, unit_rows
 from slowwave.errors import Refused, UnusableInput
-from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.eviction import BY_A_PERSON, Retirement
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import Proposing
 from slowwave.settings import IngestSettings
 from slowwave.splitting.structure import KIND as STRUCTURAL
 from slowwave.text import as_json
 from slowwave.types import Added, Outcome
 from slowwave.validity import live_sql
+from storage.changes import FACT_TABLES
 from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
-from storage.store import Store
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
 from tasks.ingest.application import apply_patches
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import proposal_of
-from tasks.runtime.runs import Counts, Run, recorded, store_of
+from tasks.runtime.runs import Run, as_run, existing_store, store_of
+from tasks.runtime.writing import proposal_of
 
 _KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
+_OUTCOMES = {
+    "added": RunCount.FACTS_LEARNED,
+    "confirmed": RunCount.FACTS_CONFIRMED,
+    "known": RunCount.OBSERVATIONS_KNOWN,
+    "refused": RunCount.OBSERVATIONS_REFUSED,
+    "waiting": RunCount.PATCHES_WAITING,
+}
 _RETIRABLE = f"kind IN ({', '.join(map(quoted, (*KINDS, STRUCTURAL)))})"
 
 
@@ -74,33 +72,26 @@ def observe(
 ) -> Added:
     """`add_observations` as a run of its own, which can be undone; raises for an unknown entity before it begins."""
     _check(run, name, texts, settings, entity_type, create)
-    tally = Counts(run.id)
-    with recorded(run, tally, {"entity": name, "texts": len(texts), "type": entity_type, "create": create}):
-        added = add_observations(run, name, texts, settings, entity_type=entity_type, create=create)
-        ended = added.counts
-        tally.counts = {
-            run_counts.FACTS_LEARNED: ended.get("added", 0),
-            run_counts.FACTS_CONFIRMED: ended.get("confirmed", 0),
-            "observations known already": ended.get("known", 0),
-            "observations refused": ended.get("refused", 0),
-            "patches waiting for review": ended.get("waiting", 0),
-        }
+    added = as_run(
+        run,
+        {"entity": name, "texts": len(texts), "type": entity_type, "create": create},
+        lambda: add_observations(run, name, texts, settings, entity_type=entity_type, create=create),
+        lambda added: {count: added.counts.get(outcome, 0) for outcome, count in _OUTCOMES.items()},
+    )
     return replace(added, run=run.id)
 
 
 def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = False) -> Retired:
     """`delete_observations` as a run of its own, which can be undone; raises before it begins where it may not."""
-    planned = plan_to_retire(_existing(run).snapshot(), run, entity_id, ids)
+    planned = plan_to_retire(existing_store(run).snapshot(), run, entity_id, ids)
     if dry_run:
         return _retired(entity_id, planned)
-    tally = Counts(run.id)
-    with recorded(run, tally, {"entity": entity_id, "ids": list(ids)}):
-        retired = delete_observations(run, entity_id, ids)
-        tally.counts = {
-            run_counts.FACTS_RETIRED: len(retired.facts),
-            run_counts.FLAGS_CLEARED: len(retired.flags_cleared),
-        }
-    return retired
+    return as_run(
+        run,
+        {"entity": entity_id, "ids": list(ids)},
+        lambda: delete_observations(run, entity_id, ids),
+        lambda done: {RunCount.FACTS_RETIRED: len(done.facts), RunCount.FLAGS_CLEARED: len(done.flags_cleared)},
+    )
 
 
 def _check(
@@ -112,12 +103,7 @@ def _check(
     if create and not has_namespace(run.store, run.namespace):
         new_target(name, entity_type, run.now)
     else:
-        find_target(_existing(run).snapshot(), name, entity_type, run.now, settings.resolve, create=create)
-
-
-def _existing(run: Run) -> Store:
-    """The namespace, which is not made for a question about it."""
-    return Store.open(run.store, run.namespace, retention=run.retention)
+        find_target(existing_store(run).snapshot(), name, entity_type, run.now, settings.resolve, create=create)
 
 
 @task("add observations")
@@ -141,7 +127,7 @@ def add_observations(
     decided = _decide(run, snapshot, entity, texts, settings)
     if decided.stated is not None:
         with store.commit(run.id, "observations.candidates", run.now) as tx:
-            if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+            if tx.is_overtaken(snapshot):
                 decided = _decide(run, tx, entity, texts, settings)
             if decided.stated is not None:
                 write_statements(tx, decided.stated)
@@ -277,8 +263,7 @@ def _wrong(reading: Reading, entity_id: str, id_: str, named: Sequence[str]) -> 
         names += [f"starts_with(id, {quoted(id_)})", f"id LIKE '%\\_{id_}%'"]
     where = " OR ".join(names)
     columns = ["id", "status", "owner_entity_id"]
-    places = ("facts", "facts_archive")
-    rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in places]).to_dicts()
+    rows = pl.concat([reading.frame(name, where, columns, limit=1, order=["id"]) for name in FACT_TABLES]).to_dicts()
     if not rows and len(id_) < LEAST_OF_ID:
         return f"{id_!r} is too short for an id: give {LEAST_OF_ID} characters"
     if not rows:
@@ -293,25 +278,3 @@ def _wrong(reading: Reading, entity_id: str, id_: str, named: Sequence[str]) -> 
 def _retired(entity_id: str, plan: Retirement) -> Retired:
     facts = plan.facts.filter(pl.col("id").is_in(plan.retired)).sort("id").select("id", "statement")
     return Retired(entity_id, tuple(facts.iter_rows()), plan.cleared)
-
-
-@task("clear stale flags")
-def clear_stale_flags(run: Run) -> int:
-    """Clear the flags of facts whose partner is no longer live; returns how many (S0-01)."""
-    store = store_of(run)
-    if _stale(store.snapshot(), run).is_empty():
-        return 0
-    with store.commit(run.id, "observations.flags", run.now) as tx:
-        stale = _stale(tx, run)
-        whole = tx.by_ids("facts", stale["id"], with_vector=True).drop(MARKS)
-        tx.upsert("facts", whole.join(stale, on="id"))
-    return len(stale)
-
-
-def _stale(reading: Reading, run: Run) -> pl.DataFrame:
-    """(id, MARKS) of facts that lose their flag."""
-    columns = ["id", "status", "expired_at", "valid_to", *MARKS]
-    flagged = reading.frame("facts", f"{live_sql(run.now)} AND similarity_flag", columns)
-    partners = reading.by_ids("facts", flagged["similar_to_id"], columns)
-    both = pl.concat([flagged, partners]).unique("id", keep="first", maintain_order=True)
-    return stale_flags(both, run.now).select("id", *MARKS)

@@ -11,16 +11,17 @@ from typing import Any
 from recall.proposals import list_proposals
 from recall.report import consolidation_report
 from slowwave.errors import Damaged, SlowwaveError
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.report_records import ConsolidationReport, counts, sections, verdict
 from slowwave.settings import ReportSettings
 from storage import doctor
 from storage.doctor import Defect
 from storage.store import Store
 from tasks.runtime.engine import is_inline, task
-from tasks.runtime.proposing import proposed
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import markdown_table, plain_cells, plain_text
 from tasks.runtime.runs import Run, as_run, existing_store
+from tasks.runtime.writing import proposed
 
 from .splitting import propose_split
 
@@ -59,7 +60,10 @@ def propose_splits(run: Run, settings: ReportSettings, found: ConsolidationRepor
         return ProposedSplits()
     parameters = {"settings": settings.model_dump()}
     left = as_run(
-        run, parameters, lambda: _propose(run, settings, wanted[:MOST]), lambda left: {"proposals": len(left.ids)}
+        run,
+        parameters,
+        lambda: _propose(run, settings, wanted[:MOST]),
+        lambda left: {RunCount.PROPOSALS: len(left.ids)},
     )
     more = f"{len(wanted) - MOST} more could be proposed: run the report again."
     return left if len(wanted) <= MOST else replace(left, notes=(*left.notes, more))

@@ -16,13 +16,14 @@ from slowwave.review.changes import RowChange, decoded, in_brief
 from slowwave.review.proposing import Person, cleaned
 from slowwave.settings import ApprovalSettings, IngestSettings
 from slowwave.text import timed_id
+from storage.changes import FACT_TABLES
 from storage.drafts import write_changes
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import settle_patches
 from tasks.runtime.runs import Run, store_of
+from tasks.runtime.writing import settle_patches
 
 _NOT_NOW = {
     "applied": "It was approved and carried out before.",
@@ -70,7 +71,7 @@ def _proposed_again(
     facts = [change.id for each in stale for change in each.changes if change.table == "facts"]
     batches = store_of(run).snapshot().by_ids("facts", facts, ["patch_batch_id"])["patch_batch_id"].drop_nulls()
     manual = settings.model_copy(update={"approval": ApprovalSettings(mode="manual")})
-    apply_patches(run, manual, look_back=False, batches=batches.unique().to_list())
+    apply_patches(run, manual, look_back=False, batch_ids=batches.unique().to_list())
     snapshot = store_of(run).snapshot()
     successors = {row: fresh.id for fresh in list_proposals(snapshot, run=run.id) for row in fresh.touches}
     found = {
@@ -216,6 +217,6 @@ def _owners(run: Run, done: Sequence[Proposal]) -> list[str]:
     """The entities of which something else is known now."""
     snapshot = store_of(run).snapshot()
     touched = [change.id for each in done for change in each.changes]
-    rows = [snapshot.by_ids(name, touched, ["owner_entity_id"]) for name in ("facts", "facts_archive")]
+    rows = [snapshot.by_ids(name, touched, ["owner_entity_id"]) for name in FACT_TABLES]
     owners = [each.subject_id for each in done] + pl.concat(rows)["owner_entity_id"].drop_nulls().to_list()
     return sorted(set(snapshot.by_ids("entities", owners, ["id"])["id"]))

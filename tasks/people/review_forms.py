@@ -7,20 +7,33 @@ answer afterwards. Stored text is text in it, never Markdown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.proposals import Proposal, observations_of, summary_of
 from slowwave.deduplication.observations import named_by
-from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewDecision, ReviewVerdict, observations_in
+from slowwave.review.verdicts import (
+    EACH,
+    Bulk,
+    ProposalQuestion,
+    ReviewDecision,
+    ReviewVerdict,
+    as_plain,
+    complaints,
+    from_plain,
+    observations_in,
+)
 from storage.snapshots import Reading
 from tasks.runtime.engine import is_inline, log
 from tasks.runtime.run_pages import markdown_table, plain_text
-from tasks.runtime.runs import Run
+from tasks.runtime.runs import Run, existing_store
 
 from .review import DecidedProposal
+from .review_runs import waiting
 
 if TYPE_CHECKING:
     from prefect.input import RunInput
@@ -93,8 +106,6 @@ def form_of(
 
     `given` is what was filled in before, `why` what was wrong with it.
     """
-    from .review_input import ReviewInput
-
     before = given or {}
     name = before.get("name") or person
     fields: dict[str, Any] = {
@@ -107,8 +118,33 @@ def form_of(
         del fields["low_risk"]
     for number, each in enumerate(questions, 1):
         fields[_field(number)] = _box(number, each, before.get(_field(number), {}))
-    model = create_model("ReviewForm", __base__=ReviewInput, **fields)
-    return model.with_initial_data(description=_description(questions, why))
+    base = _form_base()
+    return create_model("ReviewForm", __base__=base, **fields).with_initial_data(
+        description=_description(questions, why)
+    )
+
+
+@cache
+def _form_base() -> type[RunInput]:
+    """The base of the form; Prefect is imported only where a form is made."""
+    from prefect.input import RunInput
+
+    class ReviewInput(RunInput):
+        """A form whose fields bear their titles in both UIs of Prefect.
+
+        One reads the title of a property, the other that of what it refers to; pydantic writes an equal one only there.
+        """
+
+        @classmethod
+        def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
+            """The JSON schema, in which each property has its own title."""
+            schema = super().model_json_schema(*given, **named)
+            titles = {name: field.title for name, field in cls.model_fields.items() if field.title}
+            for name, field_schema in schema["properties"].items():
+                field_schema["title"] = titles.get(name, field_schema.get("title", name))
+            return schema
+
+    return ReviewInput
 
 
 def _field(number: int) -> str:
@@ -320,3 +356,61 @@ async def publish_decided(
 
 def _plain(questions: Sequence[ProposalQuestion]) -> list[dict[str, Any]]:
     return [{"id": each.id, "action": each.action, "title": each.title, "risky": each.is_risky} for each in questions]
+
+
+# Answers: the questions of a review are kept with the flow run, and asked until the answer is one that can be meant.
+# Prefect executes a flow that was suspended from its first line. So the questions are written down once, as an input
+# of the flow run, and every form has a key of its own that is the same in each execution.
+
+
+KEPT = "review-asked"
+
+
+@dataclass(frozen=True, slots=True)
+class FormAnswer:
+    """The answer of a person: name, decision on proposals without risk, and verdicts by id."""
+
+    name: str
+    low_risk: Bulk
+    note: str
+    verdicts: Mapping[str, ReviewVerdict]
+
+
+async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
+    """What to ask about: what waits now, shown on the run's page; when the run goes on, what waited when it began."""
+    if is_inline():
+        return _questions(run, action, limit)
+    from prefect.input import acreate_flow_run_input, aread_flow_run_input
+
+    kept = await aread_flow_run_input(KEPT)
+    if kept is None:
+        questions = _questions(run, action, limit)
+        if questions:
+            await publish_waiting(run, questions)
+        kept = as_plain(questions)
+        await acreate_flow_run_input(KEPT, kept)
+    return from_plain(kept)
+
+
+def _questions(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
+    return questions_about(existing_store(run).snapshot(), waiting(run, action, limit=limit))
+
+
+async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_hours: float) -> FormAnswer:
+    """Suspend until a person answers; an answer that cannot be meant is asked for again, with the reason."""
+    from prefect.flow_runs import asuspend_flow_run
+
+    given: dict[str, Any] = {}
+    why: tuple[str, ...] = ()
+    bare_ones = tuple(map(bare, questions))
+    for number in count(1):
+        form = form_of(questions, person, given, why)
+        log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
+        answer = await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key=f"review-{number}")
+        given = answer.model_dump()
+        verdicts = filled_in(questions, given)
+        low_risk = given.get("low_risk", EACH)
+        why = complaints(bare_ones, verdicts, given["name"], low_risk)
+        if not why:
+            return FormAnswer(" ".join(given["name"].split()), low_risk, given["note"], verdicts)
+    raise AssertionError("unreachable")

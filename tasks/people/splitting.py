@@ -12,6 +12,7 @@ from recall.entities import exact_row
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named
 from recall.splits import OBSERVED, called, suggest_split
 from slowwave.errors import Refused, UnusableInput
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import Person, Proposing
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import (
@@ -30,8 +31,8 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles
 from tasks.runtime.engine import task
-from tasks.runtime.proposing import proposal_of, proposing
 from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
+from tasks.runtime.writing import proposal_of, proposing
 
 from .review import approve
 
@@ -104,7 +105,7 @@ def split_entity(run: Run, entity_id: str, splits: Sequence[SplitPart]) -> Split
     planned = plan_of(run, snapshot, entity_id, splits)
     vectors = vector_column(embedder_of(run).embed(list(planned.rows.to_embed)))
     with store.commit(run.id, "entity.split", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has changed something meanwhile
+        if tx.is_overtaken(snapshot):
             planned = plan_of(run, tx, entity_id, splits)
         _write(tx, planned.rows, vectors)
     if run.proposes is None:
@@ -187,7 +188,7 @@ def propose(run: Run, name: str, settings: SplitSettings, splits: Sequence[Split
         run,
         {"entity": name},
         lambda: propose_split(run, name, settings, splits, proposed_by="person"),
-        lambda done: {"proposals": 1, "new entities": len(done.splits)},
+        lambda done: {RunCount.PROPOSALS: 1, RunCount.ENTITIES_MADE: len(done.splits)},
     )
 
 
@@ -290,5 +291,5 @@ def split_done(reading: Reading, run: Run, proposal: Proposal) -> SplitDone:
     return SplitDone(proposal.subject, proposal.subject_id, parts, moved, left)
 
 
-def _counts(done: SplitDone) -> dict[str, int]:
-    return {"new entities": len(done.new_entities), "observations moved": done.moved_observations}
+def _counts(done: SplitDone) -> dict[RunCount, int]:
+    return {RunCount.ENTITIES_MADE: len(done.new_entities), RunCount.OBSERVATIONS_MOVED: done.moved_observations}

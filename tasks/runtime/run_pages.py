@@ -1,22 +1,90 @@
-"""Summaries: what a run did, shown on its page in the Prefect UI."""
+"""What a run shows of itself: its decisions, its summary and charts on its page in the Prefect UI."""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import polars as pl
 
+from recall.aspects import Profile, aspects
 from recall.communities import communities
+from slowwave.deduplication.reconciliation import ReconciliationPlan
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.lifecycle.run_effects import effects
+from slowwave.validity import live_sql
+from storage.changes import FACT_TABLES
+from storage.snapshots import Snapshot
 
 from .engine import is_inline
 from .runs import Run, newest_commit, store_of
 
 if TYPE_CHECKING:
     from tasks.orchestration.tallies import Tally
+
+SHOWN = 10
+LISTED = 1000
+"""Decisions that a dry run shows: its only purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSummary:
+    """One decision as it is shown: what was done, about which statement, and why."""
+
+    action: str
+    statement: str
+    reason: str
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """Its three cells of a table."""
+        return self.action, self.statement, self.reason
+
+
+def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[DecisionSummary, ...]:
+    """The most interesting decisions about these facts: a model's before a rule's, of unlike words before like ones."""
+    statements = dict(
+        pl.concat([part.select("id", "statement") for part in (facts, plan.reworded)], how="vertical").iter_rows()
+    )
+    order = {"fail": 0, "contradict": 1, "supersede": 1, "absorb": 1, "keep": 2}
+    rows = plan.decisions.with_columns(
+        kind=pl.col("action").replace_strict(order, default=3, return_dtype=pl.Int8),
+        by_rule=pl.col("decided_by") == "rule",
+        likeness=pl.col("measures").str.json_path_match("$.jaccard").cast(pl.Float64, strict=False).fill_null(0.0),
+    )
+    best = rows.sort("kind", "by_rule", "likeness", "subject_id").head(SHOWN)
+    made = [
+        DecisionSummary(action, _sentence(statements, action, subject, ids_in), reason)
+        for action, subject, ids_in, reason in best.select("action", "subject_id", "ids_in", "reason").iter_rows()
+    ]
+    waiting = (
+        plan.pairs.filter(kind="redundant", outcome="pending").sort(-pl.col("cosine"), "a_id").head(SHOWN - len(made))
+    )
+    left = [
+        DecisionSummary(
+            "wait",
+            f"{statements.get(a, a)} | {statements.get(b, b)}",
+            f"Rules cannot tell ({guard}); a model or a person can.",
+        )
+        for a, b, guard in waiting.select("a_id", "b_id", "guard").iter_rows()
+    ]
+    return (*made, *left)
+
+
+def _sentence(statements: dict[str, str], action: str, subject: str, ids_in: list[str]) -> str:
+    others = " · ".join(statements.get(each, each) for each in ids_in if each != subject)
+    sign = " ← " if action == "absorb" else " | "
+    return f"{statements.get(subject, subject)}{sign}{others}" if others else statements.get(subject, subject)
+
+
+# The page of a run: a summary, tables and pictures.
+
 
 SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
@@ -35,12 +103,14 @@ async def publish_summary(run: Run, tally: Tally) -> None:
     summary = tally.summary()
     decisions = summary["decisions"]
     await acreate_markdown_artifact(
-        _markdown(run, summary, [tuple(row.values()) for row in decisions] or _decisions(run)),
+        _markdown(run, summary, [tuple(row.values()) for row in decisions] or _rarest_decisions(run)),
         key=f"{run.flow}-summary",
         description="What this run did",
     )
     await acreate_table_artifact(
-        _outcomes(summary, tally.always), key=f"{run.flow}-outcomes", description="Counts by outcome, and what it cost"
+        _outcome_rows(summary, tally.always),
+        key=f"{run.flow}-outcomes",
+        description="Counts by outcome, and what it cost",
     )
     if decisions:
         await acreate_table_artifact(
@@ -55,8 +125,6 @@ async def publish_charts(run: Run) -> None:
     if is_inline():
         return
     from prefect.artifacts import acreate_image_artifact
-
-    from .charts import as_url, pictures_of
 
     for name, picture, description in pictures_of(run):
         await acreate_image_artifact(image_url=as_url(picture), key=f"{run.flow}-{name}", description=description)
@@ -75,9 +143,9 @@ async def publish_communities(run: Run) -> None:
     )
 
 
-def _outcomes(summary: Mapping[str, Any], always: Sequence[str]) -> list[dict[str, Any]]:
+def _outcome_rows(summary: Mapping[str, Any], always: Sequence[RunCount]) -> list[dict[str, Any]]:
     """A row for each count, those of `always` also where they are nothing, then the room it took and the cost."""
-    llm, counts = summary["llm"], {**dict.fromkeys(always, 0), **summary["counts"]}
+    llm, counts = summary["llm"], {**by_label(dict.fromkeys(always, 0)), **summary["counts"]}
     rows = [{"outcome": what, "count": number} for what, number in counts.items()]
     rows += [{"outcome": f"bytes {when}", "count": number} for when, number in summary.get("bytes", {}).items()]
     rows += [{"outcome": f"refused: {gate}", "count": number} for gate, number in summary.get("refused", {}).items()]
@@ -98,7 +166,7 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
         f"Changed: {plain_text(', '.join(effects(summary['counts'])) or 'nothing that is known')}.",
         "",
         *markdown_table(("what", "count"), list(summary["counts"].items())),
-        *(_refused(summary["refused"]) if summary.get("refused") else ()),
+        *(_refused_table(summary["refused"]) if summary.get("refused") else ()),
         f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
         f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.",
         "",
@@ -112,7 +180,7 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
     return "\n".join(lines)
 
 
-def _refused(counts: Mapping[str, int]) -> list[str]:
+def _refused_table(counts: Mapping[str, int]) -> list[str]:
     return markdown_table(("refused by gate", "count"), list(counts.items()))
 
 
@@ -140,7 +208,7 @@ def plain_text(text: str) -> str:
     return marked.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
-def _decisions(run: Run) -> list[tuple[str, ...]]:
+def _rarest_decisions(run: Run) -> list[tuple[str, ...]]:
     """A few decisions of the run, the rarest kinds first: a merge or an end is of more interest than a new fact."""
     snapshot = store_of(run).snapshot()
     made = snapshot.frame("decisions", f"run_id = '{run.id}'", ["id", "action", "subject_id", "reason"])
@@ -148,3 +216,116 @@ def _decisions(run: Run) -> list[tuple[str, ...]]:
     facts = snapshot.by_ids("facts", rarest["subject_id"], ["id", "statement"])
     shown = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
     return list(shown.select("action", pl.col("statement").fill_null(""), "reason").iter_rows())
+
+
+# Charts of the store, and the numbers behind them.
+
+
+POINTS = 60
+BINS = 20
+
+
+def believed_over_time(facts: pl.DataFrame, now: datetime, points: int = POINTS) -> pl.DataFrame:
+    """How many facts the store believed at evenly spaced times from the first fact to `now`: columns at, believed.
+
+    `facts` has created_at and expired_at of all facts that were ever active. A single time where everything is new.
+    """
+    began = facts.filter(pl.col("created_at") <= now)["created_at"].sort()
+    ended = facts["expired_at"].drop_nulls().sort()
+    if began.is_empty() or (start := began[0]) == now:
+        return pl.DataFrame({"at": [now], "believed": [len(began)]})
+    times = [start + (now - start) * step / (points - 1) for step in range(points)]
+    at = pl.Series("at", times, dtype=began.dtype)
+    believed = began.search_sorted(at, side="right") - ended.search_sorted(at, side="right")
+    return pl.DataFrame({"at": at, "believed": believed.cast(pl.Int64)})
+
+
+def score_bins(scores: pl.Series, bins: int = BINS) -> pl.DataFrame:
+    """How many scores in [0, 1] lie in each of `bins` equal parts: columns from_, to, facts; nulls are left out."""
+    counts, edges = np.histogram(scores.drop_nulls().to_numpy(), bins=bins, range=(0.0, 1.0))
+    return pl.DataFrame({"from_": edges[:-1], "to": edges[1:], "facts": counts.astype(np.int64)})
+
+
+WIDTH, HEIGHT = 640, 320
+ROUND = {"width": 640, "height": 600, "show_minor_x_labels": True, "legend_at_bottom": True}
+MARKS = 6
+"""Labels on the axis of times: more would overlap."""
+_SIZES = {
+    "title_font_size": 15,
+    "label_font_size": 11,
+    "major_label_font_size": 11,
+}
+_COLOURS = ("#3b6fb6", "#c4622d", "#4c9a6a", "#8a5fb0", "#b0902f", "#5a6b7b")
+
+
+def pictures_of(run: Run) -> Iterator[tuple[str, bytes, str]]:
+    """How the scores lie, how many facts were believed over time, and how much is known: name, SVG, description."""
+    snapshot = store_of(run).snapshot()
+    yield "scores", score_chart(snapshot, run), "How many live facts have which score"
+    yield "facts", facts_chart(snapshot, run), "Facts that the store believed, over time"
+    known = {run.namespace: aspects(snapshot, run.now)}
+    yield "aspects", aspect_chart(known), "How well each aspect of a life is known"
+
+
+def as_url(svg: bytes) -> str:
+    """The picture itself as an address, so that no file must be served."""
+    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
+
+
+def score_chart(snapshot: Snapshot, run: Run) -> bytes:
+    """A histogram of the quality scores of live facts, as SVG."""
+    live = snapshot.frame("facts", live_sql(run.now), ["id"])
+    scores = snapshot.frame("fact_scores", columns=["id", "quality_score"]).join(live, on="id", how="semi")
+    bins = score_bins(scores["quality_score"])
+    chart = _chart("Bar", title="Scores of live facts", x_title="score", y_title="facts")
+    chart.x_labels = [f"{edge:.2f}" for edge in bins["from_"]]
+    chart.x_labels_major = [f"{edge:.2f}" for edge in bins["from_"].gather_every(5)]
+    chart.add("live", bins["facts"].to_list())
+    return _drawn(chart)
+
+
+def facts_chart(snapshot: Snapshot, run: Run) -> bytes:
+    """A line of how many facts were believed at each time, as SVG."""
+    columns = ["created_at", "expired_at"]
+    believed = "status NOT IN ('candidate', 'rejected')"
+    facts = pl.concat([snapshot.frame(name, believed, columns) for name in FACT_TABLES])
+    line = believed_over_time(facts, run.now)
+    chart = _chart("Line", title="Facts believed", y_title="facts", fill=True, show_dots=False)
+    chart.x_labels = [f"{at:%Y-%m-%d}" for at in line["at"]]
+    chart.x_labels_major = chart.x_labels[:: max(1, len(line) // MARKS)]
+    chart.add("believed", line["believed"].to_list())
+    return _drawn(chart)
+
+
+def aspect_chart(known: Mapping[str, Profile]) -> bytes:
+    """A radar plot of the fourteen aspects of each namespace, from 0 in the middle to 100, as SVG (S3-19)."""
+    look = {**ROUND, "show_legend": len(known) > 1}
+    chart = _chart("Radar", title="Aspects known", fill=True, range=(0, 100), **look)
+    chart.y_labels = range(0, 101, 25)
+    profiles = list(known.values())
+    chart.x_labels = [row.aspect.display_name for row in profiles[0]]
+    for namespace, profile in known.items():
+        chart.add(namespace, [row.score for row in profile])
+    return _drawn(chart)
+
+
+def _chart(kind: Literal["Bar", "Line", "Radar"], **more: Any) -> Any:
+    """An empty chart in our colours. Its library is imported only where a picture is drawn."""
+    import pygal
+    from pygal.style import Style
+
+    look = {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "style": Style(background="white", plot_background="white", colors=_COLOURS, **_SIZES),
+        "show_legend": False,
+        "truncate_label": -1,
+        "show_minor_x_labels": False,
+        "js": (),  # a picture in a page runs no scripts
+    }
+    return getattr(pygal, kind)(**{**look, **more})
+
+
+def _drawn(chart: Any) -> bytes:
+    drawn: bytes = chart.render()
+    return drawn

@@ -22,6 +22,7 @@ from inference.secrets import without_secrets
 from recall.stories import run_named
 from slowwave.errors import Refused
 from slowwave.filters.redaction import redact_values
+from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.records import Usage
 from slowwave.review.proposing import Proposing
 from slowwave.settings import LanguageSettings, RetentionSettings
@@ -35,7 +36,7 @@ from storage.rows import quoted
 from storage.store import Store
 from storage.transactions import Transaction
 
-from .children import parent_by_tag
+from .prefect_api import parent_by_tag
 from .retrying import patiently
 from .telemetry import watched_run
 
@@ -171,6 +172,12 @@ def night_of(run: Run) -> str:
     return _night.get() or run.id
 
 
+def adopt(run: Run, interrupted: str) -> None:
+    """Make the interrupted run that this one goes on with a part of it, so that undo takes back all of it."""
+    with store_of(run).commit(run.id, "run", run.now) as tx:
+        tx.upsert("runs", tx.by_ids("runs", [interrupted]).with_columns(parent_id=pl.lit(run.id)))
+
+
 @dataclass(frozen=True, slots=True)
 class Writing:
     """What a run writes together with the record of its end: the kind of that commit, and what does it."""
@@ -293,17 +300,23 @@ class Counts:
     """The counts of a run for its row in `runs`."""
 
     run: str
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[RunCount, int] = field(default_factory=dict)
     state: str = "completed"
     waited_s: float = 0.0
     usage: Usage = field(default_factory=Usage)
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
-        return {"run": self.run, "state": self.state, "counts": {k: n for k, n in self.counts.items() if n}}
+        return {
+            "run": self.run,
+            "state": self.state,
+            "counts": {what: number for what, number in by_label(self.counts).items() if number},
+        }
 
 
-def as_run(run: Run, parameters: Mapping[str, Any], work: Callable[[], R], count: Callable[[R], dict[str, int]]) -> R:
+def as_run(
+    run: Run, parameters: Mapping[str, Any], work: Callable[[], R], count: Callable[[R], dict[RunCount, int]]
+) -> R:
     """Do the work as a run of its own, which `slowwave runs` lists and undo takes back."""
     tally = Counts(run.id)
     with recorded(run, tally, dict(parameters)):

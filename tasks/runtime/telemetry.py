@@ -1,4 +1,4 @@
-"""OpenTelemetry, set up where the environment asks for it; and the spans of flows, tasks and runs.
+"""OpenTelemetry: the spans of flows, tasks and runs, and where they go.
 
 Without `OTEL_EXPORTER_OTLP_ENDPOINT` or an `OTEL_…_EXPORTER` nothing is imported and nothing is measured. A program
 that has set up OpenTelemetry itself keeps what it has, and hears of us.
@@ -7,20 +7,25 @@ that has set up OpenTelemetry itself keeps what it has, and hears of us.
 from __future__ import annotations
 
 import inspect
+import logging
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from slowwave.lifecycle.run_effects import retired, written
 from storage.telemetry import Note, Value, count, is_watched, span
 
-from .telemetry_export import start_telemetry
-
 if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.sdk.trace.export import SpanExporter
+
     from .runs import Run
 
 Kind = Literal["flow", "task"]
@@ -127,3 +132,132 @@ def _count(flow: str, state: str, counts: Mapping[str, int]) -> None:
     if flow != "sleep":
         count("slowwave.facts.written", written(counts), "{fact}", "Facts learned and reworded", which)
         count("slowwave.facts.retired", retired(counts), "{fact}", "Facts that no longer hold or moved away", which)
+
+
+# Export: to a collector over OTLP, or to standard error.
+
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TIMEOUT_S = 3.0  # for a collector that does not answer: nobody should wait ten seconds for a recall to end
+KINDS = ("none", "console", "otlp")
+
+log = logging.getLogger("slowwave")
+_done: list[bool] = []
+
+
+def wanted(environ: Mapping[str, str]) -> dict[str, str]:
+    """The exporter of each signal that the environment asks for: otlp or console; empty for none."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return {}
+    found = {}
+    for signal in ("TRACES", "METRICS"):
+        goes = ENDPOINT in environ or f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT" in environ
+        kind = environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() or ("otlp" if goes else "none")
+        if kind != "none":
+            found[signal] = kind
+    return found
+
+
+def start_telemetry(environ: Mapping[str, str]) -> bool:
+    """Set OpenTelemetry up once, if the environment asks for it; whether it is set up.
+
+    What cannot be done is a warning: a memory works without being watched.
+    """
+    if _done:
+        return _done[0]
+    exporters = wanted(environ)
+    _done.append(bool(exporters) and _can_be_met(exporters, environ) and _start(exporters, environ))
+    return _done[0]
+
+
+def _can_be_met(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    unknown = sorted({kind for kind in exporters.values() if kind not in KINDS})
+    protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    if unknown:
+        log.warning("No telemetry: there is no exporter %s; use otlp, console or none.", ", ".join(unknown))
+    elif "otlp" in exporters.values() and protocol != "http/protobuf":
+        log.warning("No telemetry: OTEL_EXPORTER_OTLP_PROTOCOL=%s; only http/protobuf is spoken.", protocol)
+    else:
+        return True
+    return False
+
+
+def _start(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    try:
+        from opentelemetry import metrics, trace
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+
+        spans, measures = _span_exporter(exporters, environ), _metric_exporter(exporters, environ)
+    except ImportError:
+        log.warning("No telemetry: it needs the extra `otel`: pip install 'slowwave[otel]'.")
+        return False
+    logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # of a collector that is away one line is enough
+    named = {"service.name": environ.get("OTEL_SERVICE_NAME") or "slowwave", "service.version": version("slowwave")}
+    resource = Resource.create(named)
+    if spans is not None and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        provider = TracerProvider(resource=resource)
+        provider.add_span_processor(without_words(spans))
+        trace.set_tracer_provider(provider)
+    if measures is not None and not isinstance(metrics.get_meter_provider(), MeterProvider):
+        metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(measures)], resource=resource))
+    return True
+
+
+def _span_exporter(exporters: Mapping[str, str], environ: Mapping[str, str]) -> SpanExporter | None:
+    if exporters.get("TRACES") == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)
+    if "TRACES" not in exporters:
+        return None
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter(timeout=_timeout(environ, "TRACES"))
+
+
+def _metric_exporter(exporters: Mapping[str, str], environ: Mapping[str, str]) -> MetricExporter | None:
+    if exporters.get("METRICS") == "console":
+        from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
+
+        return ConsoleMetricExporter(out=sys.stderr)
+    if "METRICS" not in exporters:
+        return None
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    return OTLPMetricExporter(timeout=_timeout(environ, "METRICS"))
+
+
+def _timeout(environ: Mapping[str, str], signal: str) -> float:
+    """Seconds, as the environment says."""
+    named = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT") or environ.get("OTEL_EXPORTER_OTLP_TIMEOUT")
+    return float(named) if named else TIMEOUT_S
+
+
+def without_words(exporter: SpanExporter) -> SpanProcessor:
+    """Exports spans, also those of other libraries, without events and status texts: these may quote a person."""
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.trace import Status
+
+    class WordlessProcessor(BatchSpanProcessor):
+        def on_end(self, span: ReadableSpan) -> None:
+            super().on_end(
+                ReadableSpan(
+                    name=span.name,
+                    context=span.context,
+                    parent=span.parent,
+                    resource=span.resource,
+                    attributes=span.attributes,
+                    links=span.links,
+                    kind=span.kind,
+                    instrumentation_scope=span.instrumentation_scope,
+                    status=Status(span.status.status_code),
+                    start_time=span.start_time,
+                    end_time=span.end_time,
+                )
+            )
+
+    return WordlessProcessor(exporter)

@@ -14,6 +14,7 @@ from slowwave import frames
 from slowwave.filters.injection import injection_reasons
 from slowwave.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
 from slowwave.foreign.records import Skipped
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.resolution.entities import Resolution
 from slowwave.revision.patches import DIRECTIVES, build_candidates
 from slowwave.settings import ExtractSettings, IngestSettings
@@ -24,8 +25,7 @@ from storage.transactions import Transaction
 from tasks.entities.names import names_in_use
 from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
 from tasks.ingest.candidates import BatchRows, RelationForms, episode_links, ontology, write
-from tasks.ingest.naming import resolve_again
-from tasks.ingest.roster import names_of
+from tasks.ingest.identities import names_of, resolve_again
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import EMBEDS
 from tasks.runtime.runs import Run, embed_rows, store_of
@@ -51,7 +51,7 @@ class Stored:
     keeps the one that an earlier export gave it.
     """
 
-    counts: Counter[str]
+    counts: Counter[RunCount]
     other_types: tuple[Skipped, ...]
     kept_ends: tuple[Skipped, ...]
 
@@ -75,17 +75,17 @@ def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
     snapshot = store.snapshot()
     decided = _decide(run, snapshot, part, settings)
     with store.commit(run.id, "import.candidates", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run has stored something meanwhile
+        if tx.is_overtaken(snapshot):
             decided = _decide(run, tx, part, settings)
         _write(tx, part, decided)
     found = decided.found
     is_refused = found.messages["graph_state"] == f"skipped_{_INJECTION}"
     counts = Counter(
         {
-            "items known": decided.known,
-            "candidates": len(found.facts),
-            "items that give orders": int(is_refused.sum()),
-            "items about nobody": found.candidates.dropped["no_subject"],
+            RunCount.ITEMS_KNOWN: decided.known,
+            RunCount.CANDIDATES_IMPORTED: len(found.facts),
+            RunCount.ITEMS_WITH_ORDERS: int(is_refused.sum()),
+            RunCount.ITEMS_ABOUT_NOBODY: found.candidates.dropped["no_subject"],
         }
     )
     return Stored(counts, _other_types(part.adopted, found.resolution), decided.kept_ends)

@@ -7,31 +7,45 @@ has deleted since is not looked for.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 import polars as pl
 
-from recall.export_files import SealCheck
+from inference.embedding import open_embedder
+from recall.export import MANIFEST, is_own_export, read_manifest
+from recall.export_files import PART, ExportFiles, SealCheck, read_rows_of
+from slowwave.comparison.similarity import profile_of
+from slowwave.errors import UnusableInput
+from slowwave.filters.noise import ContentScorer, prototype_texts
 from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
-from slowwave.foreign.records import Skipped
-from slowwave.settings import IngestSettings
-from storage.rows import quoted
-from tasks.entities.linking import assign_new, link_entities, touched_entities
+from slowwave.foreign.exports import OWN_TABLES, READS, SYSTEM, columns_of, parse_own, read_export
+from slowwave.foreign.records import Foreign, Skipped
+from slowwave.ingestion.conversations import hidden_names
+from slowwave.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
+from slowwave.lifecycle.audit import audit
+from slowwave.lifecycle.audit_pairs import Audit
+from slowwave.lifecycle.run_counts import RunCount
+from slowwave.settings import IngestSettings, Settings
+from slowwave.text import readable, row_id
+from storage.rows import empty_frame, quoted
+from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.entities.retirement import renew_profiles
 from tasks.ingest.application import Applied, apply_patches
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.communities import note_due
 from tasks.orchestration.phases import tidy
 from tasks.orchestration.tallies import OUTCOMES
-from tasks.runtime.proposing import titles_of, under_approval
 from tasks.runtime.runs import Counts, Run, recorded, store_of
+from tasks.runtime.writing import titles_of, under_approval
 
 from .foreign_candidates import Part, store_candidates, stored_messages
-from .foreign_files import ForeignFile, read_foreign
 
 LISTED = 200
 
@@ -70,17 +84,6 @@ class Imported:
         }
 
 
-@dataclass(slots=True)
-class _Counted(Counts):
-    """The counts of an import for its row in `runs`."""
-
-    total: Counter[str] = field(default_factory=Counter)
-
-    def summary(self) -> dict[str, Any]:
-        """Everything counted, as plain data."""
-        return {"run": self.run, "state": self.state, "counts": {name: n for name, n in self.total.items() if n}}
-
-
 def import_export(
     run: Run,
     path: str | Path,
@@ -96,39 +99,40 @@ def import_export(
     """
     file = read_foreign(path, system)
     safe = without_secrets(file.content)
-    tally = _Counted(run.id)
+    total: Counter[RunCount] = Counter()
+    tally = Counts(run.id, total)
     parameters = {"path": file.uri, "from": system, "require_approval": require_approval}
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
         adopted = adopt(safe.content, file.modified_at)
-        tally.total.update(_read(file, safe))
+        total.update(_read_counts(safe))
         notes: dict[Skipped, None] = {}
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
-                taken, left_out = _take_in(run, part, settings, require_approval, dry_run)
-                tally.total.update(taken)
+                taken, left_out = _store_and_apply(run, part, settings, require_approval, dry_run)
+                total.update(taken)
                 notes |= dict.fromkeys(left_out)
         if not is_known and not dry_run:
             _finish(run, file, settings)
-            tally.total["changes proposed"] = len(titles_of(run))
+            total[RunCount.CHANGES_PROPOSED] = len(titles_of(run))
     content = safe.content
-    counts = {name: count for name, count in tally.total.items() if count}
+    counts = tally.summary()["counts"]
     unknown = adopted.unknown_types
     skipped = (*notes, *content.skipped)[:LISTED]
     return Imported(run.id, file.uri, content.format, is_known, counts, skipped, unknown)
 
 
-def _read(file: ForeignFile, safe: Safe) -> Counter[str]:
+def _read_counts(safe: Safe) -> Counter[RunCount]:
     content = safe.content
     by_loss = Counter(each.loss for each in content.skipped)
     return Counter(
         {
-            "items read": len(content.claims),
-            "entities read": content.entities["name"].n_unique(),
-            "source texts read": len(content.episodes),
-            "items that could not be read": by_loss["broken"] + by_loss["endless"],
-            "items deleted or derived": by_loss["gone"],
-            "texts with secrets taken out": safe.redacted,
+            RunCount.ITEMS_READ: len(content.claims),
+            RunCount.ENTITIES_READ: content.entities["name"].n_unique(),
+            RunCount.SOURCE_TEXTS_READ: len(content.episodes),
+            RunCount.ITEMS_BROKEN: by_loss["broken"] + by_loss["endless"],
+            RunCount.ITEMS_GONE: by_loss["gone"],
+            RunCount.TEXTS_REDACTED: safe.redacted,
         }
     )
 
@@ -157,24 +161,24 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
         yield Part(_source(file, "running"), file.content.format, part)
 
 
-def _take_in(
+def _store_and_apply(
     run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool
-) -> tuple[Counter[str], tuple[Skipped, ...]]:
+) -> tuple[Counter[RunCount], tuple[Skipped, ...]]:
     """Store a part as candidates and apply them; what is counted, and what is not taken over as the export has it."""
     if dry_run:
         known = len(stored_messages(store_of(run).snapshot(), part.adopted.messages["id"]))
-        return Counter({"items known": known, "items new": len(part.adopted.messages) - known}), ()
+        return Counter({RunCount.ITEMS_KNOWN: known, RunCount.ITEMS_NEW: len(part.adopted.messages) - known}), ()
     stored = store_candidates(run, part, settings)
     applying = under_approval(run, "patch", settings.approval, require=require, risks=False)
     applied = _outcomes(apply_patches(applying, settings, look_back=False))
-    notes = {"entities of another type here": stored.other_types, "ends taken away, kept here": stored.kept_ends}
+    notes = {RunCount.ENTITIES_OF_OTHER_TYPE: stored.other_types, RunCount.ENDS_KEPT: stored.kept_ends}
     more = Counter({name: len(each) for name, each in notes.items()})
     return stored.counts + applied + more, (*stored.other_types, *stored.kept_ends)
 
 
-def _outcomes(applied: Applied) -> Counter[str]:
+def _outcomes(applied: Applied) -> Counter[RunCount]:
     named = Counter({OUTCOMES[action]: n for action, n in applied.decisions.items() if action in OUTCOMES})
-    return named + Counter({"items refused": applied.rejected})
+    return named + Counter({RunCount.ITEMS_REFUSED: applied.rejected})
 
 
 def _source(file: ForeignFile, state: str) -> dict[str, Any]:
@@ -202,3 +206,190 @@ def _finish(run: Run, file: ForeignFile, settings: IngestSettings) -> None:
     renew_profiles(run, touched)
     note_due(run, settings.extract.community_refresh_interval)
     tidy(run)
+
+
+# Files: an export of another memory system is read whole, whatever its encoding, and never changed.
+
+
+MAX_BYTES = 512_000_000
+_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson"})
+_HEAD_BYTES = 262_144
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForeignFile:
+    """An export and the hash by which its bytes are known again; `uri` is its path as it may be stored."""
+
+    uri: str
+    content_hash: str
+    modified_at: datetime
+    content: Foreign
+
+    @property
+    def id(self) -> str:
+        """Its row in `sources`."""
+        return row_id("s", self.uri, self.content_hash)
+
+
+def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
+    """An export of a memory system: a file, or a folder whose JSON files belong together.
+
+    What cannot be read of it is listed in `skipped`. Raises `UnusableInput` for a path that is missing, too large, no
+    text, or no JSON, and where nothing shows which system wrote it.
+    """
+    given = Path(path).expanduser()
+    if system == SYSTEM or (system == "auto" and is_own_export(given)):
+        return _read_own(given)
+    files = _json_files(given)
+    values: list[tuple[str, Any]] = []
+    broken: list[Skipped] = []
+    whole = hashlib.blake2b(digest_size=16)
+    for file in files:
+        raw = _bytes(file)
+        whole.update(raw)
+        before = f"{file.name} " if len(files) > 1 else ""
+        for place, value, reason in _values(file, raw):
+            if reason:
+                broken.append(Skipped(f"{before}{place}", reason))
+            else:
+                values.append((f"{before}{place}".strip(), value))
+    if not values:
+        raise _unreadable(given, broken)
+    modified = max(file.stat().st_mtime for file in files)
+    uri = _shown(given)
+    content = read_export(values, system, broken, uri)
+    return ForeignFile(uri, whole.hexdigest(), datetime.fromtimestamp(modified, UTC), content)
+
+
+def _read_own(folder: Path) -> ForeignFile:
+    """The tables of an export of our own, without vectors: these are computed again."""
+    manifest = read_manifest(folder)
+    files, tables, whole = ExportFiles(folder), {}, hashlib.blake2b(digest_size=16)
+    for name in OWN_TABLES:
+        parts = [empty_frame(name, 1).select(columns_of(name))]
+        if name in manifest.counts:
+            parts += [rows.select(columns_of(name)) for rows in read_rows_of(files, manifest.format, name, 1, False)]
+            with files.open(f"{name}.{manifest.format}") as file:
+                while part := file.read(PART):
+                    whole.update(part)
+        tables[name] = pl.concat(parts)
+    modified = (folder / MANIFEST).stat().st_mtime
+    return ForeignFile(_shown(folder), whole.hexdigest(), datetime.fromtimestamp(modified, UTC), parse_own(tables))
+
+
+def _json_files(path: Path) -> list[Path]:
+    """The file itself, or the JSON files of a folder in the order of their names."""
+    if not path.exists():
+        raise UnusableInput(f"There is no file or folder {str(path)!r}.", "Check the path.")
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() in _SUFFIXES)
+    if not files:
+        raise UnusableInput(f"There is no JSON in the folder {_shown(path)}.", READS)
+    return files
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise UnusableInput(
+                f"{_shown(path)} has {size / 1e6:.0f} MB; up to {MAX_BYTES / 1e6:.0f} can be read.",
+                "Export it in parts, for one user or group at a time.",
+            )
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UnusableInput(
+            f"{_shown(path)} cannot be read: {error.strerror or error}.", "Check its permissions."
+        ) from error
+    if kind := binary_kind(raw[:_HEAD_BYTES]):
+        raise UnusableInput(f"{_shown(path)} is {kind}, not JSON.", f"{READS} Unpack or export it first.")
+    return raw
+
+
+def _values(path: Path, raw: bytes) -> Iterator[tuple[str, Any, str]]:
+    """(place, value, why it cannot be read) of each JSON value: one document, or one value a line."""
+    encoding = encoding_of(raw[:_HEAD_BYTES])
+    text = raw if encoding == "utf-8" else raw.decode(encoding, MIXED).encode()
+    if not text.strip():
+        return
+    try:
+        whole = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        yield from _lines(path, text, error)
+        return
+    if isinstance(whole, list):
+        yield from ((f"[{number}]", value, "") for number, value in enumerate(whole))
+    else:
+        yield "", whole, ""
+
+
+def _lines(path: Path, text: bytes, error: orjson.JSONDecodeError) -> Iterator[tuple[str, Any, str]]:
+    lines = text.split(b"\n")
+    starts = [line.lstrip()[:1] for line in lines if line.strip()]
+    if len(starts) < 2 or starts.count(b"{") * 2 < len(starts) or not any(_is_object(line) for line in lines):
+        where = readable(str(error))
+        raise UnusableInput(
+            f"{_shown(path)} is no JSON: {where}.", f"{READS} If it was cut off, export it again."
+        ) from error
+    for number, value, note in load_lines(lines):
+        yield f"line {number}", value, note.reason if note is not None and note.kind == "unreadable" else ""
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _unreadable(path: Path, broken: list[Skipped]) -> UnusableInput:
+    if broken:
+        first = broken[0]
+        return UnusableInput(f"Nothing in {_shown(path)} can be read: {first.place}: {first.reason}.", READS)
+    return UnusableInput(f"{_shown(path)} is empty.", f"{READS} Was the export finished?")
+
+
+def _shown(path: Path) -> str:
+    """The path as it may be stored and told: without secrets."""
+    name = readable(path.as_posix())
+    return hidden_names([name]).get(name, name)
+
+
+# Audits: an export of another memory system is read and judged; no store is needed, and none is opened.
+
+
+LEAST_COSINE = 0.6  # what denies or opposes a statement is less like it than what repeats it
+
+
+def audit_export(
+    path: str | Path,
+    settings: Settings,
+    system: str = "auto",
+    *,
+    now: datetime | None = None,
+    stale_days: int = 365,
+    examples: int = 3,
+) -> Audit:
+    """What is wrong with an export, by the rules and thresholds of the settings; reads the file and changes nothing.
+
+    Raises `UnusableInput` for what cannot be read.
+    """
+    file = read_foreign(path, system)
+    seat = open_embedder(settings.embedder)
+    texts = prototype_texts(settings.ingest.noise)
+    scorer = ContentScorer(seat.embed(texts.quality), seat.embed(texts.noise), settings.ingest.noise.noise_top_k)
+    merge = settings.consolidate
+    return audit(
+        file.content,
+        seat.embed(file.content.claims["statement"].to_list()),
+        scorer,
+        now or datetime.now(UTC),
+        file.uri,
+        stale_days=stale_days,
+        examples=examples,
+        resolve=min(merge.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE),
+        merge=merge,
+        evaluate=settings.ingest.evaluate,
+        noise=settings.ingest.noise,
+    )

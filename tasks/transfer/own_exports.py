@@ -15,6 +15,7 @@ from recall.export_files import HAS_VECTOR, ExportFiles, SealCheck, read_rows_of
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.foreign.exports import SYSTEM
 from slowwave.lifecycle.embedded_texts import READ
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import IngestSettings
 from slowwave.text import as_json, row_id
 from slowwave.validity import STATUSES
@@ -34,7 +35,7 @@ from storage.upkeep import make_indexes, make_text_indexes
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
 
 from .imports import Imported, import_export
-from .reembedding import OTHERS, Wording
+from .wording import OTHERS, Wording
 
 IMPORT = "import"
 LEFT_OUT = ("commits", "log_marks")
@@ -99,7 +100,7 @@ def _bring_back(run: Run, files: ExportFiles, manifest: Manifest, seal: SealChec
             "Install the model that it was made with.",
         )
     if not dry_run:
-        tally = Counts(run.id, {"rows imported": sum(counts.values())})
+        tally = Counts(run.id, {RunCount.ROWS_IMPORTED: sum(counts.values())})
         given = {"path": str(files.folder), "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, {**given, "seal": seal.standing}):
             _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)

@@ -40,7 +40,7 @@ from slowwave.text import row_id
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.nightly.settling import propose_overrides
+from tasks.nightly.open_questions import propose_overrides
 from tasks.people.review import DecidedProposal, approve, reject
 from tasks.runtime.runs import Run, existing_run
 

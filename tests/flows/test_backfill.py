@@ -52,7 +52,6 @@ from tasks.orchestration.backfilling import (
     BackfillPlan,
     BackfillRequest,
     BackfillTally,
-    adopt,
     backfill_runs,
     check,
     fill_windows,
@@ -62,9 +61,9 @@ from tasks.orchestration.backfilling import (
     window_key,
 )
 from tasks.orchestration.tallies import IngestTally
-from tasks.runtime.children import last_try, parent_by_tag
 from tasks.runtime.engine import tell
-from tasks.runtime.runs import Run, _night, existing_run, phases_of, recorded
+from tasks.runtime.prefect_api import last_try, parent_by_tag
+from tasks.runtime.runs import Run, _night, adopt, existing_run, phases_of, recorded
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday
 WEEK = timedelta(weeks=1)
@@ -365,7 +364,8 @@ def filled_by(reader: Reader, store: Store, **asked: Any) -> tuple[BackfillTally
         with recorded(run, tally, question.parameters()), phases_of(run):
             plan = plan_backfill(run, question)
             tally.resumed(plan.resumes, len(plan.done))
-            adopt(run, plan)
+            if plan.resumes:
+                adopt(run, plan.resumes)
             await fill_windows(run, question, plan, tally, reader, Usage())
 
     with suppress(KeyboardInterrupt):

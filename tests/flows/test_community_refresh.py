@@ -36,13 +36,13 @@ from storage.schema import Role
 from storage.store import Store
 from storage.tables import TABLES, tables_of
 from storage.undo import undo
-from tasks.entities.linking import assign_new
+from tasks.entities.derived import assign_new
 from tasks.entities.merges import merge_entities
+from tasks.entities.retirement import delete_entities, delete_facts, plan_purge
 from tasks.nightly.communities import extractions, note_due
-from tasks.nightly.purging import delete_entities, delete_facts, plan_purge
 from tasks.people.erasure_plan import plan_erasure
 from tasks.people.forgetting import find_subject, forget
-from tasks.runtime.events import REFRESH_DUE, event_of
+from tasks.runtime.prefect_api import REFRESH_DUE, event_of
 from tasks.runtime.runs import Run, existing_run
 
 BAND = ("Anna plays with Ben", "Ben plays with Carla", "Carla plays with Anna")

@@ -25,7 +25,7 @@ from talk import ROOT
 from flows.ingest import ingest
 from scripts.register import automation_of
 from scripts.up import environment
-from tasks.runtime.events import Event, event_of
+from tasks.runtime.prefect_api import Event, event_of
 from tasks.runtime.runs import new_run
 
 CONFIG = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))

@@ -30,7 +30,7 @@ from storage.reembedding import drop_staged
 from storage.store import Store
 from storage.tables import HOLDING_VECTORS, WITH_VECTORS
 from storage.undo import undo
-from tasks.entities.profiles import refresh_profiles
+from tasks.entities.derived import refresh_profiles
 from tasks.people.observations import observe
 from tasks.runtime.runs import existing_run, new_run, store_of
 from tasks.transfer.imports import import_export

@@ -33,7 +33,7 @@ from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of
 from storage.undo import undo
-from tasks.runtime.charts import as_url, believed_over_time, facts_chart, score_bins, score_chart
+from tasks.runtime.run_pages import as_url, believed_over_time, facts_chart, score_bins, score_chart
 from tasks.runtime.runs import existing_run
 
 LATER = datetime.now(UTC) + timedelta(days=220)

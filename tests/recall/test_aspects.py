@@ -52,7 +52,7 @@ from storage.snapshots import Reading
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.runtime.charts import aspect_chart
+from tasks.runtime.run_pages import aspect_chart
 from tasks.runtime.runs import Counts, Run, Writing, existing_run, recorded
 
 

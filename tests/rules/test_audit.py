@@ -13,7 +13,7 @@ from talk import EXAMPLES
 
 from slowwave.lifecycle.audit_pairs import Audit, AuditFinding
 from slowwave.settings import Settings
-from tasks.transfer.foreign_files import audit_export
+from tasks.transfer.imports import audit_export
 
 FOREIGN = EXAMPLES / "foreign"
 NOW = datetime(2026, 8, 1, tzinfo=UTC)

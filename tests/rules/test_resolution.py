@@ -22,7 +22,7 @@ from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
 from storage.schema import STAMPS
 from storage.store import Store
 from storage.tables import TABLES
-from tasks.ingest.naming import resolve_again
+from tasks.ingest.identities import resolve_again
 from tasks.runtime.runs import new_run
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

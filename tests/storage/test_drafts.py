@@ -21,11 +21,11 @@ from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat
 from slowwave.review.proposing import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
 from slowwave.settings import ApprovalSettings
 from storage.store import Store
-from tasks.people import modifying
-from tasks.people.modifying import modify
+from tasks.people import review_runs
 from tasks.people.review import approve, reject
-from tasks.runtime.proposing import proposing
+from tasks.people.review_runs import modify
 from tasks.runtime.runs import existing_run, store_of
+from tasks.runtime.writing import proposing
 
 __all__ = ["made"]  # the store of test_review, made once for this file
 
@@ -168,14 +168,14 @@ def test_what_was_approved_while_somebody_modified_it_stays_approved(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = proposed(memory, 0, 1)
-    plan_anew = modifying.propose_anew
+    plan_anew = review_runs.propose_anew
 
     def overtaken(*how: object) -> object:
         fresh = plan_anew(*how)  # type: ignore[arg-type]
         approve(run_at(memory, T2), [old.id], Person("Bo", "terminal"))
         return fresh
 
-    monkeypatch.setattr(modifying, "propose_anew", overtaken)
+    monkeypatch.setattr(review_runs, "propose_anew", overtaken)
     with pytest.raises(Refused, match="decided meanwhile"):
         modify(run_at(memory, T3), old.id, {"observations": [IDS[0]]}, ANA)
     assert (one_of(memory, old.id).state, one_of(memory, old.id).decider) == ("applied", "Bo")

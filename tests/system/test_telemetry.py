@@ -41,8 +41,8 @@ from slowwave.lifecycle.run_effects import written as facts_written
 from slowwave.settings import SleepSettings
 from storage.lease import IMPORTED
 from storage.store import Store
-from tasks.runtime import telemetry_export as telemetry
-from tasks.runtime.telemetry_export import start_telemetry, wanted
+from tasks.runtime import telemetry
+from tasks.runtime.telemetry import start_telemetry, wanted
 
 otel = pytest.importorskip("opentelemetry.sdk.trace")
 metrics_sdk = pytest.importorskip("opentelemetry.sdk.metrics")
@@ -174,11 +174,11 @@ def test_no_word_that_anybody_said_is_told_also_not_by_errors(seen: Seen) -> Non
 
 
 def test_what_other_libraries_record_leaves_without_the_words_of_errors() -> None:
-    from tasks.runtime.wordless_spans import WordlessProcessor
+    from tasks.runtime.telemetry import without_words
 
     exporter = InMemorySpanExporter()
     provider = otel.TracerProvider()
-    provider.add_span_processor(WordlessProcessor(exporter))
+    provider.add_span_processor(without_words(exporter))
     with pytest.raises(ValueError, match="Lisbon"), provider.get_tracer("other").start_as_current_span("their work"):
         raise ValueError("Marta lives in Lisbon.")
     provider.force_flush()

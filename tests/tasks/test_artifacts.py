@@ -36,8 +36,8 @@ from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.ingest import filing
-from tasks.nightly.artifacts import LinkedArtifacts, link_artifacts
+from tasks.ingest import artifacts
+from tasks.ingest.artifacts import LinkedArtifacts, link_artifacts
 from tasks.runtime.runs import new_run
 
 RULES = ArtifactSettings()
@@ -557,7 +557,7 @@ def test_no_secret_is_in_an_artifact_its_title_or_summary(tmp_path: Path, secret
 def test_a_document_beyond_the_limit_is_filed_by_its_beginning_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filing, "MAX_CHARS", 300)
+    monkeypatch.setattr(artifacts, "MAX_CHARS", 300)
     pages = [dated(tmp_path / f"{n}.md", "2026-02-01", f"{BODY}\n\nIt ends with {n}.") for n in range(2)]
     summary = read(pages, tmp_path / "m")
     found = filed(tmp_path / "m")

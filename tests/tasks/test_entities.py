@@ -34,8 +34,8 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.merges import Merged, alias_entity, merge, merge_entities, pin_entity, pin_facts
-from tasks.entities.names import keep_entity, keep_facts, name_also, rename
+from tasks.entities.merges import Merged, merge, merge_entities
+from tasks.entities.names import alias_entity, keep_entity, keep_facts, name_also, pin_entity, pin_facts, rename
 from tasks.ingest.statements import find_target
 from tasks.runtime.runs import Run, new_run
 

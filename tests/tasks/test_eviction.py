@@ -30,8 +30,8 @@ from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.eviction import Evicted, archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.people.review import approve, reject
-from tasks.runtime.proposing import under_approval
 from tasks.runtime.runs import Run, existing_run
+from tasks.runtime.writing import under_approval
 
 Row = dict[str, Any]
 Evict = Callable[..., Evicted]

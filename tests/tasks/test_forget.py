@@ -38,7 +38,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import TABLES, tables_of
 from storage.undo import undo
-from tasks.entities.profiles import refresh_profiles
+from tasks.entities.derived import refresh_profiles
 from tasks.people.forgetting import Report, find_subject, forget, preview
 from tasks.runtime.runs import existing_run
 

@@ -31,10 +31,9 @@ from slowwave.validity import is_live
 from storage.store import Store
 from storage.undo import undo
 from tasks.people.review import approve
-from tasks.runtime.proposing import proposed
 from tasks.runtime.runs import new_run
-from tasks.transfer.foreign_files import read_foreign
-from tasks.transfer.imports import Imported, import_export
+from tasks.runtime.writing import proposed
+from tasks.transfer.imports import Imported, import_export, read_foreign
 
 FOREIGN = EXAMPLES / "foreign"
 NOW = datetime(2026, 8, 1, tzinfo=UTC)

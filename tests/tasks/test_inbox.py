@@ -26,7 +26,7 @@ from slowwave.errors import Damaged, NoStoreYet, NothingYet, SlowwaveError, Unkn
 from slowwave.settings import ExtractSettings, IngestSettings
 from storage.store import Store
 from tasks.ingest.inbox import Arrival, Rounds, half_read, listed, look_into, put_away
-from tasks.runtime.events import announce
+from tasks.runtime.prefect_api import announce
 from tasks.runtime.runs import existing_run, new_run
 
 RULES = IngestSettings.model_validate({"llm": {"model": "rules"}, "extract": {"enabled": False}})

@@ -51,9 +51,10 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.profiles import refresh_profiles
+from tasks.entities.derived import refresh_profiles
+from tasks.entities.retirement import clear_stale_flags
 from tasks.ingest.statements import find_target
-from tasks.people.observations import clear_stale_flags, observe, retire
+from tasks.people.observations import observe, retire
 from tasks.runtime.runs import Run, new_run, store_of
 
 SHORT = "Migrated from Postgres to MySQL."

@@ -28,8 +28,8 @@ from slowwave.settings import StewardSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
+from tasks.entities.retirement import Restored, restore
 from tasks.nightly.steward import prune, score
-from tasks.people.restoring import Restored, restore
 from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]

@@ -42,12 +42,11 @@ from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
-from tasks.people.modifying import modify
 from tasks.people.observations import propose_deletion
 from tasks.people.review import DecidedProposal, approve, approve_for_later, reject
-from tasks.people.reviewing import carry_out, decide, with_ways_on
-from tasks.runtime.proposing import proposing
+from tasks.people.review_runs import carry_out, decide, modify, with_ways_on
 from tasks.runtime.runs import Run, existing_run, store_of
+from tasks.runtime.writing import proposing
 
 T1 = datetime(2026, 7, 1, 12, tzinfo=UTC)
 T2, T3 = T1 + timedelta(days=1), T1 + timedelta(days=2)

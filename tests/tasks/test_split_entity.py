@@ -34,9 +34,9 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.merges import merge_entities
+from tasks.entities.retirement import restore
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.people.observations import delete_observations
-from tasks.people.restoring import restore
 from tasks.people.review import reject
 from tasks.people.splitting import execute, preview, propose, propose_split, split_entity
 from tasks.runtime.runs import Counts, Run, new_run, recorded

@@ -1,34 +1,35 @@
-"""Reviewing: a person's verdicts on proposals are carried out as one run, which can be undone."""
+"""Runs of a person who reviews: verdicts on proposals are carried out, or a proposal is modified, as one run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import replace
 from typing import Any, Literal
 
-from recall.proposals import OPEN, Proposal, list_proposals, proposal_named
-from slowwave.errors import SlowwaveError
+from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, proposals_by_id
+from slowwave.errors import Refused, SlowwaveError, UnusableInput
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import Person
-from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewVerdict, as_plain, complaints, from_plain
+from slowwave.review.verdicts import ReviewVerdict
+from slowwave.settings import SplitSettings
+from slowwave.splitting.split_plan import splits_of
 from storage.snapshots import Snapshot
 from storage.store import Store
-from tasks.runtime.engine import is_inline, log
-from tasks.runtime.runs import Run, as_run, existing_store
+from storage.transactions import Transaction
+from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
-from .modifying import modify
 from .observations import plan_to_retire, propose_deletion
-from .review import DecidedProposal, approve, approve_for_later, check_person, open_proposals, reject
-from .review_forms import bare, filled_in, form_of, publish_waiting, questions_about
+from .review import DecidedProposal, approve, approve_for_later, check_person, open_proposals, record, reject
+from .splitting import propose_split
 
 Choice = Literal["approve", "later", "reject"]
 _COUNTS = {
-    "applied": "proposals carried out",
-    "rejected": "proposals rejected",
-    "stale": "proposals refused as stale",
-    "approved": "proposals approved for later",
-    "pending": "proposals that wait",
+    "applied": RunCount.PROPOSALS_CARRIED_OUT,
+    "rejected": RunCount.PROPOSALS_REJECTED,
+    "stale": RunCount.PROPOSALS_REFUSED_AS_STALE,
+    "approved": RunCount.PROPOSALS_APPROVED,
+    "pending": RunCount.PROPOSALS_WAITING,
 }
 _AGAIN = {
     "split": "`slowwave split propose {subject!r}` plans it anew from what is known now.",
@@ -54,7 +55,7 @@ def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: s
         "reject": lambda: reject(run, chosen, person, note),
         "later": lambda: tuple(approve_for_later(run, each, person, note) for each in chosen),
     }
-    return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], _counted)
+    return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], _counts)
 
 
 def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
@@ -62,7 +63,7 @@ def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> Deci
     check_person(person)
     chosen = open_proposals(existing_store(run).snapshot(), [id_])[0].id
     parameters = {"proposals": [chosen], "choice": "modify", "door": person.door}
-    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: _counted([done]))
+    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: _counts([done]))
 
 
 def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "") -> tuple[Proposal, Snapshot]:
@@ -77,7 +78,7 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
     def work() -> Proposal:
         return propose_deletion(run, entity_id, ids, "person", reason)
 
-    return as_run(run, parameters, work, lambda made: {"proposals": 1}), store.snapshot()
+    return as_run(run, parameters, work, lambda made: {RunCount.PROPOSALS: 1}), store.snapshot()
 
 
 def carry_out(
@@ -98,11 +99,11 @@ def carry_out(
         for choice, act in (("approve", approve), ("reject", reject)):
             ids = [each.id for each in is_open if each.decision == choice]
             done += act(run, ids, person, note) if ids else ()
-        done += [_tried(run, each, person) for each in is_open if each.decision == "modify"]
+        done += [_modified_or_not(run, each, person) for each in is_open if each.decision == "modify"]
         return tuple(done)
 
     parameters = {"proposals": [each.id for each in is_open], "choice": "each", "door": person.door}
-    return (*closed, *as_run(run, parameters, work, _counted))
+    return (*closed, *as_run(run, parameters, work, _counts))
 
 
 def _sorted_out(
@@ -120,7 +121,7 @@ def _sorted_out(
     return [each for each in verdicts if stored.get(each.id, ("gone",))[0] in OPEN], tuple(closed)
 
 
-def _tried(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
+def _modified_or_not(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
     try:
         return modify(run, verdict.id, verdict.ask or {}, person)
     except SlowwaveError as error:
@@ -128,8 +129,8 @@ def _tried(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
         return DecidedProposal(found.id, found.state, found.title, f"It was not modified: {error}")
 
 
-def _counted(done: Sequence[DecidedProposal]) -> dict[str, int]:
-    return dict(Counter(_COUNTS.get(each.state, each.state) for each in done))
+def _counts(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:
+    return dict(Counter(_COUNTS[each.state] for each in done if each.state in _COUNTS))
 
 
 def what_to_do(proposal: Proposal) -> str:
@@ -148,59 +149,52 @@ def with_ways_on(run: Run, done: Sequence[DecidedProposal]) -> tuple[DecidedProp
     )  # fmt: skip
 
 
-# Answers: the questions of a review are kept with the flow run, and asked until the answer is one that can be meant.
-# Prefect executes a flow that was suspended from its first line. So the questions are written down once, as an input
-# of the flow run, and every form has a key of its own that is the same in each execution.
+# Modifying: the same proposal with a changed ask, planned again from what memory holds now.
 
 
-KEPT = "review-asked"
+def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
+    """Propose the same with a changed ask, in place of the old proposal; the new one waits for a yes of its own.
+
+    Splits (their `splits`) and deletions (their `observations`) can be modified; anything else is approved or rejected.
+    """
+    check_person(person)
+    store = store_of(run)
+    old = open_proposals(store.snapshot(), [proposal_id])[0]
+    fresh = propose_anew(run, old, ask)
+    if fresh.id == old.id:
+        raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
+    with store.commit(run.id, "review", run.now) as tx:
+        still = _is_open(tx, old.id)
+        ended = {old.id: ("replaced", f"{person.name} modified it: {fresh.id}")}
+        record(tx, run, ended if still else {fresh.id: ("replaced", f"{old.id} was decided first")}, person, "")
+    if not still:
+        raise Refused(
+            f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
+        )
+    return DecidedProposal(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
 
 
-@dataclass(frozen=True, slots=True)
-class FormAnswer:
-    """The answer of a person: name, decision on proposals without risk, and verdicts by id."""
-
-    name: str
-    low_risk: Bulk
-    note: str
-    verdicts: Mapping[str, ReviewVerdict]
+def _is_open(tx: Transaction, proposal_id: str) -> bool:
+    return any(each.state in OPEN for each in proposals_by_id(tx, [proposal_id]))
 
 
-async def frozen(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
-    """What to ask about: what waits now, shown on the run's page; when the run goes on, what waited when it began."""
-    if is_inline():
-        return _questions(run, action, limit)
-    from prefect.input import acreate_flow_run_input, aread_flow_run_input
-
-    kept = await aread_flow_run_input(KEPT)
-    if kept is None:
-        questions = _questions(run, action, limit)
-        if questions:
-            await publish_waiting(run, questions)
-        kept = as_plain(questions)
-        await acreate_flow_run_input(KEPT, kept)
-    return from_plain(kept)
+def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    """A proposal of the same action with another ask; `UnusableInput` for one that cannot be modified."""
+    makers = {"split": _propose_split_anew, "delete": _propose_deletion_anew}
+    if old.action not in makers:
+        raise UnusableInput(
+            f"A proposal to {old.action} can only be approved or rejected.", "Only split and delete can be modified."
+        )
+    return makers[old.action](run, old, ask)
 
 
-def _questions(run: Run, action: str, limit: int) -> tuple[ProposalQuestion, ...]:
-    return questions_about(existing_store(run).snapshot(), waiting(run, action, limit=limit))
+def _propose_split_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    made = propose_split(run, old.subject_id, SplitSettings(), splits_of(ask), proposed_by="person")
+    return proposal_named(store_of(run).snapshot(), made.proposal_id)
 
 
-async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_hours: float) -> FormAnswer:
-    """Suspend until a person answers; an answer that cannot be meant is asked for again, with the reason."""
-    from prefect.flow_runs import asuspend_flow_run
-
-    given: dict[str, Any] = {}
-    why: tuple[str, ...] = ()
-    bare_ones = tuple(map(bare, questions))
-    for number in count(1):
-        form = form_of(questions, person, given, why)
-        log.info("Waiting for a person: press Resume on this run, or use `slowwave review`.")
-        answer = await asuspend_flow_run(form, timeout=round(timeout_hours * 3600), key=f"review-{number}")
-        given = answer.model_dump()
-        verdicts = filled_in(questions, given)
-        low_risk = given.get("low_risk", EACH)
-        why = complaints(bare_ones, verdicts, given["name"], low_risk)
-        if not why:
-            return FormAnswer(" ".join(given["name"].split()), low_risk, given["note"], verdicts)
-    raise AssertionError("unreachable")
+def _propose_deletion_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:
+    chosen = ask.get("observations")
+    if not isinstance(chosen, list) or not all(isinstance(each, str) for each in chosen):
+        raise UnusableInput("There is no list of observations.", 'Give {"observations": ["f_…", …]}.')
+    return propose_deletion(run, old.subject_id, chosen, proposed_by="person")

@@ -12,7 +12,7 @@ from conftest import EPOCH
 from slowwave.deduplication.blocking import find_pairs
 from slowwave.settings import MergeSettings
 from storage.store import Store
-from tasks.nightly import comparison
+from tasks.nightly import fact_reconciliation
 from tasks.runtime.runs import Run
 
 KNOWN, NEW = 4000, 30
@@ -47,13 +47,13 @@ def test_new_facts_of_a_large_store_get_the_same_pairs_without_reading_the_other
 
     def pairs(facts: pl.DataFrame) -> pl.DataFrame:
         asked = facts.with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
-        found = find_pairs(asked, comparison.matrix_of(asked, 4), settings, 0.9)
+        found = find_pairs(asked, fact_reconciliation.matrix_of(asked, 4), settings, 0.9)
         return found.select("a_id", "b_id")
 
     snapshot = store.snapshot()
-    expected = pairs(comparison.whole_scopes(run, snapshot, pl.Series(["global"])))
-    monkeypatch.setattr(comparison, "whole_scopes", pytest.fail)
-    read = comparison._compared(run, snapshot, seeds, settings)
+    expected = pairs(fact_reconciliation.whole_scopes(run, snapshot, pl.Series(["global"])))
+    monkeypatch.setattr(fact_reconciliation, "whole_scopes", pytest.fail)
+    read = fact_reconciliation._compared(run, snapshot, seeds, settings)
     assert pairs(read).equals(expected)
     assert len(expected) >= NEW
     assert len(read) < len(frame) / 2

@@ -1,12 +1,15 @@
-"""Artifacts: documents and pasted texts that were filed are linked to earlier ones (S1-16 … S1-19)."""
+"""Artifacts: documents and pasted texts are stored as wholes beside their messages, and linked to earlier ones."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from inference.language import Language
@@ -18,12 +21,18 @@ from slowwave.deduplication.artifacts import (
     ArtifactPlan,
     ArtifactVerdict,
     ArtifactVerdicts,
+    as_filed,
     find_questions,
     measure_pairs,
     plan_artifacts,
 )
+from slowwave.filters.injection import injection_reason
+from slowwave.filters.redaction import redact_lines
+from slowwave.ingestion.documents import document, drafts, embedded_text, pasted, type_of_file, without_orders
+from slowwave.ingestion.formats import DOCUMENTS, MIXED
 from slowwave.records import ArtifactQuestion
 from slowwave.settings import ArtifactSettings, MergeSettings
+from slowwave.text import cut_long, digest, readable
 from slowwave.validity import live_sql
 from storage.rows import column_names, quoted
 from storage.search import nearest, unit_matrix
@@ -31,7 +40,122 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
-from tasks.runtime.runs import Run, store_of
+from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
+
+from .reading import ReadBatch
+from .sources import SourceInfo
+
+Vectors = npt.NDArray[np.float32]
+
+MAX_CHARS = 2_000_000  # what is beyond stays in the passages
+
+_LEFT_OUT = "{} is filed as a document without what gives its reader orders; that is stored in its passages, marked."
+_MARGIN = 65_536  # no secret is longer than this, so none is cut in two
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Drafts of the documents that were read to their end, and what could not be filed as it is, in sentences."""
+
+    drafts: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_documents(parts: Sequence[ReadBatch], settings: ArtifactSettings) -> Documents:
+    """The whole texts of the documents that end in these parts, redacted (T39).
+
+    A paragraph that gives its reader orders is left out: its passage is stored and marked, but of a whole text nobody
+    could tell which part is the order.
+    """
+    found: list[Mapping[str, Any]] = []
+    notes: list[str] = []
+    for part in parts:
+        if settings.enabled and part.is_last and part.source.format in DOCUMENTS and len(part.messages):
+            draft, note = _read_document(part)
+            found += [draft] if draft else []
+            notes += [note] if note else []
+    return Documents(tuple(found), tuple(notes))
+
+
+def draft_artifacts(
+    run: Run, messages: pl.DataFrame, documents: Documents, settings: ArtifactSettings, known: dict[str, Vectors]
+) -> pl.DataFrame:
+    """What these new messages and documents would file, with vectors; `known` gains new vectors."""
+    found = pasted(messages, settings.min_chars) if settings.enabled else drafts([])
+    found = pl.concat([drafts(documents.drafts), found])
+    embedder = embedder_of(run)
+    texts = [embedded_text(row) for row in found.iter_rows(named=True)]
+    new = [text for text in dict.fromkeys(texts) if text not in known]
+    if new:
+        known.update(zip(new, embedder.embed(new), strict=True))
+    vectors = np.stack([known[text] for text in texts]) if texts else np.zeros((0, embedder.dims), np.float32)
+    return found.with_columns(vector_column(vectors))
+
+
+def file_artifacts(tx: Transaction, found: pl.DataFrame) -> None:
+    """Add new artifacts, each a chain of its own until it is linked; the very same text again is counted (S1-17).
+
+    Call it before the sources are written: a source that was read completely before is not counted again.
+    """
+    if found.is_empty():
+        return
+    found = found.filter(~_is_counted(tx, found))
+    by_text = found.sort("made_at", "source_id", "message_id").group_by("id", maintain_order=True)
+    first = by_text.agg(pl.all().first(), times=pl.len().cast(pl.Int64))
+    stored = tx.by_ids("artifacts", first["id"], with_vector=True)
+    fresh = as_filed(first.join(stored, on="id", how="anti")).rename({"times": "seen_count"})
+    tx.upsert("artifacts", pl.concat([fresh, _seen_again(stored, first)], how="diagonal_relaxed"))
+
+
+def _read_document(part: ReadBatch) -> tuple[Mapping[str, Any] | None, str]:
+    """The draft of a document and notes about it."""
+    row, source = part.messages.row(0, named=True), part.source
+    try:
+        content, is_cut = _whole_text(source)
+    except OSError as error:
+        return None, f"{source.uri} was not filed as a document: {error.strerror or error}."
+    shown = without_orders(content)
+    if reason := injection_reason(shown):  # an order over several paragraphs
+        return None, f"{source.uri} was not filed as a document, only its passages were stored. {reason}"
+    title = part.titles.get(row["conversation_id"], row["speaker"])
+    draft = document(title, shown, type_of_file(source.uri, source.format), row)
+    notes = [_LEFT_OUT.format(source.uri)] if shown != content else []
+    if is_cut:
+        draft["content_hash"] = digest(shown, source.content_hash, size=16)
+        notes.append(f"{source.uri} is filed by its first {MAX_CHARS:,} characters; all of its passages are stored.")
+    return draft if shown else None, " ".join(notes)
+
+
+def _whole_text(source: SourceInfo) -> tuple[str, bool]:
+    """The readable text of a file without secrets, and whether it is only the beginning."""
+    limit = MAX_CHARS + _MARGIN
+    with source.path.open(encoding=source.encoding, errors=MIXED) as stream:
+        raw = stream.read(limit)
+    clean = "".join(redact_lines(io.StringIO(readable(raw))))
+    is_whole = len(raw) < limit
+    longest = MAX_CHARS if is_whole else max(min(MAX_CHARS, len(clean) - _MARGIN), 0)
+    return cut_long(clean, longest).strip(), not is_whole or len(clean) > MAX_CHARS
+
+
+def _is_counted(tx: Transaction, found: pl.DataFrame) -> pl.Expr:
+    """Whole documents of sources that were read to their end before."""
+    sources = found.filter(pl.col("message_id").is_null())["source_id"]
+    done = tx.by_ids("sources", sources, ["id"], where="state = 'completed'")["id"]
+    return pl.col("message_id").is_null() & pl.col("source_id").is_in(done.to_list())
+
+
+def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+    """The stored rows with their count raised; what is not linked yet takes the earlier time."""
+    both = stored.join(first.select("id", "times", again_at="made_at"), on="id", how="left", maintain_order="left")
+    earlier = pl.min_horizontal("made_at", "again_at")
+    return both.with_columns(
+        seen_count=pl.col("seen_count") + pl.col("times"),
+        made_at=pl.when(pl.col("consolidated_at").is_null()).then(earlier).otherwise("made_at"),
+    ).drop("times", "again_at")
+
+
+# Linking: documents and pasted texts that were filed are linked to earlier ones (S1-16 … S1-19).
+
 
 QUESTIONS_PER_CALL = 10
 
@@ -50,7 +174,7 @@ class LinkedArtifacts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Shelved:
+class _Unlinked:
     """Unlinked artifacts, what they may be linked with, and how near the two are."""
 
     new: pl.DataFrame
@@ -76,16 +200,18 @@ async def link_artifacts(
     snapshot = store.snapshot()
     if not chosen.enabled or not snapshot.count("artifacts", _IS_UNLINKED):
         return LinkedArtifacts()
-    shelved = _shelved(snapshot, chosen)
-    keys, questions = _questions(shelved, chosen) if _asks_model(language, chosen) else ((), ())
-    answers = await _ask(language, keys, questions) if language is not None and not dry_run else _LinkAnswers()
-    plan = _plan(run, shelved, chosen, answers)
+    unlinked = _unlinked(snapshot, chosen)
+    keys, questions = _link_questions(unlinked, chosen) if _asks_model(language, chosen) else ((), ())
+    answers = (
+        await _ask_about_links(language, keys, questions) if language is not None and not dry_run else _LinkAnswers()
+    )
+    plan = _link_plan(run, unlinked, chosen, answers)
     if not dry_run:
         with store.commit(run.id, "consolidate.artifacts", run.now) as tx:
-            if tx.sequence != snapshot.sequence + 1:  # another run has filed or linked something meanwhile
-                plan = _plan(run, _shelved(tx, chosen, shelved.new["id"]), chosen, answers)
-            _write(tx, run, plan)
-    alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(shelved.new["id"].to_list()))
+            if tx.is_overtaken(snapshot):
+                plan = _link_plan(run, _unlinked(tx, chosen, unlinked.new["id"]), chosen, answers)
+            _write_links(tx, run, plan)
+    alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(unlinked.new["id"].to_list()))
     counts = {**plan.counts, "on their own": len(alone)}
     return LinkedArtifacts(counts, len(answers.waiting), len(questions) if dry_run else 0, answers.errors)
 
@@ -94,27 +220,29 @@ def _asks_model(language: Language | None, settings: ArtifactSettings) -> bool:
     return settings.ask_model and language is not None and not language.is_keyless("judge")
 
 
-def _shelved(reading: Reading, settings: ArtifactSettings, only: pl.Series | None = None) -> _Shelved:
+def _unlinked(reading: Reading, settings: ArtifactSettings, only: pl.Series | None = None) -> _Unlinked:
     """The unlinked artifacts (`only` those of them), the chains near to them, and the cosines of both (S1-16)."""
     new = reading.frame("artifacts", _IS_UNLINKED, [*column_names("artifacts"), "vector"])
     new = new if only is None else new.filter(pl.col("id").is_in(only.to_list()))
-    near = pl.concat([_near(reading, part, settings) for part in new.partition_by("scope")] or [_no_near()])
+    near = pl.concat(
+        [_nearest_heads(reading, part, settings) for part in new.partition_by("scope")] or [_nothing_near()]
+    )
     groups = reading.by_ids("artifacts", near["head_id"], ["group_id"], where="consolidated_at IS NOT NULL")["group_id"]
     linked = "status = 'active' AND consolidated_at IS NOT NULL"
     heads = reading.by_ids("artifacts", groups, key="group_id", where=linked)
     known = pl.concat([new["id"], heads["id"]])
-    return _Shelved(new.drop("vector"), heads, near.filter(pl.col("head_id").is_in(known.to_list())))
+    return _Unlinked(new.drop("vector"), heads, near.filter(pl.col("head_id").is_in(known.to_list())))
 
 
-def _no_near() -> pl.DataFrame:
+def _nothing_near() -> pl.DataFrame:
     return pl.DataFrame(schema=NEAR)
 
 
-def _near(reading: Reading, new: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
+def _nearest_heads(reading: Reading, new: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
     """The nearest heads of one scope for each of its unlinked artifacts, and earlier states of the same file."""
     embedded = new.filter(pl.col("vector").is_not_null())
     if embedded.is_empty():
-        return _no_near()
+        return _nothing_near()
     vectors = unit_matrix(embedded["vector"], reading.dims)
     where = f"{_IS_HEAD} AND scope = {quoted(embedded['scope'][0])}"
     found = nearest(reading, "artifacts", vectors, settings.matches + 1, where)
@@ -140,14 +268,14 @@ def _same_files(reading: Reading, new: pl.DataFrame, where: str) -> pl.DataFrame
     return pairs.select("id", head_id="id_b", cosine=pl.Series(np.einsum("ij,ij->i", a, b), dtype=pl.Float64))
 
 
-def _questions(
-    shelved: _Shelved, settings: ArtifactSettings
+def _link_questions(
+    unlinked: _Unlinked, settings: ArtifactSettings
 ) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
-    both = pl.concat([shelved.new, shelved.heads], how="diagonal_relaxed")
-    return find_questions(both, measure_pairs(both, shelved.near, settings), shelved.new["id"].to_list())
+    both = pl.concat([unlinked.new, unlinked.heads], how="diagonal_relaxed")
+    return find_questions(both, measure_pairs(both, unlinked.near, settings), unlinked.new["id"].to_list())
 
 
-async def _ask(
+async def _ask_about_links(
     language: Language, keys: Sequence[tuple[str, str]], questions: tuple[ArtifactQuestion, ...]
 ) -> _LinkAnswers:
     """A model's verdicts; pairs it never saw make their artifacts wait, pairs it failed at are left to the rules."""
@@ -166,14 +294,14 @@ async def _ask(
     return _LinkAnswers(verdicts, frozenset(waiting), tuple(sorted({each.error for each in answers if each.error})))
 
 
-def _plan(run: Run, shelved: _Shelved, settings: ArtifactSettings, answers: _LinkAnswers) -> ArtifactPlan:
-    new = shelved.new.filter(~pl.col("id").is_in(list(answers.waiting)))
-    known = [*new["id"], *shelved.heads["id"]]
-    near = shelved.near.filter(pl.col("id").is_in(known), pl.col("head_id").is_in(known))
-    return plan_artifacts(new, shelved.heads, near, settings, answers.verdicts, run.now)
+def _link_plan(run: Run, unlinked: _Unlinked, settings: ArtifactSettings, answers: _LinkAnswers) -> ArtifactPlan:
+    new = unlinked.new.filter(~pl.col("id").is_in(list(answers.waiting)))
+    known = [*new["id"], *unlinked.heads["id"]]
+    near = unlinked.near.filter(pl.col("id").is_in(known), pl.col("head_id").is_in(known))
+    return plan_artifacts(new, unlinked.heads, near, settings, answers.verdicts, run.now)
 
 
-def _write(tx: Transaction, run: Run, plan: ArtifactPlan) -> None:
+def _write_links(tx: Transaction, run: Run, plan: ArtifactPlan) -> None:
     rows = tx.by_ids("artifacts", plan.artifacts["id"], with_vector=True)
     changed = rows.drop(*LINKED).join(plan.artifacts, on="id", how="left", maintain_order="left")
     facts = _facts_of(tx, run, changed)

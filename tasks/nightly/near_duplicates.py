@@ -1,4 +1,4 @@
-"""Merging: what the steward finds to say the same becomes one fact, the one that was of more use (S4-08 … S4-10).
+"""Near-duplicates: what the steward finds to say the same becomes one fact, that of more use (S4-08 … S4-10).
 
 The same road as consolidation, without its marks: only pairs very close in meaning, only facts that neither of the two
 has compared yet. A later consolidation sees the others as if the steward had never looked (§6.5).
@@ -27,37 +27,34 @@ from slowwave.settings import MergeSettings, StewardSettings
 from storage.search import FOUND, by_scope, nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.runtime.decisions_shown import SHOWN
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.run_pages import SHOWN
 from tasks.runtime.runs import Run, store_of
 
-from .comparison import (
+from .fact_reconciliation import (
     COMPARED,
-    MANY,
-    Comparison,
-    as_now,
-    comparable,
-    decided_pairs,
-    matrix_of,
-    waiting_facts,
-    whole,
-    whole_scopes,
-)
-from .reconciliation import (
+    COMPARED_TABLES,
     PROMPT,
+    Comparison,
     PairAnswers,
     Reconciled,
-    ask,
+    as_stored_now,
+    ask_about_pairs,
     asks_model,
+    comparable,
     counted,
+    decided_pairs,
     embedded_wordings,
-    is_overtaken,
+    matrix_of,
     plan_of,
+    waiting_facts,
+    whole_facts,
+    whole_scopes,
     write_plan,
-    written_of,
+    written_part,
 )
-from .usage import counted_use
+from .steward import counted_use
 
 FEW = 200  # so many new facts are looked up one by one, beyond that everything of their scopes is compared at once
 
@@ -77,11 +74,11 @@ async def merge_duplicates(
     if seeds.is_empty():
         return Reconciled()
     await report_progress("facts to compare", len(seeds))
-    limits = _limits(settings)
+    limits = _merge_settings(settings)
     has_model = asks_model(limits, language)
-    comparison = _view(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
+    comparison = _near_comparison(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
     by_pairs = uses_pairs(len(seeds), "auto", limits)
-    answers, would_ask = await ask(
+    answers, would_ask = await ask_about_pairs(
         run, snapshot, comparison, limits, language if has_model else None, by_pairs, dry_run
     )
     if dry_run:
@@ -89,13 +86,13 @@ async def merge_duplicates(
         return replace(counted(plan, comparison, PairAnswers()), looked_at=len(seeds), would_ask=would_ask)
     model = language.model("consolidate") if has_model else ""
     *parts, last = _parts(comparison, settings.batch_size)
-    write = partial(_merged, run, snapshot, limits, model)
+    write = partial(_write_part, run, snapshot, limits, model)
     done = [write(part, PairAnswers(), seeds.clear()["id"]) for part in parts]
     looked = seeds.filter(~pl.col("id").is_in([*answers.waiting, *comparison.merges.duplicates["loser_id"]]))["id"]
-    return _together([*done, write(last, answers, looked)], len(seeds))
+    return _sum_of([*done, write(last, answers, looked)], len(seeds))
 
 
-def _limits(settings: StewardSettings) -> MergeSettings:
+def _merge_settings(settings: StewardSettings) -> MergeSettings:
     """The settings of the steps that consolidation shares: pairs matter from one cosine on, with any words."""
     least = settings.merge_threshold
     return MergeSettings(
@@ -110,18 +107,15 @@ def _uncompared(snapshot: Snapshot, run: Run, settings: StewardSettings) -> pl.D
     """
     where = f"{comparable(run, None)} AND consolidated_at IS NULL"
     fresh = snapshot.frame("facts", where, ["id", "scope", "created_at"])
-    known = _some(snapshot, "fact_scores", fresh["id"], "compared_at IS NOT NULL")
+    known = snapshot.by_ids_or_all("fact_scores", fresh["id"], where="compared_at IS NOT NULL")
     seen = pl.concat([known["id"], waiting_facts(snapshot)]).implode()
     oldest = fresh.filter(~pl.col("id").is_in(seen)).sort("created_at", "id").select("id", "scope")
     return oldest.head(settings.merge_scan) if settings.merge_scan else oldest
 
 
-def _some(reading: Reading, name: str, ids: pl.Series, where: str | None = None) -> pl.DataFrame:
-    """The rows of these ids, perhaps with others where they are many: then reading all beats naming each."""
-    return reading.frame(name, where) if len(ids) > MANY else reading.by_ids(name, ids, where=where)
-
-
-def _view(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSettings, version: str) -> Comparison:
+def _near_comparison(
+    run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSettings, version: str
+) -> Comparison:
     """The seeds that have a near fact, and these, compared."""
     compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds["id"].implode()))
     matrix, compared = matrix_of(compared, snapshot.dims), compared.drop("vector")
@@ -129,7 +123,7 @@ def _view(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: StewardSe
     met = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
     rows = compared.select(is_met=pl.col("id").is_in(met.implode()))["is_met"].arg_true()
     near, vectors = compared.select("id", "is_seed")[rows], matrix[rows.to_numpy()]
-    facts = whole(run, snapshot, near.join(_used(snapshot, met), on="id", how="left", maintain_order="left"))
+    facts = whole_facts(run, snapshot, near.join(_used(snapshot, met), on="id", how="left", maintain_order="left"))
     pool = CandidateSet(facts, pairs, decided_pairs(snapshot, met), version)
     rule = by_use(settings, near["id"], vectors)
     return Comparison(pool, vectors, replace(merge_by(pool, rule), joins_notes=True), rule)
@@ -167,12 +161,12 @@ def _parts(comparison: Comparison, size: int) -> Iterator[Comparison]:
         batches[-1].append(winner)
         filled += count
     for winners in batches[:-1]:
-        yield _only(comparison, losers.filter(pl.col("winner_id").is_in(winners)))
+        yield _part_of(comparison, losers.filter(pl.col("winner_id").is_in(winners)))
     last = losers.filter(pl.col("winner_id").is_in(batches[-1]))
     yield replace(comparison, merges=replace(comparison.merges, duplicates=last))
 
 
-def _only(comparison: Comparison, losers: pl.DataFrame) -> Comparison:
+def _part_of(comparison: Comparison, losers: pl.DataFrame) -> Comparison:
     """These merges and what they are about."""
     ids = pl.concat([losers["loser_id"], losers["winner_id"]]).implode()
     pool = replace(
@@ -183,7 +177,7 @@ def _only(comparison: Comparison, losers: pl.DataFrame) -> Comparison:
     return replace(comparison, pool=pool, merges=Merges(losers, joins_notes=True))
 
 
-def _merged(
+def _write_part(
     run: Run,
     seen: Snapshot,
     limits: MergeSettings,
@@ -198,7 +192,7 @@ def _merged(
         return plan_of(run, reading, comparison, answers.judged, limits, model, marks=False)
 
     snapshot = store_of(run).snapshot()
-    comparison = as_now(snapshot, run, part) if is_overtaken(snapshot, seen) else part
+    comparison = part if snapshot.sequence == seen.sequence else as_stored_now(snapshot, run, part)
     plan = planned(snapshot, comparison)
     try:
         vectors = embedded_wordings(run, plan)
@@ -208,14 +202,14 @@ def _merged(
         plan = planned(snapshot, comparison)
         vectors = embedded_wordings(run, plan)
     with store_of(run).commit(run.id, "steward.merge", run.now) as tx:
-        if is_overtaken(tx, snapshot):
-            comparison = as_now(tx, run, comparison)
+        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
+            comparison = as_stored_now(tx, run, comparison)
             plan = planned(tx, comparison)
             if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
                 plan = planned(tx, _unjoined(comparison))
         write_plan(tx, run, plan, vectors)
         _mark(tx, run, pl.concat([looked.filter(~looked.is_in(plan.lineage["old_id"].implode())), plan.reworded["id"]]))
-    return counted(written_of(run, plan), comparison, answers)
+    return counted(written_part(run, plan), comparison, answers)
 
 
 def _unjoined(comparison: Comparison) -> Comparison:
@@ -224,12 +218,12 @@ def _unjoined(comparison: Comparison) -> Comparison:
 
 def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:
     """Remember that the steward compared these facts; what else it thinks of them stays."""
-    known = _some(tx, "fact_scores", ids)
+    known = tx.by_ids_or_all("fact_scores", ids)
     rows = ids.rename("id").to_frame().join(known, on="id", how="left", maintain_order="left")
     tx.upsert("fact_scores", rows.with_columns(compared_at=pl.lit(run.now, dtype=frames.TIME)))
 
 
-def _together(done: Sequence[Reconciled], looked_at: int) -> Reconciled:
+def _sum_of(done: Sequence[Reconciled], looked_at: int) -> Reconciled:
     """What all parts come to."""
     numbers = [field.name for field in fields(Reconciled) if field.type == "int"]
     return Reconciled(

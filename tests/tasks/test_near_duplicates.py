@@ -30,9 +30,9 @@ from slowwave.text import row_id, statement_hash
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.nightly import merging
-from tasks.nightly.merging import merge_duplicates
-from tasks.nightly.reconciliation import Reconciled
+from tasks.nightly import near_duplicates
+from tasks.nightly.fact_reconciliation import Reconciled
+from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.runtime.runs import existing_run, language_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -468,7 +468,7 @@ def test_many_new_facts_and_few_are_compared_with_the_same(remember: Made, monke
     elsewhere = [fact(f"e{n}", TEA, n, scope="ferrywise", consolidated_at=T0) for n in range(8)]
     place = remember(*known, *elsewhere, fact("new", SPELLINGS[1], 9), hits={"k2": 1})
     few = swept(place, dry_run=True, merge_neighbors=4)
-    monkeypatch.setattr(merging, "FEW", 0)
+    monkeypatch.setattr(near_duplicates, "FEW", 0)
     assert swept(place, dry_run=True, merge_neighbors=4) == few
     assert few.merged == 1
     assert few.decisions[0].statement.startswith(TEA)
@@ -521,11 +521,13 @@ def test_s4_09_a_note_keeps_its_text_where_the_new_one_cannot_be_embedded(
     place = remember(*notes(PLAIN, FRAMED))
 
     def out_of_reach(*_: Any) -> Any:
-        raise merging.SlowwaveError("The provider does not answer.")
+        raise near_duplicates.SlowwaveError("The provider does not answer.")
 
-    embed = merging.embedded_wordings
+    embed = near_duplicates.embedded_wordings
     monkeypatch.setattr(
-        merging, "embedded_wordings", lambda run, plan: out_of_reach() if len(plan.reworded) else embed(run, plan)
+        near_duplicates,
+        "embedded_wordings",
+        lambda run, plan: out_of_reach() if len(plan.reworded) else embed(run, plan),
     )
     found = swept(place)
     assert (found.merged, found.reworded, live(place)) == (1, 0, ["n0"])

@@ -24,8 +24,8 @@ from slowwave.settings import DEFAULT_EMBEDDER, LinkSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities import linking
-from tasks.entities.linking import link_entities
+from tasks.entities import derived
+from tasks.entities.derived import link_entities
 from tasks.runtime.runs import Run, new_run
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
@@ -186,7 +186,7 @@ def test_what_was_split_is_not_linked_with_what_it_was_split_from(place: Path) -
 
 
 def test_s2_71_when_the_time_is_up_what_was_found_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linking, "BATCH", 2)
+    monkeypatch.setattr(derived, "BATCH", 2)
     put(place, {name: 10.0 * n for n, name in enumerate("abcdefgh")})
     put(place, {"h": 70.0}, last_seen_at=NOW + timedelta(days=1))
     ticks = count(0.0, 2.0)

@@ -1,10 +1,12 @@
-"""Linking: entities of a pass are linked with those whose descriptions are like theirs (S2-71)."""
+"""What follows from what is known about an entity: its profile (S0-06), its links (S2-71), its community (S2-50)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,20 +15,122 @@ from recall.entity_search import LISTED
 from recall.graphs import RELATIONS
 from slowwave.graph.communities import JoinPlan, plan_joining, waiting, without_members
 from slowwave.graph.linking import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
+from slowwave.lifecycle.embedded_texts import DescribedEntity, Observed, entity_text
 from slowwave.settings import LinkSettings
+from slowwave.text import digest
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.search import Nearest, nearest_in, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
-from tasks.runtime.runs import Run, store_of
+from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
+from tasks.runtime.writing import decide_and_write
+
+_TEXTS = {"id": pl.String, "text": pl.String, "text_hash": pl.String}
+_OBSERVED_KINDS = ("observation", "note")
+_READ = ("id", "kind", "predicate", "object_id", "object_text", "statement", "owner_entity_id", "valid_from")
+
+Listed = Mapping[str, list[Any]]
+
+
+@task("refresh profiles")
+def refresh_profiles(run: Run, entity_ids: pl.Series | None = None) -> int:
+    """Renew the profiles of these entities, or of all, whose text has changed; returns how many.
+
+    An entity under which nothing live is filed has no profile.
+    """
+    store = store_of(run)
+    snapshot = store.snapshot()
+    fresh, gone = _profile_changes(snapshot, run, entity_ids)
+    if fresh.is_empty() and gone.is_empty():
+        return 0
+    embedded = _embedded_texts(run, fresh)
+    with store.commit(run.id, "profiles", run.now) as tx:
+        if tx.is_overtaken(snapshot):
+            fresh, gone = _profile_changes(tx, run, entity_ids)
+            embedded = pl.concat([embedded, _embedded_texts(run, fresh.join(embedded, on="text_hash", how="anti"))])
+        vectors = embedded.unique("text_hash")
+        tx.upsert("entity_profiles", fresh.join(vectors, on="text_hash", how="left", maintain_order="left"))
+        tx.delete("entity_profiles", gone)
+    return len(fresh) + len(gone)
+
+
+def _profile_changes(reading: Reading, run: Run, entity_ids: pl.Series | None) -> tuple[pl.DataFrame, pl.Series]:
+    """(id, text, text_hash) of the profiles that are new or different, and the ids of those to remove."""
+    now = _profile_texts(reading, run, entity_ids)
+    known = _rows(reading, "entity_profiles", "id", entity_ids, ("id", "text_hash"))
+    fresh = now.join(known, on=["id", "text_hash"], how="anti", maintain_order="left")
+    return fresh, known.join(now, on="id", how="anti")["id"]
+
+
+def _profile_texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> pl.DataFrame:
+    facts = _rows(reading, "facts", "owner_entity_id", entity_ids, _READ, live_sql(run.now))
+    facts = facts.filter(pl.col("kind").is_in([*_OBSERVED_KINDS, "relation"]))
+    entities = _rows(reading, "entities", "id", entity_ids, ("id", "name", "entity_type", "status"))
+    entities = entities.join(facts, left_on="id", right_on="owner_entity_id", how="semi").sort("id")
+    observed, related = _observations(facts), _relations(reading, facts)
+    texts = [
+        entity_text(
+            DescribedEntity(name, kind, status or "active"),
+            [Observed(each["kind"], each["statement"]) for each in observed.get(entity, [])],
+            [(each["predicate"], each["target"]) for each in related.get(entity, [])],
+        )
+        for entity, name, kind, status in entities.select("id", "name", "entity_type", "status").iter_rows()
+    ]
+    hashes = [digest(text) for text in texts]
+    return pl.DataFrame({"id": entities["id"], "text": texts, "text_hash": hashes}, schema_overrides=_TEXTS)
+
+
+def _observations(facts: pl.DataFrame) -> Listed:
+    """By entity: kind and statement, in order of time; a statement that was read twice appears once."""
+    observed = facts.filter(pl.col("kind").is_in(_OBSERVED_KINDS)).sort("valid_from", "id", nulls_last=False)
+    return _grouped(
+        observed.unique(["owner_entity_id", "statement"], keep="first", maintain_order=True), "kind", "statement"
+    )
+
+
+def _relations(reading: Reading, facts: pl.DataFrame) -> Listed:
+    """By entity: predicate and target, the newest first."""
+    related = facts.filter(pl.col("kind") == "relation")
+    names = _rows(reading, "entities", "id", related["object_id"].drop_nulls(), ("id", "name"))
+    aimed = related.join(names, left_on="object_id", right_on="id", how="left").with_columns(
+        target=pl.coalesce("name", "object_text")
+    )
+    newest = aimed.drop_nulls("target").sort("valid_from", "id", descending=True, nulls_last=True)
+    return _grouped(newest, "predicate", "target")
+
+
+def _grouped(rows: pl.DataFrame, *columns: str) -> Listed:
+    by_entity = rows.group_by("owner_entity_id", maintain_order=True).agg(each=pl.struct(*columns))
+    return dict(by_entity.iter_rows())
+
+
+def _rows(
+    reading: Reading, name: str, key: str, ids: pl.Series | None, columns: tuple[str, ...], where: str | None = None
+) -> pl.DataFrame:
+    """Rows whose key is among the ids; all rows where there are none."""
+    if ids is None:
+        return reading.frame(name, where, columns)
+    return reading.by_ids_or_all(name, ids, columns, key=key, where=where).filter(pl.col(key).is_in(ids.implode()))
+
+
+def _embedded_texts(run: Run, fresh: pl.DataFrame) -> pl.DataFrame:
+    """(text_hash, vector) of the texts, each embedded once."""
+    embedder = embedder_of(run)
+    texts = fresh.unique("text_hash", keep="first", maintain_order=True)
+    vectors = embedder.embed(texts["text"].to_list()) if len(texts) else np.empty((0, embedder.dims), np.float32)
+    return texts.select("text_hash").with_columns(vector_column(vectors))
+
+
+# Links: entities of a run are linked with those whose descriptions are like theirs (S2-71).
+
 
 BATCH = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Looked:
+class _Neighbourhood:
     """What was near (NEAR) to the entities that were looked at, and all that were there then (ENDS)."""
 
     ids: pl.Series
@@ -48,18 +152,15 @@ def link_entities(
     """
     if not settings.enabled:
         return 0
-    store = store_of(run)
-    snapshot = store.snapshot()
-    looked = _look(snapshot, settings, entities, clock)
-    plan = _plan(run, snapshot, looked, settings)
-    if not len(plan):
-        return 0
-    with store.commit(run.id, "ingest.link", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run may have changed or merged some of them meanwhile
-            plan = _plan(run, tx, looked, settings)
+    looked = _look_around(store_of(run).snapshot(), settings, entities, clock)
+
+    def write(tx: Transaction, plan: LinkPlan) -> None:
         tx.upsert("entity_links", plan.links)
         tx.delete("entity_links", plan.gone)
-    return len(plan)
+
+    return len(
+        decide_and_write(run, "ingest.link", partial(_link_plan, run=run, looked=looked, settings=settings), write)
+    )
 
 
 def touched_entities(run: Run) -> list[str]:
@@ -77,20 +178,20 @@ def _died_since(reading: Reading, run: Run) -> list[str]:
     return rows["id"].head(len(rows) if is_dead.all() else int((~is_dead).arg_max() or 0)).to_list()
 
 
-def _look(
+def _look_around(
     reading: Reading, settings: LinkSettings, entities: Sequence[str] | None, clock: Callable[[], float]
-) -> _Looked:
+) -> _Neighbourhood:
     begun = clock()
     known = reading.frame("entities", LINKABLE, [*ENDS, "last_seen_at"])
     wanted = known if entities is None else known.filter(pl.col("id").is_in(list(entities)))
     latest = wanted.sort("last_seen_at", "id", descending=[True, False], nulls_last=True)["id"]
     if latest.is_empty():
-        return _Looked(latest, pl.DataFrame(schema=dict(NEAR)), known.select(*ENDS))
+        return _Neighbourhood(latest, pl.DataFrame(schema=dict(NEAR)), known.select(*ENDS))
     parts, near, ask = [], [], nearest_in(reading, "entities", LINKABLE)
     for ids in _in_time(latest, begun + settings.timeout_s, clock):
         parts.append(ids)
         near.append(_near(reading, ask, ids, settings.top_k))
-    return _Looked(pl.concat(parts), pl.concat(near), known.select(*ENDS))
+    return _Neighbourhood(pl.concat(parts), pl.concat(near), known.select(*ENDS))
 
 
 def _in_time(ids: pl.Series, until: float, clock: Callable[[], float]) -> Iterator[pl.Series]:
@@ -112,18 +213,18 @@ def _near(reading: Reading, ask: Nearest, ids: pl.Series, top_k: int) -> pl.Data
     )  # fmt: skip
 
 
-def _plan(run: Run, reading: Reading, looked: _Looked, settings: LinkSettings) -> LinkPlan:
+def _link_plan(reading: Reading, run: Run, looked: _Neighbourhood, settings: LinkSettings) -> LinkPlan:
     """The changed links, of entities that are unchanged since they were compared."""
     ends = reading.frame("entities", LINKABLE, list(ENDS))
     same = ends.join(looked.ends, on=["id", "embed_text_hash"], how="semi", nulls_equal=True)
     looked_at = looked.ids.filter(looked.ids.is_in(same["id"].implode()))
     pairs = find_links(looked.near.filter(pl.col("id").is_in(looked_at.implode())), same, settings)
     stored = reading.frame("entity_links")
-    measured = _measured(reading, to_measure(stored, pairs, looked_at))
+    measured = _with_cosines(reading, to_measure(stored, pairs, looked_at))
     return plan_links(stored, pairs, measured, looked_at, ends, settings, run.now)
 
 
-def _measured(reading: Reading, pairs: pl.DataFrame) -> pl.DataFrame:
+def _with_cosines(reading: Reading, pairs: pl.DataFrame) -> pl.DataFrame:
     """PAIRS with the cosines of their vectors; those of which one has none are left out."""
     if pairs.is_empty():
         return pl.DataFrame(schema=dict(PAIRS))
@@ -152,12 +253,12 @@ def assign_new(run: Run) -> int:
     if not snapshot.count("communities"):
         return 0
     touched = pl.Series("id", touched_entities(run), dtype=pl.String)
-    plan = _joining(snapshot, run, touched)
+    plan = _join_plan(snapshot, run, touched)
     if plan.members.is_empty():
         return 0
     with store.commit(run.id, "communities.assign", run.now) as tx:
-        if tx.sequence != snapshot.sequence + 1:  # another run may have changed or merged some of them meanwhile
-            plan = _joining(tx, run, touched)
+        if tx.is_overtaken(snapshot):
+            plan = _join_plan(tx, run, touched)
         stored = tx.by_ids("communities", plan.grown["id"]).drop("joined_ids")
         grown = stored.join(plan.grown, on="id", maintain_order="left")
         tx.upsert("communities", grown.with_columns(fingerprint=pl.lit(None, dtype=pl.String)))
@@ -165,7 +266,7 @@ def assign_new(run: Run) -> int:
     return len(plan.members)
 
 
-def part_with(tx: Transaction, entities: Collection[str]) -> None:
+def leave_communities(tx: Transaction, entities: Collection[str]) -> None:
     """Take entities that are no more out of their communities, whose summaries are then to be made again."""
     lists = tx.frame("communities", columns=["id", "entity_ids", "joined_ids", "fingerprint"])
     left, dropped = without_members(lists, entities)
@@ -174,7 +275,7 @@ def part_with(tx: Transaction, entities: Collection[str]) -> None:
     tx.delete("communities", dropped)
 
 
-def _joining(reading: Reading, run: Run, touched: pl.Series) -> JoinPlan:
+def _join_plan(reading: Reading, run: Run, touched: pl.Series) -> JoinPlan:
     stored = reading.frame("communities", columns=_JOINED)
     new = reading.by_ids("entities", waiting(touched, stored), ["id"], where=LISTED)["id"]
     where = f"{RELATIONS} AND {live_sql(run.now)}"

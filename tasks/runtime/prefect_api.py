@@ -1,16 +1,63 @@
-"""Children: runs of a deployment that another run starts and waits for, each once however often it is asked for."""
+"""What a run asks of the Prefect API: events for its listeners, and runs of other deployments."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from .engine import is_inline, log
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
+
+    from .runs import Run
+
+Event = Literal[
+    "slowwave.messages.ingested",
+    "slowwave.community.refresh_due",
+    "slowwave.night.finished",
+    "slowwave.gate.failed",
+]
+INGESTED: Event = "slowwave.messages.ingested"
+REFRESH_DUE: Event = "slowwave.community.refresh_due"
+NIGHT_FINISHED: Event = "slowwave.night.finished"
+GATE_FAILED: Event = "slowwave.gate.failed"
+
+
+def announce(event: Event, run: Run, **counts: Any) -> None:
+    """Say that something happened in the run's namespace; without an engine nobody listens, and nothing is said.
+
+    An event is sent in the background and may be lost. A reader who must not miss one reads the store.
+    """
+    if not is_inline():
+        from prefect.events import emit_event
+
+        log.info("%s in %s: %s", event, run.namespace, ", ".join(f"{what} {n}" for what, n in counts.items()))
+        emit_event(**event_of(event, run, **counts))
+
+
+def event_of(event: Event, run: Run, **counts: Any) -> dict[str, Any]:
+    """The event: its resource is the namespace, and its payload tells namespace, store, run, flow and the counts."""
+    return {
+        "event": event,
+        "resource": {
+            "prefect.resource.id": f"slowwave.namespace.{run.namespace}",
+            "prefect.resource.name": run.namespace,
+        },
+        "payload": {
+            "namespace": run.namespace,
+            "store": run.store,
+            "run": run.id,
+            "flow": run.flow,
+            "counts": counts,
+        },
+    }
+
+
+# Runs of a deployment that another run starts and waits for, each once however often it is asked for.
+
 
 PARENT = "slowwave-parent:"
 """Begins the tag by which a child knows whose it is."""

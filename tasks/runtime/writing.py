@@ -1,10 +1,11 @@
-"""Proposing: how a run's changes come to wait for a person, and what waits already."""
+"""Writing: a decision becomes one commit of a run, or proposals that wait for a person."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
+from typing import TypeVar
 
 import polars as pl
 
@@ -18,6 +19,37 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 
 from .runs import Run, store_of
+
+Decision = TypeVar("Decision", bound=Sized)
+
+
+def decide_and_write(
+    run: Run,
+    kind: str,
+    decide: Callable[[Reading], Decision],
+    write: Callable[[Transaction, Decision], None],
+    *,
+    dry_run: bool = False,
+) -> Decision:
+    """Decide on a snapshot and write that as one commit, or none where the decision is empty; returns the decision.
+
+    Deciding may take long and does not hold the lease. It is done again under the lease only where another run wrote
+    meanwhile. A dry run decides and writes nothing.
+    """
+    store = store_of(run)
+    snapshot = store.snapshot()
+    decision = decide(snapshot)
+    if dry_run or not len(decision):
+        return decision
+    with store.commit(run.id, kind, run.now) as tx:
+        if tx.is_overtaken(snapshot):
+            decision = decide(tx)
+        if len(decision):
+            write(tx, decision)
+    return decision
+
+
+# Proposals: changes of a run that wait for a person.
 
 
 def proposing(run: Run, what: Proposing) -> Run:

@@ -1,0 +1,455 @@
+"""Reconciliation: what says the same becomes one fact, what something newer updates or corrects ends (S1-01 … S1-14).
+
+Rules decide what is plain; a model judges the other pairs that matter, where there is one. Reading, comparing, asking
+and embedding happen outside the lease; inside it the plan is made again without whatever another run retired meanwhile,
+and written as one commit. `ingest` does it for what it learned, the nightly run for what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from inference.language import Language
+from prompts.rendering import prompt_version, render_pairs
+from prompts.responses import PairVerdict, Reconciliation
+from slowwave.comparison.similarity import profile_of
+from slowwave.deduplication.blocking import TOPICS, find_pairs, find_topics
+from slowwave.deduplication.merging import KINDS, CandidateSet, MergeRule, Merges, by_words, merge_by, select_seeds
+from slowwave.deduplication.questions import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Mode, choose_pairs, uses_pairs
+from slowwave.deduplication.reconciliation import ReconciliationPlan, plan_reconciliation
+from slowwave.entrenchment import AXIOM, rank_of
+from slowwave.extraction.calendar_spans import stated_date
+from slowwave.records import PairFact, PairQuestion
+from slowwave.revision.apply import Surroundings
+from slowwave.settings import MergeSettings
+from slowwave.validity import is_live, live_sql, time_sql
+from storage.rows import column_names, quoted
+from storage.search import near_ids, unit_matrix
+from storage.snapshots import Reading, Snapshot
+from storage.transactions import Transaction
+from tasks.ingest.application import surroundings_of_facts
+from tasks.runtime.engine import report_progress, task
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.run_pages import DecisionSummary, decisions_of
+from tasks.runtime.runs import Run, embed_rows, store_of
+
+MANY = 5000  # from so many rows on reading all that is live beats naming each
+COMPARED = ["id", "scope", "kind", "statement", "vector"]
+COMPARED_TABLES = ("facts", "pair_decisions")
+WAITING_MERGES = "action = 'merge' AND state IN ('pending', 'approved')"
+OPEN_PAIRS = "kind = 'redundant' AND outcome IN ('pending', 'failed')"
+LEFT_OPEN = "kind = 'implicit_conflict' AND outcome = 'pending' AND decided_by = 'rule'"
+PROMPT = "reconcile_facts"
+UNANSWERED, CONTRADICTORY = "the answer has no usable verdict about it", "the answer has two verdicts about it"
+_ENDING = (UPDATES, CORRECTS, CONTRADICTS)
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """Counts of the compared facts, and of the pairs that were put to a model."""
+
+    looked_at: int = 0
+    merged: int = 0
+    updated: int = 0
+    corrected: int = 0
+    clashing: int = 0
+    reworded: int = 0
+    kept: int = 0
+    pending: int = 0
+    failed: int = 0
+    left: int = 0
+    would_ask: int = 0
+    decisions: tuple[DecisionSummary, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Facts to compare, with their vectors row by row, and what the rule found without a model.
+
+    The facts may have columns that the store has not: what the rule needs to know besides.
+    """
+
+    pool: CandidateSet
+    vectors: npt.NDArray[np.float32]
+    merges: Merges
+    rule: MergeRule
+
+
+@dataclass(slots=True)
+class PairAnswers:
+    """The verdicts on pairs; `left` are the facts of pairs without an answer."""
+
+    judged: list[JudgedPair] = field(default_factory=list)
+    errors: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """Facts of pairs that were not put to a model."""
+        return frozenset(id_ for each in self.judged if not (each.verdict or each.error) for id_ in each.ids)
+
+
+@task("reconcile facts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
+async def reconcile(
+    run: Run,
+    settings: MergeSettings,
+    language: Language,
+    *,
+    since: datetime | None = None,
+    scope: str | None = None,
+    mode: Mode = "auto",
+    dry_run: bool = False,
+) -> Reconciled:
+    """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none."""
+    snapshot = store_of(run).snapshot()
+    has_model = asks_model(settings, language)
+    seeds = seeds_of(snapshot, run, settings, since, scope, has_model)
+    if seeds.is_empty():
+        return Reconciled()
+    await report_progress("facts to compare", len(seeds))
+    comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
+    by_pairs = uses_pairs(len(seeds), mode, settings)
+    answers, would_ask = await ask_about_pairs(
+        run, snapshot, comparison, settings, language if has_model else None, by_pairs, dry_run
+    )
+    model = language.model("consolidate") if has_model and not dry_run else ""
+    plan = plan_of(run, snapshot, comparison, answers.judged, settings, model)
+    if dry_run:
+        return replace(counted(plan, comparison, PairAnswers()), would_ask=would_ask)
+    vectors = embedded_wordings(run, plan)
+    with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
+        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
+            plan = plan_of(run, tx, as_stored_now(tx, run, comparison), answers.judged, settings, model)
+        write_plan(tx, run, plan, vectors)
+    return counted(written_part(run, plan), comparison, answers)
+
+
+def asks_model(settings: MergeSettings, language: Language) -> bool:
+    """Whether a model judges pairs: where there is one, unless that is turned off."""
+    return settings.ask_model and not language.is_keyless("consolidate")
+
+
+# Comparing: which facts are looked at, with which others, and what needs no model (S1-01, S1-02, §6.2).
+
+
+def seeds_of(
+    snapshot: Snapshot, run: Run, settings: MergeSettings, since: datetime | None, scope: str | None, has_model: bool
+) -> pl.Series:
+    """Ids of the facts to start from, in order (S1-01); what waits for a person is left alone meanwhile."""
+    open_pairs = snapshot.frame("pair_decisions", f"({OPEN_PAIRS}) OR ({LEFT_OPEN})" if has_model else "false")
+    waiting = ["consolidated_at IS NULL"] + ([f"created_at >= {time_sql(since)}"] if since else [])
+    columns = "id kind scope status valid_to expired_at consolidated_at consolidation_attempts created_at".split()
+    live = f"{comparable(run, scope)} AND "
+    fresh = snapshot.frame("facts", f"{live}({' OR '.join(waiting)})", columns)
+    fresh = fresh.filter(~pl.col("id").is_in(waiting_facts(snapshot).implode()))
+    if since is not None:
+        fresh = fresh.with_columns(consolidated_at=pl.lit(None, dtype=fresh.schema["consolidated_at"]))
+    again = pl.concat([open_pairs["a_id"], open_pairs["b_id"]])
+    marked = snapshot.by_ids("facts", again, columns, where=comparable(run, scope))
+    return select_seeds(
+        pl.concat([fresh, marked]).unique("id", keep="first"), open_pairs, has_model, settings.max_attempts
+    )
+
+
+def waiting_facts(reading: Reading) -> pl.Series:
+    """Ids of the rows that a merge would change which waits for a person."""
+    waiting = reading.frame("proposals", WAITING_MERGES, ["touches"])
+    return waiting["touches"].explode().drop_nulls().unique().sort()
+
+
+def comparable(run: Run, scope: str | None) -> str:
+    """Live facts that are compared at all, of one scope if it is named."""
+    kinds = ", ".join(map(quoted, KINDS))
+    where = f"{live_sql(run.now)} AND kind IN ({kinds})"
+    return where if scope is None else f"{where} AND scope = {quoted(scope)}"
+
+
+def comparison_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings, version: str) -> Comparison:
+    """The seeds and what they are near to, compared; with a `version` also what may be about one matter."""
+    compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
+    matrix, compared = matrix_of(compared, snapshot.dims), compared.drop("vector")
+    resolve = resolve_of(run, settings)
+    pairs = find_pairs(compared, matrix, settings, min(resolve, settings.merge_cosine))
+    topics = find_topics(compared, matrix) if version else pl.DataFrame(schema=TOPICS)
+    decided = _waiting(snapshot, seeds) if version else pl.Series([], dtype=pl.String)
+    met = pl.concat([pairs["a_id"], pairs["b_id"], topics["a_id"], topics["b_id"], decided]).unique()
+    rows = compared.select(is_met=pl.col("id").is_in(met.implode()) | pl.col("is_seed"))["is_met"].arg_true()
+    facts = whole_facts(run, snapshot, compared.select("id", "is_seed")[rows])
+    people = people_of(snapshot, facts) if version else frozenset[str]()
+    pool = CandidateSet(facts, pairs, decided_pairs(snapshot, met), version, topics, people)
+    rule = by_words(settings)
+    merges = merge_by(pool, rule)
+    worth_asking = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
+    merges = replace(merges, undecided=merges.undecided.filter(worth_asking))
+    return Comparison(pool, matrix[rows.to_numpy()], merges, rule)
+
+
+def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings) -> pl.DataFrame:
+    """What pairs are found among, by id: the seeds and their neighbours, or the seeds' scopes where these are no more.
+
+    Other seeds are neighbours too, and those of one conversation are near to each other: a few of them are allowed for
+    beyond the neighbours that are wanted (S1-02).
+    """
+    wanted = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
+    wanted += min(len(seeds), max(settings.pairwise_max_batch, wanted)) + 1
+    if len(seeds) > settings.pairwise_max_batch and len(seeds) * 2 * wanted >= snapshot.count("facts"):
+        return whole_scopes(run, snapshot, snapshot.by_ids("facts", seeds, ["id", "scope"])["scope"])
+    live, own = comparable(run, None), snapshot.by_ids("facts", seeds, COMPARED)
+    near = near_ids(snapshot, "facts", own.select("scope", "vector", text="statement"), wanted, live)
+    return pl.concat([own, snapshot.by_ids("facts", near, COMPARED, where=live)]).unique("id").sort("id")
+
+
+def whole_scopes(run: Run, snapshot: Snapshot, scopes: pl.Series) -> pl.DataFrame:
+    """Everything live of these scopes and of none, by id, with what is compared."""
+    live, named = comparable(run, None), scopes.drop_nulls().unique().sort()
+    inside = f"{live} AND (scope IN ({', '.join(map(quoted, named))}) OR scope IS NULL)" if len(named) else live
+    return snapshot.frame("facts", inside, COMPARED).sort("id")
+
+
+def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFrame:
+    """Full rows without vectors of the chosen facts (id, is_seed, perhaps more), in their order."""
+    if len(chosen) > MANY:
+        rows = reading.frame("facts", comparable(run, None))
+    else:
+        rows = reading.by_ids("facts", chosen["id"])
+    return chosen.join(rows, on="id", how="inner", maintain_order="left")
+
+
+def matrix_of(facts: pl.DataFrame, dims: int) -> npt.NDArray[np.float32]:
+    """Unit rows in the order of the facts; zero rows where a fact has no vector."""
+    if not facts["vector"].null_count():
+        return unit_matrix(facts["vector"], dims)
+    matrix = np.zeros((len(facts), dims), dtype=np.float32)
+    matrix[facts["vector"].is_not_null().to_numpy()] = unit_matrix(facts["vector"].drop_nulls(), dims)
+    return matrix
+
+
+def resolve_of(run: Run, settings: MergeSettings) -> float:
+    """The cosine from which facts may say the same (S1-03)."""
+    return profile_of(run.embedder).resolve if settings.resolve_cosine is None else settings.resolve_cosine
+
+
+def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:
+    """Ids of facts in pairs of these that wait for a model."""
+    rows = decided_pairs(reading, ids)
+    return pl.concat([rows["a_id"], rows["b_id"]])
+
+
+def decided_pairs(reading: Reading, ids: pl.Series) -> pl.DataFrame:
+    """The decisions about pairs of these facts."""
+    both = [reading.by_ids("pair_decisions", ids, key=end) for end in ("a_id", "b_id")]
+    return pl.concat(both).unique("id", keep="first")
+
+
+def people_of(reading: Reading, facts: pl.DataFrame) -> frozenset[str]:
+    """The persons among the subjects of facts."""
+    return frozenset(
+        reading.by_ids("entities", facts["subject_id"].unique(), ["id"], where="entity_type = 'person'")["id"]
+    )
+
+
+def as_stored_now(reading: Reading, run: Run, comparison: Comparison) -> Comparison:
+    """The same view with the rows as they are now, without those that are no longer live.
+
+    What rules merged is put before the guards again: an end may have been set, or a person may have said "keep both".
+    """
+    stored = set(column_names("facts")) - {"id"}
+    facts = whole_facts(run, reading, comparison.pool.facts.drop(stored, strict=False)).filter(is_live(run.now))
+    merged = comparison.merges.duplicates.select("cosine", "jaccard", a_id="loser_id", b_id="winner_id")
+    pool = replace(comparison.pool, facts=facts, decided=decided_pairs(reading, facts["id"]))
+    losers = merge_by(replace(pool, pairs=merged), comparison.rule).duplicates
+    there = facts["id"].implode()
+    undecided = comparison.merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
+    return replace(comparison, pool=pool, merges=replace(comparison.merges, duplicates=losers, undecided=undecided))
+
+
+# Asking: pairs of facts are shown to a model, many to a call, and its verdicts are read (S1-05, S1-13, S2-59).
+
+
+async def ask_about_pairs(
+    run: Run,
+    snapshot: Snapshot,
+    comparison: Comparison,
+    settings: MergeSettings,
+    language: Language | None,
+    by_pairs: bool,
+    dry_run: bool,
+) -> tuple[PairAnswers, int]:
+    """The verdicts about the pairs that are worth a question, and how many these are; none without a model."""
+    if language is None:
+        return PairAnswers(), 0
+    resolve = resolve_of(run, settings)
+    pairs = choose_pairs(comparison.pool, comparison.merges, comparison.vectors, settings, resolve, by_pairs=by_pairs)
+    questions = questions_of(snapshot, pairs, comparison.pool.facts)
+    if dry_run:
+        return PairAnswers([JudgedPair(a, b) for a, b, _ in questions]), len(questions)
+    return await judge(language, questions, settings), len(questions)
+
+
+def questions_of(reading: Reading, pairs: pl.DataFrame, facts: pl.DataFrame) -> list[tuple[str, str, PairQuestion]]:
+    """Each pair in the order of time, with what is shown of it; numbers are given when they are asked."""
+    ids = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
+    rows = {row["id"]: row for row in facts.filter(pl.col("id").is_in(ids.implode())).iter_rows(named=True)}
+    evidence = reading.by_ids("fact_evidence", ids, ["fact_id", "occurred_at"], key="fact_id")
+    times = dict(evidence.group_by("fact_id").agg(pl.col("occurred_at").max()).iter_rows())
+    messages = [row["message_id"] for row in rows.values() if row["message_id"]]
+    speakers = {
+        id_: speaker or role or ""
+        for id_, speaker, role in reading.by_ids("messages", messages, ["id", "speaker", "role"]).iter_rows()
+    }
+    entities = [row[end] for row in rows.values() for end in ("subject_id", "object_id") if row[end]]
+    names = dict(reading.by_ids("entities", entities, ["id", "name"]).iter_rows())
+    shown = {id_: _shown(row, times.get(id_) or row["valid_from"], speakers, names) for id_, row in rows.items()}
+    tries = {id_: row["consolidation_attempts"] or 0 for id_, row in rows.items()}
+
+    def when(id_: str) -> tuple[datetime, datetime, str]:
+        row, at = rows[id_], shown[id_].said_at
+        return (at or _BEGINNING, row["valid_from"] or _BEGINNING, id_)
+
+    ordered = [sorted(pair, key=when) for pair in pairs.select("a_id", "b_id").iter_rows()]
+    return [(a, b, PairQuestion(0, (shown[a], shown[b]), max(tries[a], tries[b]))) for a, b in ordered]
+
+
+def _shown(row: Row, said_at: datetime | None, speakers: Mapping[str, str], names: Mapping[str, str]) -> PairFact:
+    start, is_denied = row["valid_from"], row["kind"] == "relation" and row["polarity"] == "negated"
+    event = stated_date(row.get("event_at"), row.get("event_precision"))
+    is_same_day = start is None or (said_at is not None and start.date() == said_at.date())
+    is_same_day = is_same_day or start == row.get("event_at")
+    return PairFact(
+        row["statement"] or "",
+        names.get(row["subject_id"], ""),
+        f"{'not ' if is_denied else ''}{row['predicate'] or ''}",
+        names.get(row["object_id"], "") or row["object_text"] or "",
+        speakers.get(row["message_id"], ""),
+        said_at,
+        None if is_same_day else start,
+        row["valid_to"],
+        event,
+        bool(row["pinned"]) or rank_of(row["entrenchment"]) >= AXIOM,
+    )
+
+
+async def judge(
+    language: Language, questions: Sequence[tuple[str, str, PairQuestion]], settings: MergeSettings
+) -> PairAnswers:
+    """The verdicts about all pairs. What is unusable of an answer loses its pair alone; nothing is asked again now."""
+    starts = range(0, len(questions), settings.per_call)
+    groups = [questions[start : start + settings.per_call] for start in starts]
+    if language.budget_reached:
+        return PairAnswers(
+            [JudgedPair(a, b) for a, b, _ in questions], left={id_ for a, b, _ in questions for id_ in (a, b)}
+        )
+    answers = await language.ask_many(
+        [render_pairs(_numbered(group)) for group in groups], Reconciliation, "consolidate"
+    )
+    result = PairAnswers()
+    for group, answer in zip(groups, answers, strict=True):
+        result.errors |= {answer.error} if answer.error else set()
+        result.left |= set() if answer.value else {id_ for a, b, _ in group for id_ in (a, b)}
+        verdicts = answer.value.verdicts if answer.value else ()
+        silence = "" if answer.is_unanswered else answer.error or UNANSWERED
+        for number, (a, b, _) in enumerate(group, 1):
+            result.judged.append(_judged(a, b, [each for each in verdicts if each.n == number], silence))
+    return result
+
+
+def _numbered(group: Sequence[tuple[str, str, PairQuestion]]) -> tuple[PairQuestion, ...]:
+    return tuple(replace(each, number=n) for n, (_, _, each) in enumerate(group, 1))
+
+
+def _judged(a: str, b: str, verdicts: Sequence[PairVerdict], silence: str) -> JudgedPair:
+    if len({each.v for each in verdicts}) > 1:
+        return JudgedPair(a, b, error=CONTRADICTORY)
+    return JudgedPair(a, b, verdicts[0].v, verdicts[0].keep or 1) if verdicts else JudgedPair(a, b, error=silence)
+
+
+# Writing: the rows of a plan, and their counts.
+
+
+def plan_of(
+    run: Run,
+    reading: Reading,
+    comparison: Comparison,
+    judged: Sequence[JudgedPair],
+    settings: MergeSettings,
+    model: str,
+    *,
+    marks: bool = True,
+) -> ReconciliationPlan:
+    """What is to be written, given what the store holds about the facts concerned."""
+    merged = [comparison.merges.duplicates["loser_id"], comparison.merges.duplicates["winner_id"]]
+    judged_ids = pl.Series([fact for each in judged if each.verdict for fact in each.ids], dtype=pl.String)
+    concerned = pl.concat([*merged, judged_ids]).unique()
+    has_ends = any(each.verdict in _ENDING for each in judged)
+    return plan_reconciliation(
+        comparison.pool,
+        comparison.merges,
+        judged,
+        reading.by_ids("fact_evidence", concerned, key="fact_id"),
+        reading.by_ids("fact_aspects", concerned, key="fact_id"),
+        settings,
+        prompt_version=prompt_version(PROMPT) if model else "",
+        model=model,
+        run_id=run.id,
+        now=run.now,
+        near=surroundings_of_facts(reading, concerned) if has_ends else Surroundings(),
+        marks=marks,
+    )
+
+
+def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:
+    """The vectors of new wordings (statement, vector), found outside the lease: they are those of the words alone."""
+    texts = plan.reworded.select(id="statement").unique(maintain_order=True)
+    return embed_rows(run, texts, texts.select("id", text="id")).select("vector", statement="id")
+
+
+def write_plan(tx: Transaction, run: Run, plan: ReconciliationPlan, embedded: pl.DataFrame) -> None:
+    """Write all rows of a plan; `embedded` are the vectors of new wordings."""
+    changed = plan.facts
+    vectors = tx.by_ids("facts", changed["id"], ["id", "vector"])
+    tx.upsert("facts", changed.join(vectors, on="id", how="left", maintain_order="left"))
+    fresh = plan.reworded.drop("vector", strict=False).join(embedded, on="statement", how="left", maintain_order="left")
+    tx.upsert("facts", fresh.with_columns(embed_model=pl.lit(run.embedder)))
+    tx.upsert("fact_evidence", plan.evidence)
+    tx.upsert("lineage", plan.lineage)
+    tx.upsert("fact_aspects", plan.aspects)
+    tx.upsert("pair_decisions", plan.pairs)
+    tx.upsert("patch_batches", plan.batches)
+    tx.upsert("decisions", plan.decisions)
+
+
+def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
+    """The plan as far as it does not wait for a person."""
+    if run.proposes is None:
+        return plan
+    snapshot = store_of(run).snapshot()
+
+    def there(name: str, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.filter(pl.col("id").is_in(snapshot.by_ids(name, rows["id"], ["id"])["id"].implode()))
+
+    return replace(
+        plan,
+        reworded=there("facts", plan.reworded),
+        lineage=there("lineage", plan.lineage),
+        decisions=there("decisions", plan.decisions),
+    )
+
+
+def counted(plan: ReconciliationPlan, comparison: Comparison, answers: PairAnswers) -> Reconciled:
+    """The counts of a plan."""
+    return Reconciled(
+        **plan.summary(),
+        left=len(answers.left),
+        decisions=decisions_of(plan, comparison.pool.facts),
+        errors=tuple(sorted(answers.errors)),
+    )
