@@ -17,9 +17,9 @@ from markupsafe import Markup
 from slowwave.errors import UnusableInput
 from slowwave.timestamps import parse_moment
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .configuration import Place
+from .options import JsonOption, add_command
 from .printing import out, print_json
-from .report_command import report_settings
 
 MARK = b"slowwave atlas</title>"
 """An atlas is replaced by a newer one; nothing else ever is."""
@@ -27,31 +27,33 @@ LOOKED_AT = 2000  # bytes of a page in which its title is
 
 
 def register(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    app.command()(atlas)
+    """Add these commands to the command line."""
+    add_command(app, atlas)
 
 
 def atlas(
     file: Annotated[Path, typer.Argument(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=50_000, help="Entities at most, most related first.")
+        int,
+        typer.Option(
+            "--limit", min=1, max=50_000, help="How many entities at most, those with the most relations first."
+        ),
     ] = 5_000,
     as_of: Annotated[
         str | None, typer.Option("--as-of", metavar="TIME", help="Open the page at this time.", show_default=False)
     ] = None,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the memory as one HTML page that needs no network: a map, a time slider, stories, nights and a report."""
+    """Write the memory as one HTML page: map, time slider, stories, nights and report."""
     from recall.atlas import atlas_data
     from recall.atlas_facts import AtlasLimits
 
     _require_place(file)
     moment = parse_moment(as_of) if as_of else None
     limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
-    place = Place.of(store, namespace)
-    data = atlas_data(place.store(), datetime.now(UTC), limits, report_settings(place), place.settings.recall.aspects)
+    data = atlas_data(place.store(), datetime.now(UTC), limits, place.report_settings(), place.settings.recall.aspects)
     if moment is not None:
         data["as_of"] = int(moment.timestamp())
     page = atlas_page(data)

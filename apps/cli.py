@@ -19,198 +19,86 @@ from slowwave.errors import SlowwaveError
 from .printing import err, print_json
 
 HELP = "The sleep of an agent's memory."
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": (
-        "write_commands",
-        "Learn from the bundled conversations without a key, show what was learned, and answer three questions.",
-    ),
-    "init": (
-        "write_commands",
-        "Write `slowwave.toml`; flags answer its questions without asking.",
-    ),
-    "ingest": (
-        "write_commands",
-        "Turn conversations and documents into facts. The same input again does nothing and costs nothing.",
-    ),
-    "recall": (
-        "read_commands",
-        "Ranked facts that answer a question, with their validity and source, and passages of messages beside them.",
-    ),
-    "facts": (
-        "read_commands",
-        "What is known about an entity.",
-    ),
-    "history": (
-        "read_commands",
-        "All versions of what was known: when it held, why it ended, and what came after.",
-    ),
-    "entities": (
-        "read_commands",
-        "Who and what is known, most talked about first.",
-    ),
-    "why": (
-        "read_commands",
-        "The whole story of a fact: who said it, what was decided about it, what it replaced.",
-    ),
-    "stats": (
-        "read_commands",
-        "Counts of everything, and what the models cost.",
-    ),
-    "quality": (
-        "read_commands",
-        "What was refused, by which gate and why; and how recalls steer what is kept.",
-    ),
-    "ask": (
-        "ask_command",
-        "Answer a question from what is remembered, in one call of a model, with what the answer rests on.",
-    ),
-    "consolidate": (
-        "maintain_commands",
-        "Merge facts that say the same, with lineage to the originals. A second run changes nothing and costs nothing.",
-    ),
-    "steward": (
-        "maintain_commands",
-        "Score facts by how they are used; let fade what nobody ever recalled; merge what repeats.",
-    ),
-    "decay": (
-        "maintain_commands",
-        "Move closed facts and entities of which nothing is known to the archive; let links fade.",
-    ),
-    "upkeep": (
-        "maintain_commands",
-        "Compact, index, and drop versions that are older than the days of undo.",
-    ),
-    "sleep": (
-        "maintain_commands",
-        "The whole night, phase by phase. A phase after which recall got worse is taken back.",
-    ),
-    "undo": (
-        "keep_commands",
-        "Take back everything that a run changed.",
-    ),
-    "doctor": (
-        "keep_commands",
-        "Look for duplicate keys, dangling ids, cycles and other damage. Exit code 1 if something is left.",
-    ),
-    "runs": (
-        "runs_command",
-        "What ran, what it changed and what it cost; newest first, windows and phases under their run.",
-    ),
-    "duplicates": (
-        "people_commands",
-        "Observations of an entity that look alike, for you to judge; nothing is changed.",
-    ),
-    "observe": (
-        "people_commands",
-        "State something about an entity. What is known word for word is passed over. "
-        "Exit code 4 if a text is refused.",
-    ),
-    "retire": (
-        "people_commands",
-        "Let observations of an entity go: out of recall, kept in the archive, and back with undo.",
-    ),
-    "archived": (
-        "people_commands",
-        "What faded, was evicted or retired, the latest first; all of it can be restored.",
-    ),
-    "restore": (
-        "people_commands",
-        "Bring archived facts back as they were. Exit code 4 if one is known again or another one took its place.",
-    ),
-    "pin": (
-        "entity_commands",
-        "Keep facts for ever: they are never pruned, merged into others or evicted.",
-    ),
-    "forget": (
-        "forget_commands",
-        "Erase a person or topic from every table, index and older version, and prove it. There is no undo.",
-    ),
-    "aspects": (
-        "aspect_commands",
-        "How well each aspect of a life is known, from 0 to 100; or the facts that touch one, strongest first.",
-    ),
-    "context": (
-        "aspect_commands",
-        "What is known, as a block of plain text to put before a model: dated sentences, marked as untrusted.",
-    ),
-    "neighbours": (
-        "graph_commands",
-        "What an entity is related to, directly and through others.",
-    ),
-    "path": (
-        "graph_commands",
-        "How two entities are related: the fewest facts that lead from one to the other.",
-    ),
-    "find": (
-        "graph_commands",
-        "Which entities are meant: by their names and descriptions, else by meaning.",
-    ),
-    "documents": (
-        "source_commands",
-        "Documents and long pasted texts, each with its newest version; with a name, all versions of one document.",
-    ),
-    "episodes": (
-        "source_commands",
-        "The conversations about an entity, newest first, with their summaries.",
-    ),
-    "import": (
-        "import_commands",
-        "Bring in what mem0, Graphiti or Zep, or the memory server of MCP exported. The same file again does nothing.",
-    ),
-    "audit": (
-        "import_commands",
-        "Say how good another memory is: duplicates, contradictions, what is stale or lost, secrets. Changes nothing.",
-    ),
-    "export": (
-        "export_command",
-        "Write all that is known into files: leave whenever you like. `slowwave import` reads jsonl and parquet again.",
-    ),
-    "atlas": (
-        "atlas_command",
-        "Draw the memory as one HTML page that needs no network: a map, a time slider, stories, nights and a report.",
-    ),
-    "report": (
-        "report_command",
-        "What in the memory wants a person's eye: what should be split, repeats, is stale or suspect. Changes nothing.",
-    ),
-    "mcp": (
-        "mcp_command",
-        "Serve agents over MCP: recall, add, review. It runs until the client hangs up, or Ctrl-C.",
-    ),
-    "reembed": (
-        "reembed_command",
-        "Turn to another embedding model, without asking a language model; every row at once, or none.",
-    ),
-    "watch": (
-        "watch_command",
-        "Ingest what is new or has changed in a folder, until Ctrl-C. Budgets are those of one look.",
-    ),
-    "backfill": (
-        "backfill_command",
-        "Extract what was said long ago, window by window, then sleep once. --dry-run estimates what it will cost.",
-    ),
-    "fleet": (
-        "fleet_command",
-        "One night for each of many namespaces, side by side. Budgets are those of each namespace.",
-    ),
-    "entity": (
-        "entity_commands",
-        "Put entities right: merge, alias, rename, pin.",
-    ),
-    "communities": (
-        "community_commands",
-        "What belongs together: names, members, summaries.",
-    ),
-    "split": (
-        "split_commands",
-        "Part an entity that holds too much of several topics.",
-    ),
-    "review": (
-        "review_commands",
-        "What waits for a person: look, approve, reject, modify.",
-    ),
+_LISTED: Mapping[str, Mapping[str, str]] = {
+    "ingest_commands": {
+        "demo": "Ingest the bundled conversations without a key, show the facts, and answer three questions.",
+        "init": "Write `slowwave.toml`. It asks a few questions; options answer them in advance.",
+        "ingest": "Turn conversations and documents into facts. Known input is skipped and costs nothing.",
+        "watch": "Watch a folder and ingest new and changed files, until Ctrl-C. Budgets count for each look.",
+        "backfill": "Extract facts from old messages in windows, then run one night. --dry-run estimates the cost.",
+    },
+    "recall_commands": {
+        "recall": "Find the facts that answer a question, with validity and source, and passages of messages.",
+        "ask": "Answer a question from memory with one model call, and show the facts behind the answer.",
+        "context": "Show the facts for a question as a block of text for a prompt, marked as untrusted.",
+    },
+    "knowledge_commands": {
+        "facts": "Show the facts about an entity.",
+        "history": "Show all versions of the facts about an entity, with the reason why each ended.",
+        "entities": "List the entities, those with the most facts first.",
+        "why": "Show the story of a fact: its sources, the decisions about it, and the facts that it replaced.",
+        "neighbours": "Show the entities that an entity is related to, directly and through others.",
+        "path": "Show how two entities are related: the shortest chain of facts from one to the other.",
+        "find": "Find entities by their names and descriptions, or else by meaning.",
+        "documents": "List documents and long pasted texts; or all versions of one document.",
+        "episodes": "List the conversations about an entity, newest first, with their summaries.",
+    },
+    "overview_commands": {
+        "stats": "Show the size of the memory and the cost of the models.",
+        "quality": "Show the refused messages with gate and reason, and how recalls influence what is kept.",
+        "aspects": "Show how much is known about each aspect of a life (0 to 100), or the facts about one.",
+        "report": "Report entities to split, duplicates, stale and suspect facts. Changes nothing.",
+    },
+    "maintain_commands": {
+        "consolidate": "Merge facts that say the same, and keep the originals as their lineage.",
+        "steward": "Score facts by their use, archive unused ones, and merge near-duplicates.",
+        "decay": "Archive facts that ended long ago and entities without facts; weaken unused links.",
+        "upkeep": "Compact the tables, update the indexes, and drop versions that are too old for undo.",
+        "sleep": "Run all phases of a night, one after the other. A phase that makes recall worse is undone.",
+        "reembed": "Change the embedding model of all rows in one commit. No language model is called.",
+        "fleet": "Run a night in each of many namespaces, several at a time. Budgets count for each namespace.",
+        "communities": "List communities with names, members and summaries.",
+    },
+    "runs_commands": {
+        "undo": "Undo everything that a run changed.",
+        "doctor": "Check the store for damage, such as duplicate keys and dangling ids. Exit code 1 if any is left.",
+        "runs": "List the runs with their changes and costs, newest first.",
+    },
+    "people_commands": {
+        "duplicates": "List observations of an entity that look alike. Changes nothing.",
+        "observe": "Add observations to an entity. Known texts are skipped. Exit code 4 if one is refused.",
+        "retire": "Retire observations of an entity: they move to the archive, and return with undo.",
+        "archived": "List archived facts, the latest first. All of them can be restored.",
+        "restore": "Restore archived facts. Exit code 4 if one is stored again or was replaced.",
+        "forget": "Erase a person or topic from every table, index and older version. There is no undo.",
+    },
+    "entity_commands": {
+        "pin": "Keep facts for ever: they are never pruned, merged into others or evicted.",
+        "entity": "Correct entities: merge, alias, rename, pin.",
+        "split": "Split an entity that has too many facts about several topics.",
+    },
+    "review_commands": {
+        "review": "Show, approve, reject or modify proposals.",
+    },
+    "transfer_commands": {
+        "import": "Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.",
+        "audit": "Audit an export of another memory: duplicates, contradictions, stale facts, secrets.",
+        "export": "Export the memory into files. `slowwave import` can read jsonl and parquet again.",
+    },
+    "atlas_command": {
+        "atlas": "Write the memory as one HTML page: map, time slider, stories, nights and report.",
+    },
+    "mcp_command": {
+        "mcp": "Serve agents over MCP, until the client disconnects or Ctrl-C.",
+    },
 }
-"""Each command with its module and first sentence of help; only the module of the called command is imported."""
+"""The commands of each module, with the first sentence of their help."""
+_GROUPS = ("entity", "communities", "split", "review")
+_MODULES = {name: module for module, listed in _LISTED.items() for name in listed}
+COMMANDS = {
+    name: (_MODULES[name], _LISTED[_MODULES[name]][name]) for name in sorted(_MODULES, key=_GROUPS.__contains__)
+}
+"""Each command with its module and its sentence, groups last; only the module of the called command is imported."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
@@ -239,6 +127,9 @@ def _app_of(modules: Iterable[str]) -> typer.Typer:
     made = _empty_app()
     for module in modules:
         import_module(f".{module}", __package__).register(made)
+    places = {name: place for place, name in enumerate(COMMANDS)}
+    made.registered_commands.sort(key=lambda each: places[each.name or ""])
+    made.registered_groups.sort(key=lambda each: places[str(each.name)])
     return made
 
 

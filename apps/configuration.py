@@ -6,15 +6,22 @@ import json
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from slowwave.api import OpenMemory
 from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
-from slowwave.settings import LISTED, Group, LanguageSettings, Settings, nearest
+from slowwave.lexicon.labels import Locale
+from slowwave.settings import LISTED, ApprovalSettings, Group, LanguageSettings, ReportSettings, Settings, nearest
 from slowwave.settings.seed_names import SPELLINGS, by_own_names, translated, written_as
+
+if TYPE_CHECKING:
+    from storage.store import Store
+    from tasks.runtime.runs import Run
 
 # Errors in settings in plain words, with the name as it was written.
 
@@ -196,6 +203,70 @@ def answering(
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flags.items() if value is not None}
+
+
+T = TypeVar("T", bound=Group)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A namespace of a store with the settings that count there: where a command, a server or a program works."""
+
+    uri: str
+    namespace: str
+    settings: Settings
+
+    @classmethod
+    def of(cls, store: str | None = None, namespace: str = "default", settings: Path | None = None) -> Place:
+        """The place that these values, the environment and `slowwave.toml` name."""
+        return cls(store_uri(store), namespace, load_settings(settings))
+
+    @property
+    def locale(self) -> Locale:
+        """The language in which types and relations are shown (C8)."""
+        return self.settings.labels.locale
+
+    def kept(self, settings: T) -> T:
+        """The settings of a flow with the retention of the file, and its approval unless the flow has its own."""
+        update: dict[str, Group] = {"retention": self.settings.retention}
+        if getattr(settings, "approval", None) == ApprovalSettings():
+            update["approval"] = self.settings.approval
+        return settings.model_copy(update=update)
+
+    def report_settings(self, propose_splits: bool | None = None) -> ReportSettings:
+        """The settings of a report; [split] is that of the whole file unless the report has its own."""
+        own = self.settings.report
+        update: dict[str, Any] = {"retention": self.settings.retention}
+        if "split" not in own.model_fields_set:
+            update["split"] = self.settings.split
+        if propose_splits is not None:
+            update["propose_splits"] = propose_splits
+        return own.model_copy(update=update)
+
+    def memory(self, *, is_logged: bool = True) -> OpenMemory:
+        """All that can be read of the namespace; opened by the first call."""
+        return OpenMemory(self, is_logged=is_logged)
+
+    def store(self) -> Store:
+        """The namespace, which must exist."""
+        from storage.store import Store
+
+        return Store.open(self.uri, self.namespace, retention=self.settings.retention)
+
+    def attached(self) -> Store:
+        """The namespace without a look at its state, which may be damaged."""
+        from storage.store import Store
+
+        return Store.attach(self.uri, self.namespace, retention=self.settings.retention)
+
+    def run(self, flow: str, *, makes_store: bool = False) -> Run:
+        """A new run that may write; unless it `makes_store`, the namespace must exist, and says which embedder."""
+        from tasks.runtime.runs import existing_run, new_run
+
+        kept = self.settings.retention
+        if makes_store:
+            return new_run(flow, self.uri, self.namespace, self.settings.embedder, retention=kept)
+        return existing_run(flow, self.uri, self.namespace, retention=kept)
 
 
 def write_settings(graph: bool, model: str, force: bool, owner: str = "") -> Path:

@@ -17,18 +17,18 @@ from rich.console import RenderableType
 
 from flows.communities import communities
 from flows.ingest import ingest
-from recall.memory import Memory
 from recall.overview import changes, quality, repeated, stats
+from slowwave.api import OpenMemory
 from slowwave.launcher import project_folder
 from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
 from slowwave.types import Community, Entity, RecalledFact, Recollection
 from storage.store import Store
 
-from .community_commands import community_table
+from .ingest_commands import count_table
+from .knowledge_commands import entity_table
+from .maintain_commands import community_table
 from .printing import out, print_json, progress, table, validity
-from .read_commands import entity_table
 from .tables import Speakers, fact_lines, source_names
-from .write_commands import count_table
 
 QUESTIONS = (
     "Why did we choose Redis Streams instead of RabbitMQ?",
@@ -53,7 +53,7 @@ class _Shown:
     quality: dict[str, Any]
     changes: list[dict[str, Any]]
     repeated: list[dict[str, Any]]
-    entities: list[Entity]
+    entities: tuple[Entity, ...]
     known: tuple[RecalledFact, ...]
     communities: tuple[Community, ...]
     found: list[Recollection]
@@ -91,7 +91,7 @@ async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) 
 
 
 def _look(uri: str, summary: dict[str, Any]) -> _Shown:
-    with Memory.open(uri) as memory:
+    with OpenMemory.open(uri) as memory:
         found = memory.recall_many(QUESTIONS, k=3)
         walked = memory.recall(OVER_TWO_RELATIONS, k=4, graph="bfs")
         _, together = memory.communities(limit=3)
@@ -110,7 +110,7 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     about = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _most_telling(shown.known)]
     yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), about)]
     changed = [(c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"])) for c in shown.changes]
-    yield "What stopped being true", [table("", ("before", "now", "held"), changed)]
+    yield "What stopped being true", [table("", ("before", "now", "valid"), changed)]
     again = [(r["statement"], ", ".join(r["said_in"])) for r in shown.repeated]
     yield "One fact for what was said several times", [table("", ("fact", "said in"), again)]
     gates = shown.quality["gates"]

@@ -1,52 +1,72 @@
-"""Commands by which people put entities right: which are one, what they are called, what is kept for ever."""
+"""Commands that correct entities: merge, names, pins, splits."""
 
 from __future__ import annotations
 
+import getpass
+import json
+import os
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.lexicon.labels import Locale, shown_relation
+from slowwave.errors import UnusableInput
+from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.review.proposing import Person
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .configuration import Place
+from .options import By, DryRun, ExactEntity, Ids, JsonOption, add_command
 from .printing import err, out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
+    from slowwave.splitting.split_plan import SplitPart
+    from slowwave.splitting.suggestions import TopicAnalysis
     from tasks.entities.merges import Merged
     from tasks.entities.names import Pinned
+    from tasks.people.splitting import SplitDone
     from tasks.runtime.runs import Run
 
-EntityName = Annotated[
-    str, typer.Argument(metavar="ENTITY", help="An entity: a whole name or alias, 'name (type)', or its id.")
-]
-OffOption = Annotated[bool, typer.Option("--off", help="Keep it no longer.")]
+OffOption = Annotated[bool, typer.Option("--off", help="Remove the pin.")]
+SHOWN, EXAMPLES = 12, 2
+PlanOption = Annotated[
+    Path | None,
+    typer.Option("--plan", metavar="FILE.json", help="Your own plan, in the form of `propose --dry-run --json`.",
+                 show_default=False),
+]  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    entity = typer.Typer(no_args_is_help=True, help="Put entities right: merge, alias, rename, pin.")
+    entity = typer.Typer(no_args_is_help=True, help="Correct entities: merge, alias, rename, pin.")
     for command in (merge, alias, rename):
-        entity.command()(command)
-    entity.command("pin")(pin_entity)
+        add_command(entity, command)
+    add_command(entity, pin_entity, "pin")
     app.add_typer(entity, name="entity")
-    app.command()(pin)
+    add_command(app, pin)
+    split = typer.Typer(no_args_is_help=True, help="Split an entity that has too many facts about several topics.")
+    for stage in (find, analyze, propose, execute):
+        add_command(split, stage)
+    app.add_typer(split, name="split")
 
 
 def merge(
-    loser: Annotated[str, typer.Argument(metavar="A", help="The entity that goes: its name, 'name (type)', or id.")],
-    winner: Annotated[str, typer.Argument(metavar="B", help="The entity that it is, and that stays.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Though they are of two types.")] = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    loser: Annotated[
+        str, typer.Argument(metavar="A", help="The entity to merge into B: its name, 'name (type)', or id.")
+    ],
+    winner: Annotated[str, typer.Argument(metavar="B", help="The entity that stays.")],
+    dry_run: DryRun = False,
+    force: Annotated[bool, typer.Option("--force", help="Merge entities of different types, too.")] = False,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Make one entity of two: all that is known of A is known of B, which has the names of both."""
+    """Merge two entities: all facts about A become facts about B, which keeps both names."""
     from tasks.entities.merges import merge as make_one
 
-    place = Place.of(store, namespace)
-    run = _run("entity-merge", place)
+    run = place.run("entity-merge")
     merged = make_one(run, loser, winner, dry_run=dry_run, force=force, beliefs=place.settings.ingest.beliefs)
     is_done = merged.is_new and not dry_run
     if as_json:
@@ -70,7 +90,7 @@ def _show_merged(merged: Merged, dry_run: bool, locale: Locale) -> None:
     out.print(f"{'; '.join(parts)}.", markup=False)
     if merged.archived:
         rows = [(statement, short_id(fact)) for fact, statement in merged.archived]
-        out.print(table("Archived: said something between the two", ("fact", "id"), rows))
+        out.print(table("Archived: facts that related the two", ("fact", "id"), rows))
     if merged.conflicts:
         pairs = [
             (
@@ -84,16 +104,16 @@ def _show_merged(merged: Merged, dry_run: bool, locale: Locale) -> None:
 
 
 def alias(
-    entity: EntityName,
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="Another name of it.")],
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    entity: ExactEntity,
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The new alias.")],
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Let an entity be known under one more name. A name of another entity is refused: merge them."""
+    """Add a name to an entity. A name of another entity is refused: merge the two."""
     from tasks.entities.names import name_also
 
-    run = _run("entity-alias", Place.of(store, namespace))
+    run = place.run("entity-alias")
     called = name_also(run, entity, name)
     if as_json:
         print_json({"run": run.id if called.is_new else None, **asdict(called)})
@@ -105,16 +125,16 @@ def alias(
 
 
 def rename(
-    entity: EntityName,
-    name: Annotated[str, typer.Argument(metavar="NEW", help="The name that it is shown under from now on.")],
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    entity: ExactEntity,
+    name: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Give an entity its name. It stays known under the others, and what is said of it later changes it no more."""
+    """Rename an entity. It keeps its other names, and later messages do not change the new one."""
     from tasks.entities.names import rename as give_name
 
-    run = _run("entity-rename", Place.of(store, namespace))
+    run = place.run("entity-rename")
     called = give_name(run, entity, name)
     if as_json:
         print_json({"run": run.id if called.is_new else None, **asdict(called)})
@@ -126,30 +146,30 @@ def rename(
 
 
 def pin_entity(
-    entity: EntityName,
+    entity: ExactEntity,
     off: OffOption = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep an entity and all that is known of it for ever."""
+    """Keep an entity and all its facts for ever."""
     from tasks.entities.names import keep_entity
 
-    run = _run("entity-pin", Place.of(store, namespace))
+    run = place.run("entity-pin")
     _tell_pins(run, keep_entity(run, entity, not off), as_json)
 
 
 def pin(
-    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Facts, by the ids that tables show.")],
+    ids: Ids,
     off: OffOption = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
     """Keep facts for ever: they are never pruned, merged into others or evicted."""
     from tasks.entities.names import keep_facts
 
-    run = _run("pin", Place.of(store, namespace))
+    run = place.run("pin")
     _tell_pins(run, keep_facts(run, ids, not off), as_json)
 
 
@@ -180,7 +200,171 @@ def _say_undo(run: Run) -> None:
     show_undo(run.id, run.namespace)
 
 
-def _run(name: str, place: Place) -> Run:
-    from tasks.runtime.runs import existing_run
+def find(
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """List entities that have more facts than their type should, about several topics. Changes nothing."""
+    from recall.entity_review import find_split_candidates
 
-    return existing_run(name, place.uri, place.namespace, retention=place.settings.retention)
+    found = find_split_candidates(place.store().snapshot(), place.settings.split, datetime.now(UTC))
+    if as_json:
+        print_json({"candidates": [each.as_json() for each in found]})
+        return
+    if not found:
+        out.print("No entity holds too much of several topics.")
+        return
+    rows = [
+        (each.entity_name, shown_type(each.entity_type, place.locale), each.observation_count, each.threshold,
+         each.split_score, _listed(list(each.topics.items())))
+        for each in found
+    ]  # fmt: skip
+    out.print(table("Could be split", ("entity", "type", "count", "enough", "score", "about"), rows))
+    out.print("Next: slowwave split analyze ENTITY")
+
+
+def _listed(topics: Sequence[tuple[str, int]]) -> str:
+    large = [f"{label} ({count})" for label, count in topics if count > 1]
+    more = [f"{len(large) - 4} more"] if len(large) > 4 else []
+    return ", ".join([*large[:4], *more])
+
+
+def analyze(
+    entity: ExactEntity,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the number of observations of an entity, and their topics. Changes nothing."""
+    from recall.entity_review import analyze_split
+
+    seen = analyze_split(place.store().snapshot(), place.settings.split, datetime.now(UTC), entity)
+    if as_json:
+        print_json(seen.as_json())
+    else:
+        _show_analysis(seen, place)
+
+
+def _show_analysis(seen: TopicAnalysis, place: Place) -> None:
+    kind = shown_type(seen.entity_type, place.locale)
+    out.print(
+        f"{seen.entity_name} ({kind}): {seen.observation_count} observations, {seen.threshold} are enough; "
+        f"score {seen.split_score:.2f}.",
+        markup=False,
+    )
+    large = {label: observations for label, observations in seen.topics.items() if len(observations) > 1}
+    if large:
+        rows = [
+            (label, len(observations), _examples(observations)) for label, observations in list(large.items())[:SHOWN]
+        ]
+        alone = seen.observation_count - sum(map(len, large.values()))
+        more = f"{len(large) - SHOWN} topics more; " if len(large) > SHOWN else ""
+        out.print(table("Topics", ("topic", "count", "for example"), rows, f"{more}{alone} observations stand alone"))
+    if seen.is_distinct:
+        out.print(f"Next: slowwave split propose {seen.entity_name!r}", markup=False)
+    else:
+        out.print("It need not be split." if not seen.topics else "It is not of several topics: nothing to split.")
+
+
+def _examples(observations: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(content if len(content) <= 90 else f"{content[:89]}…" for _, content in observations[:EXAMPLES])
+
+
+def propose(
+    entity: ExactEntity,
+    plan: PlanOption = None,
+    dry_run: DryRun = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose a split for a person to approve: by topic, or by your own plan."""
+    from tasks.people.splitting import propose as leave
+
+    if dry_run:
+        _show_suggestion(place, entity, as_json)
+        return
+    run = place.run("split-propose")
+    made = leave(run, entity, place.settings.split, None if plan is None else _splits(plan))
+    if as_json:
+        print_json({"run": run.id, **asdict(made)})
+        return
+    _show_splits(made.message, made.splits, place)
+    out.print(f"It waits as {made.proposal_id}.", markup=False)
+    out.print(f"Approve: slowwave review approve {short_id(made.proposal_id)}", markup=False)
+    out.print(f"or:      slowwave split execute {made.entity!r}", markup=False)
+    out.print(f"Rename:  slowwave review modify {short_id(made.proposal_id)} --rename OLD=NEW", markup=False)
+
+
+def _show_suggestion(place: Place, entity: str, as_json: bool) -> None:
+    from recall.entity_review import suggest_split
+
+    found = suggest_split(place.store().snapshot(), place.settings.split, datetime.now(UTC), entity)
+    if as_json:
+        print_json(found.as_json())
+    elif found.splits:
+        _show_splits(found.message, found.splits, place)
+    else:
+        out.print(found.message, markup=False)
+
+
+def _show_splits(title: str, splits: Sequence[SplitPart], place: Place) -> None:
+    rows = [(each.name, shown_type(each.entity_type, place.locale), len(each.observations)) for each in splits]
+    ends = " and ".join(shown_relation(word, place.locale) for word in ("contains", "part_of"))
+    out.print(title, markup=False)
+    out.print(table("", ("new entity", "type", "count"), rows, f"each with {ends}; the rest stays where it is"))
+
+
+def execute(
+    entity: ExactEntity,
+    proposal: Annotated[
+        str | None,
+        typer.Option("--proposal", metavar="ID", help="Which proposal, if there are several.", show_default=False),
+    ] = None,
+    plan: PlanOption = None,
+    by: By = None,
+    dry_run: DryRun = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Split an entity by a pending proposal or your own plan; this is your approval. Exit code 4 without either."""
+    from tasks.people import splitting
+
+    if proposal is not None and plan is not None:
+        raise UnusableInput("--proposal and --plan exclude each other.", "Leave one of them out.")
+    run, brought = place.run("split"), None if plan is None else _read(plan)
+    if dry_run:
+        done = splitting.preview(run, entity, proposal=proposal, plan=brought)
+    else:
+        person = Person(by or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser(), "terminal")
+        done = splitting.execute(run, entity, person, place.settings.split, proposal=proposal, plan=brought)
+    if as_json:
+        print_json({"run": None if dry_run else run.id, "dry_run": dry_run, **done.as_json()})
+        return
+    _show_done(done, dry_run)
+    if not dry_run:
+        show_undo(run.id, run.namespace)
+
+
+def _show_done(done: SplitDone, dry_run: bool) -> None:
+    verb = "would move" if dry_run else "moved"
+    left = f"{done.original_observations_remaining} {'would stay' if dry_run else 'stay'} with it"
+    out.print(f"{done.entity}: {done.moved_observations} observations {verb}, {left}.", markup=False)
+    rows = [(name, short_id(id_)) for id_, name in done.new_entities]
+    out.print(table("New entities", ("entity", "id"), rows))
+
+
+def _read(plan: Path) -> Any:
+    try:
+        return json.loads(plan.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnusableInput(f"{plan} is no JSON that can be read: {error}.", "Make one: slowwave split propose "
+                            "ENTITY --dry-run --json > plan.json") from error  # fmt: skip
+
+
+def _splits(plan: Path) -> tuple[SplitPart, ...]:
+    from slowwave.splitting.split_plan import splits_of
+
+    return splits_of(_read(plan))

@@ -1,10 +1,10 @@
-"""Commands that maintain memory: the phases of the nightly run, one by one or all."""
+"""Commands that maintain memory: the phases of a night, one by one or all, in one namespace or many."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
@@ -14,74 +14,80 @@ from slowwave.settings import (
     CommunitySettings,
     ConsolidateSettings,
     DecaySettings,
-    Group,
+    FleetSettings,
     SleepSettings,
     StewardSettings,
 )
 from slowwave.timestamps import parse_moment
 
-from .configuration import with_flags
+from .configuration import Place, parse_settings, with_flags
 from .options import (
+    DryRun,
+    Gate,
     JsonOption,
-    MaxCallsOption,
-    MaxTokensOption,
-    MaxUsdOption,
+    Limit,
+    Llm,
+    MaxCalls,
+    MaxUsd,
+    ModelFlags,
     NamespaceOption,
-    Place,
     RequireApproval,
     StoreOption,
+    add_command,
 )
-from .printing import end, err, out, print_json, progress, run_title, table
+from .printing import end, err, out, print_json, progress, run_title, short_id, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from slowwave.types import Community
 
 MODES = get_args(Mode)
-LlmOption = Annotated[
-    str | None,
-    typer.Option("--llm", metavar="PROVIDER/MODEL", help="Who decides; 'rules' needs no key.", show_default=False),
-]
-GateOption = Annotated[
-    bool | None,
-    typer.Option("--gate/--no-gate", help="Take it back if recall gets worse.", show_default=False),
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
-T = TypeVar("T", bound=Group)
 W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings)
+N = TypeVar("N", bound=str)
+NAMED = 8
+"""Members that the table shows of each."""
+OUTDATED = "(changed since; the next refresh summarises it again)"
+FLEET_COLUMNS = ("namespace", "state", "calls", "dollars", "changed")
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (consolidate, steward, decay, upkeep, sleep):
-        app.command()(command)
+    for command in (consolidate, steward, decay, upkeep, sleep, reembed, fleet):
+        add_command(app, command)
+    group = typer.Typer(invoke_without_command=True, help="List communities with names, members and summaries.")
+    group.callback()(communities)
+    add_command(group, refresh)
+    app.add_typer(group, name="communities")
 
 
 def consolidate(
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="Look again at what was learned since then.", show_default=False),
+        typer.Option("--since", metavar="TIME", help="Compare the facts since this time again.", show_default=False),
     ] = None,
-    scope: Annotated[str | None, typer.Option("--scope", help="Only this project.", show_default=False)] = None,
+    scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
     mode: Annotated[str, typer.Option("--mode", help="auto, pairwise or cluster.")] = "auto",
     artifacts: Annotated[
-        bool, typer.Option("--artifacts/--no-artifacts", help="Link versions of documents too.")
+        bool, typer.Option("--artifacts/--no-artifacts", help="Also link versions of documents.")
     ] = True,
-    llm: LlmOption = None,
-    max_usd: MaxUsdOption = None,
-    max_calls: MaxCallsOption = None,
-    max_tokens: MaxTokensOption = None,
-    gate: GateOption = None,
+    *,
+    model: ModelFlags,
+    gate: Gate = None,
     require_approval: RequireApproval = False,
-    dry_run: DryRunOption = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    dry_run: DryRun = False,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge facts that say the same, with lineage to the originals. A second run changes nothing and costs nothing."""
+    """Merge facts that say the same, and keep the originals as their lineage.
+
+    A second run changes nothing and costs nothing.
+    """
     from flows.consolidate import consolidate as flow
 
     if mode not in MODES:
         raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(MODES)}.")
-    place = Place.of(store, namespace)
-    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
-    own = with_flags("consolidate", place.settings.consolidate, flags).consolidate
+    own = with_flags("consolidate", place.settings.consolidate, model).consolidate
     since_when = parse_moment(since) if since else None
     parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
     how = {"require_approval": require_approval, "dry_run": dry_run}
@@ -92,26 +98,24 @@ def consolidate(
 
 def steward(
     phase: Annotated[
-        list[str] | None, typer.Option("--phase", help="score, prune or merge; several times; all unless given.")
+        list[str] | None, typer.Option("--phase", help="score, prune or merge; may be repeated; default all.")
     ] = None,
-    llm: LlmOption = None,
-    max_usd: MaxUsdOption = None,
-    max_calls: MaxCallsOption = None,
-    max_tokens: MaxTokensOption = None,
-    gate: GateOption = None,
+    *,
+    model: ModelFlags,
+    gate: Gate = None,
     require_approval: RequireApproval = False,
-    dry_run: DryRunOption = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    dry_run: DryRun = False,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Score facts by how they are used; let fade what nobody ever recalled; merge what repeats."""
+    """Score facts by their use, archive unused ones, and merge near-duplicates.
+
+    Only facts with a low score that were never recalled are archived.
+    """
     from flows.steward import PHASES
     from flows.steward import steward as flow
 
-    place = Place.of(store, namespace)
-    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
-    own = watched(with_flags("steward", place.settings.steward, flags).steward, place, gate)
+    own = watched(with_flags("steward", place.settings.steward, model).steward, place, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, phases=chosen(phase, PHASES), settings=own, **how)
     show_summary(summary, as_json)
@@ -121,28 +125,26 @@ def steward(
 
 
 def decay(
-    gate: GateOption = None,
+    gate: Gate = None,
     require_approval: RequireApproval = False,
-    dry_run: DryRunOption = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    dry_run: DryRun = False,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Move closed facts and entities of which nothing is known to the archive; let links fade."""
+    """Archive facts that ended long ago and entities without facts; weaken unused links."""
     from flows.decay import decay as flow
 
-    place = Place.of(store, namespace)
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, place, gate), **how)
     show_summary(summary, as_json)
     end(summary, "moved", "rows")
 
 
-def upkeep(store: StoreOption = None, namespace: NamespaceOption = "default", as_json: JsonOption = False) -> None:
-    """Compact, index, and drop versions that are older than the days of undo."""
+def upkeep(*, place: Place, as_json: JsonOption = False) -> None:
+    """Compact the tables, update the indexes, and drop versions that are too old for undo."""
     from flows.upkeep import upkeep as flow
 
-    place = Place.of(store, namespace)
     show_summary(run_flow(flow, place, as_json, settings=place.settings.retention), as_json)
 
 
@@ -150,41 +152,36 @@ def sleep(
     phase: Annotated[
         list[str] | None,
         typer.Option(
-            "--phase", help="consolidate, steward, decay, communities or upkeep; several times; all unless given."
+            "--phase", help="consolidate, steward, decay, communities or upkeep; may be repeated; default all."
         ),
     ] = None,
-    llm: LlmOption = None,
-    max_usd: MaxUsdOption = None,
-    max_calls: MaxCallsOption = None,
-    max_tokens: MaxTokensOption = None,
-    gate: GateOption = None,
+    *,
+    model: ModelFlags,
+    gate: Gate = None,
     require_approval: RequireApproval = False,
-    dry_run: DryRunOption = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    dry_run: DryRun = False,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """The whole night, phase by phase. A phase after which recall got worse is taken back."""
+    """Run all phases of a night, one after the other. A phase that makes recall worse is undone."""
     from flows.sleep import NIGHT
     from flows.sleep import sleep as flow
 
-    place = Place.of(store, namespace)
-    flags = {"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens}
-    settings = nightly_settings(place, flags, gate)
+    settings = nightly_settings(place, model, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, phases=chosen(phase, NIGHT), settings=settings, **how)
     show_summary(summary, as_json)
     end(summary, "done", "phases")
 
 
-def nightly_settings(place: Place, flags: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
-    """Settings of the nightly run: those of the file for each phase, with the model settings of the flags."""
+def nightly_settings(place: Place, model: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
+    """Settings of the nightly run: those of the file for each phase, with the model and its budget."""
     watch = place.settings.sleep
     return SleepSettings(
-        consolidate=place.kept(with_flags("consolidate", place.settings.consolidate, flags).consolidate),
-        steward=place.kept(with_flags("steward", place.settings.steward, flags).steward),
+        consolidate=place.kept(with_flags("consolidate", place.settings.consolidate, model).consolidate),
+        steward=place.kept(with_flags("steward", place.settings.steward, model).steward),
         decay=place.kept(place.settings.decay),
-        communities=with_flags("communities", place.settings.communities, flags).communities,
+        communities=with_flags("communities", place.settings.communities, model).communities,
         gate=watch if gate is None else watch.model_copy(update={"enabled": gate}),
         retention=place.settings.retention,
     )
@@ -201,9 +198,6 @@ def run_flow(
         if not quiet and "counts" in fell.measured:
             show_summary(dict(fell.measured), as_json=False)
         raise
-
-
-N = TypeVar("N", bound=str)
 
 
 def chosen(named: list[str] | None, known: Sequence[N], what: str = "phase") -> tuple[N, ...]:
@@ -248,3 +242,153 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         err.print(f"  {error}", markup=False, style="red")
     for line in summary["notes"]:
         out.print(line, markup=False)
+
+
+def communities(
+    context: typer.Context,
+    limit: Limit = 20,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """List communities: groups of related entities with a name and a summary, the largest first."""
+    context.obj = (store, namespace, as_json)
+    if context.invoked_subcommand is not None:
+        return
+    with Place.of(store, namespace).memory() as memory:
+        total, found = memory.communities(limit)
+    if as_json:
+        print_json({"total": total, "communities": [one.as_json() for one in found]})
+    elif not found:
+        out.print("No communities were found yet. Find them with: slowwave communities refresh")
+    else:
+        caption = f"{len(found)} of {total}; the story of one: slowwave why ID"
+        out.print(community_table(found, caption))
+
+
+def community_table(found: Sequence[Community], caption: str = "") -> RenderableType:
+    """Communities as a table; the count is of members."""
+    return table(
+        "Communities", ("name", "count", "about", "members", "id"), list(map(_community_cells, found)), caption
+    )
+
+
+def _community_cells(one: Community) -> tuple[str, int, str, str, str]:
+    named = ", ".join(member.name for member in one.members[:NAMED])
+    more = f" and {one.size - NAMED} more" if one.size > NAMED else ""
+    about = one.summary or (OUTDATED if one.is_outdated else "(not summarised yet)")
+    return one.name, one.size, about, f"{named}{more}", short_id(one.id)
+
+
+def refresh(
+    context: typer.Context,
+    algorithm: Annotated[
+        str | None,
+        typer.Option("--algorithm", help="label_propagation or leiden (needs slowwave[leiden]).", show_default=False),
+    ] = None,
+    *,
+    model: ModelFlags,
+    gate: Gate = None,
+    dry_run: DryRun = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "default",
+    as_json: JsonOption = False,
+) -> None:
+    """Compute communities again and summarise those that changed. The others cost nothing."""
+    from flows.communities import communities as flow
+
+    store_before, namespace_before, json_before = context.obj  # options may stand before the word `refresh`, too
+    place = Place.of(store or store_before, namespace if namespace != "default" else namespace_before)
+    as_json = as_json or json_before
+    own = with_flags("communities", place.settings.communities, model, algorithm=algorithm).communities
+    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), dry_run=dry_run)
+    show_summary(summary, as_json)
+    end(summary, "summarised", "communities")
+
+
+def reembed(
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            "--embedder",
+            metavar="PROVIDER/MODEL",
+            help="The new model; default `embedder` in slowwave.toml.",
+            show_default=False,
+        ),
+    ] = None,
+    gate: Annotated[
+        bool | None,
+        typer.Option("--gate/--no-gate", help="Publish nothing if recall would get worse.", show_default=False),
+    ] = None,
+    dry_run: DryRun = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Change the embedding model of all rows in one commit. No language model is called."""
+    from flows.reembed import reembed as flow
+
+    own = place.kept(place.settings.reembed).model_copy(update={"link": place.settings.ingest.extract.note_linking})
+    watch = own.gate if gate is None else own.gate.model_copy(update={"enabled": gate})
+    parameters = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
+    summary = run_flow(flow, place, as_json, settings=own.model_copy(update={"gate": watch}), **parameters)
+    show_summary(summary, as_json)
+
+
+def fleet(
+    phase: Annotated[
+        list[str] | None, typer.Option("--phase", help="Phases of the night; may be repeated; default all.")
+    ] = None,
+    runner: Annotated[
+        str | None, typer.Option("--runner", help="threads, or dask for a cluster under Prefect.", show_default=False)
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", help="The cluster's scheduler: tcp://host:8786.", show_default=False)
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option("--width", min=1, help="How many namespaces at once.", show_default=False)
+    ] = None,
+    llm: Llm = None,
+    max_usd: MaxUsd = None,
+    max_calls: MaxCalls = None,
+    gate: Gate = None,
+    dry_run: DryRun = False,
+    store: StoreOption = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", metavar="PATTERN", help="Which memories: a pattern such as 'tenant-*'.")
+    ] = "*",
+    as_json: JsonOption = False,
+) -> None:
+    """Run a night in each of many namespaces, several at a time. Budgets count for each namespace."""
+    from flows.fleet import fleet as flow
+    from flows.sleep import NIGHT
+
+    place = Place.of(store, namespace)
+    nightly = nightly_settings(place, {"model": llm, "max_usd": max_usd, "max_calls": max_calls}, gate)
+    flags = {"runner": runner, "address": address, "width": width}
+    given = {name: value for name, value in flags.items() if value is not None}
+    own = parse_settings({"fleet": place.settings.fleet.model_dump() | given}, "the command line").fleet
+    settings = FleetSettings(**own.model_dump(), sleep=nightly)
+    parameters: dict[str, Any] = {"phases": chosen(phase, NIGHT), "settings": settings, "dry_run": dry_run}
+    with progress(quiet=as_json):
+        summary: dict[str, Any] = asyncio.run(cast(Any, flow(namespace=namespace, store=place.uri, **parameters)))
+    if as_json:
+        print_json(summary)
+    else:
+        rows = [
+            (
+                row["namespace"],
+                row["state"],
+                row["calls"],
+                f"{row['usd']:.4f}",
+                row["error"] or row["changed"] or "nothing",
+            )
+            for row in summary["namespaces"]
+        ]
+        more = (
+            "A dry run: nothing was written."
+            if dry_run
+            else "Each is a run of its memory: slowwave runs --namespace NAME"
+        )
+        out.print(table(f"Fleet: {summary['state']}", FLEET_COLUMNS, rows, more))
+    end(summary, "done", "namespaces")

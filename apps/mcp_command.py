@@ -8,12 +8,13 @@ import typer
 
 from slowwave.errors import UnusableInput
 
-from .options import NamespaceOption, Place, StoreOption
+from .configuration import Place
+from .options import add_command
 
 
 def register(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    app.command("mcp")(serve)
+    """Add these commands to the command line."""
+    add_command(app, serve, "mcp")
 
 
 def serve(
@@ -31,14 +32,14 @@ def serve(
         typer.Option(
             "--host-name",
             metavar="NAME",
-            help="With --http: another name by which clients call this machine; all others are turned away.",
+            help="With --http: another host name of this machine; requests to unknown names are refused.",
             show_default=False,
         ),
     ] = None,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
 ) -> None:
-    """Serve agents over MCP: recall, add, review. It runs until the client hangs up, or Ctrl-C.
+    """Serve agents over MCP, until the client disconnects or Ctrl-C.
 
     In `claude_desktop_config.json` of Claude Desktop, or `.mcp.json` of Claude Code:
 
@@ -47,16 +48,13 @@ def serve(
     Over HTTP every request needs `Authorization: Bearer TOKEN`, with the token in SLOWWAVE_MCP_TOKEN; without one, a
     random token is shown at the start.
     """
-    from apps.mcp.door import Door
-    from apps.mcp.server import serve_http, serve_stdio
-    from apps.mcp.tokens import parse_address, token_for
+    from apps.mcp.server import parse_address, serve_http, serve_stdio, token_for
 
     if called and http is None:
         raise UnusableInput("--host-name says how a server is called, and there is none.", "Give --http HOST:PORT.")
-    place = Place.of(store, namespace)
+    memory = place.memory()
     if http is None:
-        serve_stdio(Door(place))
+        serve_stdio(memory)
         return
     address = parse_address(http)
-    token = token_for(address)
-    serve_http(Door(place), address, token, called or ())
+    serve_http(memory, address, token_for(address), called or ())

@@ -1,104 +1,109 @@
-"""Options that all commands share, and the store that they open."""
+"""The options that commands share, each once; and commands whose parameters are made from several of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, NewType
 
 import typer
 
-from slowwave.lexicon.labels import Locale
-from slowwave.settings import ApprovalSettings, Group, Settings
-from slowwave.timestamps import parse_moment
-
-from .configuration import load_settings, store_uri
-
-if TYPE_CHECKING:
-    from recall.memory import Memory
-    from storage.store import Store
+from .configuration import Place
 
 StoreOption = Annotated[
     str | None,
     typer.Option("--store", metavar="URI", help="The store; default ./memory or $SLOWWAVE_STORE.", show_default=False),
 ]
 NamespaceOption = Annotated[str, typer.Option("--namespace", metavar="NAME", help="Which memory inside the store.")]
-MaxUsdOption = Annotated[float | None, typer.Option("--max-usd", help="Stop cleanly at this cost.", show_default=False)]
-MaxCallsOption = Annotated[
-    int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
+
+# What is read
+
+EntityName = Annotated[str, typer.Argument(metavar="ENTITY", help="An entity, by any of its names.")]
+ExactEntity = Annotated[
+    str, typer.Argument(metavar="ENTITY", help="An entity: a whole name or alias, 'name (type)', or its id.")
 ]
-MaxTokensOption = Annotated[
-    int | None,
-    typer.Option("--max-tokens", help="Stop cleanly after this many tokens, in and out.", show_default=False),
-]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="How many to show.")]
 AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What was true then.", show_default=False)]
 KnownAsOf = Annotated[
     str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)
 ]
+Scope = Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)]
 OnlyOption = Annotated[
     Literal["facts", "messages"] | None,
     typer.Option("--only", help="Only facts, or only passages of messages.", show_default=False),
 ]
 AlsoOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--also", metavar="TEXT", help="The question in other words, too; may be repeated.", show_default=False
-    ),
+    typer.Option("--also", metavar="TEXT", help="The question in other words; may be repeated.", show_default=False),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
+FactsAtMost = Annotated[
+    int | None, typer.Option("--k", min=1, max=1000, help="How many facts at most.", show_default=False)
+]
 
+# What is changed
+
+Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="Facts, by the ids that tables show.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 RequireApproval = Annotated[
     bool, typer.Option("--require-approval", help="Leave every change for a person: slowwave review.")
 ]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAME", help="Who decides; default $SLOWWAVE_PERSON, or you.", show_default=False),
+]
+Gate = Annotated[
+    bool | None, typer.Option("--gate/--no-gate", help="Undo the run if recall gets worse.", show_default=False)
+]
+Llm = Annotated[
+    str | None,
+    typer.Option("--llm", metavar="PROVIDER/MODEL", help="Which model; 'rules' needs no key.", show_default=False),
+]
+MaxUsd = Annotated[
+    float | None, typer.Option("--max-usd", help="Stop cleanly at this cost in dollars.", show_default=False)
+]
+MaxCalls = Annotated[
+    int | None, typer.Option("--max-calls", help="Stop cleanly after this many model calls.", show_default=False)
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option("--max-tokens", help="Stop cleanly after this many tokens, in and out.", show_default=False),
+]
+
+ModelFlags = NewType("ModelFlags", dict[str, Any])
+"""The model and its budget as a command was given them, in the names of the settings; None: not given."""
 
 
-def time_of(text: str | None) -> datetime | None:
-    """The time that an option names; none where it was left out."""
-    return parse_moment(text) if text is not None else None
+def _place(store: StoreOption = None, namespace: NamespaceOption = "default") -> Place:
+    return Place.of(store, namespace)
 
 
-T = TypeVar("T", bound=Group)
+def _model_flags(
+    llm: Llm = None, max_usd: MaxUsd = None, max_calls: MaxCalls = None, max_tokens: MaxTokens = None
+) -> ModelFlags:
+    return ModelFlags({"model": llm, "max_usd": max_usd, "max_calls": max_calls, "max_tokens": max_tokens})
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a command works."""
+_MADE: Mapping[object, Callable[..., Any]] = {Place: _place, ModelFlags: _model_flags}
 
-    uri: str
-    namespace: str
-    settings: Settings
 
-    @classmethod
-    def of(cls, store: str | None, namespace: str) -> Place:
-        """The place that the flags, the environment and `slowwave.toml` name."""
-        return cls(store_uri(store), namespace, load_settings())
+def add_command(app: typer.Typer, function: Callable[..., None], name: str | None = None) -> None:
+    """Add a command. A parameter of type `Place` or `ModelFlags` stands for the options that it is made from."""
+    signature = inspect.signature(function, eval_str=True)
+    makers = {each.name: _MADE[each.annotation] for each in signature.parameters.values() if each.annotation in _MADE}
+    taken: dict[str, inspect.Parameter] = {}
+    for key, each in signature.parameters.items():
+        own = inspect.signature(makers[key], eval_str=True).parameters if key in makers else {key: each}
+        taken |= {option: parameter.replace(kind=parameter.KEYWORD_ONLY) for option, parameter in own.items()}
 
-    @property
-    def locale(self) -> Locale:
-        """The language in which types and relations are shown (C8)."""
-        return self.settings.labels.locale
+    @functools.wraps(function)
+    def command(**given: Any) -> None:
+        for made, maker in makers.items():
+            given[made] = maker(**{option: given.pop(option) for option in inspect.signature(maker).parameters})
+        function(**given)
 
-    def kept(self, settings: T) -> T:
-        """The settings of a flow with the retention of the file, and its approval unless the flow has its own."""
-        update: dict[str, Group] = {"retention": self.settings.retention}
-        if getattr(settings, "approval", None) == ApprovalSettings():
-            update["approval"] = self.settings.approval
-        return settings.model_copy(update=update)
-
-    def store(self) -> Store:
-        """The namespace, which must exist."""
-        from storage.store import Store
-
-        return Store.open(self.uri, self.namespace, retention=self.settings.retention)
-
-    def attached(self) -> Store:
-        """The namespace without a look at its state, which may be damaged."""
-        from storage.store import Store
-
-        return Store.attach(self.uri, self.namespace, retention=self.settings.retention)
-
-    def memory(self) -> Memory:
-        """The namespace on the read road."""
-        from recall.memory import Memory
-
-        return Memory.open(self.uri, self.namespace, settings=self.settings.recall)
+    command.__signature__ = signature.replace(parameters=[*taken.values()])  # type: ignore[attr-defined]
+    command.__annotations__ = {key: option.annotation for key, option in taken.items()}
+    app.command(name or function.__name__)(command)

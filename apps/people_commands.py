@@ -1,43 +1,57 @@
-"""Commands by which people look after what is known of an entity: what repeats, what is new, what goes."""
+"""Commands by which people look after observations: duplicates, additions, what is retired, restored or erased."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slowwave.errors import Refused
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import err, out, print_json, short_id, show_undo, table
+from .configuration import Place
+from .options import DryRun, EntityName, JsonOption, Limit, Yes, add_command
+from .printing import check_that_somebody_can_answer, err, out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.types import Added, DuplicatePair, DuplicateReport, Outcome
     from tasks.entities.retirement import Restored
+    from tasks.people.forgetting import Report
     from tasks.runtime.runs import Run
 
-# Commands about archived facts, which can be restored.
-
-
 SHOWN = 50
+LISTED = 20
+BEYOND = (
+    "Outside the store the name may still be in the files that were read, in your shell's history, and on the run "
+    "pages of Prefect, whose summaries and forms show statements: delete those with `prefect flow-run delete ID`.",
+    "A file that changes is read anew, and brings back what it still says: take the name out of it first.",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (duplicates, observe, retire, archived, restore, forget):
+        add_command(app, command)
 
 
 def archived(
     reason: Annotated[
-        str | None, typer.Option("--reason", help="Only for this reason: pruned, evicted, deleted.", show_default=False)
+        str | None,
+        typer.Option(
+            "--reason", help="Only facts archived for this reason: pruned, evicted, deleted.", show_default=False
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show.")] = SHOWN,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    limit: Limit = SHOWN,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """What faded, was evicted or retired, the latest first; all of it can be restored."""
+    """List archived facts, the latest first. All of them can be restored."""
     from recall.history import archived as look_up
 
-    total, shown = look_up(Place.of(store, namespace).store().snapshot(), reason, limit)
+    total, shown = look_up(place.store().snapshot(), reason, limit)
     if as_json:
         print_json({"total": total, "facts": [asdict(fact) for fact in shown]})
         return
@@ -56,33 +70,31 @@ def restore(
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="RUN", help="Everything that this run retired.", show_default=False),
+        typer.Option("--run", metavar="RUN", help="All facts that this run archived.", show_default=False),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would come back; change nothing.")] = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    dry_run: DryRun = False,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring archived facts back as they were. Exit code 4 if one is known again or another one took its place."""
+    """Restore archived facts. Exit code 4 if one is stored again or was replaced."""
     from tasks.entities.retirement import restore as bring_back
-    from tasks.runtime.runs import existing_run
 
-    place = Place.of(store, namespace)
-    mine = existing_run("restore", place.uri, place.namespace, retention=place.settings.retention)
+    mine = place.run("restore")
     restored = bring_back(mine, ids or (), run, dry_run=dry_run)
     if as_json:
         facts = [{"id": fact, "statement": statement} for fact, statement in restored.facts]
         stay = [{"id": fact, "statement": text, "reason": reason} for fact, text, reason in restored.refused]
         print_json({"run": None if dry_run else mine.id, "dry_run": dry_run, "restored": facts, "refused": stay})
     else:
-        _show(restored, "Would restore" if dry_run else "Restored")
+        _show_restored(restored, "Would restore" if dry_run else "Restored")
         if not dry_run:
             out.print(f"Away again with: slowwave undo {mine.id}", markup=False)
     if restored.refused:
         raise typer.Exit(Refused.exit_code)
 
 
-def _show(restored: Restored, title: str) -> None:
+def _show_restored(restored: Restored, title: str) -> None:
     rows = [(statement, short_id(fact)) for fact, statement in restored.facts[:SHOWN]]
     more = len(restored.facts) - len(rows)
     out.print(table(f"{title} {len(restored.facts)} facts", ("fact", "id"), rows, f"…and {more} more" if more else ""))
@@ -90,31 +102,24 @@ def _show(restored: Restored, title: str) -> None:
         err.print(f"Not restored: “{statement}” ({short_id(fact)}). {reason}", markup=False)
 
 
-EntityName = Annotated[str, typer.Argument(metavar="ENTITY", help="An entity, by any of its names.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to the command line."""
-    for command in (duplicates, observe, retire, archived, restore):
-        app.command()(command)
-
-
 def duplicates(
     entity: EntityName,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.0, max=1.0, help="Cosine from which two look alike.")
+        float, typer.Option("--threshold", min=0.0, max=1.0, help="Cosine similarity from which two texts look alike.")
     ] = 0.85,
     containment: Annotated[
         float,
-        typer.Option("--containment", min=0.0, max=1.0, help="Share of words of the shorter that a longer one holds."),
+        typer.Option(
+            "--containment", min=0.0, max=1.0, help="Share of the words of the shorter text that are in the longer one."
+        ),
     ] = 0.70,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Pairs to list; all are counted.")] = 1000,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    limit: Limit = 1000,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Observations of an entity that look alike, for you to judge; nothing is changed."""
-    with Place.of(store, namespace).memory() as memory:
+    """List observations of an entity that look alike. Changes nothing."""
+    with place.memory() as memory:
         report = memory.duplicates(entity, threshold, containment, limit=limit)
     if as_json:
         print_json(report.as_json())
@@ -148,21 +153,20 @@ def _seen(pair: DuplicatePair) -> str:
 
 def observe(
     entity: Annotated[str, typer.Argument(metavar="ENTITY", help="An entity, by its whole name or an alias.")],
-    texts: Annotated[list[str], typer.Argument(help="What is so; a sentence each.")],
+    texts: Annotated[list[str], typer.Argument(help="The observations, one sentence each.")],
     type: Annotated[
-        str | None, typer.Option("--type", help="What the entity is: person, tool, project …", show_default=False)
+        str | None, typer.Option("--type", help="The type of the entity: person, tool, project …", show_default=False)
     ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Make the entity if it is unknown.")] = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    create: Annotated[bool, typer.Option("--create", help="Create the entity if it is unknown.")] = False,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """State something about an entity. What is known word for word is passed over. Exit code 4 if a text is refused."""
+    """Add observations to an entity. Known texts are skipped. Exit code 4 if one is refused."""
     from tasks.people.observations import observe as add
 
-    place = Place.of(store, namespace)
     settings = place.kept(place.settings.ingest)
-    run = _run("observe", place)
+    run = place.run("observe", makes_store=True)
     added = add(run, entity, texts, settings, entity_type=type, create=create)
     if as_json:
         print_json({"run": run.id, **asdict(added)})
@@ -196,20 +200,21 @@ def _remark(each: Outcome) -> str:
 def retire(
     entity: EntityName,
     ids: Annotated[list[str], typer.Argument(help="Observations, by the ids that tables show.")],
-    propose: Annotated[bool, typer.Option("--propose", help="Leave it to somebody else: slowwave review.")] = False,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="With --propose: why.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be retired; change nothing.")] = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    propose: Annotated[
+        bool, typer.Option("--propose", help="Only propose it; somebody else decides with slowwave review.")
+    ] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="With --propose: the reason.")] = "",
+    dry_run: DryRun = False,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Let observations of an entity go: out of recall, kept in the archive, and back with undo."""
+    """Retire observations of an entity: they move to the archive, and return with undo."""
     from recall.entities import find_entity
     from tasks.people.observations import retire as let_go
 
-    place = Place.of(store, namespace)
     meant = find_entity(place.store().snapshot(), datetime.now(UTC), entity)
-    run = _run("retire", place)
+    run = place.run("retire")
     if propose and not dry_run:
         _propose(run, meant.id, ids, reason, as_json)
         return
@@ -246,7 +251,144 @@ def _show_retired(title: str, facts: Sequence[tuple[str, str]], cleared: int) ->
     out.print(table(title, ("observation", "id"), rows, caption))
 
 
-def _run(name: str, place: Place) -> Run:
-    from tasks.runtime.runs import new_run
+def forget(
+    subject: Annotated[
+        str, typer.Argument(help="An entity, by any of its names or its id; or else words to find in texts.")
+    ],
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="NAME", help="Another name to erase; may be repeated.", show_default=False),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Erase exactly this name, even a short one; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Erase a person or topic from every table, index and older version. There is no undo.
 
-    return new_run(name, place.uri, place.namespace, place.settings.embedder, retention=place.settings.retention)
+    Exit code 1 if a text or a file still names it.
+    """
+    from tasks.people.forgetting import find_subject, preview
+    from tasks.people.forgetting import forget as erase
+
+    run = place.run("forget")
+    meant = find_subject(run, subject, also or (), name or ())
+    if dry_run or not yes:
+        if not dry_run:
+            check_that_somebody_can_answer("--dry-run", as_json=as_json)
+        seen = preview(run, meant)
+        if not as_json:
+            _show_plan(seen)
+        elif dry_run:
+            print_json(_as_document(seen, dry_run=True))
+        if dry_run:
+            return
+        typer.confirm("Erase all of this, for good?", abort=True, err=True)
+    report = erase(run, meant)
+    if as_json:
+        print_json(_as_document(report, dry_run=False))
+    else:
+        _show_proof(report, place.namespace)
+    if report.left:
+        raise typer.Exit(1)
+
+
+def _as_document(report: Report, *, dry_run: bool) -> dict[str, Any]:
+    removed, struck = report.plan.removed(), report.plan.changed()
+    tables = {
+        each: {"removed": removed.get(each, 0), "struck": struck.get(each, 0)} for each in sorted({*removed, *struck})
+    }
+    subject = report.subject
+    return {
+        "run": report.run,
+        "state": report.state,
+        "dry_run": dry_run,
+        "subject_id": subject.entity_id or None,
+        "names": list(subject.names.listed),
+        "entities": list(report.plan.entities),
+        "tables": tables,
+        "versions_dropped": report.versions,
+        "files_dropped": report.files_dropped,
+        "texts_before": dict(report.rows_before),
+        "scan": {
+            "files": report.after.files,
+            "bytes": report.after.size,
+            "hits_before": report.before.by_table(),
+            "hits_after": dict(report.after.hits),
+            "excused": report.after.excused,
+            "by_chance": report.after.by_chance,
+            "not_vouched_for": list(report.compressed),
+        },
+        "longer_words": list(report.words),
+        "left": list(report.left),
+        "notes": [*report.notes, *BEYOND],
+    }
+
+
+def _show_plan(report: Report) -> None:
+    subject, plan = report.subject, report.plan
+    out.print(f"Names: {', '.join(subject.names.listed)}", markup=False)
+    if plan.entities:
+        more = len(plan.entities) - LISTED
+        listed = ", ".join(plan.entities[:LISTED]) + (f" … and {more} more" if more > 0 else "")
+        out.print(f"Entities that go, because they are it or their name holds it: {listed}", markup=False)
+    if subject.is_past:
+        out.print("Only older versions still have it.")
+    _show_rows(report)
+    out.print(
+        f"{report.versions} older versions go too: no run up to now can be undone afterwards, nor can this.",
+        style="bold",
+    )
+    for note in report.notes:
+        out.print(note, markup=False)
+
+
+def _show_rows(report: Report) -> None:
+    removed, struck = report.plan.removed(), report.plan.changed()
+    rows = [(each, removed.get(each, 0), struck.get(each, 0)) for each in sorted({*removed, *struck})]
+    out.print(table("Rows", ("table", "removed", "struck"), rows))
+
+
+def _show_proof(report: Report, namespace: str) -> None:
+    if report.plan.entities:
+        out.print(f"Entities that went: {', '.join(report.plan.entities[:LISTED])}", markup=False)
+    _show_rows(report)
+    scan, found = report.after, sum(report.before.hits.values())
+    texts = sum(report.rows_before.values())
+    out.print(f"{report.versions} older versions and {report.files_dropped} files are gone.")
+    out.print(f"Texts that named it before: {texts}.")
+    if scan.files:
+        out.print(
+            f"Bytes: {scan.size:,} in {scan.files} files were searched; {found} hits before, "
+            f"{sum(scan.hits.values())} now."
+        )
+    else:
+        out.print("The store is not on this machine: its rows were read, its bytes were not searched.")
+    if report.compressed:
+        listed = ", ".join(report.compressed)
+        out.print(
+            f"Compressed, so that the search of bytes sees little there: {listed}. For these stand the rows, and that "
+            "no file from before is left.",
+            markup=False,
+        )
+    if scan.excused:
+        shown = ", ".join(report.words[:LISTED]) or "slowwave's own words"
+        out.print(f"{scan.excused} hits are parts of longer words: {shown}", markup=False)
+    for note in (*report.notes, *BEYOND):
+        out.print(note, markup=False)
+    if not report.left:
+        out.print(f"Nothing in the namespace {namespace!r} names it any more.", style="bold")
+        return
+    err.print("It is still named in:", style="bold red")
+    for place in report.left:
+        err.print(f"  {place}", markup=False)

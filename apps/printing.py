@@ -150,7 +150,7 @@ def end(summary: Mapping[str, Any], done: str, undone: str) -> None:
 def check_that_somebody_can_answer(look_first: str, *, as_json: bool) -> None:
     """Raise where no person can confirm; `look_first` is the command that shows the effect."""
     if as_json or not sys.stdin.isatty():
-        raise UnusableInput("Nobody can be asked whether to go on.", f"Say --yes, or look first with {look_first}.")
+        raise UnusableInput("No terminal is there to confirm this.", f"Say --yes, or look first with {look_first}.")
 
 
 @contextmanager

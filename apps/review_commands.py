@@ -1,4 +1,4 @@
-"""Commands by which a person decides about what waits: look, say yes or no, or change what is asked for."""
+"""Commands by which a person decides about proposals: show, approve, reject, modify."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposing import Person
 from slowwave.review.verdicts import renamed, without
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
+from .configuration import Place
+from .options import By, JsonOption, Limit, Yes, add_command
 from .printing import err, out, print_json, short_id, show_undo, shown, table
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _print_ask(story: ProposalStory) -> None:
     is_split = any(name for name, _ in story.observations)
     columns = ("new entity", "observation", "id") if is_split else ("observation", "id")
     rows = [(*((name,) if is_split else ()), each.statement, short_id(each.id)) for name, each in story.observations]
-    out.print(table("What was asked for", columns, rows, "slowwave review modify changes it"))
+    out.print(table("The request", columns, rows, "slowwave review modify changes it"))
 
 
 def _print_way_on(story: ProposalStory) -> None:
@@ -163,27 +164,22 @@ def print_decided(done: Sequence[DecidedProposal], run: str, namespace: str) -> 
         show_undo(run, namespace)
 
 
-review = typer.Typer(no_args_is_help=True, help="What waits for a person: look, approve, reject, modify.")
-
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Proposals, by the ids that tables show.")]
-All = Annotated[bool, typer.Option("--all", help="All that wait and have no risk, instead of naming them.")]
-Risky = Annotated[bool, typer.Option("--risky", help="With --all: also those with a risk. They are listed first.")]
+All = Annotated[bool, typer.Option("--all", help="All pending proposals without a risk.")]
+Risky = Annotated[bool, typer.Option("--risky", help="With --all: also proposals with a risk, after a list of them.")]
 Action = Annotated[
-    str | None, typer.Option("--action", metavar="NAME", help="Only of this action: split …", show_default=False)
-]
-By = Annotated[
     str | None,
-    typer.Option("--by", metavar="NAME", help="Who decides; else $SLOWWAVE_PERSON, or you.", show_default=False),
+    typer.Option("--action", metavar="NAME", help="Only proposals of this action: split …", show_default=False),
 ]
-Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why, for the ledger.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask about those with a risk.")]
+Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason, for the ledger.", show_default=False)]
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    review.command("list")(list_waiting)
+    review = typer.Typer(no_args_is_help=True, help="Show, approve, reject or modify proposals.")
+    add_command(review, list_waiting, "list")
     for command in (show, approve, reject, modify):
-        review.command()(command)
+        add_command(review, command)
     app.add_typer(review, name="review")
 
 
@@ -191,21 +187,22 @@ def list_waiting(
     state: Annotated[
         str, typer.Option("--state", help="pending, approved, rejected, applied, stale or replaced.")
     ] = "pending",
-    every: Annotated[bool, typer.Option("--all", help="In every state.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Proposals in every state.")] = False,
     action: Action = None,
     risky: Annotated[
-        bool | None, typer.Option("--risky/--safe", help="Only those with a risk, or without.", show_default=False)
+        bool | None,
+        typer.Option("--risky/--safe", help="Only proposals with a risk, or without one.", show_default=False),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show; all are counted.")] = 50,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    limit: Limit = 50,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """What waits for a person, oldest first."""
+    """List proposals, oldest first."""
     from recall.proposals import list_proposals
 
     wanted = None if every else state
-    found = list_proposals(Place.of(store, namespace).store().snapshot(), wanted, action=action)
+    found = list_proposals(place.store().snapshot(), wanted, action=action)
     chosen = [each for each in found if risky is None or each.is_risky == risky]
     if as_json:
         print_json({"total": len(chosen), "proposals": [each.as_json() for each in chosen[:limit]]})
@@ -217,15 +214,15 @@ def list_waiting(
 
 def show(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal, by the id that tables show.")],
-    rows: Annotated[bool, typer.Option("--rows", help="Every row that it would change.")] = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    rows: Annotated[bool, typer.Option("--rows", help="Show every row that would change.")] = False,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """One proposal: what it would change, why, how risky it is, who said it, and whether it has grown stale."""
+    """Show one proposal: its changes, reason, risk and sources, and whether it is stale."""
     from recall.proposals import proposal_named, story_of_proposal
 
-    snapshot = Place.of(store, namespace).store().snapshot()
+    snapshot = place.store().snapshot()
     story = story_of_proposal(snapshot, proposal_named(snapshot, id), datetime.now(UTC))
     if as_json:
         print_json(story.as_json())
@@ -240,14 +237,16 @@ def approve(
     risky: Risky = False,
     by: By = None,
     note: Note = "",
-    later: Annotated[bool, typer.Option("--later", help="Say yes; whoever asked for it carries it out.")] = False,
+    later: Annotated[
+        bool, typer.Option("--later", help="Approve only; the run that proposed it makes the changes.")
+    ] = False,
     yes: Yes = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Carry out what was proposed, to the row. Exit code 4 if anything has grown stale and was refused."""
-    run, chosen = _chosen(Place.of(store, namespace), ids, every, action, risky, yes, as_json)
+    """Approve proposals and make exactly their changes. Exit code 4 if one is stale and was refused."""
+    run, chosen = _chosen(place, ids, every, action, risky, yes, as_json)
     if ids and not (yes or as_json) and sys.stdin.isatty():
         _ask_about(run, chosen)
     _decide(run, chosen, "later" if later else "approve", by, note, as_json)
@@ -261,45 +260,47 @@ def reject(
     by: By = None,
     note: Note = "",
     yes: Yes = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Leave things as they are; no rule proposes the same again."""
-    run, chosen = _chosen(Place.of(store, namespace), ids, every, action, risky, yes, as_json)
+    """Reject proposals. Nothing changes, and no rule proposes the same again."""
+    run, chosen = _chosen(place, ids, every, action, risky, yes, as_json)
     _decide(run, chosen, "reject", by, note, as_json)
 
 
 def modify(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal to split or to delete.")],
     ask: Annotated[
-        str | None, typer.Option("--ask", metavar="FILE", help="JSON of the new ask; - reads it.", show_default=False)
+        str | None,
+        typer.Option(
+            "--ask", metavar="FILE", help="The new request as JSON; - reads standard input.", show_default=False
+        ),
     ] = None,
     rename: Annotated[
         list[str] | None,
-        typer.Option("--rename", metavar="OLD=NEW", help="Call a new entity otherwise.", show_default=False),
+        typer.Option("--rename", metavar="OLD=NEW", help="Change the name of a new entity.", show_default=False),
     ] = None,
     leave: Annotated[
         list[str] | None,
-        typer.Option("--leave", metavar="OBSERVATION", help="Leave an observation where it is.", show_default=False),
+        typer.Option("--leave", metavar="OBSERVATION", help="Keep this observation where it is.", show_default=False),
     ] = None,
     by: By = None,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose a split or deletion anew with a changed ask; the new one waits for its own yes."""
+    """Replace a proposed split or deletion by a modified one, which needs its own approval."""
     from recall.proposals import proposal_named
     from tasks.people.review_runs import modified
 
-    place = Place.of(store, namespace)
     if ask is None and not rename and not leave:
         raise UnusableInput("Nothing was changed.", "Give --ask FILE, --rename OLD=NEW or --leave OBSERVATION.")
     old = proposal_named(place.store().snapshot(), id)
     wanted = _read(ask) if ask else old.ask
     wanted = renamed(wanted, _pairs(rename)) if rename else wanted
     wanted = without(wanted, leave) if leave else wanted
-    run = _run(place)
+    run = place.run("review")
     done = modified(run, old.id, wanted, _person(by))
     if as_json:
         print_json({"run": run.id, "proposal": asdict(done)})
@@ -332,12 +333,6 @@ def _person(by: str | None) -> Person:
     return Person(by or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser(), "terminal")
 
 
-def _run(place: Place) -> Run:
-    from tasks.runtime.runs import existing_run
-
-    return existing_run("review", place.uri, place.namespace, retention=place.settings.retention)
-
-
 def _chosen(
     place: Place, ids: list[str] | None, every: bool, action: str | None, risky: bool, yes: bool, as_json: bool
 ) -> tuple[Run, list[str]]:
@@ -351,7 +346,7 @@ def _chosen(
         )
     if ids and (action or risky):
         raise UnusableInput("--action and --risky choose among --all.", "Leave them out, or the ids.")
-    run = _run(place)
+    run = place.run("review")
     if ids:
         return run, ids
     found = waiting(run, action, risky=None if risky else False)
@@ -367,7 +362,7 @@ def _confirm(risk: Sequence[Proposal], *, yes: bool, as_json: bool) -> None:
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise UnusableInput("Nobody can be asked about those with a risk.", "Say --yes, or name them.")
+        raise UnusableInput("No terminal is there to confirm the proposals with a risk.", "Say --yes, or name them.")
     these = "this one" if len(risk) == 1 else f"these {len(risk)}"
     typer.confirm(f"Decide about {these} with a risk?", abort=True, err=True)
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.comparison.similarity import Vectors
 from slowwave.ranking.ranking import prose
 from slowwave.revision.contradictions import claims_of, find_counterparts

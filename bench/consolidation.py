@@ -13,7 +13,7 @@ import polars as pl
 
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.settings import ConsolidateSettings
 from slowwave.text import statement_hash
 from storage.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 
 from . import data
 from .figures import Figure, Options

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from flows.steward import Phase, steward
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.settings import StewardSettings
 from slowwave.validity import live_sql
 from storage.store import Store

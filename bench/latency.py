@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from random import Random
 
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.settings import RecallSettings
 
 from .big_store import build_store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 
 from . import data
 from .baselines import PlainSearch

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, get_args
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.settings import GraphMode, RecallSettings
 from tasks.nightly.steward import count_usage, weigh_entities
 from tasks.runtime.runs import new_run
@@ -110,7 +110,7 @@ def _latency(uri: str, facts: int) -> Iterable[Figure]:
         yield Figure("modes", f"{facts:,} facts, graph {mode}: first", times[0], "ms", better="lower")
 
 
-def ask(uri: str, questions: list[str], mode: str) -> list[float]:
+def ask(uri: str, questions: list[str], mode: GraphMode) -> list[float]:
     """Milliseconds of each question."""
     times = []
     with Memory.open(uri, is_logged=False) as memory:

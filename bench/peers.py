@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from inference.embedding import Embedder, open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 
 from . import synthetic
 from .big_store import write_store

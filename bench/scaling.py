@@ -19,7 +19,7 @@ import polars as pl
 from flows.decay import decay
 from flows.steward import steward
 from inference.embedding import open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.settings import DecaySettings, StewardSettings
 from storage.doctor import examine
 from storage.snapshots import read_rows

@@ -24,7 +24,7 @@ from slowwave.ranking.entity_weights import Company, build_company, limbic_facto
 from slowwave.settings import LimbicSettings
 from slowwave.text import digest, readable
 from slowwave.timestamps import in_utc
-from slowwave.types import RecalledFact
+from slowwave.types import Neighbourhood, RecalledFact
 from storage.rows import empty_frame
 from storage.store import Store
 from storage.warm import Tables
@@ -56,9 +56,10 @@ class AccessLog:
         ends = dict.fromkeys(end for fact in found for end in (fact.subject_id, fact.object_id) if end)
         self.note_entities(ends, query, at)
 
-    def note_relations(self, ids: Iterable[str], query: str, at: datetime) -> None:
-        """One event per fact that a walk along relations returned; it has no cosine (S2-34)."""
-        self._note_facts(dict.fromkeys(ids), query, at)
+    def note_walk(self, walked: Neighbourhood, query: str, at: datetime) -> None:
+        """One event per fact that a walk along relations returned, without a cosine (S2-34), and one per entity."""
+        self._note_facts(dict.fromkeys(fact.id for fact in walked.facts), query, at)
+        self.note_entities([one.id for one in walked.entities], query, at)
 
     def note_entities(self, ids: Iterable[str], query: str, at: datetime) -> None:
         """One event per entity that a read touched."""

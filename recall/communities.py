@@ -12,21 +12,20 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.graph.communities import MIN_MEMBERS, member_lists, places_of
+from slowwave.graph.communities import MIN_MEMBERS, member_lists
 from slowwave.graph.community_plan import community_names
 from slowwave.types import Community, Member
 from slowwave.validity import live_sql
-from storage.rows import quoted
 from storage.snapshots import Snapshot
 
-from .entity_search import LISTED
+from .entities import LISTED
 
 MEMBERS = ("id", "entity_ids", "joined_ids", "refreshed_at")
 """The columns with the members of a community."""
 _COLUMNS = [*MEMBERS, "summary", "summarised_by", "told_fact_ids", "facts", "aspects"]
 
 
-def communities(snapshot: Snapshot, now: datetime, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
+def communities(snapshot: Snapshot, now: datetime, limit: int) -> tuple[int, tuple[Community, ...]]:
     """How many communities there are of which two or more members are left, and the largest."""
     stored = snapshot.frame("communities", columns=[*MEMBERS, "facts"])
     if stored.is_empty():
@@ -38,14 +37,6 @@ def communities(snapshot: Snapshot, now: datetime, limit: int = 50) -> tuple[int
     sized = sizes.join(stored.select("id", "facts"), on="id")
     first = sized.sort("size", "facts", "id", descending=[True, True, False], nulls_last=True).head(limit)
     return len(sized), _shown(snapshot, first["id"], now)
-
-
-def community_of(snapshot: Snapshot, entity: str, now: datetime) -> Community | None:
-    """The community that an entity (id) belongs to; None where it belongs to none."""
-    own = f"array_has(entity_ids, {quoted(entity)}) OR array_has(joined_ids, {quoted(entity)})"
-    place = places_of(snapshot.frame("communities", own, MEMBERS), [entity])
-    found = [one for one in _shown(snapshot, place["community_id"], now) if one.size >= MIN_MEMBERS]
-    return found[0] if found else None
 
 
 def summarised_communities(snapshot: Snapshot, ids: Sequence[str] | pl.Series, now: datetime) -> pl.DataFrame:

@@ -27,7 +27,7 @@ from slowwave.validity import JUDGED, Moment
 from storage.snapshots import Snapshot
 
 from .communities import MEMBERS
-from .entity_search import LISTED, EntitySearch
+from .entities import LISTED, EntitySearch
 from .facts import LEARNED, ends_of
 
 if TYPE_CHECKING:

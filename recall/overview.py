@@ -22,7 +22,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 
 from .facts import ALL, stored
-from .stories import run_named
+from .history import run_named
 
 CLOSED = ("candidate", "rejected", "superseded", "retracted", "archived")
 COMMON_WORDS = 15

@@ -8,20 +8,22 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import numpy as np
 
 from inference.embedding import Embedder, open_embedder
+from slowwave.arguments import at_least_one
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.ranking.periods import Period, event_in, period_beside, period_of
 from slowwave.ranking.placing import Step
 from slowwave.ranking.ranking import is_weak
 from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
 from slowwave.types import (
+    FoundEntity,
     Passage,
+    RankedEntity,
     RecalledFact,
     Recollection,
     UncertainFact,
@@ -35,23 +37,19 @@ from storage.warm import Tables, WarmTables
 
 from .access_events import TABLES as USE_TABLES
 from .access_events import AccessLog, Use
-from .answers import answers, beside, passages
-from .beliefs import TABLES as PENDING_TABLES
-from .beliefs import Hopes, PendingBeliefs, hoped
+from .answers import answers, beside, passages, place
 from .candidates import TABLES as QUALITY_TABLES
 from .candidates import Faded
-from .doubts import Conflicts
-from .entity_search import TABLES as ENTITY_TABLES
-from .episodes import entities_of_last, messages_of
+from .doubts import TABLES as PENDING_TABLES
+from .doubts import Conflicts, Hopes, PendingBeliefs, hoped
+from .entities import TABLES as ENTITY_TABLES
+from .entities import find_entities, ranked_entities
 from .facts import NameCache
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, OutOfTime, note_recall, run
-from .placing import place
 from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Question, Walk, search, together
+from .sources import entities_of_last, messages_of
 from .walks import walked
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("slowwave")
 
@@ -98,8 +96,8 @@ class Recaller:
         is_logged: bool = True,
         snapshot: Snapshot | None = None,
     ) -> None:
-        self._store, self._embedder, self._settings = store, embedder, settings
-        self._accesses = AccessLog(store, is_logged=is_logged)
+        self.store, self.settings, self._embedder = store, settings, embedder
+        self.accesses = AccessLog(store, is_logged=is_logged)
         self._seen, self._stays = snapshot, snapshot is not None
         pinned = (snapshot.versions, snapshot.embed_model) if snapshot else None
         self._reads = {
@@ -113,93 +111,95 @@ class Recaller:
             for names in {*self._reads.values(), ENTITY_TABLES}
         }
         self._names, self._conflicts, self._faded = NameCache(), Conflicts(), Faded(settings.min_quality)
-        self._use, self._pending, self._graphs = Use(), PendingBeliefs(), Graphs()
+        self._use, self._pending, self.graphs = Use(), PendingBeliefs(), Graphs()
         self._answered: dict[tuple[str, ...], Tables] = {}
+
+    @classmethod
+    def open(
+        cls,
+        uri: str,
+        namespace: str,
+        settings: RecallSettings,
+        *,
+        embedder: str | None = None,
+        is_logged: bool = True,
+        commit: int | None = None,
+    ) -> Recaller:
+        """Open a namespace; by default with the embedding model of its vectors.
+
+        Maintenance reads with `is_logged=False`, so that it makes nothing look used (T27). With `commit` the state
+        after that one answers, with the model of its vectors, whatever is written later; raises `UnknownName` where
+        there is none.
+        """
+        store = Store.open(uri, namespace)
+        seen = store.snapshot(commit=commit)
+        own = open_embedder(embedder or seen.embed_model)
+        seen.require((own.name, own.dims))
+        return cls(store, own, settings, is_logged=is_logged, snapshot=seen if commit else None)
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest state, kept open until a commit moves the head; or the one that this memory stays at."""
-        if self._seen is None or not (self._stays or self._seen.sequence == self._store.head.sequence):
-            self._seen = self._store.snapshot()
+        if self._seen is None or not (self._stays or self._seen.sequence == self.store.head.sequence):
+            self._seen = self.store.snapshot()
         return self._seen
 
     def recall(
         self,
-        query: str,
-        k: int | None = None,
+        queries: Sequence[str],
+        k: int | None,
+        moment: Moment,
         *,
         scope: str | None = None,
-        as_of: datetime | None = None,
-        known_as_of: datetime | None = None,
         graph: str | None = None,
-        episode: str | None = None,
+        conversation: str | None = None,
         last: int | None = None,
         only: str | None = None,
         also: Sequence[str] = (),
-        now: datetime | None = None,
-    ) -> Recollection:
-        """The facts that answer a query, best first: live ones, or those that were true at `as_of`; and passages.
+    ) -> list[Recollection]:
+        """The answers to these queries, in their order, from one state; for the arguments see `slowwave.api`.
 
-        Passages are pieces of messages that say what none of these facts says; `only` "facts" or "messages" leaves the
-        other out. `also` are other wordings of the query, general and special ones: what any of them finds answers.
-
-        `known_as_of` asks what the store believed at that time, whatever it learned since; both together, what it then
-        took to be true at `as_of`. `graph` says whether relations are followed (none, bfs, spread), else the settings
-        do. Facts of the conversation `episode` come a little sooner, and with `last` only facts about entities of so
-        many last conversations come at all (S2-74).
-
-        After `recall_timeout_ms` of the settings it ends without an answer, and says so with `is_timed_out`: that
-        nothing came does not mean that nothing is known. A walk that takes long is left out sooner.
+        All are embedded in one call and compared with all facts in one product. They may take so many times
+        `recall_timeout_ms` as there are queries, and where that is over none has an answer.
         """
         check_wordings(also)
-        moment, settings = Moment(now or datetime.now(UTC), as_of, known_as_of), self._walking(graph)
-        deadline = self._deadline(moment, settings)
-        try:
-            question = Question(
-                query,
-                UNASKED,
-                k or self._settings.k,
-                moment,
-                scope,
-                None if last is None else self._read(lambda: entities_of_last(self.snapshot, last), deadline),
-                frozenset() if episode is None else self._read(lambda: messages_of(self.snapshot, episode), deadline),
-                period=self._period(query, moment, scope, deadline),
-                others=tuple((text, UNASKED) for text in dict.fromkeys(also) if text != query),
-            )
-            return self._recollect([question], k, settings, only, deadline)[0]
-        except OutOfTime:
-            return _given_up([query], deadline)[0]
-
-    def recall_many(
-        self,
-        queries: Sequence[str],
-        k: int | None = None,
-        *,
-        scope: str | None = None,
-        as_of: datetime | None = None,
-        known_as_of: datetime | None = None,
-        graph: str | None = None,
-        only: str | None = None,
-        now: datetime | None = None,
-    ) -> list[Recollection]:
-        """What `recall` answers to each of these queries, in their order, of one state and at one time; much faster.
-
-        All are embedded in one call and compared with all facts in one product. `took_ms` is the mean of all. They may
-        take so many times `recall_timeout_ms` as there are queries, and where that is over none has an answer.
-        """
-        if isinstance(queries, str):
-            raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
-        moment, settings = Moment(now or datetime.now(UTC), as_of, known_as_of), self._walking(graph)
+        settings = self._walking(graph)
         deadline = self._deadline(moment, settings, len(queries))
+        others = tuple((text, UNASKED) for text in dict.fromkeys(also) if text not in queries)
         try:
-            periods = [self._period(query, moment, scope, deadline) for query in queries]
+            about = None if last is None else self._read(lambda: entities_of_last(self.snapshot, last), deadline)
+            current = frozenset[str]()
+            if conversation is not None:
+                current = self._read(lambda: messages_of(self.snapshot, conversation), deadline)
             questions = [
-                Question(query, UNASKED, k or self._settings.k, moment, scope, period=period)
-                for query, period in zip(queries, periods, strict=True)
-            ]
+                Question(
+                    query, UNASKED, k or self.settings.k, moment, scope, about, current,
+                    period=self._period(query, moment, scope, deadline), others=others,
+                )
+                for query in queries
+            ]  # fmt: skip
             return self._recollect(questions, k, settings, only, deadline)
         except OutOfTime:
             return _given_up(queries, deadline)
+
+    def find_entities(self, query: str, limit: int) -> tuple[FoundEntity, ...]:
+        """The entities that a few words mean, best first: by name, alias and summary, else by meaning (S2-26)."""
+        seen = self.snapshot
+        self._embedder = self._embedder_of(seen.embed_model)
+        return find_entities(seen, self.graphs.names.of(seen).every, query, self._embedder.embed([query])[0], limit)
+
+    def search_entities(self, query: str, limit: int | None, moment: Moment) -> tuple[RankedEntity, ...]:
+        """The entities that a query means, by meaning, words and use; best first (S0-26)."""
+        question = Question(query, UNASKED, limit or self.settings.k, moment)
+        found = self._answered_by([question], self._ranked_entities)
+        self.accesses.note_entities([entity.id for entity in found], query, moment.now)
+        return found
+
+    async def _ranked_entities(self, questions: Sequence[Question]) -> tuple[RankedEntity, ...]:
+        question, tables = questions[0], await self._warm[ENTITY_TABLES].newest()
+        check_embedded(tables, question.model)
+        names = (await self.graphs.names.at(tables)).every
+        return await ranked_entities(tables, names, question, self.settings, self._use)
 
     def _deadline(self, moment: Moment, settings: RecallSettings, questions: int = 1) -> Deadline:
         """When a recall ends that begins now; later where nothing was answered from this state before."""
@@ -221,7 +221,7 @@ class Recaller:
             return period
         side, event = named
         question = Question(event, UNASKED, 1, moment, scope)
-        ask = partial(self._answer, settings=self._settings, only="facts", deadline=deadline)
+        ask = partial(self._answer, settings=self.settings, only="facts", deadline=deadline)
         ((facts, _, _),) = self._answered_by([question], ask, deadline)
         if not facts or is_weak(facts[0].match):
             return None
@@ -236,7 +236,7 @@ class Recaller:
         deadline: Deadline,
     ) -> list[Recollection]:
         """The recollections of these questions; the other arguments of the call are checked here."""
-        check_at_least_one("k", k)
+        at_least_one("k", k)
         if only is not None and only not in ONLY:
             raise UnusableInput(f"There is no {only!r} to recall.", f"Use {' or '.join(ONLY)}, or leave it out.")
         started = time.perf_counter()
@@ -250,13 +250,13 @@ class Recaller:
             for question, (_, _, hopes) in zip(questions, answered, strict=True)
         ]
         for question, (facts, _, _) in zip(questions, answered, strict=True):
-            self._accesses.note(question.text, facts, question.k, question.moment.now)
+            self.accesses.note(question.text, facts, question.k, question.moment.now)
         took_ms = (time.perf_counter() - started) * 1000 / len(questions)
         recalled = [
             Recollection(question.text, facts, took_ms, uncertain, quoted)
             for question, (facts, quoted, _), uncertain in zip(questions, answered, perhaps, strict=True)
         ]
-        if self._accesses.is_logged:  # what maintenance asks says nothing about how people are served
+        if self.accesses.is_logged:  # what maintenance asks says nothing about how people are served
             for question, one in zip(questions, recalled, strict=True):
                 note_recall(one, question.k)
         return recalled
@@ -274,7 +274,7 @@ class Recaller:
             if deadline is not None:
                 deadline.leave_out(time.monotonic() - started)
             try:
-                with plain_errors(str(self._store.db.uri)):
+                with plain_errors(str(self.store.db.uri)):
                     return run(ask(embedded), deadline)
             except _Reembedded as other:
                 self._embedder = self._embedder_of(str(other))
@@ -284,17 +284,17 @@ class Recaller:
         return self._embedder if model == self._embedder.name else open_embedder(model)
 
     def _walking(self, graph: str | None) -> RecallSettings:
-        if graph is None or graph == self._settings.graph:
-            return self._settings
+        if graph is None or graph == self.settings.graph:
+            return self.settings
         if graph not in GRAPHS:
             raise UnusableInput(f"There is no way to follow relations called {graph!r}.", f"Use {', '.join(GRAPHS)}.")
-        return self._settings.model_copy(update={"graph": graph})
+        return self.settings.model_copy(update={"graph": graph})
 
     def _perhaps(self, question: Question, hopes: Hopes, deadline: Deadline) -> tuple[UncertainFact, ...]:
         """What may hold between entities that the query names, where nothing is known of the two (S2-69)."""
-        if question.moment.is_past or not self._settings.uncertain_limit or not hopes.named_in(question.text):
+        if question.moment.is_past or not self.settings.uncertain_limit or not hopes.named_in(question.text):
             return ()
-        now, most = question.moment.now, self._settings.uncertain_limit
+        now, most = question.moment.now, self.settings.uncertain_limit
         return self._read(
             lambda: hoped(self.snapshot, hopes, question.text, now, question.scope, BeliefSettings(), most), deadline
         )
@@ -372,7 +372,7 @@ class Recaller:
     async def _walk(self, tables: Tables, question: Question, settings: RecallSettings, ends: float | None) -> Walk:
         if settings.graph == "none":
             return NO_WALK
-        found = await walked(tables, self._graphs, question, settings, ends=ends)
+        found = await walked(tables, self.graphs, question, settings, ends=ends)
         return {step.fact_id: Step(step.score, step.hops) for step in found}
 
 
@@ -402,11 +402,6 @@ def check_embedded(tables: Tables, model: str) -> None:
     """Vectors of two models cannot be compared."""
     if tables.embed_model != model:
         raise _Reembedded(tables.embed_model)
-
-
-def check_at_least_one(name: str, number: int | None) -> None:
-    if number is not None and number < 1:
-        raise UnusableInput(f"{name} is {number}.", "Ask for one or more, or leave it out.")
 
 
 def check_wordings(also: Sequence[str]) -> None:

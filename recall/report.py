@@ -20,8 +20,7 @@ from storage.rows import CREATED
 from storage.snapshots import Reading, Snapshot
 
 from .doubts import doubts_of
-from .duplicates import duplicates_among
-from .splits import OBSERVED, scan_entities
+from .entity_review import OBSERVED, duplicates_among, scan_entities
 
 # Reads of entities so far: what is counted, and what was logged since and waits to be counted (S0-23, T5).
 

@@ -24,7 +24,7 @@ from slowwave.types import Entity, Neighbour, Neighbourhood, Path, RecalledFact
 from slowwave.validity import Moment
 from storage.snapshots import Snapshot
 
-from .entity_search import near_entities
+from .entities import near_entities
 from .facts import ALL, HOT, shown, stored, valid_rows
 from .graphs import Graphs, Landscape
 

@@ -1,44 +1,55 @@
-"""The Python door: a memory that a program opens, asks and adds to, in the words of the command line.
+"""The Python API: one class that reads a memory and adds to it. The command line and the MCP server use it too.
 
-This module and the records that it gives back need nothing but Python, so that a type checker sees all of them where
-only the wheel is installed; what they stand for is imported when a memory is opened.
+Importing this module needs nothing but Python: a type checker that has only the wheel sees every call and every record,
+and each command starts fast. So the parts of the project are imported inside the calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from os import PathLike, fspath
 from pathlib import Path as File
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from .arguments import Time, at_least_one, is_fork, refuse_a_fork, text, text_list, time
 from .errors import UnusableInput
 from .launcher import bring_in
-from .timestamps import in_utc, parse_moment
 from .types import (
     Added,
+    Artifact,
     Chain,
     Community,
     DuplicateReport,
     Entity,
+    Episode,
     FoundEntity,
     Neighbourhood,
     Path,
+    RankedEntity,
     RecalledFact,
     Recollection,
     Reply,
     Story,
+    UncertainFact,
     Version,
 )
 
 if TYPE_CHECKING:
-    from apps.python import Opened
+    from apps.configuration import Place
+    from recall.context import ContextBlock
+    from recall.recalling import Recaller
+    from slowwave.settings import RecallSettings
+    from slowwave.validity import Moment
+    from storage.snapshots import Snapshot
 
 GraphMode = Literal["none", "bfs", "spread"]
 """How relations are followed: not at all, breadth first, or by spreading activation."""
-Time = datetime | date | str
-"""A moment, or text like 2026-01-31 or 2026-01-31T14:30:00+01:00; without a zone it is UTC."""
+Only = Literal["facts", "messages"]
+"""What alone is recalled: facts, or passages of messages."""
 
 
 def open_memory(
@@ -50,27 +61,70 @@ def open_memory(
 ) -> OpenMemory:
     """Open a memory, to be used as a context manager or closed.
 
-    Unless given, the store is SLOWWAVE_STORE or `./memory`, and `settings` is the file SLOWWAVE_CONFIG or
-    `./slowwave.toml`. Nothing is read before it is asked, so that a store may be made by what is first added to it.
-    Without `is_logged` reading leaves no access events, and makes nothing look used. Raises `UnusableInput` for wrong
-    settings, and where a module of the program has the name of one of the project's.
+    By default the store is SLOWWAVE_STORE or `./memory`, and `settings` is the file SLOWWAVE_CONFIG or
+    `./slowwave.toml`. Nothing is read before the first call, so that the first addition can make the store. Without
+    `is_logged` reading leaves no access events, and makes nothing look used. Raises `UnusableInput` for wrong settings,
+    and where a module of the program has the name of one of the project's.
     """
     bring_in()
-    from apps.python import Opened
+    from apps.configuration import Place
 
     uri, file = (None if given is None else fspath(given) for given in (store, settings))
-    return OpenMemory(Opened(uri, namespace, None if file is None else File(file), is_logged=is_logged))
+    return Place.of(uri, namespace, None if file is None else File(file)).memory(is_logged=is_logged)
 
 
 class OpenMemory:
     """One namespace of a store. Every call blocks, may be made in any thread, and sees the newest state.
 
-    Times without a zone are UTC. Where there is no such store, reading raises `UnusableInput`; where there is no such
-    namespace, entity or id, `UnknownName`.
+    Times without a zone are UTC; `now` takes the place of the present moment, for replays and tests. Where there is no
+    such store, reading raises `UnusableInput`; where there is no such namespace, entity or id, `UnknownName`.
     """
 
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
+    def __init__(
+        self, place: Place, *, embedder: str | None = None, is_logged: bool = True, commit: int | None = None
+    ) -> None:
+        """A memory that is opened by its first call; with `commit` it answers from the state after that one for ever.
+
+        Unless given, the embedder is that of the stored vectors.
+        """
+        self.place = place
+        self._how: dict[str, Any] = {"embedder": embedder, "is_logged": is_logged, "commit": commit}
+        self._opened: Recaller | None = None
+        self._opening, self._adding = threading.Lock(), threading.Lock()
+
+    @classmethod
+    def open(
+        cls, store: str, namespace: str = "default", *, settings: RecallSettings | None = None, **how: Any
+    ) -> OpenMemory:
+        """A memory that is open already and reads no file of settings, for measurements; `how` as in the constructor.
+
+        Raises as reading does, and `UnknownName` where there is no such commit.
+        """
+        from apps.configuration import Place
+        from slowwave.settings import RecallSettings, Settings
+
+        made = cls(Place(store, namespace, Settings(recall=settings or RecallSettings())), **how)
+        made._reader  # noqa: B018 (opens it)
+        return made
+
+    @property
+    def _reader(self) -> Recaller:
+        """What searches the namespace, opened by the first call."""
+        refuse_a_fork()
+        from recall.recalling import Recaller
+
+        with self._opening:
+            if self._opened is None:
+                place = self.place
+                self._opened = Recaller.open(place.uri, place.namespace, place.settings.recall, **self._how)
+            return self._opened
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest state of all tables, for reads that have no call here."""
+        return self._reader.snapshot
+
+    # Questions
 
     def recall(
         self,
@@ -83,29 +137,28 @@ class OpenMemory:
         graph: GraphMode | None = None,
         conversation: str | None = None,
         last: int | None = None,
-        only: Literal["facts", "messages"] | None = None,
+        only: Only | None = None,
         also: Sequence[str] = (),
+        now: Time | None = None,
     ) -> Recollection:
-        """The `k` facts that answer a query best, as many as the settings say unless given; and passages of messages.
+        """The `k` facts that answer a query best (by default as many as the settings say), and passages of messages.
 
         Passages say what none of the facts says; `only` leaves one of the two out. `also` are other wordings of the
         query, searched with it.
 
-        `as_of` asks what was true then, `known_as_of` what was believed then. Facts of the `conversation` that is going
-        on come sooner; with `last`, only facts about entities of so many last conversations come at all (S2-74).
+        `as_of` asks what was true then, `known_as_of` what was believed then; both together, what was then taken to be
+        true at `as_of`. `graph` says whether relations are followed. Facts of the `conversation` that is going on come
+        sooner; with `last`, only facts about entities of so many last conversations come at all (S2-74).
+
+        After `recall_timeout_ms` of the settings it ends without an answer and `is_timed_out` is true: this does not
+        mean that nothing is known.
         """
-        return self._opened.memory.recall(
-            _text("query", query),
-            k,
-            scope=scope,
-            as_of=_time(as_of),
-            known_as_of=_time(known_as_of),
-            graph=graph,
-            episode=conversation,
-            last=last,
-            only=only,
-            also=also,
-        )
+        moment = _moment(now, as_of, known_as_of)
+        (found,) = self._reader.recall(
+            [text("query", query)], k, moment, scope=scope, graph=graph, conversation=conversation, last=last,
+            only=only, also=also,
+        )  # fmt: skip
+        return found
 
     def recall_many(
         self,
@@ -116,47 +169,40 @@ class OpenMemory:
         known_as_of: Time | None = None,
         scope: str | None = None,
         graph: GraphMode | None = None,
-        only: Literal["facts", "messages"] | None = None,
+        only: Only | None = None,
+        now: Time | None = None,
     ) -> list[Recollection]:
         """The answers of `recall` to many queries, in their order, from one state; much faster than one by one.
 
-        `took_ms` of each is the mean of all.
+        `took_ms` of each is the mean of all. Together they have the time of so many recalls; where it is over, none has
+        an answer.
         """
         if isinstance(queries, str):
             raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
-        return self._opened.memory.recall_many(
-            [_text("query", query) for query in queries],
-            k,
-            scope=scope,
-            as_of=_time(as_of),
-            known_as_of=_time(known_as_of),
-            graph=graph,
-            only=only,
-        )
+        moment = _moment(now, as_of, known_as_of)
+        return self._reader.recall(text_list("query", queries), k, moment, scope=scope, graph=graph, only=only)
 
     def context_for(
         self,
         query: str,
-        token_budget: int,
+        token_budget: int | None,
         *,
         k: int | None = None,
         as_of: Time | None = None,
         known_as_of: Time | None = None,
         scope: str | None = None,
-        only: Literal["facts", "messages"] | None = None,
+        only: Only | None = None,
         also: Sequence[str] = (),
+        now: Time | None = None,
     ) -> str:
-        """The facts for a query as a block for a prompt, in so many tokens; empty if nothing fits (S2-40)."""
-        return self._opened.memory.context_for(
-            _text("query", query),
-            token_budget,
-            k=k,
-            scope=scope,
-            as_of=_time(as_of),
-            known_as_of=_time(known_as_of),
-            only=only,
-            also=also,
-        )
+        """The facts for a query as a block for a prompt, within so many tokens (S2-40).
+
+        Empty without a budget, where nothing fits, and where the recall ended without an answer. By default as many
+        facts and passages are recalled as any block has room for. `recall.context.context_share` gives the budget that
+        is due to the block in a whole context.
+        """
+        how: dict[str, Any] = {"as_of": as_of, "known_as_of": known_as_of, "scope": scope, "only": only, "now": now}
+        return self._block(query, token_budget, k=k, also=also, **how).text
 
     def ask(
         self,
@@ -171,6 +217,7 @@ class OpenMemory:
         model: str | None = None,
         max_usd: float | None = None,
         max_calls: int | None = None,
+        now: Time | None = None,
     ) -> Reply:
         """The answer of a model from the block of `context_for`, in one paid call, with its sources.
 
@@ -178,21 +225,36 @@ class OpenMemory:
         they are searched as those of `also` are.
 
         `model` is provider/model, `max_usd` and `max_calls` are limits of this question; each stands in place of that
-        of the settings ([ingest.llm], whose other limits count). Where nothing is found nobody is asked. Raises
+        of the settings ([ingest.llm], whose other limits count). Where nothing is found no model is called. Raises
         `MissingKey` where there is no model, `BudgetReached` where the limits leave no room, `UnusableInput` for a
         limit out of its range or in dollars where the model has no known price, `Transient` where the model does not
         answer now, `Terminal` where its answer is no use, and `TookTooLong` where the memory is too slow.
         """
-        return self._opened.memory.ask(
-            _text("question", question),
-            self._opened.answering(model, max_usd, max_calls),
-            token_budget,
-            scope=scope,
-            as_of=_time(as_of),
-            known_as_of=_time(known_as_of),
-            also=also,
-            rewrite=rewrite,
-        )
+        from apps.configuration import answering
+        from recall.asking import ask  # imports the model clients, which no other read needs
+        from recall.recalling import WORDINGS, check_wordings
+
+        llm = answering(self.place.settings, model, max_usd=max_usd, max_calls=max_calls)
+        moment = _moment(now, as_of, known_as_of)
+        check_wordings(also)
+        how: dict[str, Any] = {"as_of": as_of, "known_as_of": known_as_of, "scope": scope, "now": moment.now}
+
+        def find(wordings: Sequence[str]) -> ContextBlock:
+            return self._block(question, token_budget, also=[*dict.fromkeys((*wordings, *also))][:WORDINGS], **how)
+
+        store = self._reader.store
+        return ask(text("question", question), find, store, llm, moment.now, moment.as_of, rewrite=rewrite)
+
+    def _block(self, query: str, token_budget: int | None, *, k: int | None = None, **how: Any) -> ContextBlock:
+        """The block of `context_for` with its facts and passages."""
+        from recall.context import MOST_FACTS, ContextBlock, render_context
+
+        if not token_budget or token_budget < 0:
+            return ContextBlock()
+        found = self.recall(query, k or MOST_FACTS, **how)
+        return replace(render_context(found.facts, token_budget, found.passages), is_timed_out=found.is_timed_out)
+
+    # Facts
 
     def facts_of(
         self,
@@ -201,11 +263,19 @@ class OpenMemory:
         as_of: Time | None = None,
         known_as_of: Time | None = None,
         everything: bool = False,
+        now: Time | None = None,
     ) -> tuple[Entity, tuple[RecalledFact, ...]]:
-        """An entity and what is known about it, newest first; with `everything` also what no longer holds (S2-36)."""
-        return self._opened.memory.facts_of(
-            _text("name", name), as_of=_time(as_of), known_as_of=_time(known_as_of), everything=everything
-        )
+        """An entity and what is known about it, newest first; with `everything` also what no longer holds (S2-36).
+
+        A time goes before `everything`.
+        """
+        from recall.facts import facts_about
+
+        seen, moment = self.snapshot, _moment(now, as_of, known_as_of)
+        entity = _entity(seen, moment, name)
+        known = facts_about(seen, entity, moment, everything)
+        self._reader.accesses.note_entities([entity.id], name, moment.now)
+        return entity, known
 
     def history(
         self,
@@ -215,18 +285,60 @@ class OpenMemory:
         relation: str | None = None,
         known_as_of: Time | None = None,
         limit: int | None = None,
+        now: Time | None = None,
     ) -> tuple[Entity, tuple[Version, ...]]:
-        """An entity and the versions of what was said of it, the latest first, at most `limit` or as set (S2-38).
+        """An entity and the versions of its facts, the latest first, at most `limit` or as set (S2-38).
 
         `predicate` is part of a statement or of a relation, `relation` a whole relation, in English or Spanish.
         """
-        return self._opened.memory.history(
-            _text("subject", subject), predicate, relation=relation, known_as_of=_time(known_as_of), limit=limit
-        )
+        from recall.history import history_of
 
-    def chain(self, fact: str) -> Chain:
-        """The facts that replaced each other, with this one among them, oldest first (T35)."""
-        return self._opened.memory.chain(_text("fact", fact))
+        at_least_one("limit", limit)
+        seen, moment = self.snapshot, _moment(now, known_as_of=known_as_of)
+        entity = _entity(seen, moment, subject)
+        most = limit or self.place.settings.recall.history_limit
+        versions = history_of(seen, entity, predicate, relation, moment, most)
+        self._reader.accesses.note_entities([entity.id], subject, moment.now)
+        return entity, versions
+
+    def chain(self, fact: str, *, now: Time | None = None) -> Chain:
+        """The facts that replaced each other, with this one among them, oldest first; at most 64, each once (T35)."""
+        from recall.history import chain_of, fact_named
+
+        seen = self.snapshot
+        return chain_of(seen, fact_named(seen, text("fact", fact)), _moment(now))
+
+    def why(self, id: str, *, now: Time | None = None) -> Story:
+        """The whole story of a fact, message, entity, community, conversation or run; `id` may be its beginning."""
+        from recall.history import story_of
+
+        return story_of(self.snapshot, text("id", id), time(now))
+
+    def facts_with_aspect(
+        self, aspect: str, limit: int = 50, *, now: Time | None = None
+    ) -> tuple[int, tuple[RecalledFact, ...]]:
+        """How many live facts touch an aspect of life, such as health, and the strongest of them (S3-13)."""
+        from recall.aspects import facts_with_aspect
+
+        at_least_one("limit", limit)
+        return facts_with_aspect(self.snapshot, text("aspect", aspect), _moment(now), limit)
+
+    def uncertain(self, a: str, b: str, *, now: Time | None = None) -> tuple[UncertainFact, ...]:
+        """What may hold between two entities, most probable first; empty where a fact relates them (S2-69)."""
+        from recall.doubts import uncertain
+
+        settings = self.place.settings
+        seen, moment = self.snapshot, _moment(now)
+        one, other = (_entity(seen, moment, name).id for name in (a, b))
+        return uncertain(seen, one, other, moment.now, settings.ingest.beliefs, settings.recall.uncertain_limit)
+
+    def speakers(self, facts: Sequence[RecalledFact]) -> dict[tuple[str, str], str]:
+        """The speaker of each source message of these facts, by its conversation and its id there."""
+        from recall.facts import speakers_of
+
+        return speakers_of(self.snapshot, (source for fact in facts for source in fact.provenance))
+
+    # Entities and relations
 
     def neighbours(
         self,
@@ -237,19 +349,22 @@ class OpenMemory:
         limit: int | None = None,
         as_of: Time | None = None,
         known_as_of: Time | None = None,
+        now: Time | None = None,
     ) -> Neighbourhood:
-        """The entities at most `hops` relations away, and the facts between them (S2-37).
+        """The entities at most `hops` relations away, and the facts between them, at most `limit`, the nearest (S2-37).
 
         Of `edge_types` (causal, temporal, semantic, hierarchical, co_occurrence) only those named are followed, or all.
         """
-        return self._opened.memory.neighbours(
-            _text("name", name),
-            hops,
-            edge_types=edge_types,
-            limit=limit,
-            as_of=_time(as_of),
-            known_as_of=_time(known_as_of),
-        )
+        from recall.walks import known_types, neighbours_of
+
+        at_least_one("limit", limit)
+        if hops < 0:
+            raise UnusableInput(f"Nothing is {hops} relations away.", "Ask for none or more.")
+        types, seen, moment = known_types(edge_types), self.snapshot, _moment(now, as_of, known_as_of)
+        entity = _entity(seen, moment, name)
+        around = neighbours_of(seen, self._reader.graphs.of(seen, moment), entity, moment, hops, types, limit)
+        self._reader.accesses.note_walk(around, name, moment.now)
+        return around
 
     def path(
         self,
@@ -260,24 +375,18 @@ class OpenMemory:
         edge_types: Sequence[str] = (),
         as_of: Time | None = None,
         known_as_of: Time | None = None,
+        now: Time | None = None,
     ) -> Path | None:
         """The fewest relations that lead from one entity to another; None where there are more than `hops`, or none."""
-        return self._opened.memory.path(
-            _text("a", a),
-            _text("b", b),
-            hops,
-            edge_types=edge_types,
-            as_of=_time(as_of),
-            known_as_of=_time(known_as_of),
-        )
+        from recall.walks import known_types, path_between
 
-    def why(self, id: str) -> Story:
-        """The whole story of a fact, message, entity, community or run; `id` may be the beginning of it."""
-        return self._opened.memory.why(_text("id", id))
-
-    def communities(self, limit: int = 50) -> tuple[int, tuple[Community, ...]]:
-        """How many communities there are, and the largest (S2-46)."""
-        return self._opened.memory.communities(limit)
+        at_least_one("hops", hops)
+        types, seen, moment = known_types(edge_types), self.snapshot, _moment(now, as_of, known_as_of)
+        one, other = (_entity(seen, moment, name) for name in (a, b))
+        way = path_between(seen, self._reader.graphs.of(seen, moment), one, other, moment, hops, types)
+        if way is not None:
+            self._reader.accesses.note_walk(way, f"{a} {b}", moment.now)
+        return way
 
     def entities(
         self, limit: int = 50, type: str | None = None, *, everything: bool = False
@@ -286,18 +395,71 @@ class OpenMemory:
 
         The type may be named in English or Spanish (C8); with `everything` archived ones too.
         """
-        total, listed = self._opened.memory.entities(limit, type, everything=everything)
+        from recall.entities import list_entities
+
+        at_least_one("limit", limit)
+        total, listed = list_entities(self.snapshot, datetime.now(UTC), limit, type, everything=everything)
         return total, tuple(listed)
 
     def find_entities(self, query: str, limit: int = 10) -> tuple[FoundEntity, ...]:
         """The entities that a few words mean, best first: by their names and descriptions, else by meaning (S2-26)."""
-        return self._opened.memory.find_entities(_text("query", query), limit)
+        at_least_one("limit", limit)
+        return self._reader.find_entities(text("query", query), limit)
+
+    def search_entities(
+        self, query: str, limit: int | None = None, *, now: Time | None = None
+    ) -> tuple[RankedEntity, ...]:
+        """The entities that a query means, by meaning, words and use; best first (S0-26)."""
+        at_least_one("limit", limit)
+        return self._reader.search_entities(text("query", query), limit, _moment(now))
+
+    def communities(self, limit: int = 50, *, now: Time | None = None) -> tuple[int, tuple[Community, ...]]:
+        """How many communities there are, and the largest, with their members and what they are about (S2-46)."""
+        from recall.communities import communities
+
+        at_least_one("limit", limit)
+        return communities(self.snapshot, _moment(now).now, limit)
+
+    def episodes_of(self, name: str) -> tuple[Episode, ...]:
+        """The conversations that are about an entity, newest first (S2-74)."""
+        from recall.sources import episodes_of
+
+        seen = self.snapshot
+        return episodes_of(seen, _entity(seen, _moment(), name).id)
+
+    def artifacts(self, limit: int = 50) -> tuple[int, tuple[Artifact, ...]]:
+        """How many documents and pasted texts there are, and the newest version of the latest ones (S1-15)."""
+        from recall.sources import artifacts
+
+        at_least_one("limit", limit)
+        return artifacts(self.snapshot, limit)
+
+    def versions(self, name: str) -> tuple[Artifact, ...]:
+        """All versions of an artifact, by id or title, oldest first, with their texts (S1-19)."""
+        from recall.sources import versions_of
+
+        return versions_of(self.snapshot, text("name", name))
 
     def duplicates(
-        self, entity: str, threshold: float = 0.85, containment_threshold: float = 0.70, *, limit: int | None = 1000
+        self,
+        entity: str,
+        threshold: float = 0.85,
+        containment_threshold: float = 0.70,
+        *,
+        limit: int | None = 1000,
+        now: Time | None = None,
     ) -> DuplicateReport:
-        """Observations of an entity that look alike, for review; nothing is changed (S0-04)."""
-        return self._opened.memory.duplicates(_text("entity", entity), threshold, containment_threshold, limit=limit)
+        """Observations of an entity that look alike, as pairs and clusters, for review; nothing is changed (S0-04).
+
+        At most `limit` pairs are listed, the nearest; all are counted. Thresholds are ratios in [0, 1].
+        """
+        from recall.entity_review import duplicates_of
+
+        at_least_one("limit", limit)
+        named = text("entity", entity)
+        return duplicates_of(self.snapshot, _moment(now).now, named, threshold, containment_threshold, limit)
+
+    # Adding
 
     def add_observations(
         self, entity: str, texts: str | Sequence[str], type: str | None = None, *, create: bool = True
@@ -308,12 +470,23 @@ class OpenMemory:
         `create=False` is an error. A text that looks like an observation of the entity is stored and flagged; one that
         is known word for word is passed over. Raises `UnusableInput` where there is nothing to add or no such type.
         """
-        statements = [_text("texts", each) for each in ((texts,) if isinstance(texts, str) else _listed(texts))]
-        return self._opened.add_observations(_text("entity", entity), statements, type, create=create)
+        refuse_a_fork()
+        from tasks.people.observations import observe  # imports the write road, which reading does not need
+
+        statements = text_list("texts", texts)
+        place = self.place
+        with self._adding:
+            run = place.run("observe", makes_store=True)
+            named, settings = text("entity", entity), place.kept(place.settings.ingest)
+            return observe(run, named, statements, settings, entity_type=type, create=create)
 
     def close(self) -> None:
-        """Write the access events that are still held; the memory may be asked again after that."""
-        self._opened.close()
+        """Write the pending access events; the memory can be used again after that."""
+        if is_fork():
+            return  # the events belong to the process that this one was forked from
+        with self._opening:
+            if self._opened is not None:
+                self._opened.accesses.flush()
 
     def __enter__(self) -> Self:
         return self
@@ -324,24 +497,13 @@ class OpenMemory:
         self.close()
 
 
-def _text(name: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise UnusableInput(f"{name}: {given!r} is no text.", "Give it as a str.")
-    return given
+def _moment(now: Time | None = None, as_of: Time | None = None, known_as_of: Time | None = None) -> Moment:
+    from slowwave.validity import Moment  # imports Polars
+
+    return Moment(time(now) or datetime.now(UTC), time(as_of), time(known_as_of))
 
 
-def _listed(texts: object) -> Iterable[object]:
-    if not isinstance(texts, Iterable) or isinstance(texts, bytes):
-        raise UnusableInput(f"texts: {texts!r} is no list of texts.", "Give one text, or a list of them.")
-    return texts
+def _entity(seen: Snapshot, moment: Moment, name: str) -> Entity:
+    from recall.entities import find_entity
 
-
-def _time(given: object) -> datetime | None:
-    """The moment that is meant, in UTC where it names no zone. Raises `UnusableInput` for what is none."""
-    if isinstance(given, datetime):
-        return in_utc(given)
-    if isinstance(given, date):
-        return datetime(given.year, given.month, given.day, tzinfo=UTC)
-    if given is None:
-        return None
-    return parse_moment(_text("time", given))
+    return find_entity(seen, moment.now, text("name", name))

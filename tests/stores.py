@@ -12,7 +12,7 @@ from conftest import EPOCH
 from talk import NOW, START
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from storage.store import Store
 
 Row = dict[str, Any]

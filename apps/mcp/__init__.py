@@ -1,1 +1,1 @@
-"""The door for agents: an MCP server over one namespace. It holds no rules of its own; what it does, the rest does."""
+"""The MCP server for agents, over one namespace. It has no rules of its own: it calls what the command line calls."""

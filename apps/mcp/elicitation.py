@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
@@ -18,15 +19,15 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from recall.context import inert
 from recall.entities import exact_row
+from recall.entity_review import observations_of
 from recall.facts import ALL, stored
 from recall.proposals import OPEN, Proposal, diff_lines, list_proposals, proposal_named
-from recall.splits import observations_of
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lexicon.labels import canonical_type
 from slowwave.review.proposing import Person
 
-from .door import Door
-from .tools import Agent, door_of, inert_text
+from .tools import Agent, inert_text, memory_of
 
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import SplitPart
@@ -67,7 +68,7 @@ def question(ctx: Agent, proposals: Sequence[Proposal]) -> Elicit[Decision] | No
             f"{len(waiting)} proposals are more than one form can show.",
             f"Review them {MOST_AT_ONCE} at a time. Nothing has changed.",
         )
-    return Elicit("\n".join(_form_lines(door_of(ctx), waiting)), Decision)
+    return Elicit("\n".join(_form_lines(memory_of(ctx), waiting)), Decision)
 
 
 def _waiting(proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -76,7 +77,7 @@ def _waiting(proposals: Sequence[Proposal]) -> list[Proposal]:
 
 def can_ask(ctx: Agent) -> bool:
     """Whether this client can put a form before its person, and the settings let it."""
-    if door_of(ctx).settings.mcp.approvals != "ask":
+    if memory_of(ctx).place.settings.mcp.approvals != "ask":
         return False
     declared = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
     if declared is None or (declared.form is None and declared.url is not None):
@@ -86,14 +87,14 @@ def can_ask(ctx: Agent) -> bool:
     return is_part_of_the_answer or ctx.session.can_send_request
 
 
-def _form_lines(door: Door, proposals: Sequence[Proposal]) -> list[str]:
+def _form_lines(memory: OpenMemory, proposals: Sequence[Proposal]) -> list[str]:
     """The text of the form: first the titles of all proposals, then the changes of each, one page in total.
 
     Stored texts are made inert.
     """
     several = [f"All {len(proposals)} of these are decided at once:"] if len(proposals) > 1 else []
     room = _MOST_LINES // len(proposals)
-    return [*several, *map(_named, proposals), *(line for each in proposals for line in _detail(door, each, room))]
+    return [*several, *map(_named, proposals), *(line for each in proposals for line in _detail(memory, each, room))]
 
 
 def _named(proposal: Proposal) -> str:
@@ -101,19 +102,19 @@ def _named(proposal: Proposal) -> str:
     return f"{inert(proposal.title)} ({proposal.id}).{risks}"
 
 
-def _detail(door: Door, proposal: Proposal, room: int) -> list[str]:
+def _detail(memory: OpenMemory, proposal: Proposal, room: int) -> list[str]:
     """The reason and the changes, in at most `room` lines and two more."""
-    diff = shown_diff(door, proposal)
+    diff = shown_diff(memory, proposal)
     hidden = len(diff) - room
     more = [f"… and {hidden} more lines: slowwave review show {proposal.id}"] if hidden > 0 else []
     lines = [*filter(None, [inert(proposal.reason)]), *diff[:room], *more]
     return [f"{proposal.id}: {lines[0]}", *lines[1:]] if lines else []
 
 
-def shown_diff(door: Door, proposal: Proposal) -> list[str]:
+def shown_diff(memory: OpenMemory, proposal: Proposal) -> list[str]:
     """The changes as plain text, one line each; facts are named by their statements."""
     facts = [each.id for each in proposal.changes if each.table in ALL and not each.is_new]
-    statements = stored(door.snapshot(), ALL, facts, columns=("id", "statement"))
+    statements = stored(memory.snapshot, ALL, facts, columns=("id", "statement"))
     lines = list(diff_lines(proposal))
     for fact, statement in statements.iter_rows():
         lines = [line.replace(f"facts {fact}", f"facts “{statement}”") for line in lines]
@@ -125,13 +126,13 @@ def settled(ctx: Agent, proposals: Sequence[Proposal], answer: ElicitationResult
 
     Without an answer of a person they stay as they are.
     """
-    door, form = door_of(ctx), _decision_of(answer)
+    memory, form = memory_of(ctx), _decision_of(answer)
     if form is not None:
-        _decide(door, [each.id for each in _waiting(proposals)], form.decision, Person(form.name, "mcp"), form.note)
+        _decide(memory, [each.id for each in _waiting(proposals)], form.decision, Person(form.name, "mcp"), form.note)
     for each in proposals:
         if each.state == "approved":
-            _decide(door, [each.id], "approve", _approver(each), each.note)
-    snapshot = door.snapshot()
+            _decide(memory, [each.id], "approve", _approver(each), each.note)
+    snapshot = memory.snapshot
     return tuple(proposal_named(snapshot, each.id) for each in proposals)
 
 
@@ -146,12 +147,12 @@ def _approver(proposal: Proposal) -> Person:
     return Person(proposal.decider, doors[proposal.door])
 
 
-def _decide(door: Door, ids: Sequence[str], decision: str, person: Person, note: str) -> None:
+def _decide(memory: OpenMemory, ids: Sequence[str], decision: str, person: Person, note: str) -> None:
     from slowwave.lifecycle.run_counts import RunCount
     from tasks.people.review import approve, reject
     from tasks.runtime.runs import as_run
 
-    run, act = door.run("review"), approve if decision == "approve" else reject
+    run, act = memory.place.run("review"), approve if decision == "approve" else reject
     parameters = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
     as_run(
         run, parameters, lambda: act(run, ids, person, note),
@@ -159,7 +160,7 @@ def _decide(door: Door, ids: Sequence[str], decision: str, person: Person, note:
     )  # fmt: skip
 
 
-def change_of(door: Door, proposal: Proposal) -> dict[str, Any]:
+def change_of(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:
     """A proposal as fields of `results.Change`."""
     return {
         "state": proposal.state,
@@ -167,12 +168,12 @@ def change_of(door: Door, proposal: Proposal) -> dict[str, Any]:
         "proposal_id": proposal.id,
         "action": proposal.action,
         "title": proposal.title,
-        "diff": shown_diff(door, proposal),
+        "diff": shown_diff(memory, proposal),
         "risks": list(proposal.risks),
         "decided_by": proposal.decider or None,
         "door": proposal.door or None,
         "note": proposal.note or None,
-        "doors": [door.format(ids=proposal.id) for door in DOORS] if proposal.state in OPEN else [],
+        "doors": [way.format(ids=proposal.id) for way in DOORS] if proposal.state in OPEN else [],
     }
 
 
@@ -199,16 +200,16 @@ SplitRequest = tuple[str, str | None, Sequence[str]]
 """Name, type (None: that of the parent) and observations of a new entity."""
 
 
-def deletion_of(door: Door, name: str, observations: Sequence[str]) -> Proposal:
+def deletion_of(memory: OpenMemory, name: str, observations: Sequence[str]) -> Proposal:
     """The proposal to delete these observations (ids or contents) of an entity.
 
     Raises `UnknownName`, `UnusableInput` for what is no live observation of it, `Refused` where a person said no.
     """
     from tasks.people.observations import propose_deletion
 
-    snapshot = door.snapshot()
+    snapshot = memory.snapshot
     entity: str = exact_row(snapshot, name)["id"]
-    live = _live(snapshot, door, entity)
+    live = _live(snapshot, entity)
     ids = _ids(live, observations)
     is_open = bool({*ids} & {*live})
     for each in _of(snapshot, "delete", entity, OPEN if is_open else DONE):
@@ -216,7 +217,7 @@ def deletion_of(door: Door, name: str, observations: Sequence[str]) -> Proposal:
         wanted = ids if is_open else _ids(_contents(snapshot, known), observations)
         if {*wanted} == {*known} and (not is_open or {*known} <= {*live}):  # else it can only grow stale
             return each
-    return propose_deletion(door.run("propose"), entity, ids, reason="An agent asked for it.")
+    return propose_deletion(memory.place.run("propose"), entity, ids, reason="An agent asked for it.")
 
 
 def _of(snapshot: Snapshot, action: str, entity: str, states: Sequence[str]) -> Iterator[Proposal]:
@@ -225,9 +226,9 @@ def _of(snapshot: Snapshot, action: str, entity: str, states: Sequence[str]) -> 
         yield from reversed(list_proposals(snapshot, state, action=action, entity=entity))
 
 
-def _live(snapshot: Snapshot, door: Door, entity: str) -> dict[str, str]:
+def _live(snapshot: Snapshot, entity: str) -> dict[str, str]:
     """The live observations of an entity: id and content."""
-    return dict(observations_of(snapshot, entity, door.now()).select("id", "statement").iter_rows())
+    return dict(observations_of(snapshot, entity, datetime.now(UTC)).select("id", "statement").iter_rows())
 
 
 def _ids(live: Mapping[str, str], observations: Sequence[str]) -> list[str]:
@@ -243,14 +244,18 @@ def _contents(snapshot: Snapshot, ids: Sequence[str]) -> dict[str, str]:
     return dict(stored(snapshot, ALL, ids, columns=("id", "statement")).sort("id").iter_rows())
 
 
-def deleted_rows(door: Door, proposal: Proposal) -> list[dict[str, Any]]:
+def deleted_rows(memory: OpenMemory, proposal: Proposal) -> list[dict[str, Any]]:
     """The observations of a deletion."""
-    contents = _contents(door.snapshot(), proposal.ask.get("observations", []))
+    contents = _contents(memory.snapshot, proposal.ask.get("observations", []))
     return [{"id": fact, "content": content} for fact, content in contents.items()]
 
 
 def split_of(
-    door: Door, name: str, requests: Sequence[SplitRequest], parent_name: str | None = None, made_for: str | None = None
+    memory: OpenMemory,
+    name: str,
+    requests: Sequence[SplitRequest],
+    parent_name: str | None = None,
+    made_for: str | None = None,
 ) -> Proposal:
     """The proposal to split an entity like this; `made_for` is the plan hash of the suggestion, where it is known.
 
@@ -259,13 +264,13 @@ def split_of(
     from slowwave.splitting.split_plan import plan_hash
     from tasks.people.splitting import propose_split
 
-    snapshot = door.snapshot()
+    snapshot = memory.snapshot
     entity = exact_row(snapshot, name)
     if parent_name is not None and exact_row(snapshot, parent_name)["id"] != entity["id"]:
         raise UnusableInput(
             f"{parent_name} is not what is split.", "New entities belong to the one that they come from; leave it out."
         )
-    live = _live(snapshot, door, entity["id"])
+    live = _live(snapshot, entity["id"])
     splits, now = _splits(entity["entity_type"], requests, live), plan_hash(entity, live)
     is_open = bool({fact for split in splits for fact in split.observations} & {*live})
     for each in _of(snapshot, "split", entity["id"], OPEN if is_open else DONE):
@@ -276,8 +281,9 @@ def split_of(
             f"Something else is known of {entity['name']} since the plan was made.",
             "`propose_entity_split_tool` makes another.",
         )
-    made = propose_split(door.run("propose"), entity["id"], door.settings.split, splits, proposed_by="agent")
-    return proposal_named(door.snapshot(), made.proposal_id)
+    place = memory.place
+    made = propose_split(place.run("propose"), entity["id"], place.settings.split, splits, proposed_by="agent")
+    return proposal_named(memory.snapshot, made.proposal_id)
 
 
 def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[str, str]) -> list[SplitPart]:
@@ -309,11 +315,11 @@ def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[
     return {(each.name, each.entity_type, frozenset(each.observations)) for each in splits}
 
 
-def split_numbers(door: Door, proposal: Proposal) -> dict[str, Any]:
+def split_numbers(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:
     """The numbers of a split, done or proposed (S0-14); the remaining observations are counted now."""
     from tasks.people.splitting import split_done
 
-    done = split_done(door.snapshot(), door.run("look"), proposal)
+    done = split_done(memory.snapshot, memory.place.run("look"), proposal)
     numbers = done.as_json()
     names = ("new_entities", "moved_observations", "relations_created", "original_observations_remaining")
     moving = 0 if proposal.state == "applied" else done.moved_observations

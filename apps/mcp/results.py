@@ -1,4 +1,4 @@
-"""What tools give back: the shapes that clients are told of. Facts, stories and reports are as in `--json`."""
+"""The results of tools: the shapes that clients see. Facts, stories and reports are as in `--json`."""
 
 from __future__ import annotations
 

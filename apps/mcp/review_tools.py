@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
 from pydantic import Field
 
-from apps.report_command import report_settings
 from recall.entities import exact_row
 from recall.proposals import OPEN, Proposal, proposal_named
 from recall.proposals import list_proposals as listed
@@ -16,7 +16,7 @@ from slowwave.errors import Refused
 from .elicitation import Decision, can_ask, change_of, question, settled
 from .reading_tools import EntityName
 from .results import Change, Document, Duplicates, Proposals, Reviewed, SplitAnalysis, SplitCandidates, SplitProposal
-from .tools import Agent, answering, door_of, tool, worded
+from .tools import Agent, answering, memory_of, tool, worded
 
 Id = Annotated[str, Field(min_length=6, max_length=200)]
 Ids = Annotated[list[Id], Field(min_length=1, max_length=50, description="Proposals, by the ids that results name.")]
@@ -34,7 +34,7 @@ def list_proposals(
     limit: Annotated[int, Field(ge=1, le=200, description="Proposals at most.")] = 20,
 ) -> Proposals:
     """Changes that wait for a person, or waited: what each would do, how risky it is, and who decided what."""
-    snapshot = door_of(ctx).snapshot()
+    snapshot = memory_of(ctx).snapshot
     about = exact_row(snapshot, entity_name)["id"] if entity_name else None
     found = listed(snapshot, None if state == "all" else state, action=action, entity=about, limit=limit)
     return Proposals(proposals=[_brief(each) for each in found])
@@ -50,7 +50,7 @@ def _brief(proposal: Proposal) -> dict[str, object]:
 
 @answering
 def _under_review(ctx: Agent, proposal_ids: list[str]) -> tuple[Proposal, ...]:
-    snapshot = door_of(ctx).snapshot()
+    snapshot = memory_of(ctx).snapshot
     chosen = tuple({each.id: each for each in (proposal_named(snapshot, name) for name in proposal_ids)}.values())
     if len(chosen) > 1 and (risky := [each.id for each in chosen if each.is_risky and each.state in OPEN]):
         raise Refused(f"{', '.join(risky)} must be decided alone: it is of high risk.", "Review it by itself.")
@@ -80,7 +80,7 @@ def review(
     is_open = any(each.state == "pending" for each in after)
     reason = "The person did not decide." if can_ask(ctx) else "This client cannot ask its person."
     message = f"{reason} Nothing has changed." if is_open else "Nothing of it waits any more."
-    return Reviewed(proposals=[Change(**change_of(door_of(ctx), each)) for each in after], message=message)
+    return Reviewed(proposals=[Change(**change_of(memory_of(ctx), each)) for each in after], message=message)
 
 
 # Tools that look after memory and change nothing: what repeats, what holds too much, what nobody reads.
@@ -103,28 +103,28 @@ def find_duplicate_observations(
     What is redundant goes with `delete_observations`, if a person allows it. Numbers and negations matter: 'likes' and
     'does not like' look alike and are no duplicates.
     """
-    report = door_of(ctx).memory.duplicates(entity_name, threshold, containment_threshold)
+    report = memory_of(ctx).duplicates(entity_name, threshold, containment_threshold)
     return Duplicates(**report.as_json())
 
 
 @tool("Find split candidates", "reads")
 def find_split_candidates(ctx: Agent) -> SplitCandidates:
     """Entities that hold more observations than their type should, of several topics: the first stage of a split."""
-    from recall.splits import find_split_candidates as find
+    from recall.entity_review import find_split_candidates as find
 
-    door = door_of(ctx)
-    found = find(door.snapshot(), door.settings.split, door.now())
-    return SplitCandidates(candidates=[worded(each.as_json(), door.locale) for each in found])
+    memory = memory_of(ctx)
+    found = find(memory.snapshot, memory.place.settings.split, datetime.now(UTC))
+    return SplitCandidates(candidates=[worded(each.as_json(), memory.place.locale) for each in found])
 
 
 @tool("Analyze an entity", "reads")
 def analyze_entity_split(ctx: Agent, entity_name: EntityName) -> SplitAnalysis:
     """How full an entity is, and which topics its observations are about: the second stage of a split."""
-    from recall.splits import analyze_split
+    from recall.entity_review import analyze_split
 
-    door = door_of(ctx)
-    analysis = analyze_split(door.snapshot(), door.settings.split, door.now(), entity_name)
-    return SplitAnalysis(**worded(analysis.as_json(), door.locale))
+    memory = memory_of(ctx)
+    analysis = analyze_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
+    return SplitAnalysis(**worded(analysis.as_json(), memory.place.locale))
 
 
 @tool("Suggest a split", "reads")
@@ -133,11 +133,11 @@ def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> SplitPropo
 
     Show `suggested_splits` to your person, change them as they wish, and give them to `execute_entity_split_tool`.
     """
-    from recall.splits import suggest_split
+    from recall.entity_review import suggest_split
 
-    door = door_of(ctx)
-    suggestion = suggest_split(door.snapshot(), door.settings.split, door.now(), entity_name)
-    return SplitProposal(**worded(suggestion.as_json(), door.locale))
+    memory = memory_of(ctx)
+    suggestion = suggest_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
+    return SplitProposal(**worded(suggestion.as_json(), memory.place.locale))
 
 
 @tool("Consolidation report", "reads")
@@ -154,7 +154,7 @@ def consolidation_report(
     """
     from recall.report import consolidation_report as report
 
-    door = door_of(ctx)
-    found = report(door.snapshot(), report_settings(door.place), door.now(), stale_days)
-    document: Document = worded(found.as_json(), door.locale)
+    memory = memory_of(ctx)
+    found = report(memory.snapshot, memory.place.report_settings(), datetime.now(UTC), stale_days)
+    document: Document = worded(found.as_json(), memory.place.locale)
     return document

@@ -1,27 +1,38 @@
-"""The server: all tools over one door, on standard input and output or over HTTP."""
+"""The server: all tools over one memory, on standard input and output or over HTTP; and who may come in."""
 
 from __future__ import annotations
 
+import hmac
+import ipaddress
+import os
+import re
+import secrets
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl
 
-from slowwave.errors import UnusableInput
+from slowwave.api import OpenMemory
+from slowwave.errors import Refused, UnusableInput
 
 from . import reading_tools, review_tools, writing_tools
-from .door import Door
-from .tokens import Address, OneToken, Token, allowed_names, auth_settings
 from .tools import TOOLS, StrictTool
 
 if TYPE_CHECKING:
     import uvicorn
+
 
 MODULES = (reading_tools, review_tools, writing_tools)
 """What declares tools."""
@@ -36,21 +47,23 @@ _FLUSH_S = 20.0
 _GRACE_S = 3  # for answers under way when the server is told to stop
 
 
-def make_server(door: Door, address: Address | None = None, token: Token | None = None) -> MCPServer[Door]:
+def make_server(
+    memory: OpenMemory, address: Address | None = None, token: Token | None = None
+) -> MCPServer[OpenMemory]:
     """A server of all tools; with an address and a token, one that lets in who shows the token."""
 
     @asynccontextmanager
-    async def lifespan(_: MCPServer[Door]) -> AsyncIterator[Door]:
+    async def lifespan(_: MCPServer[OpenMemory]) -> AsyncIterator[OpenMemory]:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_flush_now_and_then, door)
+            tasks.start_soon(_flush_now_and_then, memory)
             try:
-                yield door
+                yield memory
             finally:
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
-                    await anyio.to_thread.run_sync(door.flush)
+                    await anyio.to_thread.run_sync(memory.close)
 
-    return MCPServer[Door](
+    return MCPServer[OpenMemory](
         "slowwave",
         instructions=INSTRUCTIONS,
         version=version("slowwave"),
@@ -62,24 +75,26 @@ def make_server(door: Door, address: Address | None = None, token: Token | None 
     )
 
 
-async def _flush_now_and_then(door: Door) -> None:
+async def _flush_now_and_then(memory: OpenMemory) -> None:
     while True:
         await anyio.sleep(_FLUSH_S)
-        await anyio.to_thread.run_sync(door.flush)
+        await anyio.to_thread.run_sync(memory.close)
 
 
-def serve_stdio(door: Door) -> None:
+def serve_stdio(memory: OpenMemory) -> None:
     """Serve one client on standard input and output until it hangs up; logs go to standard error."""
-    make_server(door).run("stdio")
+    memory.snapshot  # noqa: B018 (raises where there is no such memory)
+    make_server(memory).run("stdio")
 
 
-def serve_http(door: Door, address: Address, token: Token, names: Sequence[str] = ()) -> None:
+def serve_http(memory: OpenMemory, address: Address, token: Token, names: Sequence[str] = ()) -> None:
     """Serve any number of clients over streamable HTTP until the process is told to stop."""
+    memory.snapshot  # noqa: B018 (raises where there is no such memory)
     with _listening(address) as listener:
         port = listener.getsockname()[1]
-        server = make_server(door, address, token)
+        server = make_server(memory, address, token)
         app = server.streamable_http_app(host=address.host, transport_security=allowed_names(address, names))
-        print(f"slowwave memory {door.place.namespace!r} at {address.url(port)}", file=sys.stderr)
+        print(f"slowwave memory {memory.place.namespace!r} at {address.url(port)}", file=sys.stderr)
         if token.is_new:
             print(f"Token, shown only now: {token.text}", file=sys.stderr)
         sys.stderr.flush()
@@ -102,3 +117,103 @@ def _uvicorn(app: object) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=_GRACE_S)  # type: ignore[arg-type]
     )
+
+
+VARIABLE = "SLOWWAVE_MCP_TOKEN"
+_TOKEN = re.compile(r"[\x21-\x7e]{16,}")
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens; `host` without brackets."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def shown_host(self) -> str:
+        """As it stands in a URL."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    def url(self, port: int) -> str:
+        """Where clients connect to."""
+        return f"http://{self.shown_host}:{port}/mcp"
+
+
+def parse_address(text: str) -> Address:
+    """HOST:PORT, [IPV6]:PORT; port 0 takes a free one. Raises `UnusableInput` for anything else."""
+    host, _, port = text.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not bare or (":" in bare and not host.startswith("[")) or not port.isdecimal() or int(port) > 65535:
+        raise UnusableInput(f"{text!r} is no address.", "Write it like 127.0.0.1:8765.")
+    return Address(bare, int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The secret; `is_new`: it was made for this start, so the user must see it."""
+
+    text: str
+    is_new: bool
+
+
+def token_for(address: Address) -> Token:
+    """The token of the environment, or a random one, which only a loopback address may do with."""
+    given = os.environ.get(VARIABLE, "")
+    if given:
+        if not _TOKEN.fullmatch(given):
+            raise UnusableInput(
+                f"{VARIABLE} is no usable token.", "Sixteen printable ASCII characters or more, without spaces."
+            )
+        return Token(given, False)
+    if not address.is_loopback:
+        raise Refused(
+            f"{address.shown_host} can be reached from other machines, and there is no token.",
+            f"Set {VARIABLE}, or listen on 127.0.0.1.",
+        )
+    return Token(secrets.token_urlsafe(32), True)
+
+
+class OneToken:
+    """Lets in whoever shows the token (`TokenVerifier` of the SDK).
+
+    Wrong tokens are answered one after another, each `pause_s` seconds after the one before and at most `most_s` late,
+    so that guessing takes time however many connections guess. The right token never waits.
+    """
+
+    def __init__(self, token: str, *, pause_s: float = 0.5, most_s: float = 30.0) -> None:
+        self._token, self._pause, self._most = token.encode(), pause_s, most_s
+        self._answered_until = 0.0
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Compared in constant time."""
+        if hmac.compare_digest(token.encode(), self._token):
+            return AccessToken(token=token, client_id="slowwave", scopes=[])
+        now = time.monotonic()
+        self._answered_until = min(max(now, self._answered_until) + self._pause, now + self._most)
+        await anyio.sleep(self._answered_until - now)
+        return None
+
+
+def auth_settings(address: Address) -> AuthSettings:
+    """A token that was agreed on beforehand: no authorization server is advertised."""
+    return AuthSettings(issuer_url=AnyHttpUrl(f"http://{address.shown_host}:{address.port}"), resource_server_url=None)
+
+
+def allowed_names(address: Address, more: Sequence[str] = ()) -> TransportSecuritySettings:
+    """Only requests that name this server as their host are answered: a web page cannot rebind a name to reach it."""
+    names = list(dict.fromkeys((*_LOOPBACK, address.shown_host, *more)))
+    hosts = [form for name in names for form in (name, f"{name}:*")]
+    origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
+    return TransportSecuritySettings(enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins)

@@ -17,11 +17,10 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ValidationError
 
 from inference.secrets import clean_error, without_secrets
+from slowwave.api import OpenMemory
 from slowwave.errors import NoStoreYet, SlowwaveError
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 from slowwave.text import readable
-
-from .door import Door
 
 if TYPE_CHECKING:
     from slowwave.types import RecalledFact
@@ -63,7 +62,7 @@ def inert_text(text: str) -> str:
 
 P = ParamSpec("P")
 
-Agent = Context[Door, Any]
+Agent = Context[OpenMemory, Any]
 """The request of an agent; what all requests share is its lifespan context."""
 
 _READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -129,7 +128,7 @@ def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
     for ctx in given:
         if isinstance(ctx, Context):
             try:
-                door_of(ctx).require()
+                memory_of(ctx).place.attached()
             except SlowwaveError as gone:
                 return _gone(gone)
     return UnexpectedToolError(
@@ -138,8 +137,8 @@ def _unforeseen(error: Exception, given: Sequence[object]) -> ToolError:
     )
 
 
-def door_of(ctx: Agent) -> Door:
-    """The `Door` of the session."""
+def memory_of(ctx: Agent) -> OpenMemory:
+    """The memory that all sessions share."""
     return ctx.request_context.lifespan_context
 
 

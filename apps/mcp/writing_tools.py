@@ -13,7 +13,7 @@ from slowwave.errors import UnusableInput
 from .elicitation import Decision, change_of, deleted_rows, deletion_of, question, settled, split_numbers, split_of
 from .reading_tools import EntityName, Text
 from .results import AddedObservations, Deletion, Split
-from .tools import Agent, answering, door_of, tool
+from .tools import Agent, answering, memory_of, tool
 
 if TYPE_CHECKING:
     from slowwave.types import Added, Outcome
@@ -40,11 +40,11 @@ def add_observations(
     """
     from tasks.people.observations import observe
 
-    door = door_of(ctx)
-    run = door.run("observe")
+    memory = memory_of(ctx)
+    run = memory.place.run("observe")
     try:
         added = observe(
-            run, entity_name, observations, door.ingest_settings(), entity_type=entity_type,
+            run, entity_name, observations, memory.place.kept(memory.place.settings.ingest), entity_type=entity_type,
             create=entity_type is not None,
         )  # fmt: skip
     except UnusableInput as error:
@@ -79,7 +79,7 @@ def _outcome(each: Outcome) -> dict[str, Any]:
 
 @answering
 def _deletion(ctx: Agent, entity_name: str, observations: list[str]) -> Proposal:
-    return deletion_of(door_of(ctx), entity_name, observations)
+    return deletion_of(memory_of(ctx), entity_name, observations)
 
 
 @answering
@@ -103,8 +103,8 @@ def delete_observations(
     pending and nothing has changed; call again with the same arguments to learn what was decided. What is deleted is
     retired, and comes back with undo.
     """
-    (decided,), door = settled(ctx, [proposal], answer), door_of(ctx)
-    return Deletion(**change_of(door, decided), entity=decided.subject, deleted=deleted_rows(door, decided))
+    (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
+    return Deletion(**change_of(memory, decided), entity=decided.subject, deleted=deleted_rows(memory, decided))
 
 
 class Suggested(BaseModel):
@@ -140,7 +140,7 @@ def _split(
     plan_hash: str | None,
 ) -> Proposal:
     requests = [each.request for each in approved_splits]
-    return split_of(door_of(ctx), entity_name, requests, parent_entity_name, plan_hash)
+    return split_of(memory_of(ctx), entity_name, requests, parent_entity_name, plan_hash)
 
 
 @answering
@@ -168,5 +168,5 @@ def execute_entity_split_tool(
     pending and nothing has changed; call again with the same arguments to learn what was decided. What is not listed
     stays where it is.
     """
-    (decided,), door = settled(ctx, [proposal], answer), door_of(ctx)
-    return Split(**change_of(door, decided), entity=decided.subject, **split_numbers(door, decided))
+    (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
+    return Split(**change_of(memory, decided), entity=decided.subject, **split_numbers(memory, decided))

@@ -19,8 +19,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from apps.configuration import parse_settings
-from apps.mcp.server import MODULES
-from apps.mcp.tokens import parse_address
+from apps.mcp.server import MODULES, parse_address
 from inference.clients import RecordedAnswers
 from prompts.rendering import RESPONSES, render_extraction
 from slowwave.errors import SlowwaveError

@@ -2,10 +2,12 @@
 
 from .entities import (
     Added,
+    Artifact,
     Community,
     DuplicatePair,
     DuplicateReport,
     Entity,
+    Episode,
     FoundEntity,
     Member,
     Neighbour,
@@ -20,12 +22,14 @@ from .stories import Chain, Decided, Pair, Story, Version
 
 __all__ = [
     "Added",
+    "Artifact",
     "Chain",
     "Community",
     "Decided",
     "DuplicatePair",
     "DuplicateReport",
     "Entity",
+    "Episode",
     "FoundEntity",
     "Member",
     "Mention",

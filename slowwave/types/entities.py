@@ -193,3 +193,49 @@ class Added:
     def counts(self) -> dict[str, int]:
         """How many texts ended how."""
         return dict(Counter(each.outcome for each in self.outcomes))
+
+
+# Where knowledge comes from: documents with their versions, and conversations.
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One document or pasted text; `chars` is its length, `content` its text if requested, else empty."""
+
+    id: str
+    title: str
+    type: str
+    summary: str
+    version_no: int | None
+    is_head: bool
+    link: str
+    status: str
+    scope: str
+    group_id: str
+    parent_id: str | None
+    derived_from: str | None
+    replaced_by: str | None
+    conversation_id: str
+    message_id: str | None
+    made_at: datetime | None
+    seen_count: int
+    confidence: float | None
+    linked_fact_ids: tuple[str, ...]
+    chars: int
+    content: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """One document."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One conversation: when it took place, how long it was, and what it was about, if it was summarised (S4-23)."""
+
+    id: str
+    conversation_id: str
+    started_at: datetime
+    ended_at: datetime
+    messages: int
+    summary: str | None = None

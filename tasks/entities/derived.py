@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from recall.entity_search import LISTED
+from recall.entities import LISTED
 from recall.graphs import RELATIONS
 from slowwave.graph.communities import JoinPlan, plan_joining, waiting, without_members
 from slowwave.graph.linking import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure

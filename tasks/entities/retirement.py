@@ -12,7 +12,7 @@ from functools import partial
 
 import polars as pl
 
-from recall.stories import fact_named
+from recall.history import fact_named
 from slowwave import frames
 from slowwave.deduplication.observations import MARKS, stale_flags
 from slowwave.errors import Refused, UnknownName, UnusableInput

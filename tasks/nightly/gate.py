@@ -13,8 +13,7 @@ from uuid import uuid4
 import polars as pl
 
 from inference.embedding import Embedder
-from recall.memory import Memory
-from recall.recalling import read_versions
+from recall.recalling import Recaller, read_versions
 from slowwave import frames
 from slowwave.errors import SlowwaveError
 from slowwave.lifecycle.probes import (
@@ -31,7 +30,7 @@ from slowwave.lifecycle.probes import (
 )
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
 from slowwave.text import as_json, run_id, timed_id
-from slowwave.validity import MAX_CHAIN, live_sql
+from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.changes import FACT_TABLES
 from storage.rows import MARK, quoted
 from storage.snapshots import Reading, Snapshot
@@ -121,8 +120,8 @@ def weigh(
 
     `stay` is called after some questions each, to keep a lease.
     """
-    memory = Memory(store, embedder, recall_settings(settings.k), is_logged=False, snapshot=state)
-    answers = recall_each(run, memory, _queries(frozen.probes), stay)
+    reader = Recaller(store, embedder, recall_settings(settings.k), is_logged=False, snapshot=state)
+    answers = recall_each(run, reader, _queries(frozen.probes), stay)
     after, standing = _found(run, state, frozen.probes, frozen.statements, answers)
     return compare(frozen.probes, frozen.found, after, standing, settings)
 
@@ -259,9 +258,8 @@ def recalled(run: Run, state: Snapshot, queries: Sequence[str], k: int) -> tuple
     known = _of((place, run.namespace, run.now, k, state.embed_model, read_versions(state, settings)))
     missing = [query for query in dict.fromkeys(queries) if query not in known]
     if missing:
-        opened = Memory.open(run.store, run.namespace, settings=settings, is_logged=False, commit=state.sequence)
-        with opened as memory:
-            known.update(zip(missing, recall_each(run, memory, missing), strict=True))
+        reader = Recaller.open(run.store, run.namespace, settings, is_logged=False, commit=state.sequence)
+        known.update(zip(missing, recall_each(run, reader, missing), strict=True))
     return tuple(known[query] for query in queries)
 
 
@@ -271,12 +269,12 @@ def recall_settings(k: int) -> RecallSettings:
 
 
 def recall_each(
-    run: Run, memory: Memory, queries: Sequence[str], stay: Callable[[], None] = lambda: None
+    run: Run, reader: Recaller, queries: Sequence[str], stay: Callable[[], None] = lambda: None
 ) -> tuple[Recalled, ...]:
     """What each query recalls now; `stay` is called after some of them each, to keep a lease."""
     found: list[Recalled] = []
     for start in range(0, len(queries), AT_ONCE):
-        some = memory.recall_many(queries[start : start + AT_ONCE], only="facts", now=run.now)
+        some = reader.recall(queries[start : start + AT_ONCE], None, Moment(run.now), only="facts")
         found += [{fact.id: fact.statement for fact in each.facts} for each in some]
         stay()
     return tuple(found)

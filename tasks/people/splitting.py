@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from recall.entities import exact_row
+from recall.entity_review import OBSERVED, called, suggest_split
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named
-from recall.splits import OBSERVED, called, suggest_split
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposing import Person, Proposing

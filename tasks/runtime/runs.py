@@ -19,7 +19,7 @@ import polars as pl
 from inference.embedding import Embedder, open_embedder
 from inference.language import Language
 from inference.secrets import without_secrets
-from recall.stories import run_named
+from recall.history import run_named
 from slowwave.errors import Refused
 from slowwave.filters.redaction import redact_values
 from slowwave.lifecycle.run_counts import RunCount, by_label

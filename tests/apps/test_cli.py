@@ -359,6 +359,7 @@ def test_lines_that_cannot_be_read_are_counted_and_end_with_one_if_all_are_such(
         else:
             assert "Not all of it was read: lines skipped: 2." in ended.err
             assert "neither content nor text" in ended.err
+            assert all(f"a.jsonl, line {n}: " in ended.err for n in (1, 2))
 
 
 @pytest.mark.usefixtures("wide")
@@ -674,8 +675,8 @@ def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, m
 
 @pytest.mark.parametrize(("namespace", "way"), [("default", "undo r1"), ("work", "undo r1 --namespace work")])
 def test_the_way_back_names_the_namespace(namespace: str, way: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from apps.keep_commands import _show_examined
     from apps.review_commands import print_decided
+    from apps.runs_commands import _show_examined
     from storage.doctor import Defect
     from tasks.people.review import DecidedProposal
 

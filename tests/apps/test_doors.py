@@ -19,10 +19,9 @@ from talk import NOW, said, written
 
 import slowwave
 from apps.cli import main
-from apps.mcp.door import Door
+from apps.configuration import Place
 from apps.mcp.server import make_server
-from apps.options import Place
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
 from storage.store import Store
@@ -103,7 +102,7 @@ def test_the_doors_of_python_refuse_it_too(name: str, tmp_path: Path, template: 
         lambda: Store.open(str(template), name),
         lambda: Store.create(str(tmp_path / "memory"), name, (DEFAULT_EMBEDDER, 256)),
         lambda: slowwave.open_memory(str(template), name).recall("boats"),
-        lambda: Door(Place(str(template), name, Settings())),
+        lambda: Place(str(template), name, Settings()).memory().snapshot,
         lambda: import_export(
             new_run("import", str(tmp_path / "memory"), name, DEFAULT_EMBEDDER, NOW),
             EXPORT, IngestSettings(),
@@ -141,7 +140,7 @@ HOSTILE_IDS = ("f_00000000' OR '1'='1", "../../etc", "f_%", "'; DROP TABLE facts
 
 def test_what_an_agent_calls_an_id_or_a_name_is_never_part_of_a_query(template: Path) -> None:
     async def session() -> list[Any]:
-        async with Client(make_server(Door(Place(str(template), "default", Settings())))) as client:
+        async with Client(make_server(Place(str(template), "default", Settings()).memory())) as client:
             return [
                 await client.call_tool(tool, {key: id})
                 for id in HOSTILE_IDS

@@ -38,12 +38,10 @@ from mcp_client import (
 )
 
 from apps.cli import main
-from apps.mcp.door import Door
+from apps.configuration import Place
 from apps.mcp.elicitation import deletion_of
-from apps.mcp.server import MODULES, make_server
-from apps.mcp.tokens import OneToken, allowed_names, parse_address, token_for
+from apps.mcp.server import MODULES, OneToken, allowed_names, make_server, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
-from apps.options import Place
 from inference.embedding import Embedder, Vectors
 from inference.tokens import count_tokens
 from slowwave.errors import Refused, UnusableInput
@@ -376,7 +374,7 @@ def at(uri: Path, body: Callable[..., Coroutine[Any, Any, Any]], **settings: Any
 
     async def session() -> Any:
         place = Place(str(uri), "default", Settings.model_validate(settings))
-        async with Client(make_server(Door(place))) as client:
+        async with Client(make_server(place.memory())) as client:
             return await body(client)
 
     return asyncio.run(session())
@@ -410,14 +408,14 @@ def test_a_deletion_by_content_that_can_only_grow_stale_is_not_found_again(own: 
     with place.store().commit("same", "same", EPOCH) as tx:
         both = tx.by_ids("facts", ["f_00000000", "f_00000001"], with_vector=True)
         tx.upsert("facts", both.with_columns(statement=pl.lit("Marta leads.")))
-    door = Door(place)
-    first = deletion_of(door, "Marta", ["Marta leads."])
-    assert deletion_of(door, "Marta", ["Marta leads."]).id == first.id
-    retire(door.run("retire"), "e_marta", ["f_00000000"])
-    second = deletion_of(door, "Marta", ["Marta leads."])
+    memory = place.memory()
+    first = deletion_of(memory, "Marta", ["Marta leads."])
+    assert deletion_of(memory, "Marta", ["Marta leads."]).id == first.id
+    retire(place.run("retire"), "e_marta", ["f_00000000"])
+    second = deletion_of(memory, "Marta", ["Marta leads."])
     assert (first.ask["observations"], second.ask["observations"]) == (["f_00000000", "f_00000001"], ["f_00000001"])
     with pytest.raises(UnusableInput, match="f_00000000 is archived"):
-        deletion_of(door, "Marta", ["f_00000000", "f_00000001"])
+        deletion_of(memory, "Marta", ["f_00000000", "f_00000001"])
 
 
 def test_a_store_that_is_gone_is_said_to_be_gone(own: Path) -> None:
@@ -496,7 +494,7 @@ def test_reads_are_noted_when_the_server_ends(template: Path, tmp_path: Path) ->
     uri = shutil.copytree(template, tmp_path / "memory")
 
     async def session() -> None:
-        async with Client(make_server(Door(Place.of(str(uri), "default")))) as client:
+        async with Client(make_server(Place.of(str(uri), "default").memory())) as client:
             await asked(client, "open_nodes", names=["Marta"])
             await asked(client, "find_split_candidates")
 
@@ -582,12 +580,12 @@ class _Meeting:
 
 
 def test_questions_are_answered_side_by_side(template: Path, tmp_path: Path) -> None:
-    door = Door(Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default"))
+    memory = Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default").memory()
     questions = ["Which instrument does Marta play?", "Where does Marta work?"]
-    door.memory._embedder = _Meeting(door.memory._embedder)
+    memory._reader._embedder = _Meeting(memory._reader._embedder)
 
     async def session() -> list[dict[str, Any]]:
-        async with Client(make_server(door)) as client:
+        async with Client(make_server(memory)) as client:
             return await asyncio.gather(*(asked(client, "recall", query=each) for each in questions))
 
     assert all(found["facts"] for found in asyncio.run(session()))
@@ -595,12 +593,12 @@ def test_questions_are_answered_side_by_side(template: Path, tmp_path: Path) -> 
 
 @pytest.mark.proof
 def test_threads_that_share_a_memory_get_what_each_would_get_alone(template: Path, tmp_path: Path) -> None:
-    door = Door(Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default"))
+    memory = Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default").memory()
     questions = ["Which instrument does Marta play?", "Where does Marta work?", "Redis", "Who is Anna?"] * 8
-    alone = [[fact.id for fact in door.memory.recall(each).facts] for each in questions]
-    shared = Door(door.place)
+    alone = [[fact.id for fact in memory.recall(each).facts] for each in questions]
+    shared = memory.place.memory()
     with ThreadPoolExecutor(8) as threads:
-        together = threads.map(lambda each: [fact.id for fact in shared.memory.recall(each).facts], questions)
+        together = threads.map(lambda each: [fact.id for fact in shared.recall(each).facts], questions)
         assert [*together] == alone
 
 

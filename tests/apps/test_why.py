@@ -16,9 +16,8 @@ from stores import fact, remembered
 
 from apps import printing
 from apps.cli import main
-from apps.mcp.door import Door
+from apps.configuration import Place
 from apps.mcp.server import make_server
-from apps.options import Place
 from slowwave import open_memory
 from slowwave.settings import Settings
 from slowwave.types import Decided, Provenance, Story
@@ -150,7 +149,7 @@ def test_python_and_agents_read_the_same_sentences(place: Path) -> None:
     assert text.splitlines()[:3] == ["Marta uses neovim.", f"Id: {NEOVIM}", "Known since 2026-03-01."]
 
     async def over_mcp() -> Any:
-        async with Client(make_server(Door(Place(str(place), "default", Settings())))) as client:
+        async with Client(make_server(Place(str(place), "default", Settings()).memory())) as client:
             return await client.call_tool("why", {"id": NEOVIM})
 
     result = asyncio.run(over_mcp())

@@ -24,7 +24,7 @@ from prefect.states import Completed, Failed, Scheduled
 from pydantic import TypeAdapter
 from talk import CLAUDE, NOW, STAMPS, extractor, learn, rows, said, states, texts_of, written
 
-from apps.backfill_command import _show as show
+from apps.ingest_commands import _show_backfill as show
 from apps.printing import progress
 from flows.backfill import backfill
 from inference.embedding import open_embedder

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.settings import ConsolidateSettings
 from slowwave.text import normalise_name, row_id, statement_hash
 from storage.doctor import examine

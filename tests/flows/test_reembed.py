@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from flows.reembed import reembed
 from inference.embedding import STATIC_MODELS, open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import RecallFell, Refused, StoreMismatch, UndoRefused
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, NightGateSettings, ReembedSettings
 from storage.doctor import examine

@@ -24,7 +24,7 @@ from flows.decay import decay
 from flows.sleep import NIGHT, Phase, sleep
 from flows.steward import steward
 from flows.upkeep import upkeep
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import RecallFell
 from slowwave.settings import DecaySettings, GateSettings, SleepSettings, StewardSettings
 from storage.doctor import examine

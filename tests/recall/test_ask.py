@@ -17,15 +17,14 @@ from messages_api import Body, MessagesApi, Reply, fault, filled
 from stores import fact, remembered
 from talk import CLAUDE
 
-from apps.mcp.door import Door
+from apps.configuration import Place
 from apps.mcp.server import make_server
-from apps.options import Place
 from prompts.rendering import render_question
 from prompts.responses import QuestionAnswer
-from recall.memory import Memory
 from slowwave import open_memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import BudgetReached, MissingKey, Terminal, Transient, UnusableInput
-from slowwave.settings import LanguageSettings, Settings
+from slowwave.settings import IngestSettings, LanguageSettings, Settings
 from storage.store import Store
 from tasks.people.forgetting import find_subject, forget
 from tasks.runtime.runs import existing_run
@@ -74,8 +73,9 @@ def place(tmp_path: Path) -> Path:
 
 
 def ask(place: Path, question: str = QUESTION, llm: LanguageSettings = LLM, **how: Any) -> Any:
-    with Memory.open(str(place)) as memory:
-        return memory.ask(question, llm, **{"now": NOW, **how})
+    settings = Settings(ingest=IngestSettings(llm=llm))
+    with Place(str(place), "default", settings).memory() as memory:
+        return memory.ask(question, **{"now": NOW, **how})
 
 
 def calls(place: Path) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ def test_the_same_question_about_the_same_lines_is_paid_for_once(place: Path, se
 def test_an_answer_may_rest_on_what_was_said_and_names_the_message(place: Path, serve: Serve) -> None:
     serve(answer('"Marta'))
     with Memory.open(str(place)) as memory:
-        block = memory.block_for(QUESTION, 2000, only="messages", now=NOW)
+        block = memory._block(QUESTION, 2000, only="messages", now=NOW)
         assert block.passages
     from recall.asking import ask as ask_from
 
@@ -419,7 +419,7 @@ def test_an_agent_can_spend_no_more_on_a_question_than_the_settings_let_it(place
 
     async def refusal(**limits: float) -> str:
         settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE, **limits}}})
-        async with Client(make_server(Door(Place(str(place), "default", settings)))) as client:
+        async with Client(make_server(Place(str(place), "default", settings).memory())) as client:
             return await refused(client, "ask", question=QUESTION)
 
     assert "(max_calls)" in asyncio.run(refusal(max_calls=0))
@@ -433,7 +433,7 @@ def test_an_agent_asks_over_mcp_and_is_told_when_to_recall_instead(place: Path, 
 
     async def session() -> None:
         settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE, "max_calls_per_day": 1}}})
-        async with Client(make_server(Door(Place(str(place), "default", settings)))) as client:
+        async with Client(make_server(Place(str(place), "default", settings).memory())) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert "Use `recall` instead" in (tools["ask"].description or "")
             assert tools["ask"].annotations is not None

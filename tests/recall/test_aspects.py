@@ -24,14 +24,14 @@ from stores import fact, remembered
 from talk import NOW, rows
 from typer.testing import CliRunner
 
-from apps.aspect_commands import bar
 from apps.cli import app
+from apps.overview_commands import bar
 from flows.consolidate import consolidate
 from flows.decay import decay
 from flows.steward import steward
-from recall.aspects import aspects_of, scored, scored_from
-from recall.memory import Memory
+from recall.aspects import aspects, aspects_of, scored, scored_from, stored_aspects
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.lexicon.aspects import (
     COUNTED,
@@ -47,7 +47,7 @@ from slowwave.lexicon.aspects import (
     score_aspects,
     shown,
 )
-from slowwave.settings import AspectSettings, RecallSettings
+from slowwave.settings import AspectSettings
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.undo import undo
@@ -254,8 +254,8 @@ def refresh_aspects(run: Run) -> int:
 
 
 def counts(store: str, fresh: bool, later: timedelta = timedelta(0)) -> dict[str, int]:
-    with Memory.open(store, is_logged=False) as memory:
-        profile = memory.aspects(fresh, now=NOW + later)
+    seen = Store.open(store).snapshot()
+    profile = aspects(seen, NOW + later) if fresh else stored_aspects(seen)
     assert [row.aspect.slug for row in profile] == list(SLUGS)
     return {row.aspect.slug: row.facts for row in profile if row.facts}
 
@@ -280,8 +280,9 @@ def test_scores_are_told_by_the_settings_of_who_reads_them(store: str) -> None:
     enough = AspectSettings.model_validate(
         {"saturation": {"facts": 2, "entities": 1, "predicates": 2, "confidence": 0.5}}
     )
-    with Memory.open(store, settings=RecallSettings(aspects=enough), is_logged=False) as memory:
-        profiles = memory.aspects(now=NOW), memory.aspects(False), aspects_of(store, ["default"], NOW, enough).together
+    seen = Store.open(store).snapshot()
+    together = aspects_of(store, ["default"], NOW, enough).together
+    profiles = aspects(seen, NOW, enough), stored_aspects(seen, enough), together
     told, *others = [{row.aspect.slug: row.score for row in profile} for profile in profiles]
     assert others == [told, told]
     assert (told["music"], told["film_tv"]) == (100.0, 0.0)
@@ -312,12 +313,12 @@ def test_the_two_paths_differ_once_a_fact_has_ended_until_the_next_run(store: st
 
 
 def test_every_result_says_when_it_was_scored(store: str) -> None:
-    with Memory.open(store, is_logged=False) as memory:
-        assert {row.scored_at for row in memory.aspects(False)} == {None}
-        refresh_aspects(a_run(store))
-        later = NOW + timedelta(hours=5)
-        assert {row.scored_at for row in memory.aspects(now=later)} == {later}
-        assert {row.scored_at for row in memory.aspects(False, now=later)} == {NOW}
+    kept = Store.open(store)
+    assert {row.scored_at for row in stored_aspects(kept.snapshot())} == {None}
+    refresh_aspects(a_run(store))
+    later = NOW + timedelta(hours=5)
+    assert {row.scored_at for row in aspects(kept.snapshot(), later)} == {later}
+    assert {row.scored_at for row in stored_aspects(kept.snapshot())} == {NOW}
 
 
 def test_undo_of_a_run_puts_the_scores_back(store: str) -> None:
@@ -419,8 +420,7 @@ def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:
 
 
 def test_the_radar_names_all_aspects_and_every_namespace_and_runs_nothing(store: str) -> None:
-    with Memory.open(store, is_logged=False) as memory:
-        profile = memory.aspects(now=NOW)
+    profile = aspects(Store.open(store).snapshot(), NOW)
     for names in (["default"], ["default", "a <b> & c"]):
         drawn = ElementTree.fromstring(aspect_chart(dict.fromkeys(names, profile)))
         told = "".join(drawn.itertext())

@@ -33,7 +33,7 @@ from recall.context import (
     render_context,
     when,
 )
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.ranking.ranking import UNLIKELY, WEAK
 from slowwave.settings import RecallSettings
 from slowwave.types import Mention, Passage, Provenance, RecalledFact

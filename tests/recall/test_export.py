@@ -20,9 +20,8 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import open_embedder
-from recall.export import FORMATS, MANIFEST, export, is_own_export, read_manifest
+from recall.export import FORMATS, MANIFEST, export, is_own_export, page_names, read_manifest, safe_name
 from recall.export_files import ExportFiles, SealCheck
-from recall.export_formats import page_names, safe_name
 from recall.overview import list_runs
 from slowwave.errors import UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings

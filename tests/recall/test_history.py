@@ -17,8 +17,8 @@ from stores import Row, fact, recalled, remembered
 from talk import NOW, START, learn, said, written
 
 from flows.consolidate import consolidate
-from recall.memory import Memory
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.deduplication.cluster_merge import CONSOLIDATED, DEDUP
 from slowwave.revision.historical_facts import oldest_first
 from slowwave.settings import ConsolidateSettings, RecallSettings

@@ -15,7 +15,7 @@ from stores import CLOSED, fact, recalled, remembered
 from talk import EXAMPLES, NOW, START, learn, rows, said, written
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import StoreMismatch, UnknownName, UnusableInput
 from slowwave.text import digest
 from storage.store import Store
@@ -129,7 +129,7 @@ def test_an_empty_memory_knows_nothing(tmp_path: Path) -> None:
     Store.create(str(tmp_path / "m"), "default", (seat.name, seat.dims))
     with Memory.open(str(tmp_path / "m")) as memory:
         assert memory.recall("Who is Marta?").facts == ()
-        assert memory.entities() == (0, [])
+        assert memory.entities() == (0, ())
         assert memory.search_entities("Marta") == ()
         with pytest.raises(UnknownName, match="none yet"):
             memory.facts_of("Marta")
@@ -144,7 +144,7 @@ def test_what_is_not_there_is_named_with_what_is(learned: tuple[Path, dict[str, 
     with pytest.raises(UnknownName, match="default"):
         Memory.open(str(learned[0]), "other")
     with Memory.open(str(learned[0])) as memory, pytest.raises(UnknownName, match="organization"):
-        memory.entities(entity_type="organisations")
+        memory.entities(type="organisations")
 
 
 def test_a_store_is_only_read_with_the_embedding_model_it_was_made_with(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_facts_of_an_entity_are_its_own_live_ones_newest_first(learned: tuple[Pa
 def test_entities_are_listed_by_how_much_is_known_of_them(learned: tuple[Path, dict[str, Any]]) -> None:
     with Memory.open(str(learned[0])) as memory:
         total, shown = memory.entities(limit=8)
-        _, people = memory.entities(limit=100, entity_type="person")
+        _, people = memory.entities(limit=100, type="person")
     assert total == rows(learned[0], "entities").height > len(shown) == 8
     counts = [entity.facts for entity in shown]
     assert counts == sorted(counts, reverse=True)

@@ -14,7 +14,7 @@ from talk import NOW, START, learn, said, written
 from typer.testing import CliRunner
 
 from apps.cli import app
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UnusableInput
 from slowwave.ranking.ranking import WHOLE, is_covered, only_asks, passage_of
 from storage.store import Store

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import app
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.timestamps import day_of
 
 LONG = (

@@ -16,7 +16,7 @@ from stores import fact as plain_fact
 from talk import NOW
 
 from apps.tables import parts_lines
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
@@ -136,7 +136,7 @@ def test_a_way_that_does_not_exist_is_answered_with_those_that_do(memory: Memory
 
 
 def test_facts_of_the_conversation_that_goes_on_come_sooner(memory: Memory) -> None:
-    before, after = (memory.recall(QUESTION, now=NOW, episode=which).facts for which in ("c", "d"))
+    before, after = (memory.recall(QUESTION, now=NOW, conversation=which).facts for which in ("c", "d"))
     for told, said_here in ((before, {"works", "lies", "bees"}), (after, {"honey", "bread"})):
         assert [fact.score for fact in told] == sorted((fact.score for fact in told), reverse=True)
         for fact in told:
@@ -155,7 +155,7 @@ def test_the_last_conversations_restrict_what_may_answer(memory: Memory) -> None
 
 def test_an_unknown_conversation_is_named_with_those_there_are(memory: Memory) -> None:
     with pytest.raises(UnknownName, match=r"Unknown conversation 'nowhere'.*Known: c, d"):
-        memory.recall(QUESTION, episode="nowhere")
+        memory.recall(QUESTION, conversation="nowhere")
 
 
 # Neighbouring turns
@@ -197,7 +197,7 @@ def test_the_parts_of_a_score_leave_out_factors_that_are_one_for_all(memory: Mem
             console.print(parts_lines(memory.recall(QUESTION, now=NOW, **how)))
         return captured.get()
 
-    plain, walked = shown(), shown(graph="bfs", episode="d")
+    plain, walked = shown(), shown(graph="bfs", conversation="d")
     heads = [next(line for line in text.splitlines() if "words " in line) for text in (plain, walked)]
     looked_for = ("search", "recency", "graph", "hops", "fused", "episode", "status")
     assert [word for word in looked_for if word in heads[0]] == ["search", "recency"]
@@ -218,7 +218,7 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
     place = remembered(tmp_path / "m", said, more={"entities": [*map(entity, ("marta", "ben", "bees", "roof"))]})
     settings = RecallSettings(graph="bfs", limbic=True, **weights)
     with Memory.open(str(place), settings=settings, is_logged=False) as memory:
-        found = memory.recall("Does Marta keep bees on the roof in June?", now=NOW, episode="c").facts
+        found = memory.recall("Does Marta keep bees on the roof in June?", now=NOW, conversation="c").facts
     assert len(found) >= 3
     assert {"period", "limbic", "graph"} <= {name for fact in found for name in fact.parts}
     for fact in found:

@@ -19,10 +19,10 @@ from apps.mcp.reading_tools import _why_empty
 from recall import recalling as reading
 from recall import walks
 from recall.loop import Deadline
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import TookTooLong
 from slowwave.graph.walks import Walk
-from slowwave.settings import LanguageSettings, RecallSettings
+from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
 from storage.store import Store
 from storage.warm import WarmTables
@@ -92,7 +92,7 @@ def test_s2_44_the_conversation_that_is_going_on_is_read_within_the_time(
     stuck = threading.Event()
     monkeypatch.setattr(reading, "messages_of", lambda *_: stuck.wait())
     try:
-        assert memory.recall(QUERY, now=NOW, episode="c").is_timed_out
+        assert memory.recall(QUERY, now=NOW, conversation="c").is_timed_out
     finally:
         stuck.set()
 
@@ -101,7 +101,7 @@ def test_s2_44_many_questions_end_together_and_are_not_counted_as_use(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[str] = []
-    monkeypatch.setattr(memory._accesses, "note", lambda query, *_: noted.append(query))
+    monkeypatch.setattr(memory._reader.accesses, "note", lambda query, *_: noted.append(query))
     monkeypatch.setattr(reading, "answers", hangs)
     found = memory.recall_many([QUERY, "Who sings?"], now=NOW)
     assert [(each.query, each.is_timed_out) for each in found] == [(QUERY, True), ("Who sings?", True)]
@@ -186,11 +186,11 @@ def test_an_error_of_a_read_that_is_a_time_out_itself_is_told_as_it_is(
 
 def test_a_block_is_empty_then_and_a_model_is_not_asked(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "search", hangs)
-    block = memory.block_for(QUERY, 1000, now=NOW)
+    block = memory._block(QUERY, 1000, now=NOW)
     assert (block.text, block.is_timed_out) == ("", True)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     with pytest.raises(TookTooLong, match="did not answer in time"):
-        memory.ask(QUERY, LanguageSettings(model="anthropic/claude-haiku-4-5"), now=NOW)
+        memory.ask(QUERY, model="anthropic/claude-haiku-4-5", now=NOW)
 
 
 def test_an_agent_is_not_told_that_nothing_is_known() -> None:

@@ -20,9 +20,9 @@ from apps.cli import app
 from inference.embedding import open_embedder
 from recall.facts import ALL, stored, valid_rows
 from recall.graphs import GRAPH_TABLES, Graphs, graph_of
-from recall.memory import Memory
 from recall.search import Question
 from recall.walks import Walked, walked
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UnknownName
 from slowwave.settings import RecallSettings
 from slowwave.validity import Moment

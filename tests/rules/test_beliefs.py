@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talk import START, assert_same, contents, learn, rows, said, say_yes, written
 
-from recall.memory import Memory
+from apps.configuration import Place
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.revision.belief_growth import decayed, decayed_at, noisy_or
 from slowwave.revision.beliefs import BeliefContext, BeliefPlan, plan_beliefs
 from slowwave.revision.patches import DIRECTIVES, MESSAGES, Candidates
-from slowwave.settings import BeliefSettings
+from slowwave.settings import BeliefSettings, IngestSettings, Settings
 from slowwave.text import statement_hash
 from storage.doctor import examine
 from storage.store import Store
@@ -456,9 +457,9 @@ def test_what_is_uncertain_between_two_things_is_shown_apart_until_it_is_known(t
     assert found.is_uncertain
     assert found.probability == 0.75
     assert [(p.conversation_id, p.quote) for p in found.evidence] == [("c1", JOB)]
-    fading = BeliefSettings(decay_rate=0.01)
-    with Memory.open(str(store)) as memory:
-        [later] = memory.uncertain("Devon", "Ferrywise", settings=fading, now=found.last_at + timedelta(days=30))
+    fading = Settings(ingest=IngestSettings(beliefs=BeliefSettings(decay_rate=0.01)))
+    with Place(str(store), "default", fading).memory() as memory:
+        [later] = memory.uncertain("Devon", "Ferrywise", now=found.last_at + timedelta(days=30))
     assert later.probability == pytest.approx(0.75 / 1.3)
     learn(written(tmp_path / "b.jsonl", talk(2, JOB + " Estoy contento.")), store, **BELIEFS)
     with Memory.open(str(store)) as memory:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from stores import fact, remembered
 
 from apps.cli import main
-from recall.memory import Memory
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import (
     TYPES,
@@ -114,7 +114,7 @@ def ferry(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_entities_and_histories_are_asked_for_in_either_language(ferry: str) -> None:
     with Memory.open(ferry, is_logged=False) as memory:
         for word in ("Proyecto", "project", "PROYECTO"):
-            assert memory.entities(entity_type=word)[0] == 2
+            assert memory.entities(type=word)[0] == 2
         assert memory.facts_of("Ferry (Proyecto)")[0].id == "e_ferry"
         for word in ("parte_de", "Parte de", "part_of"):
             assert [version.fact.id for version in memory.history("ferry", relation=word)[1]] == ["f_part"]

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from stores import fact, remembered
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.lifecycle.scoring import importance, temporal
 from slowwave.ranking.entity_weights import (
     base_scores,

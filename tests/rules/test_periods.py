@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from stores import fact, remembered
 
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.ranking.periods import Period, event_in, period_of
 from slowwave.settings import RecallSettings
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from talk import NOW, START, learn, rows, said, say_yes, written
 from test_review import ANA, IDS, T1, T2, T3, drafted, made, one_of, proposed, run_at
 
-from recall.memory import Memory
 from recall.proposals import list_proposals
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused
 from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat_key
 from slowwave.review.proposing import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of

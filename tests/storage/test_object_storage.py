@@ -20,7 +20,7 @@ from bench.loopback_storage import CONDITIONAL, LoopbackStorage, loopback_storag
 from inference.embedding import open_embedder
 from recall.export import export
 from recall.export_files import ExportFiles
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.settings import RetentionSettings
 from storage.connection import HEAD, connect, has_namespace, namespaces

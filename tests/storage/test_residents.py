@@ -13,9 +13,9 @@ from stores import CLOSED, Row, fact, remembered
 from talk import NOW
 
 from recall.loop import Deadline
-from recall.memory import Memory
 from recall.recalling import UNASKED
 from recall.search import Question
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UnusableInput
 from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
@@ -135,10 +135,10 @@ def test_however_it_is_asked_the_answers_are_the_same(uri: str, how: dict[str, A
 def test_questions_about_some_entities_are_answered_alike(uri: str, names: tuple[str, ...]) -> None:
     about = frozenset(f"e_{name}" for name in names)
     asked = [Question(text, UNASKED, 5, Moment(NOW), about=about) for text in QUESTIONS]
-    with opened(uri) as held, opened(uri, held_mb=0) as queried:
-        many = held._recollect(asked, 5, held._settings, None, Deadline(0))
-        alone = [held._recollect([question], 5, held._settings, None, Deadline(0))[0] for question in asked]
-        by_queries = queried._recollect(asked, 5, queried._settings, None, Deadline(0))
+    resident, queried = opened(uri)._reader, opened(uri, held_mb=0)._reader
+    many = resident._recollect(asked, 5, resident.settings, None, Deadline(0))
+    alone = [resident._recollect([question], 5, resident.settings, None, Deadline(0))[0] for question in asked]
+    by_queries = queried._recollect(asked, 5, queried.settings, None, Deadline(0))
     assert [told(one) for one in many] == [told(one) for one in alone] == [told(one) for one in by_queries]
     assert any(one.facts for one in many) == bool(names)
 

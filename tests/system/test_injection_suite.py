@@ -25,14 +25,14 @@ from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, learn, pairs_of, rows, said, texts_of, written
 
 from apps.cli import main
-from apps.mcp.door import Door
+from apps.configuration import Place
 from apps.mcp.server import INSTRUCTIONS, make_server
 from apps.mcp.tools import inert_text
-from apps.options import Place
 from prompts import rendering
+from recall.aspects import aspects
 from recall.atlas import atlas_data
 from recall.context import HEADER, WARNING, render_context
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.filters.injection import injection_reason
 from slowwave.records import (
     ArtifactQuestion,
@@ -314,7 +314,7 @@ AGENT = (
 
 async def answers(store: Path) -> list[Any]:
     """What an agent is given by the tools that read."""
-    async with Client(make_server(Door(Place(str(store), "default", Settings())))) as client:
+    async with Client(make_server(Place(str(store), "default", Settings()).memory())) as client:
         return [await client.call_tool(name, arguments) for name, arguments in AGENT]
 
 
@@ -390,7 +390,8 @@ def test_reading_writes_nothing_but_that_something_was_read(infested: Path, aske
         memory.context_for("Marta", 2_000, now=NOW)
         memory.facts_of("Marta", as_of=EPOCH, known_as_of=NOW)
         memory.history("Marta"), memory.neighbours("Marta"), memory.path("Marta", "Ferrywise")
-        memory.entities(), memory.find_entities("Mart"), memory.communities(now=NOW), memory.aspects(now=NOW)
+        memory.entities(), memory.find_entities("Mart"), memory.communities(now=NOW)
+        aspects(memory.snapshot, NOW)
         memory.artifacts(), memory.duplicates("Marta"), memory.why("f_00000000")
     place = Store.open(str(infested))
     atlas_data(place, NOW)

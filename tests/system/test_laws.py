@@ -19,14 +19,13 @@ from messages_api import MessagesApi, filled
 from talk import CLAUDE, learn, said, written
 from test_context import fact, passage
 
-from apps.mcp.door import Door
+from apps.configuration import Place
 from apps.mcp.server import make_server
-from apps.options import Place
 from bench import synthetic
 from bench.big_store import build_store
 from recall.context import ContextBlock, count_tokens, render_context
-from recall.memory import Memory
-from slowwave.settings import LanguageSettings, Settings
+from slowwave.api import OpenMemory as Memory
+from slowwave.settings import Settings
 from slowwave.types import Mention, Passage, RecalledFact
 
 ROOMS = (*range(100, 400, 25), *range(400, 8001, 400))
@@ -82,7 +81,7 @@ def test_more_room_never_loses_a_line_from_100_to_8000_tokens(
 @pytest.mark.parametrize("question", ["Where does Devon live?", "Which tools are used?", "what did we decide"])
 def test_more_room_never_loses_a_line_of_what_was_learned(learned: tuple[Path, object], question: str) -> None:
     with Memory.open(str(learned[0]), is_logged=False) as memory:
-        blocks = [(room, memory.block_for(question, room)) for room in ROOMS]
+        blocks = [(room, memory._block(question, room)) for room in ROOMS]
     assert blocks[-1][1].facts
     assert blocks[-1][1].passages
     assert_nothing_is_lost(blocks)
@@ -93,7 +92,7 @@ def test_more_room_never_loses_a_line_of_many_facts(tmp_path: Path) -> None:
     questions = build_store(str(tmp_path / "m"), 400, 5)
     with Memory.open(str(tmp_path / "m"), is_logged=False) as memory:
         for question in questions[:3]:
-            blocks = [(room, memory.block_for(question, room)) for room in ROOMS]
+            blocks = [(room, memory._block(question, room)) for room in ROOMS]
             assert len(blocks[-1][1].facts) > 20
             assert_nothing_is_lost(blocks)
 
@@ -157,7 +156,7 @@ def test_agents_and_the_model_that_answers_see_no_later_words_either(
 
     async def over_mcp(at: datetime) -> str:
         settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE}}})
-        async with Client(make_server(Door(Place(str(moves), "default", settings)))) as client:
+        async with Client(make_server(Place(str(moves), "default", settings).memory())) as client:
             told: list[Any] = [
                 await asked(client, "recall", query=ASKED, as_of=at.isoformat(), token_budget=4000),
                 await asked(client, "as_of", entity_name="Marta", time=at.isoformat()),
@@ -168,7 +167,7 @@ def test_agents_and_the_model_that_answers_see_no_later_words_either(
     for named, at in times()[1::3]:
         assert_only(named, asyncio.run(over_mcp(at)))
         with Memory.open(str(moves), is_logged=False) as memory:
-            memory.ask(ASKED, LanguageSettings(model=CLAUDE), as_of=at)
+            memory.ask(ASKED, model=CLAUDE, as_of=at)
         assert_only(named, json.dumps(api.requests))
         assert TOWNS[named - 1] in json.dumps(api.requests)
         api.requests.clear()

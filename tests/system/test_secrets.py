@@ -21,12 +21,11 @@ from talk import CLAUDE, NOW, learn, said, texts_of, written
 
 from apps.atlas_command import atlas_page
 from apps.cli import main
-from apps.mcp.door import Door
+from apps.configuration import Place
 from apps.mcp.server import make_server
-from apps.options import Place
 from inference.secrets import clean_error, without_secrets
 from recall.atlas import atlas_data
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.filters.redaction import redact_values
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
@@ -169,7 +168,7 @@ async def agent(store: Path, planted: Planted) -> list[str]:
         ("history", {"subject": "Marta"}),
         ("consolidation_report", {}),
     ]
-    async with Client(make_server(Door(Place(str(store), "default", Settings())))) as client:
+    async with Client(make_server(Place(str(store), "default", Settings()).memory())) as client:
         return [str(await client.call_tool(name, arguments)) for name, arguments in calls]
 
 

@@ -17,7 +17,7 @@ from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, overt
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.deduplication.artifacts import (
     NEAR,
     ArtifactPlan,

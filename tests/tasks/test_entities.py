@@ -19,8 +19,8 @@ from talk import NOW, START, assert_same, contents, learn, overtaken, rows, said
 from apps.cli import main
 from inference.embedding import open_embedder
 from recall.entities import exact_row
-from recall.memory import Memory
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.entity_merges import ancestors, joined_summary, refusal

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
 from recall.overview import changes, stats
 from recall.proposals import list_proposals
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UndoRefused
 from slowwave.lifecycle.eviction import deletable
 from slowwave.review.proposing import Person

@@ -21,13 +21,12 @@ from messages_api import MessagesApi, filled
 from talk import CLAUDE, NOW, learn, rows, said, started, written
 from typer.testing import CliRunner
 
-from apps import forget_commands
+from apps import people_commands
 from apps.cli import app
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
 from slowwave.lifecycle.erasure import VOCABULARY, label_names
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.settings import LanguageSettings
 from slowwave.text import FORGOTTEN, as_json
 from storage.doctor import examine
 from storage.erasure import read_rows_naming
@@ -281,7 +280,7 @@ def test_after_it_no_answer_report_export_or_map_names_whoever_is_forgotten(
         for question in asked:
             found = memory.recall(question, 50, graph="bfs")
             told += [str(found.facts), str(found.passages), memory.context_for(question, 4000)]
-        memory.ask("Who sings alto, and who is the nurse?", LanguageSettings(model=CLAUDE), 4000)
+        memory.ask("Who sings alto, and who is the nurse?", 4000, model=CLAUDE)
         assert any("tea" in each for each in told)  # what others said is there
     told += [json.dumps(api.requests)]
     assert len(api.requests) == 1
@@ -391,7 +390,7 @@ def test_names_that_would_strike_too_much_are_refused_unless_they_are_named(stor
 @pytest.mark.proof
 def test_the_command_says_what_goes_asks_and_proves(store: Path) -> None:
     app = typer.Typer()
-    forget_commands.register(app)
+    people_commands.register(app)
     app.command()(lambda: None)
 
     def call(*arguments: str) -> tuple[int, str, Exception | None]:

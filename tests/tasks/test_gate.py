@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from talk import assert_same, contents
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
-from recall.stories import story_of
+from recall.history import story_of
+from recall.recalling import Recaller
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import RecallFell
 from slowwave.lifecycle.access_statistics import usage_of
 from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, plan_probes, question, staying
@@ -250,13 +251,13 @@ def test_a_gate_that_is_off_or_has_nothing_to_ask_about_stays_open(memory: Path,
 def asked_of_recall(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The questions that are really asked, in their order."""
     queries: list[str] = []
-    recall_many = Memory.recall_many
+    recall = Recaller.recall
 
-    def noted(self: Memory, some: Sequence[str], *args: Any, **how: Any) -> Any:
+    def noted(self: Recaller, some: Sequence[str], *args: Any, **how: Any) -> Any:
         queries.extend(some)
-        return recall_many(self, some, *args, **how)
+        return recall(self, some, *args, **how)
 
-    monkeypatch.setattr(Memory, "recall_many", noted)
+    monkeypatch.setattr(Recaller, "recall", noted)
     return queries
 
 

@@ -20,7 +20,7 @@ from talk import EXAMPLES, assert_same, contents, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
-from recall.memory import Memory as Reader
+from slowwave.api import OpenMemory as Reader
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.foreign.adoption import adopt, without_secrets
 from slowwave.foreign.exports import read_export

@@ -130,7 +130,7 @@ def test_watching_once_says_by_its_exit_code_what_is_left(tmp_path: Path, monkey
         done = Rounds(())
         done.ran([], {"run": "ingest-1", "state": state, "stopped_by": "max_calls is reached"})
         done.stopped |= {"a.md": "Its messages wait."} if state == "stopped" else {}
-        monkeypatch.setattr("apps.watch_command._look", lambda *_, done=done, **__: done.summary())
+        monkeypatch.setattr("apps.ingest_commands._look", lambda *_, done=done, **__: done.summary())
         told = CliRunner().invoke(app, command)
         assert told.exit_code == code
     assert "Some messages could not be extracted" in told.stderr

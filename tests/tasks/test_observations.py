@@ -21,10 +21,10 @@ from talk import NOW, contents, dying, learn, rows, said, written
 from apps.cli import main
 from apps.people_commands import duplicates as duplicates_command
 from inference.embedding import Embedder, open_embedder
-from recall.duplicates import duplicates_of
-from recall.memory import Memory
+from recall.entity_review import duplicates_of
 from slowwave import frames
 from slowwave.api import OpenMemory
+from slowwave.api import OpenMemory as Memory
 from slowwave.comparison.similarity import Vectors, similarity
 from slowwave.comparison.similarity_joins import SimilarityThresholds, similar_pairs
 from slowwave.deduplication.observations import (
@@ -571,7 +571,7 @@ def vectors_of(store: Path, *statements: str) -> pl.Series:
     return pl.DataFrame({"id": ids}).join(held, on="id", maintain_order="left")["vector"]
 
 
-@pytest.mark.parametrize("door", [duplicates_of, Memory.duplicates, OpenMemory.duplicates, duplicates_command])
+@pytest.mark.parametrize("door", [duplicates_of, OpenMemory.duplicates, duplicates_command])
 def test_every_door_looks_for_duplicates_with_the_same_thresholds(door: Callable[..., object]) -> None:
     defaults = {name: each.default for name, each in signature(door).parameters.items()}
     known = [defaults.get(name) for name in ("threshold", "containment_threshold", "containment")]

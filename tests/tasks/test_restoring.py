@@ -20,8 +20,8 @@ from talk import assert_same, contents, rows
 from apps.cli import main
 from inference.embedding import open_embedder
 from recall.history import archived
-from recall.memory import Memory
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.restore import plan_restoration
 from slowwave.settings import StewardSettings

@@ -21,8 +21,8 @@ from talk import STAMPS, assert_same, contents, rows
 
 from apps.cli import main
 from apps.review_commands import age
-from recall.memory import Memory
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.review.changes import NOW, RowChange, changed_words, in_brief
 from slowwave.review.descriptions import describe, in_words, parts_in_words

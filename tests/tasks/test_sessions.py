@@ -17,7 +17,7 @@ from talk import CLAUDE, NOW, START, assert_same, contents, dying, extractor, le
 
 from prompts.packing import CUT, pack_sessions
 from prompts.rendering import render_sessions
-from recall.memory import Memory
+from slowwave.api import OpenMemory as Memory
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
 from slowwave.records import SessionQuestion, Turn
 from slowwave.settings import SessionSettings

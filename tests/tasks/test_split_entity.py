@@ -17,12 +17,11 @@ from talk import NOW, START, assert_same, contents, dying, overtaken, rows
 
 from apps.cli import main
 from inference.embedding import open_embedder
-from recall.duplicates import duplicates_of
+from recall.entity_review import analyze_split, duplicates_of, find_split_candidates, scan_entities, suggest_split
 from recall.graphs import graph_of
-from recall.memory import Memory
 from recall.proposals import list_proposals
-from recall.splits import analyze_split, find_split_candidates, scan_entities, suggest_split
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.resolution.mentions import new_id
 from slowwave.review.proposing import Person

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from talk import assert_same, contents, dying, overtaken, rows
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
 from recall.overview import quality
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.lifecycle import pruning
 from slowwave.lifecycle.pruning import PrunePlan, is_due, may_fade_sql, plan_prune, prune_age_days
 from slowwave.lifecycle.retention import KEPT_KINDS

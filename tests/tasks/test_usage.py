@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from talk import dying, overtaken, started
 
 from inference.embedding import open_embedder
-from recall.memory import Memory
 from slowwave import frames
+from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UnknownName
 from slowwave.lifecycle.access_statistics import (
     LARGEST_SET,

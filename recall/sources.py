@@ -1,28 +1,62 @@
-"""Episodes: conversations as things that happened, and who they were about (S2-74)."""
+"""Where knowledge comes from: documents and pasted texts with their versions (S1-19), and conversations (S2-74)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import fields
 from difflib import get_close_matches
 
 import polars as pl
 
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.types import Artifact, Episode
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 
+_SOME = 5
 
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """One conversation: when it took place, how long it was, and what it was about, if it was summarised (S4-23)."""
+_COLUMNS = tuple(one.name for one in fields(Artifact) if one.name != "chars")
 
-    id: str
-    conversation_id: str
-    started_at: datetime
-    ended_at: datetime
-    messages: int
-    summary: str | None = None
+
+def artifacts(snapshot: Snapshot, limit: int) -> tuple[int, tuple[Artifact, ...]]:
+    """How many chains there are, and the newest version of those that were written last; without their texts."""
+    where = "is_head AND status = 'active'"
+    newest = snapshot.frame("artifacts", where, ["id"], limit, ["-made_at", "id"])["id"]
+    rows = snapshot.by_ids("artifacts", newest, _COLUMNS).sort("made_at", "id", descending=[True, False])
+    return snapshot.count("artifacts", where), _shown_artifacts(rows, with_content=False)
+
+
+def versions_of(snapshot: Snapshot, name: str) -> tuple[Artifact, ...]:
+    """The whole chain of the artifact with this id, beginning of an id, or title: oldest first, texts included.
+
+    A repeated text is in no chain: its id gives the chain of the text that it repeats.
+    """
+    where = f"group_id = {quoted(_group_of(snapshot, name))} AND status = 'active'"
+    return _shown_artifacts(snapshot.frame("artifacts", where, _COLUMNS).sort("version_no", "id"), with_content=True)
+
+
+def _group_of(snapshot: Snapshot, name: str) -> str:
+    """The one chain that is meant; raises UnknownName with some names, or with those that it may be."""
+    title = f"lower(title) = {quoted(name.lower())}"
+    for where in (f"id = {quoted(name)}", f"starts_with(id, {quoted(name)})" if name else "false", title):
+        found = snapshot.frame("artifacts", where, ["id", "group_id"])
+        groups = found["group_id"].unique().to_list()
+        if len(groups) == 1:
+            return str(groups[0])
+        if groups:
+            raise UnknownName("artifact (several are called so)", name, found["id"].sort())
+    raise UnknownName("artifact", name, snapshot.frame("artifacts", "is_head", ["title"], _SOME)["title"])
+
+
+def _shown_artifacts(rows: pl.DataFrame, *, with_content: bool) -> tuple[Artifact, ...]:
+    made = []
+    for row in rows.with_columns(chars=pl.col("content").str.len_chars()).iter_rows(named=True):
+        content = row["content"] if with_content else ""
+        facts = tuple(row["linked_fact_ids"] or ())
+        made.append(Artifact(**{**row, "content": content, "linked_fact_ids": facts}))
+    return tuple(made)
+
+
+# Conversations as episodes, and the entities that they are about (S2-74).
 
 
 def episodes_of(snapshot: Snapshot, entity_id: str) -> tuple[Episode, ...]:

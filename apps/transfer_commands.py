@@ -1,7 +1,9 @@
-"""Commands for what other memory systems hold: bring it in, or only look at how good it is."""
+"""Commands that bring in what other memory systems hold, judge it, or write all that is known into files."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +11,8 @@ import typer
 
 from slowwave.errors import UnusableInput
 
-from .options import JsonOption, NamespaceOption, Place, RequireApproval, StoreOption
+from .configuration import Place
+from .options import DryRun, JsonOption, RequireApproval, add_command
 from .printing import err, out, print_json, print_text, progress, show_undo, table
 
 if TYPE_CHECKING:
@@ -23,14 +26,18 @@ JUDGED = (
     "--key with the export.key of the store that wrote it, or --trust."
 )
 FromOption = Annotated[
-    str, typer.Option("--from", metavar="SYSTEM", help="Who wrote it: auto, slowwave, mem0, graphiti or mcp-memory.")
+    str,
+    typer.Option(
+        "--from", metavar="SYSTEM", help="The system that wrote it: auto, slowwave, mem0, graphiti or mcp-memory."
+    ),
 ]
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    app.command("import")(bring_in)
-    app.command()(audit)
+    add_command(app, bring_in, "import")
+    for command in (audit, export):
+        add_command(app, command)
 
 
 def bring_in(
@@ -42,33 +49,29 @@ def bring_in(
         typer.Option(
             "--key",
             metavar="FILE|STORE",
-            help="The export.key of another store, or its address: what that store exported is taken as it is.",
+            help="The export.key of another store, or its address: trust exports of that store.",
         ),
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Take an export of slowwave as it is, though no key vouches for it.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read; change nothing.")] = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    trust: Annotated[bool, typer.Option("--trust", help="Trust an export of slowwave without a key.")] = False,
+    dry_run: DryRun = False,
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring in what mem0, Graphiti or Zep, or the memory server of MCP exported. The same file again does nothing.
+    """Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.
 
     What `slowwave export` wrote in this store comes back row for row, into a namespace that holds nothing yet. So does
     the export of a store whose --key is given, or one that you --trust. Any other is judged like a foreign one.
     """
     from recall.export import is_own_export
-    from tasks.runtime.runs import new_run
     from tasks.transfer.imports import import_export
     from tasks.transfer.own_exports import import_own
 
-    place = Place.of(store, namespace)
     is_own = system == OWN or (system == "auto" and is_own_export(path))
     if (key or trust) and not is_own:
         raise UnusableInput("--key and --trust are for exports of slowwave.", "Leave them out.")
     settings = place.kept(place.settings.ingest)
-    run = new_run("import", place.uri, place.namespace, place.settings.embedder, retention=place.settings.retention)
+    run = place.run("import", makes_store=True)
     options = {"require_approval": require_approval, "dry_run": dry_run}
     with progress(quiet=as_json):
         if is_own:
@@ -104,19 +107,18 @@ def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
 def audit(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
     system: FromOption = "auto",
-    stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="Stale is what was told longer ago.")] = 365,
-    examples: Annotated[int, typer.Option("--examples", min=0, help="Examples of each kind.")] = 3,
+    stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="A fact is stale after this many days.")] = 365,
+    examples: Annotated[int, typer.Option("--examples", min=0, help="How many examples of each kind.")] = 3,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how good another memory is: duplicates, contradictions, what is stale or lost, secrets. Changes nothing."""
+    """Audit an export of another memory: duplicates, contradictions, stale facts, secrets."""
     from tasks.transfer.imports import audit_export
 
     if as_json and as_markdown:
         raise UnusableInput("--json and --markdown exclude each other.", "Choose one.")
-    place = Place.of(store, namespace)
     report = audit_export(path, place.settings, system, stale_days=stale_days, examples=examples)
     if as_json:
         print_json(report.as_json())
@@ -133,3 +135,27 @@ def _show_audit(report: Audit) -> None:
         if each.examples:
             kinds = ", ".join(f"{kind} {count}" for kind, count in (each.kinds or {}).items())
             out.print(table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples], kinds))
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="The folder to create.", show_default=False)],
+    format: Annotated[
+        str, typer.Option("--format", help="jsonl or parquet (complete), graphml or markdown.")
+    ] = "jsonl",
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="Also export vectors; without them import computes them again.")
+    ] = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Export the memory into files. `slowwave import` can read jsonl and parquet again."""
+    from recall.export import export as write
+
+    manifest, where = write(place.store(), folder, format, datetime.now(UTC), with_vectors=vectors)
+    if as_json:
+        print_json({"path": str(where), **asdict(manifest)})
+        return
+    rows = [(name, count) for name, count in manifest.counts.items() if count]
+    out.print(table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows))
+    out.print(manifest.holds, markup=False)

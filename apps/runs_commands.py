@@ -1,12 +1,14 @@
-"""The command that shows runs: their effects and costs."""
+"""Commands about runs and the state of the store: what ran, undo, doctor."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
 
 import typer
 
@@ -23,13 +25,16 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
+from slowwave.text import run_id
 from slowwave.timestamps import in_utc
 
-from .options import JsonOption, NamespaceOption, Place, StoreOption
-from .printing import out, print_json, printable, show_issues, table
+from .configuration import Place
+from .options import DryRun, JsonOption, Yes, add_command
+from .printing import check_that_somebody_can_answer, out, print_json, printable, show_issues, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.settings import Group
+    from storage.doctor import Defect
 
 DEFAULTS: Mapping[str, type[Group]] = {
     "ingest": IngestSettings,
@@ -44,31 +49,34 @@ DEFAULTS: Mapping[str, type[Group]] = {
 }
 """Default settings of each flow: only other values are shown."""
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
+FOUND = ("check", "table", "row", "what")
 
 
 def register(app: typer.Typer) -> None:
-    """Add this command to the command line."""
-    app.command()(runs)
+    """Add these commands to the command line."""
+    for command in (runs, undo, doctor):
+        add_command(app, command)
 
 
 def runs(
     run: Annotated[
-        str | None, typer.Argument(help="One run, or how its id begins: all there is about it.", show_default=False)
+        str | None,
+        typer.Argument(help="The id of a run, or its beginning: show this run in detail.", show_default=False),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="How many to show; a night or backfill counts as one.")
+        int, typer.Option("--limit", min=1, help="How many to show; a night or a backfill counts as one.")
     ] = 20,
     end: Annotated[
-        bool, typer.Option("--end", help="Declare RUN ended, whose machine is gone: others may undo, forget, reembed.")
+        bool,
+        typer.Option("--end", help="Mark RUN as ended because its machine is gone, so that it blocks no other run."),
     ] = False,
-    store: StoreOption = None,
-    namespace: NamespaceOption = "default",
+    *,
+    place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """What ran, what it changed and what it cost; newest first, windows and phases under their run."""
+    """List the runs with their changes and costs, newest first."""
     from recall.overview import list_runs, run_record
 
-    place = Place.of(store, namespace)
     if end:
         if run is None:
             raise UnusableInput("--end needs the run that has ended.", "Name it: slowwave runs RUN --end.")
@@ -194,3 +202,112 @@ def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]
             yield from _flat(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value
+
+
+def _run_id(kind: str) -> str:
+    return run_id(kind, datetime.now(UTC), uuid4().hex)
+
+
+def undo(
+    run: Annotated[str, typer.Argument(help="The id of the run, or its beginning; see `slowwave runs`.")],
+    cascade: Annotated[bool, typer.Option("--cascade", help="Also undo later runs that depend on it.")] = False,
+    dry_run: DryRun = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Undo everything that a run changed."""
+    from recall.history import run_to_undo
+    from storage.undo import undo as take_back
+
+    opened = place.store()
+    meant = run_to_undo(opened.snapshot(), run)
+    report = take_back(opened, meant, _run_id("undo"), datetime.now(UTC), cascade=cascade, dry_run=dry_run)
+    if as_json:
+        print_json({**asdict(report), "dry_run": dry_run})
+        return
+    verb = "Would take back" if dry_run else "Took back"
+    out.print(f"{verb} {', '.join(report.runs)}.")
+    names = sorted({*report.put_back, *report.removed})
+    out.print(
+        table(
+            "Rows",
+            ("table", "put back", "removed"),
+            [(n, report.put_back.get(n, 0), report.removed.get(n, 0)) for n in names],
+        )
+    )
+    if report.put_back.get("proposals") and not dry_run:
+        out.print("What was decided in it waits for a person again: slowwave review list", markup=False)
+
+
+def doctor(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair what can be repaired, in one commit that can be undone.")
+    ] = False,
+    yes: Yes = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Check the store for damage, such as duplicate keys and dangling ids. Exit code 1 if any is left.
+
+    --repair first shows the repairs, and asks before it makes them.
+    """
+    from storage.doctor import examine, mend_head, prognosis
+    from storage.doctor import repair as mend
+
+    mended: tuple[Defect, ...] = ()
+    run = _run_id("doctor")
+    if repair and not yes:
+        check_that_somebody_can_answer("`slowwave doctor`", as_json=as_json)
+        foreseen = prognosis(place.uri, place.namespace)
+        if repair := any(each.is_repairable for each in foreseen):
+            _show_foreseen(foreseen)
+            typer.confirm("Mend this?", abort=True, err=True)
+    if repair:
+        mended = mend_head(place.uri, place.namespace)
+        mended += mend(place.attached(), run, datetime.now(UTC))
+    left = examine(place.attached())
+    if as_json:
+        print_json({"mended": [asdict(f) for f in mended], "findings": [asdict(f) for f in left]})
+    else:
+        _show_examined(mended, left, run, place.namespace)
+    if left:
+        raise typer.Exit(1)
+
+
+def _show_foreseen(foreseen: Sequence[Defect]) -> None:
+    from storage.doctor import LOST
+
+    rows = [(f.check, f.table, f.row_id, f.detail) for f in foreseen if f.is_repairable and f.check != LOST]
+    out.print(table("What would be mended", FOUND, rows))
+    if lost := [f.row_id for f in foreseen if f.check == LOST]:
+        out.print(f"{len(lost)} runs would lose what they did, and must be run again:")
+        _show_lost(lost)
+    if left := sum(not f.is_repairable for f in foreseen):
+        out.print(f"{left} more findings cannot be mended: slowwave doctor")
+
+
+def _show_lost(runs: Sequence[str]) -> None:
+    for run in runs:
+        out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
+
+
+def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namespace: str) -> None:
+    from storage.doctor import LOST, REPORTED
+
+    rows = [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in REPORTED and f.check != LOST]
+    if rows:
+        out.print(table("Mended", FOUND, rows))
+    if lost := [f.row_id for f in mended if f.check == LOST]:
+        out.print(
+            f"{len(lost)} runs lost what they did. Run them again as you did the first time (a night or a "
+            "backfill also does its parts): what a model was paid for is kept."
+        )
+        _show_lost(lost)
+    if left:
+        out.print(table("Findings", FOUND, [(f.check, f.table, f.row_id, f.detail) for f in left]))
+    else:
+        out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
+    if mended and not rows:  # the repair of damage cannot be undone
+        show_undo(run, namespace)

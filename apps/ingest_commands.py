@@ -1,0 +1,375 @@
+"""Commands that read conversations and documents: once, for a folder that is watched, or in windows of time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import typer
+from rich.console import RenderableType
+
+from slowwave.errors import SlowwaveError, UnusableInput
+from slowwave.ingestion.formats import known_format
+from slowwave.ingestion.windows import Period
+from slowwave.settings import BackfillSettings
+from slowwave.timestamps import parse_moment
+
+from .configuration import Place, with_flags, write_settings
+from .maintain_commands import chosen, nightly_settings
+from .options import DryRun, JsonOption, ModelFlags, RequireApproval, add_command
+from .printing import end, err, out, print_json, progress, run_title, show_issues, show_undo, table
+from .printing import end as finish
+
+OwnerOption = Annotated[
+    str | None,
+    typer.Option("--owner", metavar="NAME", help="The name of the person who speaks as `user`.", show_default=False),
+]
+
+LOST = ("lines skipped", "files passed over")
+"""Counts of the input that could not be read."""
+LEAST_PAUSE_S = 1.0
+COLUMNS = ("window", "messages", "facts", "calls", "usd", "state")
+ESTIMATED = ("window", "messages", "calls", "tokens_in", "tokens_out", "usd")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (demo, init, ingest, watch, backfill):
+        add_command(app, command)
+
+
+def demo(
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="Create the store here and keep it.", show_default=False)
+    ] = None,
+    recorded: Annotated[
+        bool, typer.Option("--recorded", help="Use recorded answers of a model instead of rules.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ingest the bundled conversations without a key, show the facts, and answer three questions."""
+    from .demo import run_demo
+
+    run_demo(keep, as_json, recorded)
+
+
+def init(
+    graph: Annotated[
+        bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The model for extraction; 'auto' chooses.", show_default=False)
+    ] = None,
+    owner: OwnerOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write `slowwave.toml`. It asks a few questions; options answer them in advance."""
+
+    if as_json:  # a program cannot answer questions
+        graph, model, owner = (True if graph is None else graph), model or "auto", owner or ""
+    is_interactive = graph is None or model is None
+    graph = typer.confirm("Build a knowledge graph from the conversations?", default=True) if graph is None else graph
+    model = (
+        typer.prompt("Model for extraction (auto, rules, provider/model)", default="auto") if model is None else model
+    )
+    if owner is None and is_interactive:
+        owner = typer.prompt("Name of the person who speaks as `user` (empty: learned from the messages)", default="")
+    path = write_settings(graph, model, force, owner or "")
+    if as_json:
+        print_json({"written": str(path)})
+    else:
+        out.print(f"Wrote {path}. Next: slowwave ingest PATH")
+
+
+def ingest(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files or folders of conversations and documents.", show_default=False)
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", help="auto, messages, claude-code, chatgpt, markdown or text.")
+    ] = "auto",
+    owner: OwnerOption = None,
+    *,
+    model: ModelFlags,
+    require_approval: RequireApproval = False,
+    dry_run: DryRun = False,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn conversations and documents into facts. Known input is skipped and costs nothing."""
+    from flows.ingest import Format
+    from flows.ingest import ingest as flow
+
+    if not paths:
+        raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
+    settings = with_flags("ingest", place.kept(place.settings.ingest), model, owner=owner).ingest
+    with progress(quiet=as_json):
+        summary: dict[str, Any] = asyncio.run(
+            flow(
+                [str(path) for path in paths],
+                namespace=place.namespace,
+                store=place.uri,
+                format=cast(Format, known_format(format)),
+                settings=settings,
+                embedder=place.settings.embedder,
+                require_approval=require_approval,
+                dry_run=dry_run,
+            )
+        )
+    if as_json:
+        print_json(summary)
+    else:
+        show_ingest(summary)
+    end(summary, "extracted", "messages")
+    if is_nothing_read(summary):
+        raise typer.Exit(1)
+
+
+def is_nothing_read(summary: dict[str, Any]) -> bool:
+    """Whether something was lost and nothing of the input could be read."""
+    counts = summary["counts"]
+    return any(counts.get(what) for what in LOST) and not any(
+        counts.get(what) for what in ("messages read", "sources known already")
+    )
+
+
+def count_table(summary: dict[str, Any]) -> RenderableType:
+    """Show the counts of a run."""
+    return table(run_title(summary), ("what", "count"), list(summary["counts"].items()))
+
+
+def show_ingest(summary: dict[str, Any]) -> None:
+    """The summary of a run as a person reads it."""
+    out.print(count_table(summary))
+    if summary["refused"]:
+        out.print(table("Refused", ("gate", "count"), list(summary["refused"].items())))
+    counts = summary["counts"]
+    lost = [f"{what}: {counts[what]:,}" for what in LOST if counts.get(what)]
+    if lost:
+        err.print(f"Not all of it was read: {', '.join(lost)}.", style="bold red")
+    show_issues(summary["issues"], err)
+    for error in summary["errors"]:
+        err.print(f"  {error}", markup=False, style="red")
+    for line in summary["notes"]:
+        out.print(line, markup=False)
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(help="The folder to watch.", show_default=False)],
+    once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="The time between two looks.")] = 30.0,
+    settle: Annotated[
+        float, typer.Option("--settle", metavar="SECONDS", help="Read a file only after this time without a change.")
+    ] = 20.0,
+    move: Annotated[
+        bool, typer.Option("--move", help="Move read files to done/ and unusable ones to failed/.")
+    ] = False,
+    by_folder: Annotated[
+        bool, typer.Option("--by-folder", help="The subfolder of a file names its namespace.")
+    ] = False,
+    *,
+    model: ModelFlags,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch a folder and ingest new and changed files, until Ctrl-C. Budgets count for each look.
+
+    With --once: exit code 1 if a file or a part of it could not be read, 3 if a budget was spent.
+    """
+    if as_json and not once:
+        raise UnusableInput("--json gives one document, and watching has no end.", "Add --once.")
+    if every < LEAST_PAUSE_S or settle < 0:
+        raise UnusableInput("--every is at least 1 second, and --settle not negative.")
+    settings = with_flags("ingest", place.kept(place.settings.ingest), model).ingest
+    taken: dict[str, Any] = {
+        "folder": str(folder),
+        "namespace": place.namespace,
+        "store": place.uri,
+        "settle_s": settle,
+        "afterwards": "move" if move else "stay",
+        "by_folder": by_folder,
+        "settings": settings,
+        "embedder": place.settings.embedder,
+    }
+    if once:
+        summary = _look(taken, quiet=as_json)
+        _show_look(summary, settle, as_json=as_json)
+        if summary["waiting"] and not as_json:
+            out.print("Run the same command again after that time, or with a shorter --settle.", soft_wrap=True)
+        _leave(summary)
+        return
+    err.print(f"Watching {folder} every {every:g} seconds. Stop with Ctrl-C.", markup=False)
+    _keep_looking(taken, every)
+
+
+def _look(taken: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
+    from flows.inbox import inbox
+
+    with progress(quiet=quiet):
+        summary: dict[str, Any] = asyncio.run(inbox(**taken))
+    return summary
+
+
+def _keep_looking(taken: dict[str, Any], every: float) -> None:
+    """Look again whenever a file has changed or one was waiting; errors are shown, and tried again."""
+    from tasks.ingest.inbox import listed
+
+    seen: object = None
+    while True:
+        now = listed(taken["folder"], taken["namespace"], by_folder=taken["by_folder"])
+        if now != seen:
+            try:
+                summary = _look(taken, quiet=False)
+                seen = None if summary["waiting"] or summary["left"] else now
+                if summary["files"]:
+                    _show_look(summary, taken["settle_s"], as_json=False)
+            except UnusableInput:
+                raise
+            except SlowwaveError as error:
+                err.print(str(error), markup=False, style="red")
+        time.sleep(every)
+
+
+def _show_look(summary: dict[str, Any], settle_s: float, *, as_json: bool) -> None:
+    if as_json:
+        print_json(summary)
+        return
+    for each in summary["files"]:
+        if each["outcome"] not in ("known", "passed over"):
+            is_named = each["file"] in each["reason"]  # as most reasons begin with the file
+            reason = each["reason"] if is_named else f"{each['file']}: {each['reason']}".removesuffix(": ")
+            out.print(f"{each['outcome']}: {reason}", markup=False, soft_wrap=True)
+    show_issues(summary["issues"], out)
+    counts = ("read", "known", "unusable", "waiting", "passed over")
+    totals = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
+    out.print(f"{totals}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
+    if waiting := summary["waiting"]:
+        files = "1 file waits: it was" if waiting == 1 else f"{waiting} files wait: they were"
+        out.print(f"{files} written, moved, copied or given other rights less than {settle_s:g} s ago.", soft_wrap=True)
+
+
+def _leave(summary: dict[str, Any]) -> None:
+    """Exit with the code for unfinished work; return if there is none."""
+    if summary["state"] == "incomplete" and summary["unusable"]:
+        count = summary["unusable"]
+        err.print(f"{count} file{'s' * (count > 1)} could not be used; the others were read.")
+        raise typer.Exit(1)
+    end(summary, "extracted", "messages")
+
+
+def backfill(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Files to store first; without any, only stored messages.", show_default=False),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", metavar="TIME", help="Only messages from this time on.", show_default=False)
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--end", metavar="TIME", help="Only messages before this time.", show_default=False)
+    ] = None,
+    window: Annotated[str, typer.Option("--window", help="One run for each day, week or month.")] = "week",
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=0, help="How many messages at most, the oldest first.", show_default=False),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also messages that were extracted or skipped before.")
+    ] = False,
+    stage: Annotated[
+        list[str] | None, typer.Option("--stage", help="ingest or sleep; may be repeated; default both.")
+    ] = None,
+    *,
+    model: ModelFlags,
+    dry_run: DryRun = False,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Extract facts from old messages in windows, then run one night. --dry-run estimates the cost.
+
+    The same command continues where it stopped. --namespace takes a pattern such as 'tenant-*'.
+    """
+    from flows.backfill import STAGES
+    from flows.backfill import backfill as flow
+
+    periods = get_args(Period)
+    if window not in periods:
+        raise UnusableInput(f"There is no window {window!r}.", f"Choose one of {', '.join(periods)}.")
+    with progress(quiet=as_json):
+        summary: dict[str, Any] = asyncio.run(
+            flow(
+                parse_moment(start) if start else None,
+                parse_moment(end) if end else None,
+                namespace=place.namespace,
+                store=place.uri,
+                paths=tuple(str(path) for path in paths or ()),
+                window=cast(Period, window),
+                limit=limit,
+                force=force,
+                stages=chosen(stage, STAGES, "stage"),
+                settings=_settings(place, model),
+                dry_run=dry_run,
+            )
+        )
+    if as_json:
+        print_json(summary)
+    elif dry_run:
+        _show_estimate(summary)
+    else:
+        _show_backfill(summary)
+    finish(summary, "extracted", "messages")
+
+
+def _settings(place: Place, model: ModelFlags) -> BackfillSettings:
+    """What the file and the flags say: of each stage its own section, of the whole `[backfill]`."""
+    flags = {"model": model["model"]}
+    limits = {name: limit for name, limit in model.items() if name != "model" and limit is not None}
+    whole = place.settings.backfill.model_dump() | limits
+    return BackfillSettings(
+        **whole,
+        ingest=place.kept(with_flags("ingest", place.settings.ingest, flags).ingest),
+        sleep=nightly_settings(place, flags),
+        embedder=place.settings.embedder,
+    )
+
+
+def _show_backfill(summary: dict[str, Any]) -> None:
+    out.print(table(f"Run {summary['run']}: {summary['state']}", *_columns_and_cells(summary["windows"], COLUMNS)))
+    llm = summary["llm"]
+    if llm["calls"] or llm["from ledger"]:
+        out.print(
+            f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
+        )
+    parts = summary.get("namespaces") or {summary["namespace"]: summary}
+    for name, part in parts.items():
+        if nightly := part["night"]:
+            place = f" of {name}" if len(parts) > 1 else ""
+            changed = ", ".join(nightly["changed"]) or "nothing changed"
+            out.print(f"Night{place}: {nightly['state']}, {changed} ({nightly['run']})", markup=False, soft_wrap=True)
+    for error in summary["errors"]:
+        err.print(f"  {error}", markup=False, style="red")
+    for line in summary["notes"]:
+        out.print(line, markup=False)
+    for name, part in parts.items():
+        if part["runs"]:
+            show_undo(part["run"], name)
+
+
+def _show_estimate(summary: dict[str, Any]) -> None:
+    total = summary["estimate"]
+    rows = summary["windows"]
+    if len(rows) > 1:
+        rows = [*rows, {"namespace": "", "window": "all", **total}]
+    out.print(table("Estimate", *_columns_and_cells(rows, ESTIMATED)))
+    for line in summary["notes"]:
+        out.print(line, markup=False)
+
+
+def _columns_and_cells(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[Any]]]:
+    """Columns and cells; the namespace only where there are several."""
+    several = len({row["namespace"] for row in rows if row["namespace"]}) > 1
+    shown = ("namespace", *columns) if several else columns
+    return shown, [[f"{row[name]:.4f}" if name == "usd" else row[name] for name in shown] for row in rows]

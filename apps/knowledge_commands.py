@@ -1,0 +1,336 @@
+"""Commands that show what is known: of an entity, of its relations, of a fact, and where it comes from."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slowwave.api import OpenMemory
+from slowwave.errors import UnusableInput
+from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+
+from .configuration import Place
+from .options import AsOf, EntityName, JsonOption, KnownAsOf, Limit, add_command
+from .printing import err, marked_statement, out, print_json, short_id, table, validity
+from .tables import (
+    history_lines,
+    print_story,
+    print_whole_story,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from slowwave.types import Entity, RecalledFact
+
+_FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
+SHOWN = 50
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        help="Follow only this type: causal, temporal, semantic, hierarchical, co_occurrence; may be repeated.",
+        show_default=False,
+    ),
+]
+_TEXT_CHARS = 60
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (facts, history, entities, why, neighbours, path, find, documents, episodes):
+        add_command(app, command)
+
+
+def facts(
+    name: EntityName,
+    as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also superseded, retracted and rejected facts.")] = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the facts about an entity."""
+    with place.memory() as memory:
+        entity, known = memory.facts_of(name, as_of=as_of, known_as_of=known_as_of, everything=everything)
+    if as_json:
+        print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
+        return
+    now = datetime.now(UTC)
+    alike: dict[tuple[str, ...], list[RecalledFact]] = {}  # facts of one sentence are one row with all its relations
+    for fact in known:
+        period = validity(fact.valid_from, fact.valid_to, fact.status == "active")
+        alike.setdefault((marked_statement(fact, now), period, fact.status), []).append(fact)
+    rows = [
+        (
+            words,
+            "\n".join(shown_relation(fact.predicate, place.locale) for fact in facts),
+            period,
+            *([state] if everything else []),
+            "\n".join(short_id(fact.id) for fact in facts),
+        )
+        for (words, period, state), facts in alike.items()
+    ]
+    status = ("status",) if everything else ()  # of facts of one time there is only one
+    out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", *status, "id"), rows))
+
+
+def _title(entity: Entity, locale: Locale) -> str:
+    also = f", also {', '.join(entity.aliases)}" if entity.aliases else ""
+    return f"{entity.name} ({shown_type(entity.entity_type, locale)}){also}"
+
+
+def history(
+    subject: Annotated[
+        str, typer.Argument(help="An entity, by any of its names; or the id of a fact, to show its chain.")
+    ],
+    predicate: Annotated[
+        str | None, typer.Argument(help="Only facts with this text in the statement or relation.", show_default=False)
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option("--relation", help="Only facts with exactly this relation.", show_default=False)
+    ] = None,
+    known_as_of: KnownAsOf = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, help="How many to show; default [recall] history_limit.", show_default=False),
+    ] = None,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Show all versions of the facts about an entity, with the reason why each ended."""
+    with place.memory() as memory:
+        if _FACT_ID.fullmatch(subject):
+            if predicate or relation or known_as_of:
+                raise UnusableInput("The chain of a fact is shown whole.", "Name an entity to narrow its history.")
+            _show_chain(memory, subject, as_json)
+            return
+        entity, versions = memory.history(subject, predicate, relation=relation, known_as_of=known_as_of, limit=limit)
+    if as_json:
+        print_json({"entity": asdict(entity), "facts": [version.as_json() for version in versions]})
+    elif versions:
+        out.print(history_lines(_title(entity, place.locale), versions))
+    else:
+        narrowed = f" that says {predicate!r}" if predicate else f" of the relation {relation!r}" if relation else ""
+        until = f" as of {known_as_of}" if known_as_of else ""
+        out.print(
+            f"Nothing is known about {entity.name}{narrowed}{until}. "
+            f"`slowwave history {shlex.quote(entity.name)}` shows all versions of its facts.",
+            markup=False,
+        )
+
+
+def _show_chain(memory: OpenMemory, fact_id: str, as_json: bool) -> None:
+    chain = memory.chain(fact_id)
+    if as_json:
+        print_json(chain.as_json())
+        return
+    out.print(history_lines("What replaced what, oldest first", chain.versions))
+    if chain.has_circle:
+        err.print("These facts replace each other in a circle: `slowwave doctor` tells more.")
+    if chain.is_cut:
+        err.print(f"Only the {len(chain.versions)} nearest facts are shown.")
+
+
+def entities(
+    limit: Limit = 50,
+    type: Annotated[str | None, typer.Option("--type", help="Only of this type.", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also archived entities.")] = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """List the entities, those with the most facts first."""
+    with place.memory() as memory:
+        total, shown = memory.entities(limit, type, everything=everything)
+    if as_json:
+        print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
+        return
+    out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else "", place.locale))
+
+
+def entity_table(shown: Sequence[Entity], caption: str = "", locale: Locale = "en") -> RenderableType:
+    """Entities as a table; the count is of live facts."""
+    rows = [
+        (
+            f"{e.name} (archived)" if e.is_archived else e.name,
+            shown_type(e.entity_type, locale),
+            e.facts,
+            ", ".join(e.aliases),
+            e.last_seen_at,
+        )
+        for e in shown
+    ]
+    return table("", ("name", "type", "count", "also known as", "last seen"), rows, caption)
+
+
+def why(
+    id: Annotated[
+        str,
+        typer.Argument(help="The id, or its beginning, of a fact, message, entity, community, conversation or run."),
+    ],
+    full: Annotated[bool, typer.Option("--full", help="Show all stored data, as tables.")] = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the story of a fact: its sources, the decisions about it, and the facts that it replaced."""
+    with place.memory() as memory:
+        story = memory.why(id)
+    if as_json:
+        print_json(story.as_json())
+        return
+    show = print_whole_story if full else print_story
+    show(story, place.locale)
+
+
+def neighbours(
+    name: EntityName,
+    hops: Annotated[int, typer.Option("--hops", min=1, max=20, help="The largest distance in relations.")] = 2,
+    type: TypesOption = None,
+    limit: Limit = SHOWN,
+    as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the entities that an entity is related to, directly and through others."""
+    with place.memory() as memory:
+        around = memory.neighbours(
+            name, hops, edge_types=type or (), limit=limit + 1, as_of=as_of, known_as_of=known_as_of
+        )
+    is_more, around = len(around.facts) > limit, replace(around, facts=around.facts[:limit])
+    if as_json:
+        print_json(around.as_json())
+        return
+    if not around.facts:
+        out.print(f"Nothing relates {around.entities[0].name} to anything.", markup=False)
+        return
+    rows = [(one.depth, one.name, shown_type(one.entity_type, place.locale)) for one in around.entities]
+    out.print(table(f"Around {around.entities[0].name}", ("relations away", "name", "type"), rows))
+    _show_facts("By these facts", around.facts, place.locale)
+    if is_more:
+        err.print(f"The {limit} nearest facts; --limit shows more.")
+
+
+def path(
+    a: Annotated[str, typer.Argument(metavar="A", help="An entity, by any of its names.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another entity.")],
+    hops: Annotated[int, typer.Option("--hops", min=1, max=20, help="The largest distance in relations.")] = 6,
+    type: TypesOption = None,
+    as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how two entities are related: the shortest chain of facts from one to the other."""
+    with place.memory() as memory:
+        way = memory.path(a, b, hops, edge_types=type or (), as_of=as_of, known_as_of=known_as_of)
+    if as_json:
+        print_json({"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})})
+    elif way is None:
+        out.print(f"No relations lead from {a} to {b}{_limits(hops, type, as_of)}.", markup=False)
+        out.print(f'What names both, related or not: slowwave recall "{a} {b}"', markup=False)
+    elif len(way.entities) == 1:
+        out.print(f"Both are {way.entities[0].name}.", markup=False)
+    else:
+        _show_facts(" – ".join(one.name for one in way.entities), way.facts, place.locale)
+
+
+def find(
+    words: Annotated[str, typer.Argument(help="Words, or beginnings of words, of a name or description.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 10,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Find entities by their names and descriptions, or else by meaning."""
+    with place.memory() as memory:
+        found = memory.find_entities(words, limit)
+    if as_json:
+        print_json({"entities": [one.as_json() for one in found]})
+    elif not found:
+        out.print("No entity is called like that. `slowwave entities` lists them.")
+    else:
+        if found[0].found_by == "meaning":
+            out.print("No name begins like that. Nearest in meaning, which may be nothing like it:", markup=False)
+        rows = [
+            (one.name, shown_type(one.entity_type, place.locale), one.summary, one.score, short_id(one.id))
+            for one in found
+        ]
+        out.print(table(words, ("name", "type", "summary", "score", "id"), rows))
+
+
+def _limits(hops: int, types: Sequence[str] | None, as_of: str | None) -> str:
+    """The limits of the search, as the end of a sentence."""
+    kinds = f" of type {', '.join(types)}" if types else ""
+    return f" over at most {hops} steps{kinds}" + (f" as of {as_of}" if as_of else "; --as-of looks at another time")
+
+
+def _show_facts(title: str, facts: Sequence[RecalledFact], locale: Locale) -> None:
+    now = datetime.now(UTC)
+    rows = [
+        (
+            fact.subject, shown_relation(fact.predicate, locale), fact.object, marked_statement(fact, now),
+            validity(fact.valid_from, fact.valid_to, fact.status == "active"), short_id(fact.id),
+        )
+        for fact in facts
+    ]  # fmt: skip
+    out.print(table(title, ("from", "relation", "to", "fact", "valid", "id"), rows))
+
+
+def documents(
+    name: Annotated[
+        str, typer.Argument(help="Show all versions of this document, by its title or id.", show_default=False)
+    ] = "",
+    limit: Limit = 50,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """List documents and long pasted texts; or all versions of one document."""
+    with place.memory() as memory:
+        total, found = (0, memory.versions(name)) if name else memory.artifacts(limit)
+    if as_json:
+        print_json({"total": total or len(found), "documents": [asdict(one) for one in found]})
+    elif not found:
+        out.print("No documents are stored.")
+    else:
+        caption = f"{len(found)} of {total}; the versions of one: slowwave documents TITLE" if total else ""
+        dates = [f"{one.made_at:%Y-%m-%d}" if one.made_at else "" for one in found]
+        rows = [
+            (short_id(one.id), one.title, one.type, one.version_no or 1, date, one.summary[:_TEXT_CHARS])
+            for one, date in zip(found, dates, strict=True)
+        ]
+        out.print(table("Documents", ("id", "title", "type", "version", "date", "summary"), rows, caption))
+
+
+def episodes(
+    name: EntityName,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """List the conversations about an entity, newest first, with their summaries."""
+    with place.memory() as memory:
+        found = memory.episodes_of(name)
+    if as_json:
+        print_json({"episodes": [asdict(one) for one in found]})
+    elif not found:
+        out.print(f"No conversation is about {name}.", markup=False)
+    else:
+        rows = [(f"{one.started_at:%Y-%m-%d}", one.messages, one.conversation_id, one.summary or "") for one in found]
+        out.print(table(f"Conversations about {name}", ("date", "messages", "conversation", "summary"), rows))

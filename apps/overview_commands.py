@@ -1,0 +1,295 @@
+"""Commands about a memory as a whole: counts, refusals, aspects of a life, and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from slowwave.errors import UnusableInput
+from slowwave.lexicon.aspects import shown
+from slowwave.lexicon.labels import Locale, shown_type
+
+from .configuration import Place
+from .maintain_commands import run_flow
+from .options import JsonOption, Limit, StoreOption, add_command
+from .printing import err, marked_statement, out, print_json, print_text, short_id, table, validity
+
+if TYPE_CHECKING:
+    from recall.aspects import Profile, Profiles
+
+USE = ("learning", "learning_events", "prune_threshold", "min_quality", "facts_scored", "facts_below_min_quality")
+CELLS = 20
+BESIDE = 3
+"""Namespaces that a terminal has room for beside their sum."""
+LIMIT = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (stats, quality, aspects, report):
+        add_command(app, command)
+
+
+def stats(*, place: Place, as_json: JsonOption = False) -> None:
+    """Show the size of the memory and the cost of the models."""
+    from recall.overview import stats as count
+
+    counted = count(place.store(), datetime.now(UTC))
+    if as_json:
+        print_json(counted)
+        return
+    flat = [(k, v) for k, v in counted.items() if not isinstance(v, dict)]
+    flat += [(f"{group} {k}", v) for group in ("facts", "llm") for k, v in counted[group].items()]
+    out.print(table(f"Memory {place.namespace!r}", ("what", "count"), flat))
+
+
+def quality(
+    limit: Annotated[int, typer.Option("--limit", min=0, help="How many refused messages to show.")] = 20,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the refused messages with gate and reason, and how recalls influence what is kept."""
+    from recall.overview import quality as assess
+
+    found = assess(place.store(), place.settings.steward, place.settings.recall.min_quality)
+    if as_json:
+        print_json(found)
+        return
+    out.print(table("Messages", ("state", "count"), list(found["messages"].items())))
+    out.print(
+        table(
+            "Gates",
+            ("gate", "count", "mean length", "for example", "reason"),
+            [
+                (g["gate"], g["refused"], g["mean_length"], (g["example"] or "")[:80], g["reason"])
+                for g in found["gates"]
+            ],
+        )
+    )
+    use = found["use"]
+    marked_statement = [("recalls", found["retrieval_events"]), *((what.replace("_", " "), use[what]) for what in USE)]
+    out.print(table("Use", ("what", "count"), marked_statement))
+    if use["top_facts"]:
+        columns = ("statement", "hit_count", "avg_retrieval_score", "quality_score", "last_retrieved_at")
+        rows = [(*(fact[name] for name in columns), short_id(fact["id"])) for fact in use["top_facts"]]
+        out.print(table("Recalled most", ("fact", "count", "cosine", "score", "last", "id"), rows))
+    if found["common_first_words"]:
+        words = ", ".join(f"{word} ({times})" for word, times in found["common_first_words"].items())
+        out.print(f"What is refused begins with: {words}", markup=False)
+    shown = found["refusals"][:limit]
+    if shown:
+        out.print(
+            table(
+                "Refused",
+                ("gate", "reason", "text"),
+                [(r["gate"], r["reason"], (r["excerpt"] or "")[:100]) for r in shown],
+            )
+        )
+    if len(found["refusals"]) > len(shown):
+        err.print(f"…and {len(found['refusals']) - len(shown)} more; --limit or --json shows them.")
+
+
+def aspects(
+    aspect: Annotated[
+        str | None, typer.Argument(metavar="[ASPECT]", help="Show the facts about this aspect.", show_default=False)
+    ] = None,
+    limit: Limit = 50,
+    stored: Annotated[bool, typer.Option("--stored", help="Show the stored scores of the last run.")] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", metavar="FILE.svg", help="Also draw the scores into this file.", show_default=False),
+    ] = None,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", help="All namespaces of the store.")] = False,
+    store: StoreOption = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--namespace", metavar="NAME", help="Which memory inside the store; may be repeated.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how much is known about each aspect of a life (0 to 100), or the facts about one."""
+    place = Place.of(store, "default")
+    names = _names(place, namespace, all_namespaces)
+    if aspect is not None:
+        if len(names) > 1 or stored or picture:
+            raise UnusableInput("The facts of an aspect are shown of one namespace, as they are now.", "Ask for one.")
+        _show_facts_of_aspect(Place(place.uri, names[0], place.settings), aspect, limit, as_json)
+        return
+    known = _known(place, names, stored)
+    if picture is not None:
+        _draw(picture, known)
+    if as_json:
+        print_json(known.as_json())
+    else:
+        _show_aspects(known)
+
+
+def _names(place: Place, named: Sequence[str] | None, everything: bool) -> list[str]:
+    from storage.connection import namespaces
+
+    if not everything:
+        return list(dict.fromkeys(named or ["default"]))
+    if named:
+        raise UnusableInput("--namespace and --all-namespaces exclude each other.", "Leave one of them out.")
+    return namespaces(place.uri) or ["default"]
+
+
+def _known(place: Place, names: Sequence[str], is_stored: bool) -> Profiles:
+    from recall.aspects import Profiles, aspects_of, stored_aspects
+
+    if not is_stored:
+        return aspects_of(place.uri, names, settings=place.settings.recall.aspects)
+    if len(names) > 1:
+        raise UnusableInput("Stored scores are of one namespace each.", "Name one, or leave --stored out.")
+    snapshot = Place(place.uri, names[0], place.settings).store().snapshot()
+    profile = stored_aspects(snapshot, place.settings.recall.aspects)
+    return Profiles(profile, {names[0]: profile})
+
+
+def _show_aspects(known: Profiles) -> None:
+    several = len(known.each)
+    names = list(known.each) if 1 < several <= BESIDE else []
+    each = "and the score of each" if names else "--json tells of each"
+    out.print(f"{several} memories together, {each}" if several > 1 else "What is known, of 100", markup=False)
+    out.print(_profile_table(known, names))
+    out.print(_scored_at(known.together), style="dim")
+    if not any(row.facts for row in known.together):
+        err.print("No fact touches any aspect yet: slowwave ingest PATH learns some.")
+
+
+def _profile_table(known: Profiles, names: Sequence[str]) -> Table:
+    """A row for each aspect, to fit into 80 columns; of several namespaces their scores instead of the category."""
+    made = Table(box=SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, collapse_padding=True)
+    for name in ("aspect", *(() if names else ("category",)), "known"):
+        made.add_column(name, no_wrap=True)
+    for name in ("score", "facts", "entities", *names):
+        made.add_column(Text(name), justify="right", overflow="fold")
+    for n, row in enumerate(known.together):
+        words = (_name(row.aspect.icon, row.aspect.display_name), *(() if names else (row.aspect.category,)))
+        counts = (shown(row.score), row.facts, row.entities, *(shown(known.each[name][n].score) for name in names))
+        made.add_row(*words, bar(row.score), *map(str, counts))
+    return made
+
+
+def _scored_at(profile: Profile) -> str:
+    at = max((row.scored_at for row in profile if row.scored_at), default=None)
+    return f"scored at {at:%Y-%m-%d %H:%M}" if at else "never scored: a run that learns something does it"
+
+
+def _takes_unicode() -> bool:
+    return out.encoding.lower().startswith("utf")
+
+
+def _name(icon: str, name: str) -> str:
+    return f"{icon} {name}" if _takes_unicode() else name
+
+
+def bar(score: float) -> str:
+    """Twenty cells, filled by the score of 0 to 100; half a cell is filled."""
+    filled = shown(score * CELLS / 100)
+    full, empty = ("█", "░") if _takes_unicode() else ("#", "-")
+    return full * filled + empty * (CELLS - filled)
+
+
+def _draw(file: Path, known: Profiles) -> None:
+    from tasks.runtime.run_pages import aspect_chart
+
+    if file.suffix.lower() != ".svg":
+        raise UnusableInput(f"The picture is drawn as SVG, not as {file.suffix or 'a file without an ending'!r}.",
+                            "Name a file that ends in .svg.")  # fmt: skip
+    try:
+        file.write_bytes(aspect_chart(known.each))
+    except OSError as error:
+        raise UnusableInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
+    err.print(f"Drawn in {file}.", markup=False, soft_wrap=True)
+
+
+def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) -> None:
+    from slowwave.lexicon.aspects import aspect_named
+
+    aspect, now = aspect_named(slug), datetime.now(UTC)
+    with place.memory() as memory:
+        total, facts = memory.facts_with_aspect(aspect.slug, limit, now=now)
+    if as_json:
+        print_json({"aspect": aspect.as_json(), "total": total, "facts": [fact.as_json() for fact in facts]})
+        return
+    if not facts:
+        out.print(f"Nothing is known that touches {aspect.display_name}.", markup=False)
+        return
+    rows = [
+        (marked_statement(fact, now), fact.confidence, validity(fact.valid_from, fact.valid_to), short_id(fact.id))
+        for fact in facts
+    ]
+    caption = f"…and {total - len(facts)} more: --limit" if total > len(facts) else ""
+    title = _name(aspect.icon, aspect.display_name)
+    out.print(table(title, ("fact", "confidence", "valid", "id"), rows, caption))
+
+
+def report(
+    stale_days: Annotated[
+        float | None,
+        typer.Option(
+            "--stale-days", help="An entity is stale after this many days without a read.", show_default=False
+        ),
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
+    limit: Limit = LIMIT,
+    propose_splits: Annotated[
+        bool | None,
+        typer.Option("--propose-splits/--no-propose-splits", help="Also propose the splits.", show_default=False),
+    ] = None,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Report entities to split, duplicates, stale and suspect facts. Changes nothing."""
+    from flows.report import report as flow
+
+    if markdown and as_json:
+        raise UnusableInput("The report is either Markdown or JSON.", "Leave out --markdown or --json.")
+    document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.report_settings(propose_splits))
+    if as_json:
+        print_json(document)
+    elif markdown:
+        from tasks.people.reporting import report_markdown
+
+        print_text(report_markdown(document, limit=limit))
+    else:
+        _show_report(document, limit, place.locale)
+
+
+def _show_report(document: Mapping[str, Any], limit: int, locale: Locale) -> None:
+    from slowwave.review.report_records import counts, sections, verdict
+
+    out.print(table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document)))
+    for section in sections(document, limit):
+        rows = [
+            [_cell(name, cell, locale) for name, cell in zip(section.columns, cells, strict=True)]
+            for cells in section.rows
+        ]
+        more = section.count - len(rows)
+        hidden = f"… and {more} more: --limit {section.count}\n" if more else ""
+        out.print(table(section.title, section.columns, rows, hidden + "\n".join(section.following)))
+    if document["proposals"]:
+        out.print(
+            f"Proposed: {len(document['proposals'])} splits. Take that back: slowwave undo {document['run']}",
+            markup=False,
+        )
+    for note in document["notes"]:
+        out.print(note, markup=False)
+    if line := verdict(document):
+        out.print(line, markup=False)
+
+
+def _cell(column: str, cell: Any, locale: Locale) -> Any:
+    return short_id(cell) if column == "id" else shown_type(cell, locale) if column == "type" else cell

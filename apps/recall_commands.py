@@ -1,0 +1,203 @@
+"""Commands that answer a question: ranked facts, a block of context, or the answer of a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from slowwave.api import GraphMode
+
+from .configuration import Place
+from .options import (
+    AlsoOption,
+    AsOf,
+    FactsAtMost,
+    JsonOption,
+    KnownAsOf,
+    MaxCalls,
+    MaxUsd,
+    OnlyOption,
+    Scope,
+    add_command,
+)
+from .printing import err, out, print_json, print_text
+from .tables import (
+    SHOWN_PASSAGES,
+    Speakers,
+    fact_lines,
+    parts_lines,
+    passage_lines,
+    passages_table,
+    recall_table,
+    uncertain_table,
+)
+
+if TYPE_CHECKING:
+    from slowwave.types import Recollection, Reply
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (recall, context, ask):
+        add_command(app, command)
+
+
+def recall(
+    query: Annotated[str, typer.Argument(help="A question or a few words.")],
+    k: FactsAtMost = None,
+    as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            "--graph",
+            metavar="MODE",
+            help="Follow relations: none, bfs or spread; default [recall] graph.",
+            show_default=False,
+        ),
+    ] = None,
+    scope: Scope = None,
+    conversation: Annotated[
+        str | None,
+        typer.Option(
+            "--conversation", metavar="ID", help="The current conversation: its facts rank higher.", show_default=False
+        ),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            "--last", min=1, help="Only facts about entities of this many last conversations.", show_default=False
+        ),
+    ] = None,
+    only: OnlyOption = None,
+    also: AlsoOption = None,
+    full: Annotated[bool, typer.Option("--full", help="Whole texts, with their scores and ids.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Also show the parts of each score.")] = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the facts that answer a question, with validity and source, and passages of messages."""
+    from slowwave.ranking.ranking import UNLIKELY, is_weak  # slow to import
+
+    with place.memory() as memory:
+        found = memory.recall(
+            query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=cast(GraphMode | None, graph),
+            conversation=conversation, last=last, only=only, also=also or (),
+        )  # fmt: skip
+        speakers = {} if as_json or full else memory.speakers(found.facts)
+    if as_json:
+        print_json(found.as_json(explained=explain))
+        return
+    if found.is_timed_out:
+        out.print("The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md).")
+    elif not (found.facts or found.passages):
+        out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
+    if full:
+        if found.facts:
+            out.print(recall_table(found))
+        if found.passages:
+            out.print(passages_table(found))
+    else:
+        _show_lines(found, speakers)
+    if is_weak(found.match):
+        out.print(UNLIKELY)
+    if found.facts and explain:
+        out.print(parts_lines(found))
+    if found.uncertain:
+        out.print(uncertain_table(found.uncertain))
+
+
+def _show_lines(found: Recollection, speakers: Speakers) -> None:
+    if found.facts:
+        took = f"{found.took_ms:.0f} ms; --full shows whole texts, scores and ids"
+        out.print(fact_lines(found.query, found.facts, speakers, took))
+    if found.passages:
+        best = found.passages[:SHOWN_PASSAGES]
+        more = len(found.passages) - len(best)
+        out.print(passage_lines("In messages", best, f"…and {more} more: --full" if more else ""))
+
+
+def context(
+    query: Annotated[str, typer.Argument(help="A question or a few words.")],
+    tokens: Annotated[int, typer.Option("--tokens", min=0, help="The maximal size of the block in tokens.")] = 500,
+    k: FactsAtMost = None,
+    scope: Scope = None,
+    as_of: AsOf = None,
+    only: OnlyOption = None,
+    also: AlsoOption = None,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the facts for a question as a block of text for a prompt, marked as untrusted.
+
+    The block has one dated sentence for each fact, and fits into --tokens.
+    """
+    with place.memory() as memory:
+        block = memory.context_for(query, tokens, k=k, scope=scope, as_of=as_of, only=only, also=also or ())
+    if as_json:
+        from inference.tokens import count_tokens
+
+        print_json({"query": query, "context": block, "tokens": count_tokens(block)})
+    elif block:
+        print_text(block)
+    else:
+        err.print(f"Nothing is known about that, nothing fits into {tokens} tokens, or reading took too long.")
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    tokens: Annotated[
+        int, typer.Option("--tokens", min=100, help="How many tokens of facts and passages the model gets.")
+    ] = 2000,
+    scope: Scope = None,
+    as_of: AsOf = None,
+    known_as_of: KnownAsOf = None,
+    also: AlsoOption = None,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite", help="First let the model reword the question: one more call.")
+    ] = False,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm", metavar="PROVIDER/MODEL", help="The model that answers; default [ingest.llm].", show_default=False
+        ),
+    ] = None,
+    max_usd: MaxUsd = None,
+    max_calls: MaxCalls = None,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question from memory with one model call, and show the facts behind the answer."""
+    with place.memory() as memory:
+        reply = memory.ask(
+            question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (), rewrite=rewrite,
+            model=llm, max_usd=max_usd, max_calls=max_calls,
+        )  # fmt: skip
+        speakers = {} if as_json else memory.speakers(reply.facts)
+    if as_json:
+        print_json(reply.as_json())
+        return
+    _show_reply(reply, speakers)
+
+
+def _show_reply(reply: Reply, speakers: Speakers) -> None:
+    out.print(reply.text, markup=False)
+    if reply.facts:
+        out.print(fact_lines("It rests on", reply.facts, speakers))
+    if reply.passages:
+        out.print(passage_lines("" if reply.facts else "It rests on", reply.passages))
+    for note in reply.notes:
+        err.print(note, markup=False)
+    if reply.model:
+        err.print(f"{reply.model}: {_cost(reply)}", style="dim", markup=False)
+
+
+def _cost(reply: Reply) -> str:
+    paid = reply.usage
+    if not paid.calls:
+        return "answered before, nothing was paid"
+    return f"{paid.tokens_in:,} tokens in, {paid.tokens_out:,} out, ${paid.usd:.4f}"
