@@ -311,6 +311,14 @@ def test_the_two_paths_differ_once_a_fact_has_ended_until_the_next_run(store: st
     assert counts(store, fresh=False, later=week) == {"music": 2, "health": 2}
 
 
+def test_a_tag_that_changes_while_its_fact_does_not_is_counted(store: str) -> None:
+    refresh_aspects(a_run(store))
+    with Store.open(store).commit("tag", "tag", NOW) as tx:
+        tx.upsert("fact_aspects", tx.by_ids("fact_aspects", ["as_music_sings"]).with_columns(slug=pl.lit("books")))
+    assert refresh_aspects(a_run(store)) == 14
+    assert counts(store, fresh=False) == {"music": 1, "books": 1, "health": 3}
+
+
 def test_every_result_says_when_it_was_scored(store: str) -> None:
     with Memory.open(store, is_logged=False) as memory:
         assert {row.scored_at for row in memory.aspects(False)} == {None}
@@ -375,6 +383,14 @@ def test_maintenance_that_wrote_leaves_the_scores_as_they_are_then(store: str, f
     assert counts(store, fresh=False) == {"music": 2, "health": 3}
     assert set(rows(Path(store), "aspect_scores")["run_id"]) == {told["run"]}
     assert kinds(store).count("aspects") == 1
+
+
+def test_an_ingest_leaves_the_scores_of_what_it_learned(learned: tuple[Path, dict[str, Any]]) -> None:
+    store, _ = learned
+    snapshot = Store.open(str(store)).snapshot()
+    stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
+    assert len(stored) == 14
+    assert changed_scores(scored(snapshot, stored["scored_at"][0]), stored).is_empty()
 
 
 def test_chosen_namespaces_are_scored_each_and_together(store: str) -> None:

@@ -201,6 +201,21 @@ def test_a_recall_is_logged_with_the_cosine_and_never_as_a_commit(memory_copy: P
     assert store.head == head
 
 
+def test_both_ends_of_a_recalled_relation_are_logged(tmp_path: Path) -> None:
+    uri = remembered(tmp_path / "m", [fact("knows", "Marta knows Devon.", kind="relation", object_id="e_devon")])
+    assert recalled(uri, "Who knows Devon?") == ["knows"]
+    assert set(Store.open(str(uri)).log("entity_access_log")["entity_id"]) == {"e_marta", "e_devon"}
+
+
+def test_a_full_buffer_is_written_while_the_memory_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recall.access_events.BUFFERED", 4)
+    uri = remembered(tmp_path / "m", [fact("boats", "Marta restores boats.")])
+    with Memory.open(str(uri)) as memory:
+        for count in (0, 1):  # a query, a fact and an entity make three events
+            memory.recall("Who restores boats?", now=NOW)
+            assert len(Store.open(str(uri)).log("retrieval_events")) == count
+
+
 def test_looking_at_an_entity_is_logged_too(memory_copy: Path) -> None:
     with Memory.open(str(memory_copy)) as memory:
         entity, _ = memory.facts_of("Devon Clarke", now=NOW)
