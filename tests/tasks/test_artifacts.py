@@ -220,6 +220,19 @@ def test_what_is_not_sure_enough_stands_alone() -> None:
     assert plan.decisions.is_empty()
 
 
+def test_s1_18_the_limits_themselves_are_enough() -> None:
+    new = [artifact("a", BODY), artifact("b", edition(4), day=1, title="Runbook B")]
+    pair = measure_pairs(frame(*new), near(0.9, ("a", "b")), RULES).row(0, named=True)
+    sure, titled = pair["confidence"], pair["title_jaccard"]
+    for confidence, title, link in (
+        (sure, titled, "version"),
+        (sure + 1e-9, titled, "root"),
+        (sure, titled + 1e-9, "derivative"),
+    ):
+        rules = ArtifactSettings(link_confidence=confidence, title_jaccard=title)
+        assert linked(new, 0.9, rules=rules)["b"]["link"] == link
+
+
 def test_another_state_of_the_same_file_is_a_version_however_much_was_rewritten() -> None:
     rewritten = "The runbook was written anew from the first to the last word."
     new = [artifact("a", BODY), artifact("b", rewritten, day=1)]
@@ -235,7 +248,9 @@ def test_the_word_of_a_model_counts_for_more_than_the_formula() -> None:
         ("version", 0.9, "version"),
         ("derivative", 0.9, "derivative"),
         ("unrelated", 0.9, "root"),
+        ("version", 0.8, "version"),
         ("version", 0.79, "root"),
+        ("duplicate of it", 0.9, "root"),
     ):
         plan = planned(new, verdicts={("a", "b"): ArtifactVerdict(relation, confidence, "m 1")})
         assert dict(plan.artifacts.select("id", "link").iter_rows())["b"] == link
