@@ -158,8 +158,8 @@ def test_all_three_conditions_must_hold() -> None:
     assert fades(fact("f"))
     assert not fades(fact("f", 100))  # not low
     assert not fades(fact("f"), used("f"))  # recalled once, long ago
-    assert not fades(fact("f", 1.9), how=eager)  # young
-    assert fades(fact("f", 2.1), how=eager)
+    assert not fades(fact("f", 1.999), how=eager)  # young
+    assert fades(fact("f", 2.001), how=eager)
 
 
 def test_exactly_at_the_threshold_or_at_the_end_of_its_grace_a_fact_stays() -> None:
@@ -398,6 +398,16 @@ def test_what_is_pinned_recalled_or_retired_meanwhile_is_left_alone(
     with overtaken(monkeypatch, "steward.prune", other):
         assert prune(a_run(uri), HOW).ids == ("fading",)
     assert rows(uri, "facts", "status = 'archived'")["id"].to_list() == ["fading"]
+
+
+def test_a_recall_that_is_logged_meanwhile_saves_a_fact(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = keep(facts=[fact("asked"), fact("never")])
+
+    def other() -> None:
+        Store.open(str(uri)).append("retrieval_events", pl.DataFrame([recalled("asked")]), NOW)
+
+    with overtaken(monkeypatch, "steward.prune", other):
+        assert prune(a_run(uri), HOW).ids == ("never",)
 
 
 def test_the_filter_of_the_store_lets_every_fact_pass_that_the_rule_prunes(keep: Keep) -> None:
