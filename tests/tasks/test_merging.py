@@ -113,6 +113,12 @@ def test_s4_08_what_is_fixed_then_what_was_recalled_more_then_better_then_earlie
         assert winners(pool_of(*(fact(**each) for each in facts))) == expected
 
 
+def test_s4_08_the_threshold_itself_is_enough() -> None:
+    pool = pool_of(fact("a"), fact("b", SPELLINGS[1], 1))
+    rule = by_use(StewardSettings(merge_threshold=1.0), pool.facts["id"], ones(2))
+    assert len(merge_by(pool, rule).duplicates) == 1
+
+
 @pytest.mark.parametrize(
     ("statement", "more"),
     [
@@ -472,6 +478,14 @@ def test_many_new_facts_and_few_are_compared_with_the_same(remember: Made, monke
     assert swept(place, dry_run=True, merge_neighbors=4) == few
     assert few.merged == 1
     assert few.decisions[0].statement.startswith(TEA)
+
+
+def test_s4_08_a_few_of_the_nearest_are_compared_and_not_the_first_alone(remember: Made) -> None:
+    done = {"consolidated_at": T0}
+    nearest = fact("x", TEA.replace("green", "black"), vector=apart(0.99), **done)
+    place = remember(fact("a", vector=apart(0.95, 2), **done), nearest, fact("new", SPELLINGS[1], 9))
+    assert swept(place, dry_run=True, merge_neighbors=1).merged == 0
+    assert swept(place).merged == 1
 
 
 # Notes
