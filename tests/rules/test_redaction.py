@@ -193,7 +193,7 @@ FORMS = [
     (f"the bot is 123456789:AA{BODY[:33]}", BODY[:33]),
     *((f"{words} {BODY}", BODY) for words in ("the token is", "the secret is", "its access-key:", "the auth key =>")),
     *((f"the pin {words} 4711, remember", "4711") for words in ("is", "code is", "number:")),
-    *((f"{word} {verb} hunter2", "hunter2") for word in ("passwort", "passcode", "contraseña") for verb in ("ist", "es")),
+    *((f"{words} hunter2", "hunter2") for words in ("passwort ist", "passcode was", "contraseña es")),
     *((f"{word} is correct-horse-battery", "horse") for word in ("passwort", "passphrase", "passcode", "contraseña")),
     *((f"log in with {word}=swordfish now", "swordfish") for word in ("passwd", "pwd", "passphrase")),
     *((f"run FOO_{word}=swordfish now", "swordfish") for word in ("PASS", "PWD", "SECRET", "API_KEY", "CREDENTIALS")),

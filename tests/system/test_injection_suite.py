@@ -101,7 +101,7 @@ def prompts_with(text: str) -> dict[str, Prompt]:
 
 
 def skeleton(prompt: Prompt) -> list[tuple[str, list[str]]]:
-    """The elements of a prompt with the names of their attributes; every other angle bracket, also wide, is an error."""
+    """The elements of a prompt with the names of their attributes; any other bracket, also a wide one, is wrong."""
     tag = re.compile(r"<(/?\w+)((?: \w+=\"[^\"<>\n]*\")*)>")
     assert not re.search("[<>]", unicodedata.normalize("NFKC", tag.sub("", prompt.text)))
     return [(name, re.findall(r' (\w+)="[^"]*"', more)) for name, more in tag.findall(prompt.text)]
