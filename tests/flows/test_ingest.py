@@ -414,7 +414,7 @@ def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
     tmp_path: Path, unkilled: Any, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources, whole, needed = unkilled
-    assert {"active", "rejected"} <= {*whole["facts"]["status"]}
+    assert "active" in whole["facts"]["status"]
     assert set(whole["patch_batches"]["state"]) == {"applied"}
     api = serve()
     with dying(monkeypatch, "ingest.candidates", "after", 2):
