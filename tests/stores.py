@@ -13,6 +13,7 @@ from talk import NOW, START
 
 from inference.embedding import open_embedder
 from slowwave.api import OpenMemory as Memory
+from slowwave.settings import RecallSettings
 from storage.store import Store
 
 Row = dict[str, Any]
@@ -71,8 +72,8 @@ def remembered(
     return uri
 
 
-def recalled(uri: Path, query: str, **how: Any) -> list[str]:
-    with Memory.open(str(uri)) as memory:
+def recalled(uri: Path, query: str, settings: RecallSettings | None = None, **how: Any) -> list[str]:
+    with Memory.open(str(uri), settings=settings or RecallSettings()) as memory:
         return [found.id for found in memory.recall(query, now=NOW, **how).facts]
 
 
@@ -80,6 +81,7 @@ CLOSED = {
     "candidate": {"status": "candidate"},
     "rejected": {"status": "rejected"},
     "superseded": {"status": "superseded", "valid_to": NOW - timedelta(days=1)},
+    "redundant": {"status": "superseded"},
     "retracted": {"status": "retracted"},
     "archived": {"status": "archived"},
     "expired": {"expired_at": NOW - timedelta(days=1)},

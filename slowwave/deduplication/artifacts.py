@@ -285,7 +285,7 @@ def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: ArtifactV
 def _by_artifact(pairs: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """Artifact id → linked artifacts with the pair, the surest first."""
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for pair in sorted(pairs, key=lambda each: (_RANKS[each["relation"]], -each["confidence"])):
+    for pair in pairs:
         found.setdefault(pair["id"], []).append((pair["head_id"], pair))
         found.setdefault(pair["head_id"], []).append((pair["id"], pair))
     for others in found.values():
@@ -371,8 +371,7 @@ class _Chains:
         made, source = (row, older[-1]) if older else (self.rows[chain[0]], row["id"])
         if made["derived_from"] is not None:
             return None
-        made |= {"derived_from": source, "confidence": confidence}
-        made["link"] = "version" if made["parent_id"] else "derivative"
+        made |= {"derived_from": source, "confidence": confidence, "link": "derivative"}
         return made
 
     def _decide(

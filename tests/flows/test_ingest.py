@@ -414,6 +414,8 @@ def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
     tmp_path: Path, unkilled: Any, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources, whole, needed = unkilled
+    assert "active" in whole["facts"]["status"]
+    assert set(whole["patch_batches"]["state"]) == {"applied"}
     api = serve()
     with dying(monkeypatch, "ingest.candidates", "after", 2):
         learn(sources, tmp_path / "m", **paid())

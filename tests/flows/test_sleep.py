@@ -115,9 +115,13 @@ def bury(store: Path) -> None:
 # The sweep
 
 
-def test_while_it_learns_facts_are_scored_and_nothing_fades(memory_copy: Path) -> None:
+def test_while_it_learns_facts_are_scored_and_nothing_fades_or_is_merged(
+    memory_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = rows(unread(memory_copy), "facts").sort("id")
+    monkeypatch.setattr("flows.steward.merge_duplicates", None)
     summary = swept(memory_copy, **HARSH | {"learning_events": 50})
+    assert summary["state"] == "completed"
     assert summary["counts"]["facts scored"] == summary["counts"]["scores changed"] > 200
     assert "Still learning" in summary["notes"][0]
     assert rows(memory_copy, "facts").sort("id").equals(before)
@@ -162,6 +166,20 @@ def test_a_phase_that_fails_leaves_the_others_alone_and_the_next_sweep_does_it(
     assert summary["counts"]["facts scored"] > 200
     assert rows(store, "facts", "status = 'archived'").is_empty()
     assert swept(store)["counts"]["facts pruned"] > 50
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("phase", "work"), [("merge", "merge_duplicates"), ("entities", "weigh_entities")])
+def test_merging_and_weighing_that_fail_leave_the_others_alone(
+    phase: str, work: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(f"flows.steward.{work}", broken)
+    summary = swept(store)
+    assert (summary["state"], summary["errors"]) == ("incomplete", [f"{phase}: OSError: [Errno 5] Input/output error"])
+    assert summary["counts"]["facts pruned"] > 50
 
 
 def test_a_sweep_that_cannot_score_does_nothing_else(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

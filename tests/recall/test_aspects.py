@@ -69,19 +69,52 @@ def known(*facts: dict[str, Any]) -> pl.DataFrame:
     return frames.conform(pl.DataFrame(facts), {name: frames.FACTS[name] for name in TAGGED}).select(TAGGED)
 
 
-def test_the_taxonomy_has_fourteen_aspects_in_five_categories() -> None:
-    assert len(set(SLUGS)) == 14
-    assert list(dict.fromkeys(aspect.category for aspect in TAXONOMY)) == [
-        "Cultural",
-        "Identity",
-        "Relationships",
-        "Worldview",
-        "Lifestyle",
-    ]
-    assert all(len(aspect.icon) == 1 and aspect.display_name for aspect in TAXONOMY)
+STEMS = {
+    "film_tv": ("Film & TV", "Cultural", "film movie cinema tv show series watch actor director"),
+    "music": ("Music", "Cultural", "music song album band listen concert guitar piano sing"),
+    "books": ("Books", "Cultural", "book read novel author library literature"),
+    "creativity": ("Creativity", "Cultural", "art paint draw design create craft write photo invent"),
+    "career": ("Career", "Identity", "work job career employ company manag project colleague salary promot"),
+    "education": ("Education", "Identity", "stud school universit degree course learn teach train certif"),
+    "identity": ("Identity", "Identity", "identit name gender nationalit personalit self born describe"),
+    "childhood": ("Childhood", "Identity", "child kid grew_up young school_days parents'_house"),
+    "family": (
+        "Family", "Relationships",
+        "famil mother father parent brother sister son daughter wife husband spouse cousin grand",
+    ),
+    "relationships": (
+        "Relationships", "Relationships", "friend partner dating married relationship know met love neighbo"
+    ),
+    "philosophy": ("Philosophy", "Worldview", "think believ philosoph meaning ethic idea opinion"),
+    "values": ("Values", "Worldview", "value principle important prefer priorit care_about honest integrity"),
+    "spirituality": ("Spirituality", "Worldview", "god faith church pray relig spirit meditat soul"),
+    "health": (
+        "Health", "Lifestyle", "health ill sick doctor medic diet sleep exercise run allerg injur weight"
+    ),
+}  # fmt: skip
+"""By slug the display name, the category and the stems of each aspect (S3-13, S3-14)."""
+
+
+def test_the_taxonomy_is_that_of_fourteen_aspects_in_five_categories() -> None:
+    found = [(aspect.slug, aspect.display_name, aspect.category) for aspect in TAXONOMY]
+    assert found == [(slug, *named[:2]) for slug, named in STEMS.items()]
+    assert len({aspect.icon for aspect in TAXONOMY}) == len(TAXONOMY) == 14
+    assert all(len(aspect.icon) == 1 for aspect in TAXONOMY)
     assert TAXONOMY[0].as_json() == {
         "slug": "film_tv", "display_name": "Film & TV", "category": "Cultural", "icon": "🎬"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("slug", STEMS)
+def test_each_stem_of_an_aspect_is_recognised(slug: str) -> None:
+    stems = [stem.replace("_", " ") for stem in STEMS[slug][2].split()]
+    missed = [stem for stem in stems if slug not in tagged(statement=f"It is {stem}x.")]
+    assert missed == []
+
+
+@pytest.mark.parametrize("column", ["predicate", "subject_type", "object_type", "kind", "statement"])
+def test_each_column_that_tells_what_a_fact_is_about_is_read(column: str) -> None:
+    assert tagged(**{"predicate": "is", column: "concert"}) == ["music"]
 
 
 def test_an_aspect_is_found_by_its_slug_or_name_and_others_are_told_the_fourteen() -> None:
@@ -312,6 +345,14 @@ def test_the_two_paths_differ_once_a_fact_has_ended_until_the_next_run(store: st
     assert counts(store, fresh=False, later=week) == {"music": 2, "health": 2}
 
 
+def test_a_tag_that_changes_while_its_fact_does_not_is_counted(store: str) -> None:
+    refresh_aspects(a_run(store))
+    with Store.open(store).commit("tag", "tag", NOW) as tx:
+        tx.upsert("fact_aspects", tx.by_ids("fact_aspects", ["as_music_sings"]).with_columns(slug=pl.lit("books")))
+    assert refresh_aspects(a_run(store)) == 14
+    assert counts(store, fresh=False) == {"music": 1, "books": 1, "health": 3}
+
+
 def test_every_result_says_when_it_was_scored(store: str) -> None:
     kept = Store.open(store)
     assert {row.scored_at for row in stored_aspects(kept.snapshot())} == {None}
@@ -376,6 +417,14 @@ def test_maintenance_that_wrote_leaves_the_scores_as_they_are_then(store: str, f
     assert counts(store, fresh=False) == {"music": 2, "health": 3}
     assert set(rows(Path(store), "aspect_scores")["run_id"]) == {told["run"]}
     assert kinds(store).count("aspects") == 1
+
+
+def test_an_ingest_leaves_the_scores_of_what_it_learned(learned: tuple[Path, dict[str, Any]]) -> None:
+    store, _ = learned
+    snapshot = Store.open(str(store)).snapshot()
+    stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED, "scored_at"])
+    assert len(stored) == 14
+    assert changed_scores(scored(snapshot, stored["scored_at"][0]), stored).is_empty()
 
 
 def test_chosen_namespaces_are_scored_each_and_together(store: str) -> None:

@@ -17,23 +17,31 @@ from talk import EXAMPLES, NOW, START, learn, rows, said, written
 from inference.embedding import open_embedder
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import StoreMismatch, UnknownName, UnusableInput
+from slowwave.settings import RecallSettings
 from slowwave.text import digest
 from storage.store import Store
 
 QUESTIONS = [json.loads(line) for line in (EXAMPLES / "questions.jsonl").read_text().splitlines()]
 
 
-def test_only_live_facts_surface_however_well_the_others_match(tmp_path: Path) -> None:
+WHERE = pytest.mark.parametrize("held_mb", [RecallSettings().held_mb, 0], ids=["in memory", "by queries"])
+
+
+@WHERE
+def test_only_live_facts_surface_however_well_the_others_match(tmp_path: Path, held_mb: int) -> None:
     others = [fact(name, "Marta plays the violin in an orchestra.", **more) for name, more in CLOSED.items()]
     uri = remembered(tmp_path / "m", [*others, fact("live", "Marta also mentioned a violin once.")])
-    assert recalled(uri, "Marta plays the violin in an orchestra") == ["live"]
+    settings = RecallSettings(held_mb=held_mb)
+    assert recalled(uri, "Marta plays the violin in an orchestra", settings) == ["live"]
 
 
-def test_closed_facts_do_not_crowd_out_a_live_one_that_ranks_behind_them(tmp_path: Path) -> None:
+@WHERE
+def test_closed_facts_do_not_crowd_out_a_live_one_that_ranks_behind_them(tmp_path: Path, held_mb: int) -> None:
     others = [fact(f"old{n}", f"Marta plays the violin {n}.", **CLOSED["superseded"]) for n in range(60)]
     uri = remembered(tmp_path / "m", [*others, fact("live", "The orchestra rehearses on Mondays.")])
-    assert recalled(uri, "violin orchestra", k=1) == ["live"]
-    assert recalled(uri, "Marta plays the violin", k=1) == ["live"]
+    settings = RecallSettings(held_mb=held_mb)
+    assert recalled(uri, "violin orchestra", settings, k=1) == ["live"]
+    assert recalled(uri, "Marta plays the violin", settings, k=1) == ["live"]
 
 
 @pytest.mark.proof
@@ -191,6 +199,21 @@ def test_a_recall_is_logged_with_the_cosine_and_never_as_a_commit(memory_copy: P
     assert set(touched["entity_id"]) == ends
     assert set(touched["day"]) == {"2026-07-01"}
     assert store.head == head
+
+
+def test_both_ends_of_a_recalled_relation_are_logged(tmp_path: Path) -> None:
+    uri = remembered(tmp_path / "m", [fact("knows", "Marta knows Devon.", kind="relation", object_id="e_devon")])
+    assert recalled(uri, "Who knows Devon?") == ["knows"]
+    assert set(Store.open(str(uri)).log("entity_access_log")["entity_id"]) == {"e_marta", "e_devon"}
+
+
+def test_a_full_buffer_is_written_while_the_memory_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recall.access_events.BUFFERED", 4)
+    uri = remembered(tmp_path / "m", [fact("boats", "Marta restores boats.")])
+    with Memory.open(str(uri)) as memory:
+        for count in (0, 1):  # a query, a fact and an entity make three events
+            memory.recall("Who restores boats?", now=NOW)
+            assert len(Store.open(str(uri)).log("retrieval_events")) == count
 
 
 def test_looking_at_an_entity_is_logged_too(memory_copy: Path) -> None:

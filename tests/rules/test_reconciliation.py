@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors, jaccard
 from slowwave.deduplication.blocking import TOPICS, find_topics
+from slowwave.deduplication.cluster_merge import merge_clusters
 from slowwave.deduplication.merging import CandidateSet, Merges, by_words, merge_by, select_seeds
 from slowwave.deduplication.questions import JudgedPair, choose_pairs, uses_pairs
 from slowwave.deduplication.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
@@ -557,6 +558,11 @@ def test_t36_a_fact_is_absorbed_once_and_a_survivor_that_is_gone_absorbs_nothing
     made = plan(pool, [same("a", "b"), same("b", "c")])
     assert made.lineage.select("old_id", "new_id").rows() == [("b", "a")]
     assert row(made, "c")["status"] == "active"
+
+
+def test_t36_who_was_absorbed_is_not_absorbed_again() -> None:
+    facts = pool_of(TEA, CHAI, fact("c", "Ana likes green tea"), cosine=0.75).facts
+    assert merge_clusters(facts, Merges(), [("b", "a"), ("b", "c")]).steps == {"b": "a"}
 
 
 def test_a_survivor_may_itself_be_absorbed_later_and_everything_goes_on_in_the_last() -> None:

@@ -175,6 +175,40 @@ def test_a_secret_is_taken_out_wherever_people_write_it(text: str, secret: str) 
     assert not has_secret(redact(text).text)
 
 
+BODY = "a1B2c3" * 6
+OF_SERVICES = (
+    "gsk_ xai- pplx- tvly- lsv2_pt_ lsv2_sk_ r8_ dop_v1_ doo_v1_ dckr_pat_ dckr_oat_ shpat_ shpss_ shpca_ shppa_ ntn_ "
+    "lin_api_ figd_ sntrys_ sntryu_ hvs. hvb. pypi- sbp_ pnu_ pnb_ glsa_ glc_ pscale_tkn_ pscale_pw_ pscale_oauth_ "
+    "GOCSPX- NRAK- HRKU- ATATT3 ATCTT3 dapi nvapi- sq0atp- sq0csp- ya29. sk- AIza glpat- hf_ npm_ "
+    "gho_ ghu_ ghs_ ghr_ xoxa- xoxe- xoxo- xoxp- xoxr- xoxs- sk_test_ rk_live_ pk_test_ whsec_"
+).split()
+FORMS = [
+    *((f"use {prefix}{BODY} for it", BODY) for prefix in OF_SERVICES),
+    *((f"use {kind}{AWS_KEY[4:]} for it", AWS_KEY[4:]) for kind in "ASIA AGPA AIDA AROA ANPA ANVA AIPA".split()),
+    (f"use SG.{BODY}.{BODY} for it", BODY),
+    (f"use AGE-SECRET-KEY-1{BODY.upper() * 2} for it", BODY.upper()),
+    (f"post to https://hooks.slack.com/services/T01/B01/{BODY}", BODY),
+    *((f"add {kind} AAAA{BODY}", BODY) for kind in ("ssh-rsa", "ecdsa-sha2-nistp256", "sk-ssh-ed25519@openssh.com")),
+    (f"send bearer {BODY}", BODY),
+    (f"the bot is 123456789:AA{BODY[:33]}", BODY[:33]),
+    *((f"{words} {BODY}", BODY) for words in ("the token is", "the secret is", "its access-key:", "the auth key =>")),
+    *((f"the pin {words} 4711, remember", "4711") for words in ("is", "code is", "number:")),
+    *((f"{words} hunter2", "hunter2") for words in ("passwort ist", "passcode was", "contraseña es")),
+    *((f"{word} is correct-horse-battery", "horse") for word in ("passwort", "passphrase", "passcode", "contraseña")),
+    *((f"log in with {word}=swordfish now", "swordfish") for word in ("passwd", "pwd", "passphrase")),
+    *((f"run FOO_{word}=swordfish now", "swordfish") for word in ("PASS", "PWD", "SECRET", "API_KEY", "CREDENTIALS")),
+    *((f"notes\n{word}: swordfish\nmore", "swordfish")
+      for word in ("db_pwd", "contraseña", "client_secret", "refresh_token", "apikey", "credentials")),
+    *((f'{{"{word}": "swordfish"}}', "swordfish")
+      for word in ("pwd", "client_secret", "api_key", "credentials", "passcode")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "secret"), FORMS)
+def test_each_form_of_a_secret_is_recognised(text: str, secret: str) -> None:
+    assert secret not in redact(text).text
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -214,10 +214,51 @@ def test_the_younger_one_is_the_derivative_even_when_it_came_in_first() -> None:
     assert (found["old"]["link"], found["old"]["derived_from"]) == ("root", None)
 
 
+def test_s1_19_what_was_made_from_a_document_was_made_from_its_version_of_that_time() -> None:
+    low = ArtifactSettings(link_confidence=0.6)
+    versions = after(None, [artifact(f"v{n}", edition(n), day=3 * n) for n in (1, 2, 3)])
+    assert versions.sort("version_no")["id"].to_list() == ["v1", "v2", "v3"]
+    found = linked([artifact("report", edition(4), day=7, title="Incident report")], heads=versions, rules=low)
+    assert (found["report"]["link"], found["report"]["derived_from"]) == ("derivative", "v2")
+
+
+def test_s1_19_what_was_made_from_one_document_stays_so_when_an_older_one_comes_in() -> None:
+    low = ArtifactSettings(link_confidence=0.6)
+    made = {"title": "Incident report", "link": "derivative", "derived_from": "first", "consolidated_at": NOW}
+    found = linked([artifact("old", edition(1))], heads=frame(artifact("young", BODY, day=5, **made)), rules=low)
+    assert {name: row["link"] for name, row in found.items()} == {"old": "root"}
+
+
+def test_s1_19_a_derivative_that_gets_a_next_version_stays_a_derivative() -> None:
+    made = artifact("a", BODY, link="derivative", derived_from="first", consolidated_at=NOW)
+    found = linked([artifact("b", edition(2), day=1)], heads=frame(made))
+    assert {name: row["link"] for name, row in found.items()} == {"a": "derivative", "b": "version"}
+
+
+def test_s1_17_a_repetition_of_a_repetition_is_replaced_by_the_first_text() -> None:
+    new = frame(artifact("b", BODY + "\n", day=1), artifact("c", BODY + "\n\n", day=2))
+    heads = frame(artifact("a", BODY, consolidated_at=NOW))
+    plan = plan_artifacts(new, heads, near(0.99, ("a", "b"), ("b", "c")), RULES, {}, NOW)
+    assert plan.artifacts["replaced_by"].to_list() == ["a", "a"]
+
+
 def test_what_is_not_sure_enough_stands_alone() -> None:
     plan = planned([artifact("a", BODY), artifact("b", "Quite another page about the ferry timetable.", day=1)])
     assert plan.artifacts["link"].to_list() == ["root", "root"]
     assert plan.decisions.is_empty()
+
+
+def test_s1_18_the_limits_themselves_are_enough() -> None:
+    new = [artifact("a", BODY), artifact("b", edition(4), day=1, title="Runbook B")]
+    pair = measure_pairs(frame(*new), near(0.9, ("a", "b")), RULES).row(0, named=True)
+    sure, titled = pair["confidence"], pair["title_jaccard"]
+    for confidence, title, link in (
+        (sure, titled, "version"),
+        (sure + 1e-9, titled, "root"),
+        (sure, titled + 1e-9, "derivative"),
+    ):
+        rules = ArtifactSettings(link_confidence=confidence, title_jaccard=title)
+        assert linked(new, 0.9, rules=rules)["b"]["link"] == link
 
 
 def test_another_state_of_the_same_file_is_a_version_however_much_was_rewritten() -> None:
@@ -235,13 +276,25 @@ def test_the_word_of_a_model_counts_for_more_than_the_formula() -> None:
         ("version", 0.9, "version"),
         ("derivative", 0.9, "derivative"),
         ("unrelated", 0.9, "root"),
+        ("version", 0.8, "version"),
         ("version", 0.79, "root"),
+        ("duplicate of it", 0.9, "root"),
     ):
         plan = planned(new, verdicts={("a", "b"): ArtifactVerdict(relation, confidence, "m 1")})
         assert dict(plan.artifacts.select("id", "link").iter_rows())["b"] == link
         assert plan.decisions["decided_by"].to_list() == ["model"] * (link != "root")
     same = [artifact("a", BODY), artifact("b", edition(2), day=1)]
     assert linked(same, verdicts={("a", "b"): ArtifactVerdict("unrelated", 1.0, "m 1")})["b"]["link"] == "root"
+    twins = [artifact("a", BODY), artifact("b", BODY + "\n", day=1)]
+    assert linked(twins, verdicts={("a", "b"): ArtifactVerdict("unrelated", 1.0, "m 1")})["b"]["link"] == "duplicate"
+
+
+def test_s1_18_an_artifact_is_placed_by_its_surest_link() -> None:
+    heads = frame(artifact("a", BODY, consolidated_at=NOW), artifact("z", edition(2), consolidated_at=NOW))
+    for of_a, of_z in ((("derivative", 0.99), ("version", 0.85)), (("version", 0.85), ("version", 0.95))):
+        verdicts = {("a", "m"): ArtifactVerdict(*of_a), ("m", "z"): ArtifactVerdict(*of_z)}
+        found = linked([artifact("m", edition(5), day=1)], heads=heads, verdicts=verdicts)
+        assert (found["m"]["link"], found["m"]["group_id"]) == ("version", "z")
 
 
 def test_every_link_is_a_decision_with_what_it_saw() -> None:
@@ -336,6 +389,9 @@ def test_of_two_states_of_one_date_what_came_in_later_is_newer() -> None:
         stamped = new.with_columns(created_at=pl.Series(times))
         plan = plan_artifacts(stamped, stamped.head(0), near(0.99, ("a", "z")), RULES, {}, NOW)
         assert plan.artifacts.sort("version_no")["id"].to_list() == chain
+    late = stamped.with_columns(made_at=pl.Series([START, START + timedelta(days=1)]))
+    plan = plan_artifacts(late, late.head(0), near(0.99, ("a", "z")), RULES, {}, NOW)
+    assert plan.artifacts.sort("version_no")["id"].to_list() == ["z", "a"]  # whichever came in first
 
 
 # What in a message stands for itself

@@ -19,7 +19,7 @@ from talk import assert_same, contents, overtaken
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.graph.linking import ENDS, NEAR, find_links, plan_links, to_measure
+from slowwave.graph.linking import ENDS, NEAR, PAIRS, find_links, plan_links, to_measure
 from slowwave.settings import DEFAULT_EMBEDDER, LinkSettings
 from storage.doctor import examine
 from storage.store import Store
@@ -261,6 +261,18 @@ def passed(held: pl.DataFrame, angles: dict[str, float], asked: Sequence[str], c
 
 NAMES = st.sampled_from("abcdefghij")
 MEMORIES = st.dictionaries(NAMES, st.integers(0, 90).map(float), min_size=1)
+
+
+def test_t34_a_link_has_the_same_id_whenever_it_is_found() -> None:
+    pairs = pl.DataFrame([("a", "b", 0.9)], schema=PAIRS, orient="row")
+    ends = pl.DataFrame({"id": ["a", "b"]}).with_columns(embed_text_hash=pl.lit("h"), parent_entity_id=pl.lit(None))
+    nothing = frames.empty(frames.ENTITY_LINKS)
+    found = [
+        plan_links(nothing, pairs, pairs.clear(), ends["id"], ends, LinkSettings(), at).links["id"].to_list()
+        for at in (NOW, NOW + timedelta(days=1))
+    ]
+    assert len(found[0]) == 1
+    assert found[0] == found[1]
 
 
 @given(st.lists(st.tuples(MEMORIES, st.sets(NAMES)), max_size=4), MEMORIES, st.integers(1, 4))

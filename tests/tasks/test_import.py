@@ -335,6 +335,7 @@ def test_an_import_learns_what_holds_and_keeps_the_past_as_past(imported: tuple[
     assert old["statement"] not in held
     assert "On call until the end of March" not in held
     assert not rows(store, "facts").filter(pl.col("status") == "candidate").height
+    assert len(rows(store, "aspect_scores")) == 14
 
 
 def test_times_of_the_export_are_kept_and_zones_respected(imported: tuple[Path, dict[str, Imported]]) -> None:

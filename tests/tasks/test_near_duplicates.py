@@ -113,6 +113,12 @@ def test_s4_08_what_is_fixed_then_what_was_recalled_more_then_better_then_earlie
         assert winners(pool_of(*(fact(**each) for each in facts))) == expected
 
 
+def test_s4_08_the_threshold_itself_is_enough() -> None:
+    pool = pool_of(fact("a"), fact("b", SPELLINGS[1], 1))
+    rule = by_use(StewardSettings(merge_threshold=1.0), pool.facts["id"], ones(2))
+    assert len(merge_by(pool, rule).duplicates) == 1
+
+
 @pytest.mark.parametrize(
     ("statement", "more"),
     [
@@ -140,17 +146,36 @@ def test_t04_a_note_that_holds_another_one_is_not_merged_with_it() -> None:
         assert len(found.undecided) == 1
 
 
-def test_s4_10_who_was_absorbed_absorbs_nobody() -> None:
-    # a and c are both near b, and not near each other.
-    vectors = np.array([[0.6, 0.8], [1.0, 0.0], [0.6, -0.8]], dtype=np.float32)
-    vectors[[0, 2]] = [[0.9, np.sqrt(1 - 0.81)], [0.9, -np.sqrt(1 - 0.81)]]
-    facts = [fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)]
+def nearby(vectors: np.ndarray, *facts: Fact) -> tuple[CandidateSet, Merges]:
+    """The pairs of facts with these vectors, and their merges."""
     schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
-    frame = pl.DataFrame(facts, schema=schema).with_columns(is_seed=pl.lit(True))
+    frame = pl.DataFrame(list(facts), schema=schema).with_columns(is_seed=pl.lit(True))
     pool = CandidateSet(frame, find_nearest_pairs(frame, vectors, 0.88, 5))
+    return pool, merge_by(pool, by_use(StewardSettings(), frame["id"], vectors))
+
+
+LEFT, MIDDLE, RIGHT = (0.9, float(np.sqrt(1 - 0.81))), (1.0, 0.0), (0.9, -float(np.sqrt(1 - 0.81)))
+"""The first and the last are both near the one between, and not near each other."""
+
+
+def test_s4_10_who_was_absorbed_absorbs_nobody() -> None:
+    vectors = np.array([LEFT, MIDDLE, RIGHT], dtype=np.float32)
+    pool, found = nearby(vectors, fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1))
     assert set(pool.pairs.select("a_id", "b_id").iter_rows()) == {("a", "b"), ("b", "c")}
-    found = merge_by(pool, by_use(StewardSettings(), frame["id"], vectors)).duplicates
-    assert found.select("loser_id", "winner_id").rows() == [("b", "a")]
+    assert found.duplicates.select("loser_id", "winner_id").rows() == [("b", "a")]
+    assert found.undecided.is_empty()
+
+
+def test_s4_10_what_two_could_absorb_goes_to_the_better_one() -> None:
+    vectors = np.array([LEFT, RIGHT, MIDDLE], dtype=np.float32)
+    _, found = nearby(vectors, fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1))
+    assert found.duplicates.select("loser_id", "winner_id").rows() == [("c", "a")]
+
+
+def test_s4_10_what_was_near_to_one_that_was_absorbed_is_left_alone_where_neither_is_new() -> None:
+    all_three = pool_of(fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)).facts
+    facts = all_three.with_columns(is_seed=pl.col("id") == "b")
+    assert winners(CandidateSet(facts, find_nearest_pairs(facts, ones(3), 0.88, 5))) == {"b": "a"}
 
 
 def test_a_crowd_of_twins_of_which_few_pairs_were_measured_becomes_one() -> None:
@@ -472,6 +497,14 @@ def test_many_new_facts_and_few_are_compared_with_the_same(remember: Made, monke
     assert swept(place, dry_run=True, merge_neighbors=4) == few
     assert few.merged == 1
     assert few.decisions[0].statement.startswith(TEA)
+
+
+def test_s4_08_a_few_of_the_nearest_are_compared_and_not_the_first_alone(remember: Made) -> None:
+    done = {"consolidated_at": T0}
+    nearest = fact("x", TEA.replace("green", "black"), vector=apart(0.99), **done)
+    place = remember(fact("a", vector=apart(0.95, 2), **done), nearest, fact("new", SPELLINGS[1], 9))
+    assert swept(place, dry_run=True, merge_neighbors=1).merged == 0
+    assert swept(place).merged == 1
 
 
 # Notes

@@ -138,11 +138,16 @@ def test_a_worthier_fact_is_never_scored_lower_and_a_score_is_a_share(
 @pytest.mark.parametrize(
     ("old", "new", "due"),
     [(None, 0.3, True), (0.3, 0.3, False), (0.3, 0.295, False), (0.3, 0.285, True), (0.104, 0.098, True),
-     (0.0504, 0.0499, True), (0.0499, 0.0498, False)],
+     (0.0504, 0.0499, True), (0.0499, 0.0498, False), (0.05, 0.0499, True), (0.0499, 0.05, True)],
 )  # fmt: skip
 def test_a_score_is_written_when_it_moved_a_step_or_crossed_a_mark(old: float | None, new: float, due: bool) -> None:
     pair = pl.DataFrame({"quality_score": [old], "score": [new]}, schema_overrides={"quality_score": pl.Float64})
     assert pair.select(is_due((0.1, 0.05), 0.01)).item() is due
+
+
+def test_a_whole_step_is_enough() -> None:
+    pair = pl.DataFrame({"quality_score": [0.5, 0.5], "score": [0.25, 0.2500001]})
+    assert pair.select(is_due((), 0.25)).to_series().to_list() == [True, False]
 
 
 # What fades (S4-07)
@@ -153,8 +158,8 @@ def test_all_three_conditions_must_hold() -> None:
     assert fades(fact("f"))
     assert not fades(fact("f", 100))  # not low
     assert not fades(fact("f"), used("f"))  # recalled once, long ago
-    assert not fades(fact("f", 1.9), how=eager)  # young
-    assert fades(fact("f", 2.1), how=eager)
+    assert not fades(fact("f", 1.999), how=eager)  # young
+    assert fades(fact("f", 2.001), how=eager)
 
 
 def test_exactly_at_the_threshold_or_at_the_end_of_its_grace_a_fact_stays() -> None:
@@ -261,6 +266,12 @@ def test_every_live_fact_is_scored_once_in_one_commit_and_again_only_when_it_mat
     assert score(a_run(uri), HOW) == score(a_run(uri, NOW + timedelta(hours=1)), HOW) == Scored(scored=2)
     assert Store.open(str(uri)).head.sequence == before
     assert score(a_run(uri, NOW + timedelta(days=3)), HOW).written == 2
+
+
+def test_a_score_that_recall_would_see_otherwise_is_written_however_little_it_moved(keep: Keep) -> None:
+    uri = keep(facts=[fact("a", 299.3)], fact_scores=[{"id": "a", "quality_score": 0.0501}])  # now it scores .0499
+    assert score(a_run(uri), HOW, min_quality=0.04).written == 0
+    assert score(a_run(uri), HOW, min_quality=0.05).written == 1
 
 
 def test_a_dry_run_of_scoring_counts_and_writes_nothing(keep: Keep) -> None:
@@ -387,6 +398,16 @@ def test_what_is_pinned_recalled_or_retired_meanwhile_is_left_alone(
     with overtaken(monkeypatch, "steward.prune", other):
         assert prune(a_run(uri), HOW).ids == ("fading",)
     assert rows(uri, "facts", "status = 'archived'")["id"].to_list() == ["fading"]
+
+
+def test_a_recall_that_is_logged_meanwhile_saves_a_fact(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = keep(facts=[fact("asked"), fact("never")])
+
+    def other() -> None:
+        Store.open(str(uri)).append("retrieval_events", pl.DataFrame([recalled("asked")]), NOW)
+
+    with overtaken(monkeypatch, "steward.prune", other):
+        assert prune(a_run(uri), HOW).ids == ("never",)
 
 
 def test_the_filter_of_the_store_lets_every_fact_pass_that_the_rule_prunes(keep: Keep) -> None:

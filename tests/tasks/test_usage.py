@@ -107,6 +107,8 @@ def test_every_recall_counts_and_only_cosines_are_averaged() -> None:
         ("a", 3, 2, NOW + DAY), ("b", 1, 0, NOW),
     ]  # fmt: skip
     assert whole["avg_retrieval_score"].to_list() == [pytest.approx(0.6), None]
+    late = counted([("a", None, NOW - DAY)], usage=usage)
+    assert late.select("hit_count", "last_retrieved_at").rows() == [(4, NOW + DAY), (1, NOW)]
 
 
 def test_ten_recalls_fade_to_a_half_in_a_fortnight_and_one_does_not_vanish_at_once() -> None:
