@@ -16,7 +16,7 @@ from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave.comparison.similarity import Vectors
 from slowwave.ranking.ranking import prose
-from slowwave.revision.contradictions import claims_of, find_counterparts
+from slowwave.revision.referenced_facts import claims_of, find_counterparts
 from storage.search import unit_matrix
 from storage.store import Store
 

@@ -35,7 +35,7 @@ from slowwave.lexicon.labels import canonical_relation, canonical_type
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.resolution.mentions import name_to_store
 from slowwave.review.verdicts import ProposalQuestion, complaints, renamed, without
-from slowwave.revision.claims import collect
+from slowwave.revision.extracted_claims import collect
 from slowwave.timestamps import parse_moment, parse_time
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_paths

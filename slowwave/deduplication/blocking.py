@@ -20,7 +20,7 @@ from slowwave.comparison.similarity_joins import (
     shared_words,
 )
 from slowwave.frames import beside
-from slowwave.revision.patches import content_stems
+from slowwave.revision.candidates import content_stems
 from slowwave.settings import MergeSettings
 
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}

@@ -12,9 +12,9 @@ from slowwave import frames
 from slowwave.comparison.guards import may_yield
 from slowwave.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.lexicon.aspects import SLUGS
-from slowwave.revision.apply import activated
-from slowwave.revision.general_words import joined_words
-from slowwave.revision.patches import MAX_STATEMENT_BYTES, content_stems
+from slowwave.revision.application import activated
+from slowwave.revision.candidates import MAX_STATEMENT_BYTES, content_stems
+from slowwave.revision.search_terms import joined_words
 from slowwave.text import row_id, statement_hash, timed_id
 from slowwave.validity import successors
 

@@ -17,7 +17,7 @@ from slowwave.comparison.similarity import Vectors, word_overlap
 from slowwave.comparison.similarity_joins import cosines
 from slowwave.entrenchment import entrenchment_rank
 from slowwave.frames import beside
-from slowwave.revision.exact_duplicates import with_keys
+from slowwave.revision.repetition import with_keys
 from slowwave.settings import MergeSettings, StewardSettings
 
 from .blocking import TOPICS

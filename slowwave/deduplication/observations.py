@@ -19,7 +19,7 @@ from slowwave.comparison.similarity_joins import FOUND, SimilarityThresholds, si
 from slowwave.extraction.requests import only_acknowledges
 from slowwave.filters.injection import injection_reasons
 from slowwave.filters.redaction import redact_all
-from slowwave.revision.patches import MAX_STATEMENT_BYTES
+from slowwave.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.settings import EvaluateSettings
 from slowwave.text import readable
 from slowwave.validity import is_live

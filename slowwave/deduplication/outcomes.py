@@ -9,12 +9,11 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.revision.apply import Surroundings, known_facts
-from slowwave.revision.contradictions import KIND as CONFLICT
-from slowwave.revision.dependency_invalidation import mark_dependents
+from slowwave.revision.application import Surroundings, known_facts
+from slowwave.revision.conflicts import KIND as CONFLICT
 from slowwave.revision.mutual_exclusion import is_lasting, names_of
 from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
-from slowwave.revision.supersession import KNOWN, READ, close
+from slowwave.revision.supersession import KNOWN, READ, close, mark_dependents
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
 from slowwave.validity import is_out_of_order

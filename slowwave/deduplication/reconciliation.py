@@ -14,7 +14,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.revision.apply import Surroundings, ledger_rows, with_marks, with_supersessions
+from slowwave.revision.application import Surroundings, ledger_rows, with_marks, with_supersessions
 from slowwave.settings import MergeSettings
 from slowwave.text import as_json, row_id, timed_id
 from slowwave.validity import is_live

@@ -18,7 +18,7 @@ from slowwave.filters.injection import injection_flags, injection_reasons
 from slowwave.filters.redaction import redact_all
 from slowwave.ingestion.conversations import hidden_names
 from slowwave.resolution.mentions import RAW_MENTIONS
-from slowwave.revision.patches import CLAIMS as OWN_CLAIMS
+from slowwave.revision.candidates import CLAIMS as OWN_CLAIMS
 from slowwave.text import digest, normalise_name, row_id
 
 from .records import Foreign, Skipped

@@ -22,9 +22,9 @@ from slowwave.comparison.similarity_joins import FOUND, SimilarityThresholds, si
 from slowwave.deduplication.blocking import find_pairs
 from slowwave.foreign.records import Foreign
 from slowwave.lexicon.statement_words import MONTHS, NUMBER_WORDS, POLARITY, RELATIVE_TIME, UNITS, WEEKDAYS
+from slowwave.revision.candidates import content_stems
 from slowwave.revision.mutual_exclusion import Forms, exclude, plain, read_claim
 from slowwave.revision.mutual_exclusion import names_both as says_both
-from slowwave.revision.patches import content_stems
 from slowwave.revision.predicates import canonicalise
 from slowwave.settings import EvaluateSettings, MergeSettings
 

@@ -9,11 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.revision.beliefs import JoinedBeliefs
-from slowwave.revision.conflicts import MutualExclusion
-from slowwave.revision.contradictions import KIND, flag_doubts
-from slowwave.revision.evidence import FactSources
-from slowwave.revision.mutual_exclusion import names_of
+from slowwave.revision.conflicts import KIND, flag_doubts
+from slowwave.revision.mutual_exclusion import MutualExclusion, names_of
+from slowwave.revision.repetition import FactSources
 from slowwave.settings import ReviseSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
@@ -136,7 +134,6 @@ def waits_for(facts: pl.Series) -> pl.Expr:
     return (pl.col("outcome") == "pending") & pl.any_horizontal(pl.col("a_id", "b_id").is_in(facts))
 
 
-VOID = "It said something between two entities that are one now."
 _BOTH_STAY = "Its relation allows one object at a time, and both were known of what is one entity now: both stay."
 
 Row = dict[str, Any]
@@ -176,13 +173,6 @@ def about_moves(facts: pl.DataFrame, loser: Row, winner: Row, now: datetime) -> 
         )
         for row, id_ in enumerate(facts["id"])
     ]
-
-
-def about_beliefs(joined: JoinedBeliefs, now: datetime) -> list[Row]:
-    same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
-    rows = [decision("join", left, [gone, left], [left], same, now) for gone, left in joined.joined]
-    void = [decision("evict", id_, [id_], [], VOID, now, {"statement": words}) for id_, words in joined.void]
-    return [*rows, *void]
 
 
 def about_conflicts(conflicts: Sequence[Conflict], now: datetime) -> list[Row]:

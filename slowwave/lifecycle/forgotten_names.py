@@ -19,7 +19,7 @@ import polars as pl
 
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.revision.general_words import UNSPACED, have_part_of_name, parts_of_names
+from slowwave.revision.search_terms import UNSPACED, have_part_of_name, parts_of_names
 from slowwave.text import FORGOTTEN, as_json, normalise_name, word_set
 
 MIN_CHARS = 3

@@ -16,8 +16,8 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.lexicon import aspects
-from slowwave.revision.apply import activated
-from slowwave.revision.exact_duplicates import with_keys
+from slowwave.revision.application import activated
+from slowwave.revision.repetition import with_keys
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
 

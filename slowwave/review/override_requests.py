@@ -15,7 +15,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.entrenchment import rank_of
-from slowwave.revision.apply import (
+from slowwave.revision.application import (
     Surroundings,
     changed_facts,
     known_facts,
@@ -24,10 +24,9 @@ from slowwave.revision.apply import (
     with_supersessions,
 )
 from slowwave.revision.conflicts import LATE, come_late, replace
-from slowwave.revision.dependency_invalidation import mark_dependents
 from slowwave.revision.mutual_exclusion import names_of
 from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
-from slowwave.revision.supersession import DIRECTIVE, READ, close
+from slowwave.revision.supersession import DIRECTIVE, READ, close, mark_dependents
 from slowwave.settings import ReviseSettings
 from slowwave.timestamps import in_utc
 

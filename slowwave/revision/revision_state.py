@@ -1,4 +1,4 @@
-"""Revision state: the facts near a batch during its application, and the ways to close one of them (§6.3).
+"""How is a fact closed? The facts near a batch during its application, and the ways to close one of them (§6.3).
 
 Directives, conflicts and revisions all close facts here, so that rank, time and chains are checked in one place.
 """

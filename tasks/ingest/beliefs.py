@@ -7,9 +7,8 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.revision.belief_growth import BeliefContext
-from slowwave.revision.beliefs import BeliefPlan, plan_beliefs
-from slowwave.revision.patches import Candidates, quotes
+from slowwave.revision.candidates import Candidates, quotes
+from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, plan_beliefs
 from slowwave.settings import BeliefSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Reading

@@ -18,9 +18,9 @@ from slowwave.filters.noise import TEACHING_GATES
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import RelationQuestion
 from slowwave.resolution.entities import Resolution
-from slowwave.revision.beliefs import BeliefPlan
-from slowwave.revision.claims import CollectedClaims, collect
-from slowwave.revision.patches import Candidates, build_candidates
+from slowwave.revision.candidates import Candidates, build_candidates
+from slowwave.revision.extracted_claims import CollectedClaims, collect
+from slowwave.revision.pending_beliefs import BeliefPlan
 from slowwave.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
 from slowwave.settings import ExtractSettings, IngestSettings, ReviseSettings
 from slowwave.text import as_json, row_id, timed_id

@@ -28,7 +28,7 @@ from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.records import KnownFact, RosterEntry
 from slowwave.resolution.entities import UNCLEAR_NAME
 from slowwave.resolution.mentions import embed_texts
-from slowwave.revision.claims import CollectedClaims
+from slowwave.revision.extracted_claims import CollectedClaims
 from slowwave.settings import IngestSettings
 from slowwave.text import digest, normalise_name
 from slowwave.validity import MAX_CHAIN

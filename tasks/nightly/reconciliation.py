@@ -22,7 +22,7 @@ from slowwave.deduplication.reconciliation import ReconciliationPlan, plan_recon
 from slowwave.entrenchment import AXIOM, rank_of
 from slowwave.extraction.calendar_spans import stated_date
 from slowwave.records import PairFact, PairQuestion
-from slowwave.revision.apply import Surroundings
+from slowwave.revision.application import Surroundings
 from slowwave.settings import MergeSettings
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction

@@ -15,7 +15,7 @@ from slowwave.filters.injection import injection_reasons
 from slowwave.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
 from slowwave.foreign.records import Skipped
 from slowwave.resolution.entities import Resolution
-from slowwave.revision.patches import DIRECTIVES, build_candidates
+from slowwave.revision.candidates import DIRECTIVES, build_candidates
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.text import normalise_name, row_id
 from slowwave.validity import is_live

@@ -27,7 +27,7 @@ from slowwave.deduplication.reconciliation import plan_reconciliation
 from slowwave.review.open_pairs import open_pairs, plan_open_pairs
 from slowwave.review.override_requests import OverrideRows, apart, plan_overrides, refused_by_rank
 from slowwave.review.proposing import Person
-from slowwave.revision.apply import Surroundings
+from slowwave.revision.application import Surroundings
 from slowwave.settings import (
     ConsolidateSettings,
     IngestSettings,

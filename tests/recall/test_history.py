@@ -20,7 +20,7 @@ from flows.consolidate import consolidate
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.deduplication.cluster_merge import CONSOLIDATED, DEDUP
-from slowwave.revision.historical_facts import oldest_first
+from slowwave.revision.late_arrivals import oldest_first
 from slowwave.settings import ConsolidateSettings, RecallSettings
 from slowwave.text import statement_hash
 from slowwave.validity import ENDS, MAX_CHAIN, Moment, as_known, is_live, valid_facts

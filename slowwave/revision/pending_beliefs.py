@@ -1,4 +1,8 @@
-"""How a belief grows: Noisy-OR of its evidence, decay without any, and its surest claim (S2-64 … S2-66)."""
+"""When is an unsure claim sure enough? It gathers evidence as a pending belief until then (S2-63 … S2-70).
+
+A belief is a triple with its scope and polarity; each message counts once for it. At the threshold it becomes a
+candidate, and evaluation decides about that as about any other (S2-67).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.settings import BeliefSettings
-from slowwave.text import as_json, normalise_statement, row_id
+from slowwave.text import as_json, normalise_statement, row_id, timed_id
 
-from .patches import DIRECTIVES, MESSAGES
+from .candidates import DIRECTIVES, MESSAGES, Candidates
 
 _SAME = ("subject_id", "predicate", "object_key", "scope", "polarity")
 
@@ -231,3 +235,177 @@ def restored(belief: Row) -> tuple[Row, list[Row]]:
     times = {name: datetime.fromisoformat(claim["fact"][name]) for name in _TIMES if claim["fact"][name]}
     ends = {"subject_id": belief["subject_id"], "object_id": belief["object_id"]}
     return {**claim["fact"], **times, **ends, "owner_entity_id": belief["subject_id"]}, claim["directives"]
+
+
+SUPPORT: frames.Schema = {**frames.FACT_EVIDENCE, "statement": pl.String()}
+_CROWDED = "More beliefs about its subject and relation are pending than are kept, and it is the least probable."
+_FULL = "More beliefs are pending than are kept, and nothing has hinted at it for the longest time."
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefPlan:
+    """`candidates` go to the gate: the sure ones unchanged, and those from promoted beliefs (origin `belief`).
+
+    `beliefs` and `evidence` are rows to upsert, `evicted` ids of beliefs to delete with their evidence. `support`
+    (SUPPORT, without quote) are the other messages behind the promoted candidates. `counts`: claims that were held,
+    too unsure or counted before; beliefs that were promoted or evicted.
+    """
+
+    candidates: Candidates
+    beliefs: pl.DataFrame
+    evidence: pl.DataFrame
+    support: pl.DataFrame
+    evicted: tuple[str, ...]
+    decisions: pl.DataFrame
+    counts: Mapping[str, int]
+
+
+def plan_beliefs(
+    candidates: Candidates, messages: pl.DataFrame, context: BeliefContext, settings: BeliefSettings, now: datetime
+) -> BeliefPlan:
+    """Send sure candidates to the gate, and count the others as evidence of their beliefs.
+
+    `messages` needs id, conversation_id and occurred_at: a belief ages by message time. A sure candidate settles the
+    belief that it repeats. A belief is promoted once; when its candidate has a decision, the next hint begins a new
+    belief. The same batch again, with the outcome in `context`, changes nothing (S2-70).
+    """
+    routed = routes(candidates.facts, messages, context, settings)
+    mentions = routed.filter(pl.col("route") == "belief")
+    grown = grow(mentions, candidates.directives, context, settings, now)
+    promoted = _promoted(grown)
+    pending = pl.concat([context.beliefs.join(grown.beliefs, on="id", how="anti"), grown.beliefs], how="diagonal")
+    evicted = crowded_out(pending.filter(pl.col("promoted_at").is_null()), settings, now)
+    gone = evicted["id"].to_list()
+    return BeliefPlan(
+        _to_gate(candidates, routed.filter(pl.col("route") == "gate"), promoted),
+        grown.beliefs.filter(~pl.col("id").is_in(gone)),
+        grown.evidence.filter(~pl.col("belief_id").is_in(gone)),
+        _support(grown, context.evidence),
+        tuple(context.beliefs.filter(pl.col("id").is_in(gone))["id"]),
+        pl.concat([_promotions(grown, settings, now), eviction_rows(evicted, settings, now)]),
+        {
+            "held": mentions.height,
+            "promoted": promoted.facts.height,
+            "too unsure": routed.filter(pl.col("route") == "ignored").height,
+            "counted before": routed.filter(pl.col("route") == "seen").height,
+            "evicted": evicted.height,
+        },
+    )
+
+
+def _promoted(grown: Grown) -> Candidates:
+    """Candidates of promoted beliefs, one patch for each conversation that promoted some (S2-67)."""
+    sources: dict[str, list[str]] = {}
+    for belief in grown.sure:
+        sources.setdefault(belief["conversation_id"] or "", []).append(belief["id"])
+    patches = {source: row_id("p", "belief", source, sorted(ids)) for source, ids in sources.items()}
+    facts, directives = [], []
+    for belief in grown.sure:
+        patch = patches[belief["conversation_id"] or ""]
+        fact, given = restored(belief)
+        facts.append(
+            {
+                **fact,
+                "confidence": belief["confidence"],
+                "patch_batch_id": patch,
+                "evidence_count": belief["evidence_count"],
+            }
+        )
+        directives += [{**each, "candidate_id": fact["id"]} for each in given]
+    batches = [
+        {"id": patches[source], "origin": "belief", "source_key": source, "state": "open", "candidates": len(ids),
+         "passed": 0, "decided_by": "rule"}
+        for source, ids in sources.items()
+    ]  # fmt: skip
+    named = frame_of(directives, DIRECTIVES).unique(maintain_order=True)
+    return Candidates(frame_of(facts, frames.FACTS), named, frame_of(batches, frames.PATCH_BATCHES), (), {})
+
+
+def _to_gate(candidates: Candidates, sure: pl.DataFrame, promoted: Candidates) -> Candidates:
+    """The sure candidates, in their order and their patches, and those of promoted beliefs."""
+    facts = candidates.facts.join(sure.select("id"), on="id", how="semi", maintain_order="left")
+    counts = facts.group_by(id="patch_batch_id").agg(candidates=pl.len().cast(pl.Int64))
+    batches = candidates.batches.drop("candidates").join(counts, on="id", maintain_order="left")
+    directives = candidates.directives.join(facts.select(candidate_id="id"), on="candidate_id", how="semi")
+    return Candidates(
+        pl.concat([facts, promoted.facts]),
+        pl.concat([directives, promoted.directives]),
+        pl.concat([frames.conform(batches, frames.PATCH_BATCHES), promoted.batches]),
+        candidates.unmapped,
+        candidates.dropped,
+    )
+
+
+def _support(grown: Grown, before: pl.DataFrame) -> pl.DataFrame:
+    """SUPPORT: messages behind promoted candidates, without its own; of an earlier promotion only new ones."""
+    now_sure = [belief["id"] for belief in grown.sure]
+    beliefs = grown.beliefs.filter(pl.col("promoted_id").is_not_null())
+    sources = [json.loads(claim)["fact"]["message_id"] for claim in beliefs["claim"]]
+    became = beliefs.select("statement", belief_id="id", fact_id="promoted_id").with_columns(
+        pl.Series("told_by", sources, dtype=pl.String)
+    )
+    earlier = frames.conform(before, frames.BELIEF_EVIDENCE).filter(pl.col("belief_id").is_in(now_sure))
+    hints = pl.concat([earlier.select(*frames.BELIEF_EVIDENCE), grown.evidence]).join(became, on="belief_id")
+    others = hints.filter(pl.col("message_id") != pl.col("told_by")).sort("fact_id", "at", "message_id")
+    ids = [row_id("v", *pair) for pair in others.select("fact_id", "message_id").iter_rows()]
+    rows = others.select(
+        pl.Series("id", ids, dtype=pl.String), "fact_id", "message_id", "statement",
+        confidence="evidence", occurred_at="at",
+    )  # fmt: skip
+    return frames.conform(rows, SUPPORT).select(*SUPPORT)
+
+
+def crowded_out(pending: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
+    """Pending beliefs beyond the caps: the least probable of a group, then those with the oldest hints (S2-68).
+
+    `pending` are rows of PENDING_BELIEFS; adds `current`, the decayed probability (S2-66), and `reason`.
+    """
+    current = pending.with_columns(current=decayed_at(now, settings.decay_rate))
+    likely = current.sort("current", "last_at", "id", descending=[True, True, False])
+    place = pl.int_range(pl.len()).over("subject_id", "predicate")
+    kept = likely.filter(place < settings.max_per_group)
+    recent = kept.sort("last_at", "current", "id", descending=[True, True, False])
+    crowded = likely.filter(place >= settings.max_per_group).with_columns(reason=pl.lit(_CROWDED))
+    return pl.concat([crowded, recent.slice(settings.max_pending).with_columns(reason=pl.lit(_FULL))])
+
+
+def _promotions(grown: Grown, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
+    threshold = settings.promote_threshold
+    rows = [
+        {
+            "id": timed_id("d", now, "promote", belief["promoted_id"]),
+            "action": "promote",
+            "subject_id": belief["promoted_id"],
+            "ids_in": [belief["id"]],
+            "ids_out": [belief["promoted_id"]],
+            "measures": as_json(
+                {"probability": round(belief["confidence"], 6), "promote_threshold": threshold,
+                 "messages": belief["evidence_count"]}
+            ),
+            "decided_by": "rule",
+            "reason": "What hints at it is sure enough together: evaluation decides about it next.",
+            "at": now,
+        }
+        for belief in grown.sure
+    ]  # fmt: skip
+    return frame_of(rows, frames.DECISIONS)
+
+
+def eviction_rows(evicted: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
+    """DECISIONS: one row for each belief from `crowded_out`."""
+    caps = {"max_pending": settings.max_pending, "max_per_group": settings.max_per_group}
+    rows = [
+        {
+            "id": timed_id("d", now, "evict", belief["id"]),
+            "action": "evict",
+            "subject_id": belief["id"],
+            "ids_in": [belief["id"]],
+            "ids_out": [],
+            "measures": as_json({"probability": round(belief["current"], 6), "statement": belief["statement"], **caps}),
+            "decided_by": "rule",
+            "reason": belief["reason"],
+            "at": now,
+        }
+        for belief in evicted.iter_rows(named=True)
+    ]
+    return frame_of(rows, frames.DECISIONS)

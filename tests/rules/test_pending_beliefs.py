@@ -15,9 +15,8 @@ from talk import START, assert_same, contents, learn, rows, said, say_yes, writt
 
 from recall.memory import Memory
 from slowwave import frames
-from slowwave.revision.belief_growth import decayed, decayed_at, noisy_or
-from slowwave.revision.beliefs import BeliefContext, BeliefPlan, plan_beliefs
-from slowwave.revision.patches import DIRECTIVES, MESSAGES, Candidates
+from slowwave.revision.candidates import DIRECTIVES, MESSAGES, Candidates
+from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, decayed, decayed_at, noisy_or, plan_beliefs
 from slowwave.settings import BeliefSettings
 from slowwave.text import statement_hash
 from storage.doctor import examine

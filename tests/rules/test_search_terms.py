@@ -12,8 +12,8 @@ from test_reconciliation import ALIKE, fact, plan, pool_of
 from slowwave import frames
 from slowwave.deduplication.merging import DUPLICATES, Merges
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.revision.general_words import general_words, joined_words
-from slowwave.revision.patches import CLAIMS, MESSAGES, build_candidates, search_terms
+from slowwave.revision.candidates import CLAIMS, MESSAGES, build_candidates
+from slowwave.revision.search_terms import general_words, joined_words, search_terms
 from slowwave.settings import ExtractSettings
 
 

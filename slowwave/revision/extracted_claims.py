@@ -1,4 +1,4 @@
-"""Claims: the answers of an extractor about windows of messages, as frames for the rules."""
+"""Which claims did the extractor make? Its answers about windows of messages become CLAIMS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slowwave.resolution.kin import is_role, kin_name
 from slowwave.resolution.mentions import JUDGED
 from slowwave.text import normalise_name, normalise_statement, tokens
 
-from .patches import CLAIMS
+from .candidates import CLAIMS
 from .predicates import known_relation
 
 JUDGEMENTS: frames.Schema = {"message_id": frames.TEXT, "durable": frames.FLAG, "reason": frames.TEXT}

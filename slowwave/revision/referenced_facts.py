@@ -1,4 +1,4 @@
-"""Which facts a directive means by its words alone, without a common subject (S1-21).
+"""Which known facts does a text mean? Those that a directive names, and those about the same matter (S1-21).
 
 "The shop's database is MariaDB" has the speaker as subject, and "We use SQLite instead of MariaDB" may name no subject:
 the two share the old thing (MariaDB) and the matter (the database). A true fact that is closed is hard to find again,
@@ -13,8 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+import polars as pl
+
+from slowwave.comparison.similarity import Vectors, top_of
+from slowwave.extraction.clauses import split
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MONTHS
-from slowwave.text import without_ending, word_set
+from slowwave.ranking.ranking import prose
+from slowwave.text import ENDING, sentences, without_ending, word_set
 
 from .mutual_exclusion import WORD, telling
 from .revision_state import Fact
@@ -253,3 +259,132 @@ def _place(statement: str, words: str) -> tuple[int, int] | None:
     places = [re.search(rf"(?<!\w){re.escape(word)}(?!\w)", statement, re.IGNORECASE) for word in parts]
     ends = [place.span() for place in places if place]
     return (min(start for start, _ in ends), max(end for _, end in ends)) if len(ends) == len(parts) else None
+
+
+# Counterparts: facts about the same matter that a statement may contradict or update. They differ in numbers and
+# denials, so these are left out of the comparison; the other words are weighed by BM25, with the cosine beside it. A
+# text of several claims is searched once for each claim, because a denial is a small part of a long text and of its
+# vector. The weight of the cosine was chosen among 0, 4 and 8 on the development pairs; it moves one of them at most.
+
+
+CANDIDATES = {"id": pl.String, "candidate_id": pl.String, "place": pl.Int64, "score": pl.Float64}
+MEANING_WEIGHT = 4.0  # about the BM25 weight of one shared word of medium frequency
+_SATURATION, _LENGTH = 1.2, 0.75  # the usual k1 and b
+_CELLS = 20_000_000  # scores in memory at once
+_DENIALS = word_set(
+    "not never no none nothing nobody cannot can't don't doesn't didn't haven't hasn't hadn't isn't aren't wasn't "
+    "weren't won't wouldn't couldn't shouldn't"
+)
+_UNSAID = sorted({*FUNCTION_WORDS, *_DENIALS})
+_CLAIMED = re.compile(
+    r"\b(?:have|has|had|never|recently|already|now|been|he|ha|hemos|nunca|ya|ahora)\b|['’]ve\b|\b(?:I|we)\s(?:\w+ly\s)?\w+ed\b",
+    re.IGNORECASE,
+)
+_ASKING = re.compile(
+    r"(?:[,;:–—-]\s*|\s+)(?:(?:and|so|but)\s+)?(?:(?:can|could|would|will)\s+you|(?<=[,;:–—-]\s)(?:how|what|why|which|where"
+    r"|when|should|is|are|do|does|(?:and|so|but)\s+(?:how|what|why|should)))\b[^?]*\?\s*$",
+    re.IGNORECASE,
+)
+
+
+def claims_of(text: str) -> list[str]:
+    """The clauses of a text that state something, without questions; the whole prose if there is none.
+
+    For texts longer than a fact; a fact is one claim.
+    """
+    plain = prose(text)
+    clauses = [_ASKING.sub("", clause) for sentence in sentences(plain) for _, clause in split(sentence)]
+    claims = [clause for clause in clauses if _CLAIMED.search(clause) and not clause.rstrip().endswith("?")]
+    return claims or [plain]
+
+
+def find_counterparts(
+    questions: pl.DataFrame,
+    question_vectors: Vectors,
+    candidates: pl.DataFrame,
+    candidate_vectors: Vectors,
+    k: int = 20,
+) -> pl.DataFrame:
+    """CANDIDATES: for each id of `questions` the `k` of `candidates` that are most about the same matter, best first.
+
+    Only of its scope, and never itself. Both frames have id, scope and statement, with rows in the order of their
+    vectors (unit, or zero if there is none). An id may have several rows, one for each claim: its candidates are then
+    taken from the claims in turn, and `score` is the best: BM25 of shared words + MEANING_WEIGHT · cosine. Ties are
+    broken by id.
+    """
+    parts = [pl.DataFrame(schema=CANDIDATES)]
+    ordered = candidates.with_row_index("row").sort("id")
+    numbered = questions.with_row_index("row")
+    for (scope,), part in numbered.partition_by("scope", as_dict=True, maintain_order=True).items():
+        options = ordered.filter(pl.col("scope") == scope)
+        if len(options):
+            vectors = candidate_vectors[options["row"].to_numpy()]
+            parts.append(_in_scope(part, question_vectors, options, vectors, k))
+    found = pl.concat(parts)
+    order = questions.select("id").unique(maintain_order=True).with_row_index("order")
+    return found.join(order, on="id").sort("order", "place").select(*CANDIDATES)
+
+
+def _in_scope(
+    questions: pl.DataFrame, question_vectors: Vectors, options: pl.DataFrame, vectors: Vectors, k: int
+) -> pl.DataFrame:
+    weights = _postings(options["statement"])
+    width = min(k + 1, len(options))  # one more: it may be itself
+    parts = [
+        _best(part, question_vectors[part["row"].to_numpy()] @ vectors.T, weights, options["id"], width)
+        for part in questions.iter_slices(max(1, _CELLS // len(options)))
+    ]
+    ranked = pl.concat(parts).filter(pl.col("id") != pl.col("candidate_id"))
+    ranked = ranked.with_columns(turn=pl.int_range(pl.len()).over("row"))
+    merged = ranked.group_by("id", "candidate_id").agg(pl.col("turn").min(), pl.col("score").max())
+    first = merged.sort("id", "turn", -pl.col("score"), "candidate_id").group_by("id", maintain_order=True).head(k)
+    return first.with_columns(place=pl.int_range(1, pl.len() + 1).over("id")).select(
+        pl.col(name).cast(kind) for name, kind in CANDIDATES.items()
+    )
+
+
+def _best(
+    questions: pl.DataFrame, cosines: Vectors, postings: pl.DataFrame, ids: pl.Series, width: int
+) -> pl.DataFrame:
+    """(row, id, candidate_id, score) of the `width` best for each question, best first."""
+    scores = np.maximum(cosines, 0.0) * np.float32(MEANING_WEIGHT)
+    words = pl.DataFrame({"question": np.arange(len(questions)), "word": subject_words(questions["statement"])})
+    met = words.explode("word").drop_nulls("word").unique().join(postings, on="word")
+    sums = met.group_by("question", "place").agg(pl.col("weight").sum())
+    scores[sums["question"].to_numpy(), sums["place"].to_numpy()] += sums["weight"].to_numpy().astype(np.float32)
+    places, values = top_of(scores, width)
+    return pl.DataFrame(
+        {
+            "row": np.repeat(questions["row"].to_numpy(), width),
+            "id": questions["id"].gather(np.repeat(np.arange(len(questions)), width)),
+            "candidate_id": ids.gather(places.ravel()),
+            "score": values.ravel().astype(np.float64),
+        }
+    )
+
+
+def _postings(statements: pl.Series) -> pl.DataFrame:
+    """(word, place, weight): the BM25 weight of each word in each statement."""
+    words = pl.DataFrame({"place": np.arange(len(statements)), "word": subject_words(statements)})
+    counted = words.explode("word").drop_nulls("word").group_by("place", "word").len("count")
+    length = pl.col("count").sum().over("place")
+    mean = max(float(counted["count"].sum()) / max(len(statements), 1), 1.0)
+    often = pl.len().over("word")
+    rarity = (1 + (len(statements) - often + 0.5) / (often + 0.5)).log()
+    norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
+    return counted.with_columns(weight=rarity * pl.col("count") * (_SATURATION + 1) / (pl.col("count") + norm))
+
+
+def subject_words(texts: pl.Series) -> pl.Series:
+    """Per text the stems of its subject words: no function words, denials, numbers."""
+    word = pl.element()
+    return (
+        texts.cast(pl.String)
+        .fill_null("")
+        .str.to_lowercase()
+        .str.replace_all("’", "'")
+        .str.extract_all(r"[\p{L}\p{N}]+(?:'[\p{L}\p{N}]+)?")
+        .list.eval(word.str.strip_suffix("'s"))
+        .list.eval(word.filter(~word.is_in(_UNSAID) & ~word.str.contains(r"\p{N}")))
+        .list.eval(pl.when(word.str.len_chars() > 4).then(word.str.replace(ENDING, "")).otherwise(word))
+    )

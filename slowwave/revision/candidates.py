@@ -1,7 +1,7 @@
-"""Claims become candidate facts, grouped in patch batches that are decided together (S2-12, S2-18, S3-02 … S3-12).
+"""How does a claim become a candidate fact? With ids, times and directives, in patch batches (S2-12, S2-18, S3-02 …).
 
-A candidate is invisible to recall. `evaluation.evaluate` decides which pass; only `apply.plan_application` makes one
-active.
+A candidate is invisible to recall. `evaluation.evaluate` decides which pass; only `application.plan_application` makes
+one a fact.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from slowwave.extraction.dates import Times, resolve_times
 from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES
 from slowwave.lexicon import aspects
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, POLARITY
-from slowwave.resolution.kin import ROLES
 from slowwave.settings import ExtractSettings
 from slowwave.text import ENDING, cut_bytes, normalise_name, readable, row_id, sentences, statement_hash, timed_id
 
 from . import predicates
-from .general_words import MAX_KEPT, MAX_TERMS, general_words, joined_words, parts_of_names, words_of
+from .search_terms import joined_words, terms_of, words_of
 
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
@@ -125,7 +124,7 @@ def build_candidates(
     linked = _linked(placed, names).filter(pl.col("subject_id").is_not_null())
     relations = predicates.canonicalise(linked["relation"], learned)
     tagging, facts = _facts(linked, relations, settings, now)
-    facts = _with_batches(facts.with_columns(_terms_of(facts, names, aliases)))
+    facts = _with_batches(facts.with_columns(terms_of(facts, names, aliases)))
     unique = facts.unique("id", keep="first", maintain_order=True)
     if len(unique) < len(facts):
         again = facts.filter(pl.col("id").is_duplicated())
@@ -239,39 +238,11 @@ def _facts(
     )
 
 
-def _terms_of(facts: pl.DataFrame, names: pl.DataFrame, aliases: pl.DataFrame | None) -> pl.Series:
-    """The general words of facts: up to MAX_TERMS from a model, up to MAX_KEPT from an export."""
-    known = names.select("entity_id", "entity_type", name="canonical_name").unique()
-    if aliases is not None:
-        kinds = known.select("entity_id", "entity_type").unique("entity_id")
-        others = aliases.select("entity_id", name="alias_name").join(kinds, on="entity_id")
-        known = pl.concat([known, others.select(known.columns)])
-    most = pl.when(pl.col("by_model").fill_null(False)).then(MAX_TERMS).otherwise(MAX_KEPT)
-    return search_terms(facts, known, most)
-
-
 def _cleaned(statements: pl.Series) -> pl.Series:
     clean = {
         raw: cut_bytes(" ".join(readable(raw).split()), MAX_STATEMENT_BYTES) for raw in statements.drop_nulls().unique()
     }
     return statements.replace(clean).fill_null("").alias("statement")
-
-
-def search_terms(rows: pl.DataFrame, names: pl.DataFrame, most: int | pl.Expr = MAX_TERMS) -> pl.Series:
-    """General words of claims (search_terms, statement, subject_id, object_id), without names.
-
-    `names` (name, entity_id, entity_type) are left out of facts about their entity, and names of persons everywhere.
-    Words of kinship such as "sister" stay, because people search with them.
-    """
-    parts = names.select("entity_id", "entity_type", word=parts_of_names(pl.col("name"))).explode("word")
-    parts = parts.drop_nulls("word").filter(~pl.col("word").is_in(sorted(ROLES)))
-    own = parts.group_by("entity_id").agg(pl.col("word").unique())
-    for end in ("subject", "object"):
-        of_end = own.rename({"entity_id": f"{end}_id", "word": end})
-        rows = rows.drop(end, strict=False).join(of_end, on=f"{end}_id", how="left", maintain_order="left")
-    both = pl.concat_list(pl.col("subject", "object").fill_null([]))
-    people = parts.filter(pl.col("entity_type") == "person")["word"]
-    return general_words(rows.with_columns(own_names=both), most, frozenset(people))
 
 
 def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:

@@ -491,7 +491,7 @@ def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
     )
 )
 def test_containment_by_rare_words_finds_what_comparing_all_pairs_finds(texts: list[str]) -> None:
-    from slowwave.revision.exact_duplicates import _contained
+    from slowwave.revision.repetition import _contained
 
     rows = pl.DataFrame(
         {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prompts.responses import WindowExtraction
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
-from slowwave.revision.claims import CollectedClaims, collect
+from slowwave.revision.extracted_claims import CollectedClaims, collect
 
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 

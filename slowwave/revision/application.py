@@ -1,4 +1,4 @@
-"""Application of candidates that passed: duplicates, supersessions, and a decision for each (S3-11, §6.2, §6.3).
+"""Which candidates become facts? Duplicates, supersessions, and a decision for each candidate (S3-11, §6.2, §6.3).
 
 Only this rule makes a fact active. Similarity never retires a fact: a fact is closed only if a claim says that it is
 over (T10, T21), the claim is not weaker (S1-22), and it was not said earlier (§6.3).
@@ -18,21 +18,8 @@ from slowwave.settings import EvaluateSettings, ReviseSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
 
-from .conflicts import MutualExclusion, single_valued
-from .contradictions import find_implicit_conflicts, flag_doubts, settle_flags
-from .dependency_invalidation import mark_dependents
-from .evidence import evidence_rows, fact_sources, with_evidence, without_evidence
-from .exact_duplicates import (
-    NEIGHBOURS,
-    OPTIONS,
-    find_exact_duplicates,
-    find_flags,
-    pairs_of,
-    stated_duplicates,
-    with_keys,
-    with_new_segments,
-)
-from .historical_facts import is_past, join_supersessions, settle_past
+from .candidates import DIRECTIVES, MESSAGES
+from .conflicts import find_implicit_conflicts, find_revisions, flag_doubts, settle_flags
 from .late_arrivals import (
     ReplayScope,
     changed_supersessions,
@@ -41,19 +28,35 @@ from .late_arrivals import (
     early_options,
     evidence_options,
     in_message_order,
+    is_past,
+    join_supersessions,
     lasting_candidates,
     left_open,
     reopened,
     replay_evidence,
+    settle_past,
     stored_directives,
     times_of,
     with_earlier_starts,
     with_early_segments,
 )
-from .mutual_exclusion import names_of
-from .patches import DIRECTIVES, MESSAGES
+from .mutual_exclusion import MutualExclusion, names_of, single_valued
+from .repetition import (
+    NEIGHBOURS,
+    OPTIONS,
+    evidence_rows,
+    fact_sources,
+    find_exact_duplicates,
+    find_flags,
+    pairs_of,
+    stated_duplicates,
+    with_evidence,
+    with_keys,
+    with_new_segments,
+    without_evidence,
+)
 from .revision_state import Supersessions
-from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, find_revisions, supersede_facts
+from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, mark_dependents, supersede_facts
 
 _LEDGER_COLUMNS = pl.Schema(
     {

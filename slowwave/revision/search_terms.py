@@ -1,4 +1,4 @@
-"""General words: further search terms of a fact that its statement does not have (decision 31).
+"""By which further words is a fact found? General words that its statement does not have (decision 31).
 
 A fact keeps them as one text of words in lower case, letters only. Words of names are left out, so that a forgotten
 person leaves no trace in them.
@@ -11,6 +11,7 @@ from collections.abc import Collection
 import polars as pl
 
 from slowwave.filters.redaction import redact_all
+from slowwave.resolution.kin import ROLES
 from slowwave.text import readable
 
 COLUMN = "search_terms"
@@ -127,3 +128,31 @@ def _sought(part: pl.Expr) -> pl.Expr:
     beginning = pl.format(" {}", pl.when(has_stem).then(stem).otherwise(part))
     whole = pl.format(" {} ", part)
     return pl.when(part.str.contains(UNSPACED)).then(part).when(is_long).then(beginning).otherwise(whole)
+
+
+def terms_of(facts: pl.DataFrame, names: pl.DataFrame, aliases: pl.DataFrame | None) -> pl.Series:
+    """The general words of facts: up to MAX_TERMS from a model, up to MAX_KEPT from an export."""
+    known = names.select("entity_id", "entity_type", name="canonical_name").unique()
+    if aliases is not None:
+        kinds = known.select("entity_id", "entity_type").unique("entity_id")
+        others = aliases.select("entity_id", name="alias_name").join(kinds, on="entity_id")
+        known = pl.concat([known, others.select(known.columns)])
+    most = pl.when(pl.col("by_model").fill_null(False)).then(MAX_TERMS).otherwise(MAX_KEPT)
+    return search_terms(facts, known, most)
+
+
+def search_terms(rows: pl.DataFrame, names: pl.DataFrame, most: int | pl.Expr = MAX_TERMS) -> pl.Series:
+    """General words of claims (search_terms, statement, subject_id, object_id), without names.
+
+    `names` (name, entity_id, entity_type) are left out of facts about their entity, and names of persons everywhere.
+    Words of kinship such as "sister" stay, because people search with them.
+    """
+    parts = names.select("entity_id", "entity_type", word=parts_of_names(pl.col("name"))).explode("word")
+    parts = parts.drop_nulls("word").filter(~pl.col("word").is_in(sorted(ROLES)))
+    own = parts.group_by("entity_id").agg(pl.col("word").unique())
+    for end in ("subject", "object"):
+        of_end = own.rename({"entity_id": f"{end}_id", "word": end})
+        rows = rows.drop(end, strict=False).join(of_end, on=f"{end}_id", how="left", maintain_order="left")
+    both = pl.concat_list(pl.col("subject", "object").fill_null([]))
+    people = parts.filter(pl.col("entity_type") == "person")["word"]
+    return general_words(rows.with_columns(own_names=both), most, frozenset(people))
