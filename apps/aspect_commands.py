@@ -189,7 +189,7 @@ def context(
     with Place.of(store, namespace).memory() as memory:
         block = memory.context_for(query, tokens, k=k, scope=scope, as_of=time_of(as_of), only=only, also=also or ())
     if as_json:
-        from inference.tokens import count_tokens
+        from inference.embedding import count_tokens
 
         print_json({"query": query, "context": block, "tokens": count_tokens(block)})
     elif block:

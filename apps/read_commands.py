@@ -82,10 +82,7 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Ranked facts that answer a question, with their validity and source, and passages of messages beside them."""
-    from slowwave.ranking.ranking import (
-        UNLIKELY,  # not needed by most commands, and slow to import
-        is_weak,  # not needed by most commands, and slow to import
-    )
+    from slowwave.ranking.order import UNLIKELY, is_weak
 
     with Place.of(store, namespace).memory() as memory:
         found = memory.recall(

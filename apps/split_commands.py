@@ -15,14 +15,14 @@ import typer
 
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import shown_relation, shown_type
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 
 from .options import JsonOption, NamespaceOption, Place, StoreOption
 from .printing import out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import SplitPart
-    from slowwave.splitting.suggestions import TopicAnalysis
+    from slowwave.splitting.split_suggestions import TopicAnalysis
     from tasks.people.splitting import SplitDone
     from tasks.runtime.runs import Run
 

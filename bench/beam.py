@@ -15,8 +15,8 @@ import polars as pl
 from inference.embedding import open_embedder
 from recall.memory import Memory
 from slowwave.comparison.similarity import Vectors
-from slowwave.ranking.ranking import prose
 from slowwave.revision.referenced_facts import claims_of, find_counterparts
+from slowwave.text import prose
 from storage.search import unit_matrix
 from storage.store import Store
 

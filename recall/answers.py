@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import chain, islice
 
-from slowwave.ranking.ranking import is_covered, only_asks, passage_of, word_overlaps
+from slowwave.ranking.order import is_covered, only_asks, passage_of, word_overlaps
 from slowwave.text import FORGOTTEN
 from slowwave.types import Passage, RecalledFact
 from slowwave.validity import Moment
@@ -55,7 +55,7 @@ async def _messages(tables: Tables, known: Mapping[str, Row], ids: Iterable[str 
     return {**known, **{row["id"]: row for row in await tables.rows("messages", "id", missing, MESSAGE)}}
 
 
-# Passages: pieces of the messages that match a question, read with their text (`slowwave.ranking.ranking`).
+# Passages: pieces of the messages that match a question, read with their text (`slowwave.ranking.order`).
 
 
 OVERLAP_WEIGHT = 0.5

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import polars as pl
 
-from slowwave.ranking.placing import named_in, words_of
+from slowwave.ranking.order import named_in, words_of
 from slowwave.settings import BeliefSettings
 from slowwave.types import Provenance, UncertainFact
 from slowwave.validity import live_sql

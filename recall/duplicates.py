@@ -7,7 +7,7 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.comparison.similarity_joins import SimilarityThresholds
+from slowwave.comparison.similarity import SimilarityThresholds
 from slowwave.deduplication.observations import KINDS, SimilarObservations, find_duplicates, unit_rows
 from slowwave.errors import UnusableInput
 from slowwave.types import DuplicatePair, DuplicateReport, Observation

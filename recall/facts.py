@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.ranking.ranking import RankedFact
+from slowwave.ranking.order import RankedFact
 from slowwave.splitting.structure import is_filed_elsewhere
 from slowwave.types import Entity, Provenance, RecalledFact
 from slowwave.validity import MAX_CHAIN, Moment

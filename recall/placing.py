@@ -1,4 +1,4 @@
-"""Placing: from what search compared to the facts that are recalled (`slowwave.ranking.placing` has the stages)."""
+"""Placing: from what search compared to the facts that are recalled (`slowwave.ranking.order` has the stages)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from slowwave.ranking.entity_weights import fact_factors
+from slowwave.ranking.order import RankedFact, entities_named, fuse, raised, spread, stems, weighted
 from slowwave.ranking.periods import Period
-from slowwave.ranking.placing import entities_named, fuse, raised, spread, weighted
-from slowwave.ranking.ranking import RankedFact, stems
 from slowwave.settings import LimbicSettings, RecallSettings
 from storage.residents import Row
 from storage.warm import Tables

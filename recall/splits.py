@@ -11,16 +11,18 @@ import polars as pl
 from slowwave.deduplication.observations import KINDS, unit_rows
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import SplitPart, plan_hash
-from slowwave.splitting.suggestions import (
+from slowwave.splitting.split_suggestions import (
     SplitCandidate,
     SplitSuggestion,
+    Topic,
     TopicAnalysis,
+    find_topics,
     is_candidate,
     large_topics,
     split_score,
     threshold_column,
+    words_in,
 )
-from slowwave.splitting.topics import Topic, find_topics, words_in
 from slowwave.text import normalise_name
 from slowwave.validity import live_sql
 from storage.rows import quoted

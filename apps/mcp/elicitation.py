@@ -23,7 +23,7 @@ from recall.proposals import Proposal, diff_lines, list_proposals, proposal_name
 from recall.splits import observations_of
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lexicon.labels import canonical_type
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 
 from .door import Door
 from .tools import Agent, door_of, inert_text

@@ -34,7 +34,7 @@ from slowwave.ingestion.windows import PlannedWindow
 from slowwave.lexicon.labels import canonical_relation, canonical_type
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.resolution.mentions import name_to_store
-from slowwave.review.verdicts import ProposalQuestion, complaints, renamed, without
+from slowwave.review.proposals import ProposalQuestion, complaints, renamed, without
 from slowwave.revision.extracted_claims import collect
 from slowwave.timestamps import parse_moment, parse_time
 from storage.connection import check_namespace

@@ -35,7 +35,7 @@ from .entity_decisions import (
     settled_pairs,
     waits_for,
 )
-from .eviction import Cause, plan_retirement
+from .pruning_and_eviction import Cause, plan_retirement
 
 # Beliefs of merged entities (S2-63, S2-65, S2-70). A belief is found by its key, so the beliefs of the entity that is
 # gone get new keys. Where a belief with that key exists, the evidence of both is joined, each message once, and the

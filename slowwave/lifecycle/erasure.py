@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 
-from slowwave.ranking.ranking import prose, search_texts
+from slowwave.ranking.searched_texts import search_texts
 from slowwave.revision.search_terms import COLUMN as GENERAL_WORDS
-from slowwave.text import FORGOTTEN, word_set
+from slowwave.text import FORGOTTEN, prose, word_set
 
 from .forgotten_names import NameMatcher
 

@@ -19,13 +19,13 @@ from typing import Any
 
 import polars as pl
 
+from slowwave.entrenchment import is_kept
 from slowwave.errors import RecallFell
-from slowwave.ranking.ranking import stems
+from slowwave.ranking.order import stems
 from slowwave.settings import GateSettings, StewardSettings
 from slowwave.validity import is_live, successors
 
-from .retention import is_kept
-from .scoring import score_facts
+from .usage_scores import score_facts
 
 KINDS = ("relation", "observation", "note")
 FIRST_PLACES = 3  # of a logged recall: what came later may have been there by chance

@@ -195,7 +195,7 @@ def find_revisions(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """REVISIONS: the facts that a candidate reinforces, and the facts that it may revise.
 
-    `pairs` are (id, target_id, cosine) from `exact_duplicates.pairs_of`; only pairs above `revision_cosine` count. Both
+    `pairs` are (id, target_id, cosine) from `repetition.pairs_of`; only pairs above `revision_cosine` count. Both
     sides are relations between the same two things in the same direction, of one edge type, scope and domain.
     """
     close = pairs.filter(pl.col("cosine") >= settings.revision_cosine)

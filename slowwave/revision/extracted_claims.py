@@ -11,13 +11,12 @@ from typing import Any, Protocol
 import polars as pl
 
 from slowwave import frames
-from slowwave.extraction.entity_rule import has_value, is_entity
+from slowwave.extraction.names import has_value, is_entity
 from slowwave.extraction.readings import speaker_name
 from slowwave.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn
-from slowwave.resolution.kin import is_role, kin_name
-from slowwave.resolution.mentions import JUDGED
+from slowwave.resolution.mentions import JUDGED, is_role, kin_name
 from slowwave.text import normalise_name, normalise_statement, tokens
 
 from .candidates import CLAIMS

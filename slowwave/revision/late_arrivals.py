@@ -11,7 +11,7 @@ not repeated since.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
@@ -20,7 +20,6 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.text import timed_id
-from slowwave.validity import MAX_CHAIN
 
 from .candidates import DIRECTIVES
 from .repetition import DUPLICATES, TEXT_KEY, ends_later, in_words
@@ -354,49 +353,3 @@ def _ends(state: RevisionState, new: Fact, known: Fact) -> bool:
 
 def _seen(known: Fact, until: datetime) -> Mapping[str, object]:
     return {"valid_to": [known["valid_to"], until], "known_said_at": known["said_at"]}
-
-
-# Chains of supersession in order, without endless circles (S2-55, T35).
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Facts of one chain, oldest first; whether the steps form a circle, and whether facts are left out."""
-
-    ids: list[str]
-    has_circle: bool
-    is_cut: bool
-
-
-def oldest_first(start: str, steps: Iterable[tuple[str, str]]) -> Order:
-    """The facts that steps (old, new) connect with `start`, each once and after all facts that it replaced.
-
-    At most MAX_CHAIN: the nearest to `start` (ties by id). In a circle the order goes on at the smallest id that is
-    left.
-    """
-    forward: dict[str, set[str]] = {start: set()}
-    back: dict[str, set[str]] = {start: set()}
-    for old, new in steps:
-        for name in (old, new):
-            forward.setdefault(name, set())
-            back.setdefault(name, set())
-        forward[old].add(new)
-        back[new].add(old)
-    near = _nearest(start, forward, back)
-    kept = set(near[:MAX_CHAIN])
-    ordered: list[str] = []
-    has_circle = False
-    while left := kept.difference(ordered):
-        ready = sorted(name for name in left if not (back[name] & left))
-        has_circle |= not ready
-        ordered += ready or [min(left)]
-    return Order(ordered, has_circle, len(near) > MAX_CHAIN)
-
-
-def _nearest(start: str, forward: dict[str, set[str]], back: dict[str, set[str]]) -> list[str]:
-    """All connected facts, by distance, then id."""
-    near, ring = [start], [start]
-    while ring:
-        ring = sorted({other for name in ring for other in forward[name] | back[name]}.difference(near))
-        near += ring
-    return near

@@ -19,8 +19,7 @@ import polars as pl
 from slowwave.comparison.similarity import Vectors, top_of
 from slowwave.extraction.clauses import split
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MONTHS
-from slowwave.ranking.ranking import prose
-from slowwave.text import ENDING, sentences, without_ending, word_set
+from slowwave.text import ENDING, prose, sentences, without_ending, word_set
 
 from .mutual_exclusion import WORD, telling
 from .revision_state import Fact

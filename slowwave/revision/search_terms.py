@@ -11,7 +11,7 @@ from collections.abc import Collection
 import polars as pl
 
 from slowwave.filters.redaction import redact_all
-from slowwave.resolution.kin import ROLES
+from slowwave.resolution.mentions import ROLES
 from slowwave.text import readable
 
 COLUMN = "search_terms"

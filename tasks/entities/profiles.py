@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from slowwave.lifecycle.embedded_texts import DescribedEntity, Observed, entity_text
+from slowwave.ranking.searched_texts import DescribedEntity, Observed, entity_text
 from slowwave.text import digest
 from slowwave.validity import live_sql
 from storage.snapshots import Reading

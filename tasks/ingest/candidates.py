@@ -17,7 +17,7 @@ from slowwave.extraction.roster import Owner, owner_of, roster
 from slowwave.filters.noise import TEACHING_GATES
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import RelationQuestion
-from slowwave.resolution.entities import Resolution
+from slowwave.resolution.entity_resolution import Resolution
 from slowwave.revision.candidates import Candidates, build_candidates
 from slowwave.revision.extracted_claims import CollectedClaims, collect
 from slowwave.revision.pending_beliefs import BeliefPlan

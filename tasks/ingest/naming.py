@@ -11,9 +11,16 @@ from inference.language import Language
 from prompts.rendering import render_resolution
 from prompts.responses import NameResolution
 from slowwave.records import NameQuestion
-from slowwave.resolution.entities import COSINES, Resolution, ResolutionPlan, exact_matches, finish, plan_resolution
+from slowwave.resolution.entity_resolution import (
+    COSINES,
+    Resolution,
+    ResolutionPlan,
+    exact_matches,
+    finish,
+    plan_resolution,
+)
+from slowwave.resolution.known_entities import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
 from slowwave.resolution.mentions import Mentions, embed_texts, mentions_in
-from slowwave.resolution.name_joins import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
 from slowwave.settings import ResolveSettings
 from storage.rows import quoted
 from storage.search import nearest

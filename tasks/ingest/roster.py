@@ -26,7 +26,7 @@ from slowwave.ingestion.windows import PlannedWindow, speakers_of
 from slowwave.lifecycle.entity_decisions import decision
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.records import KnownFact, RosterEntry
-from slowwave.resolution.entities import UNCLEAR_NAME
+from slowwave.resolution.entity_resolution import UNCLEAR_NAME
 from slowwave.resolution.mentions import embed_texts
 from slowwave.revision.extracted_claims import CollectedClaims
 from slowwave.settings import IngestSettings

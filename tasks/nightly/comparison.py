@@ -11,7 +11,7 @@ import polars as pl
 
 from slowwave.comparison.similarity import profile_of
 from slowwave.deduplication.blocking import TOPICS, find_pairs, find_topics
-from slowwave.deduplication.merging import KINDS, CandidateSet, MergeRule, Merges, by_words, merge_by, select_seeds
+from slowwave.deduplication.duplicates import KINDS, CandidateSet, MergeRule, Merges, by_words, merge_by, select_seeds
 from slowwave.settings import MergeSettings
 from slowwave.validity import is_live, live_sql, time_sql
 from storage.rows import column_names, quoted

@@ -13,10 +13,17 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from slowwave import frames
-from slowwave.lifecycle import eviction
-from slowwave.lifecycle.eviction import ARCHIVED, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
-from slowwave.lifecycle.retention import ENDS
-from slowwave.review.proposing import ProposalNote
+from slowwave.entrenchment import ENDS
+from slowwave.lifecycle import pruning_and_eviction
+from slowwave.lifecycle.pruning_and_eviction import (
+    ARCHIVED,
+    FOR_WANT_OF_ROOM,
+    CapPlan,
+    plan_cap,
+    plan_orphans,
+    removable,
+)
+from slowwave.review.proposals import ProposalNote
 from slowwave.revision.conflicts import KIND
 from slowwave.revision.pending_beliefs import crowded_out, eviction_rows
 from slowwave.settings import DecaySettings
@@ -83,7 +90,9 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     stands in the ledger. Of deleted facts it names the ids. Where a person is asked, each move waits with a decision of
     its own, and all deletions wait together: the decisions shown are those written.
     """
-    where = eviction.out_of_use_sql(eviction.since(run.now, settings.expired_edge_retention_days))
+    where = pruning_and_eviction.out_of_use_sql(
+        pruning_and_eviction.since(run.now, settings.expired_edge_retention_days)
+    )
     snapshot, deletes = store_of(run).snapshot(), settings.retention.mode == "delete"
     places = PLACES if deletes else PLACES[:1]
     ids = _out_of_use(snapshot, where, places)
@@ -136,7 +145,7 @@ def _out_of_use(reading: Reading, where: str, places: Sequence[str], ids: pl.Ser
         reading.frame(name, where, columns) if ids is None else reading.by_ids(name, ids, columns, where=where)
         for name in places
     )
-    free = rows.filter(~eviction.touches(pinned)) if len(pinned) else rows
+    free = rows.filter(~pruning_and_eviction.touches(pinned)) if len(pinned) else rows
     return free.sort(pl.coalesce("expired_at", "updated_at"), "id")["id"]
 
 
@@ -144,7 +153,7 @@ def _moved(run: Run, settings: DecaySettings, ids: pl.Series, action: str) -> pl
     if ids.is_empty():
         return frames.empty(frames.DECISIONS)
     if run.proposes is not None and action == "move":
-        return eviction.move_decisions(ids, settings.expired_edge_retention_days, run.now)
+        return pruning_and_eviction.move_decisions(ids, settings.expired_edge_retention_days, run.now)
     days = settings.expired_edge_retention_days
     where = "moved to the archive" if action == "move" else "deleted for good"
     row = {
@@ -172,7 +181,7 @@ def _fact_decisions(reading: Reading, ids: pl.Series, action: str) -> tuple[Deci
 
 @dataclass(frozen=True, slots=True)
 class _Orphans:
-    """Entities to archive and to delete for good (`eviction.ENTITIES`)."""
+    """Entities to archive and to delete for good (`pruning_and_eviction.ENTITIES`)."""
 
     archived: pl.DataFrame
     removed: pl.DataFrame
@@ -223,8 +232,8 @@ def _clear_away(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) ->
             _archive_entities(tx, part.archived["id"])
             delete_entities(tx, part.removed["id"])
             days = settings.orphan_days
-            tx.upsert("decisions", eviction.orphan_decisions(part.archived, days, run.now))
-            tx.upsert("decisions", eviction.orphan_decisions(part.removed, days, run.now, "delete"))
+            tx.upsert("decisions", pruning_and_eviction.orphan_decisions(part.archived, days, run.now))
+            tx.upsert("decisions", pruning_and_eviction.orphan_decisions(part.removed, days, run.now, "delete"))
             seen = tx.sequence
         done.append(part)
     archived = pl.concat([plan.archived.clear(), *(part.archived for part in done)])
@@ -236,7 +245,7 @@ def _clear_away(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) ->
 
 
 def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> _Orphans:
-    entities, cutoff = _entities(reading), eviction.since(run.now, settings.orphan_days)
+    entities, cutoff = _entities(reading), pruning_and_eviction.since(run.now, settings.orphan_days)
     none = entities.clear()
     if entities.filter(pl.col("seen_at") < cutoff).is_empty():
         return _Orphans(none, none)
@@ -250,15 +259,15 @@ def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> _Orphans:
 
 def _entities(reading: Reading) -> pl.DataFrame:
     times = ["last_seen_at", "first_seen_at", "created_at"]
-    columns = [name for name in eviction.ENTITIES if name != "seen_at"]
+    columns = [name for name in pruning_and_eviction.ENTITIES if name != "seen_at"]
     rows = reading.frame("entities", columns=[*columns, *times])
-    return rows.with_columns(seen_at=pl.coalesce(times)).select(*eviction.ENTITIES)
+    return rows.with_columns(seen_at=pl.coalesce(times)).select(*pruning_and_eviction.ENTITIES)
 
 
 def _needed_entities(reading: Reading, run: Run) -> pl.Series:
     """Entities that a fact which holds or may come to hold, or a pending belief, is about."""
     kinds = "(kind IS NULL OR kind <> 'similarity')"  # likeness is no knowledge (T33)
-    facts = reading.frame("facts", f"{eviction.needed_sql(run.now)} AND {kinds}", ENDS)
+    facts = reading.frame("facts", f"{pruning_and_eviction.needed_sql(run.now)} AND {kinds}", ENDS)
     beliefs = reading.frame("pending_beliefs", PENDING, ENDS[:2])
     parts = [frame[end].rename("id").unique() for frame in (facts, beliefs) for end in frame.columns]
     return pl.concat(parts).drop_nulls().unique()
@@ -320,20 +329,23 @@ def _left_over_decisions(plan: CapPlan) -> list[DecisionSummary]:
 def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
     active = reading.count("entities", IN_USE)
     if not 0 < settings.max_entities < active:
-        nothing = pl.DataFrame(schema=dict(eviction.ENTITIES)), pl.DataFrame(schema=dict(eviction.FACTS))
+        nothing = (
+            pl.DataFrame(schema=dict(pruning_and_eviction.ENTITIES)),
+            pl.DataFrame(schema=dict(pruning_and_eviction.FACTS)),
+        )
         return plan_cap(*nothing, settings.max_entities)
-    facts = reading.frame("facts", eviction.needed_sql(run.now), list(eviction.FACTS))
+    facts = reading.frame("facts", pruning_and_eviction.needed_sql(run.now), list(pruning_and_eviction.FACTS))
     return plan_cap(_entities(reading), facts, settings.max_entities)
 
 
 def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) -> pl.Series:
     """Archive the entities and facts of a plan; returns whose profiles change."""
     facts = tx.by_ids("facts", plan.facts["id"], with_vector=True, where=live_sql(run.now))
-    seen = eviction.cap_measures(plan, settings.max_entities, run.now)
+    seen = pruning_and_eviction.cap_measures(plan, settings.max_entities, run.now)
     measures = {fact: {"entity": entity, **seen[entity]} for fact, entity in plan.facts.iter_rows()}
     carry_out(tx, retirement_of(tx, facts, FOR_WANT_OF_ROOM, run.now, measures))
     _archive_entities(tx, plan.entities["id"])
-    tx.upsert("decisions", eviction.cap_decisions(plan, settings.max_entities, run.now))
+    tx.upsert("decisions", pruning_and_eviction.cap_decisions(plan, settings.max_entities, run.now))
     return facts["owner_entity_id"].unique()
 
 

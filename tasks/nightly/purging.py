@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from slowwave import frames
-from slowwave.lifecycle.access_statistics import REDUNDANT, usage_of
-from slowwave.lifecycle.eviction import POINTERS, deletable, without_pointers
+from slowwave.lifecycle.pruning_and_eviction import POINTERS, deletable, without_pointers
+from slowwave.lifecycle.usage_scores import REDUNDANT, usage_of
 from storage.changes import references_to
 from storage.snapshots import Reading
 from storage.tables import TABLES

@@ -17,10 +17,18 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
-from slowwave.deduplication.questions import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Mode, choose_pairs, uses_pairs
-from slowwave.deduplication.reconciliation import ReconciliationPlan, plan_reconciliation
+from slowwave.deduplication.consolidation_plan import ReconciliationPlan, plan_reconciliation
+from slowwave.deduplication.pairs_for_a_model import (
+    CONTRADICTS,
+    CORRECTS,
+    UPDATES,
+    JudgedPair,
+    Mode,
+    choose_pairs,
+    uses_pairs,
+)
 from slowwave.entrenchment import AXIOM, rank_of
-from slowwave.extraction.calendar_spans import stated_date
+from slowwave.extraction.date_words import stated_date
 from slowwave.records import PairFact, PairQuestion
 from slowwave.revision.application import Surroundings
 from slowwave.settings import MergeSettings

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from slowwave import frames
-from slowwave.lifecycle.pruning import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
-from slowwave.lifecycle.pruning import is_learning as is_learning_after
-from slowwave.lifecycle.retention import ENDS
-from slowwave.lifecycle.scoring import score_facts
+from slowwave.entrenchment import ENDS
+from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
+from slowwave.lifecycle.pruning_and_eviction import is_learning as is_learning_after
+from slowwave.lifecycle.usage_scores import score_facts
 from slowwave.settings import RecallSettings, StewardSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Reading

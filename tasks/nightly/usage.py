@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from slowwave import frames
-from slowwave.lifecycle.access_statistics import (
+from slowwave.lifecycle.usage_scores import (
     REDUNDANT,
     company,
     entity_usage_of,
@@ -15,9 +15,10 @@ from slowwave.lifecycle.access_statistics import (
     fold_company,
     fold_reads,
     fold_recalls,
+    noticeable,
     usage_of,
+    weigh,
 )
-from slowwave.lifecycle.scoring import noticeable, weigh
 from slowwave.settings import DecaySettings, UseSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted

@@ -12,7 +12,7 @@ from inference.request_batch import Role
 from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.records import Usage
-from slowwave.review.descriptions import in_quotes
+from slowwave.review.changes import in_quotes
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
 from tasks.ingest.extraction import Extracted

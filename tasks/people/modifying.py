@@ -7,7 +7,7 @@ from typing import Any
 
 from recall.proposals import Proposal, proposal_named, proposals_by_id
 from slowwave.errors import Refused, UnusableInput
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import splits_of
 from storage.transactions import Transaction

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slowwave.errors import Refused, UnusableInput
-from slowwave.resolution.entities import UNCLEAR_NAME
-from slowwave.resolution.kin import kin_of
-from slowwave.review.proposing import Proposing
+from slowwave.resolution.entity_resolution import UNCLEAR_NAME
+from slowwave.resolution.mentions import kin_of
+from slowwave.review.proposals import Proposing
 from slowwave.settings import IngestSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Reading

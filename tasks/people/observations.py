@@ -21,8 +21,8 @@ from slowwave.deduplication.observations import (
 )
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lifecycle import run_counts
-from slowwave.lifecycle.eviction import BY_A_PERSON, Retirement
-from slowwave.review.proposing import Proposing
+from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
+from slowwave.review.proposals import Proposing
 from slowwave.settings import IngestSettings
 from slowwave.splitting.structure import KIND as STRUCTURAL
 from slowwave.text import as_json

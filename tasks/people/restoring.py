@@ -12,7 +12,7 @@ from recall.stories import fact_named
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.restore import READ, Departure, RestorationPlan, departure_of, plan_restoration
-from slowwave.resolution.entities import revived
+from slowwave.resolution.entity_resolution import revived
 from slowwave.revision.mutual_exclusion import single_valued
 from slowwave.validity import live_sql, time_sql
 from storage.rows import quoted

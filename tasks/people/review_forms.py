@@ -1,7 +1,7 @@
 """The form in which a person decides in the Prefect UI: built from what waits, and read again when it is filled in.
 
-It has no validators of its own: one that objects would fail the run. `slowwave.review.verdicts.complaints` looks at the
-answer afterwards. Stored text is text in it, never Markdown.
+It has no validators of its own: one that objects would fail the run. `slowwave.review.proposals.complaints` looks at
+the answer afterwards. Stored text is text in it, never Markdown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.proposals import Proposal, observations_of, summary_of
 from slowwave.deduplication.observations import named_by
-from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewDecision, ReviewVerdict, observations_in
+from slowwave.review.proposals import EACH, Bulk, ProposalQuestion, ReviewDecision, ReviewVerdict, observations_in
 from storage.snapshots import Reading
 from tasks.runtime.engine import is_inline, log
 from tasks.runtime.run_pages import markdown_table, plain_text

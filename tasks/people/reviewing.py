@@ -10,8 +10,16 @@ from typing import Any, Literal
 
 from recall.proposals import Proposal, list_proposals, proposal_named
 from slowwave.errors import SlowwaveError
-from slowwave.review.proposing import Person
-from slowwave.review.verdicts import EACH, Bulk, ProposalQuestion, ReviewVerdict, as_plain, complaints, from_plain
+from slowwave.review.proposals import (
+    EACH,
+    Bulk,
+    Person,
+    ProposalQuestion,
+    ReviewVerdict,
+    as_plain,
+    complaints,
+    from_plain,
+)
 from storage.snapshots import Snapshot
 from storage.store import Store
 from tasks.runtime.engine import is_inline, log

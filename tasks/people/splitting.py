@@ -12,7 +12,7 @@ from recall.entities import exact_row
 from recall.proposals import Proposal, list_proposals, proposal_named
 from recall.splits import OBSERVED, called, suggest_split
 from slowwave.errors import Refused, UnusableInput
-from slowwave.review.proposing import Person, Proposing
+from slowwave.review.proposals import Person, Proposing
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import (
     WAY_OUT,

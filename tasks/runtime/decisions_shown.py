@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slowwave.deduplication.reconciliation import ReconciliationPlan
+from slowwave.deduplication.consolidation_plan import ReconciliationPlan
 
 SHOWN = 10
 LISTED = 1000

@@ -23,7 +23,7 @@ from recall.stories import run_named
 from slowwave.errors import Refused
 from slowwave.filters.redaction import redact_values
 from slowwave.records import Usage
-from slowwave.review.proposing import Proposing
+from slowwave.review.proposals import Proposing
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json, run_id
 from slowwave.timestamps import in_utc

@@ -14,7 +14,7 @@ from slowwave import frames
 from slowwave.filters.injection import injection_reasons
 from slowwave.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
 from slowwave.foreign.records import Skipped
-from slowwave.resolution.entities import Resolution
+from slowwave.resolution.entity_resolution import Resolution
 from slowwave.revision.candidates import DIRECTIVES, build_candidates
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.text import normalise_name, row_id

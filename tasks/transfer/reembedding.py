@@ -18,8 +18,8 @@ from inference.embedding import Embedder, Vectors, open_embedder
 from slowwave import frames
 from slowwave.comparison.similarity import has_profile
 from slowwave.errors import Refused, SlowwaveError
-from slowwave.lifecycle.embedded_texts import READ, message_texts, texts_of
 from slowwave.lifecycle.probes import GateVerdict
+from slowwave.ranking.searched_texts import READ, message_texts, texts_of
 from slowwave.settings import ReembedSettings
 from slowwave.text import as_json, digest, row_id, timed_id
 from storage.lease import is_surely_dead

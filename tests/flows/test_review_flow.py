@@ -24,7 +24,7 @@ from talk import rows
 from test_review import IDS, SAID, T1, one_of, proposed, retired
 
 from flows.review import review
-from slowwave.review.verdicts import ProposalQuestion, complaints
+from slowwave.review.proposals import ProposalQuestion, complaints
 from storage.store import Store
 from tasks.people.review_forms import DIFF_LINES, bare, filled_in, form_of, questions_about
 

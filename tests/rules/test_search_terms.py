@@ -10,7 +10,7 @@ from patchwork import NO_PREDICATES, NOW, Memory, claim
 from test_reconciliation import ALIKE, fact, plan, pool_of
 
 from slowwave import frames
-from slowwave.deduplication.merging import DUPLICATES, Merges
+from slowwave.deduplication.duplicates import DUPLICATES, Merges
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.revision.candidates import CLAIMS, MESSAGES, build_candidates
 from slowwave.revision.search_terms import general_words, joined_words, search_terms

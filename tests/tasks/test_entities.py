@@ -24,7 +24,7 @@ from slowwave import frames
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.entity_merges import ancestors, join_beliefs, joined_summary, refusal
-from slowwave.resolution.entities import COSINES, finish, plan_resolution
+from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import embed_texts, mentions_in, new_id
 from slowwave.revision.pending_beliefs import belief_ids, noisy_or
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings

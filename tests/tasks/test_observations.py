@@ -25,8 +25,7 @@ from recall.duplicates import duplicates_of
 from recall.memory import Memory
 from slowwave import frames
 from slowwave.api import OpenMemory
-from slowwave.comparison.similarity import Vectors, similarity
-from slowwave.comparison.similarity_joins import SimilarityThresholds, similar_pairs
+from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs, similarity
 from slowwave.deduplication.observations import (
     connected,
     find_duplicates,
@@ -37,7 +36,7 @@ from slowwave.deduplication.observations import (
     unit_rows,
 )
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.lifecycle.embedded_texts import (
+from slowwave.ranking.searched_texts import (
     CHARACTERS,
     RELATION_CHARACTERS,
     DescribedEntity,

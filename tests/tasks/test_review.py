@@ -24,12 +24,15 @@ from apps.review_commands import age
 from recall.memory import Memory
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.review.changes import NOW, RowChange, changed_words, in_brief
-from slowwave.review.descriptions import describe, in_words, parts_in_words
-from slowwave.review.proposing import MAX_NAME, MAX_NOTE, Person, Proposing, cleaned
-from slowwave.review.verdicts import (
+from slowwave.review.changes import NOW, RowChange, changed_words, describe, in_brief, in_words, parts_in_words
+from slowwave.review.proposals import (
+    MAX_NAME,
+    MAX_NOTE,
+    Person,
     ProposalQuestion,
+    Proposing,
     ReviewVerdict,
+    cleaned,
     complaints,
     faults_of,
     from_plain,
@@ -339,7 +342,7 @@ def test_one_decision_counts_for_what_has_no_risk_and_was_not_decided_for_itself
 
 
 def _plain(asked: ProposalQuestion) -> dict[str, Any]:
-    from slowwave.review.verdicts import as_plain
+    from slowwave.review.proposals import as_plain
 
     return as_plain([asked])[0]
 

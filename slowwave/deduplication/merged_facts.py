@@ -1,4 +1,4 @@
-"""Cluster merge: merges and verdicts carried out in order, each fact merged at most once (T35, T36)."""
+"""Merged facts: merges and verdicts carried out in order, each fact merged at most once (T35, T36)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slowwave.revision.search_terms import joined_words
 from slowwave.text import row_id, statement_hash, timed_id
 from slowwave.validity import successors
 
-from .merging import Merges
+from .duplicates import Merges
 
 # Notes that are merged keep all words of both (S4-09).
 

@@ -18,9 +18,9 @@ from slowwave.settings import MergeSettings
 from slowwave.text import row_id
 from slowwave.validity import is_out_of_order
 
-from .cluster_merge import ClusterMerge
-from .merging import CandidateSet, Merges, is_redundancy
-from .questions import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge
+from .duplicates import CandidateSet, Merges, is_redundancy
+from .merged_facts import ClusterMerge
+from .pairs_for_a_model import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge
 
 # Verdicts that end facts (updates, corrections), and contradictions that stay (S2-14, S2-58).
 

@@ -1,4 +1,4 @@
-"""Questions for a model: the few pairs that may be duplicates, changes or contradictions (S1-03, S1-13, S1-14)."""
+"""Pairs for a model: the few that may be duplicates, changes or contradictions (S1-03, S1-13, S1-14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slowwave.frames import beside
 from slowwave.settings import MergeSettings
 
 from .blocking import TOPICS, with_score
-from .merging import CandidateSet, Merges, is_open_pair
+from .duplicates import CandidateSet, Merges, is_open_pair
 
 # Clusters for a model: connected facts, and never too many (S1-03, T28). Two facts with a common neighbour are
 # connected. A component that is too large is cut by average linkage, at a higher threshold each time, until every part

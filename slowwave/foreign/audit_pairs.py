@@ -17,8 +17,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass, is_time_bound, read_names, read_polarities, straight
-from slowwave.comparison.similarity import Vectors
-from slowwave.comparison.similarity_joins import FOUND, SimilarityThresholds, similar_pairs
+from slowwave.comparison.similarity import FOUND, SimilarityThresholds, Vectors, similar_pairs
 from slowwave.deduplication.blocking import find_pairs
 from slowwave.foreign.records import Foreign
 from slowwave.lexicon.statement_words import MONTHS, NUMBER_WORDS, POLARITY, RELATIVE_TIME, UNITS, WEEKDAYS

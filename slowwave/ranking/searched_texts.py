@@ -1,4 +1,4 @@
-"""The text that is embedded for a row, table by table."""
+"""Searched texts: what is embedded and searched for each row, table by table."""
 
 from __future__ import annotations
 
@@ -8,9 +8,34 @@ from typing import NamedTuple
 import polars as pl
 
 from slowwave.ingestion.documents import embedded_text
-from slowwave.ranking.ranking import prose
 from slowwave.resolution.mentions import embed_texts
-from slowwave.text import FORGOTTEN
+from slowwave.text import FORGOTTEN, prose
+
+CONTEXT_CHARACTERS = 200
+CONTEXT_ROLES = ("user", "assistant")
+
+
+def search_texts(messages: pl.DataFrame) -> pl.Series:
+    """The text under which each message is found: the end of the turn that it answers, then speaker and prose.
+
+    Reads `conversation_id, ordinal, role, speaker, content, has_injection`; row order is kept. A question holds the
+    words by which its answer is asked for later. Only turns of people and assistants give context, and none that gives
+    orders to its reader; passages of documents take none. Earlier messages of a conversation must be in the frame for
+    its first new one to get its context.
+    """
+    own_text = pl.format("{}: {}", pl.col("speaker").fill_null(""), pl.col("prose"))
+    talks = pl.col("role").is_in(CONTEXT_ROLES)
+    gives = talks & ~pl.col("has_injection").fill_null(False) & (pl.col("prose") != "")
+    end = pl.format("{}: {}\n", pl.col("speaker").fill_null(""), pl.col("prose").str.tail(CONTEXT_CHARACTERS))
+    before = pl.when(gives).then(end).forward_fill().shift(1).over("conversation_id")
+    return (
+        messages.with_row_index("place")
+        .with_columns(prose=pl.col("content").fill_null("").map_elements(prose, pl.String))
+        .sort("conversation_id", "ordinal", "place")
+        .with_columns(search_text=pl.when(talks).then(before.fill_null("")).otherwise(pl.lit("")) + own_text)
+        .sort("place")["search_text"]
+    )
+
 
 OBSERVATIONS = "observations"
 """The conversation of everything that was stated without one."""

@@ -1,4 +1,4 @@
-"""Merging by rule: seeds, rules, and duplicates that need no model (S1-01, S1-04, S1-10, §6.2).
+"""Duplicates by rule: seeds, rules, and pairs that need no model (S1-01, S1-04, S1-10, §6.2).
 
 A merge needs nearly equal words or meaning *and* every guard. It is not transitive: a fact absorbs only facts that were
 compared with it.

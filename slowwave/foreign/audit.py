@@ -11,11 +11,10 @@ from slowwave.filters.durability import prose_of, refusal_of, trim, without_ques
 from slowwave.filters.injection import injection_reasons
 from slowwave.filters.noise import ContentScorer, plan_gates
 from slowwave.filters.redaction import redact_all
+from slowwave.foreign.audit_pairs import Audit, AuditFinding, Example, Items, compare
 from slowwave.foreign.records import Foreign
 from slowwave.settings import EvaluateSettings, MergeSettings, NoiseSettings
 from slowwave.text import normalise_name, statement_hash
-
-from .audit_pairs import Audit, AuditFinding, Example, Items, compare
 
 EXAMPLE_CHARS = 160
 _ALONE = ("too short to tell anything",)  # an item stands beside what it is about

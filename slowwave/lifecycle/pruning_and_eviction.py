@@ -1,4 +1,4 @@
-"""Eviction to the archive: facts long out of use, entities without facts, entities beyond the cap.
+"""Pruning and eviction: which facts fade unused, and which facts and entities move to the archive (S4-01 … S4-08).
 
 A fact that holds is never touched, except by the cap on entities (S2-53), and then it is archived: retired first,
 moved later. Never touched at all: what is pinned, what a person called certain, structure, similarity, and whatever is
@@ -7,7 +7,8 @@ known of a pinned entity. Ages count from when the store stopped believing, not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -17,10 +18,11 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.deduplication.observations import cleared
+from slowwave.entrenchment import ENDS, KEPT_KINDS, KEPT_RANK, is_kept
+from slowwave.lifecycle.usage_scores import UNUSED, age_days, half_life_days, score_facts, with_use
+from slowwave.settings import StewardSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live, live_sql, time_sql
-
-from .retention import ENDS
 
 # Retirement: facts leave memory for the archive, with what hangs on them, so that all of it can come back (T31).
 
@@ -356,3 +358,101 @@ def _decisions(rows: Sequence[tuple[str, Mapping[str, object], str]], now: datet
 
 def _age(at: datetime | None, now: datetime) -> float | None:
     return None if at is None else round(max((now - at) / timedelta(days=1), 0.0), 3)
+
+
+PRUNED = Cause(
+    "prune", "pruned", "rule", "Nobody ever recalled it, and it has faded; `slowwave restore` brings it back."
+)
+
+
+LEARNING_EVENTS = 50
+
+
+_FADED = ("id", "score", "age_hours", "hits", "half_life_days")
+
+
+def events_to_learn(settings: StewardSettings) -> int:
+    """Recalls that must have been logged before anything is pruned, merged or hidden (S4-02)."""
+    return settings.learning_events if settings.learning_events > 0 else LEARNING_EVENTS
+
+
+def is_learning(events: int, settings: StewardSettings) -> bool:
+    """Whether so many recalls are too few."""
+    return events < events_to_learn(settings)
+
+
+def prune_age_days(half_life: float, threshold: float) -> float:
+    """Age in days at which a fact that nobody recalled falls below a threshold in (0, 1]; 0 where it starts below."""
+    return max(0.0, half_life * math.log2(UNUSED / threshold))
+
+
+def may_fade_sql(settings: StewardSettings, now: datetime) -> str:
+    """A filter of a store that lets pass every fact old enough to fade, and of what is kept only for its entity."""
+    kinds = ", ".join(f"'{kind}'" for kind in KEPT_KINDS)
+    free = f"(pinned IS NULL OR NOT pinned) AND (kind IS NULL OR kind NOT IN ({kinds}))"
+    free += f" AND (entrenchment IS NULL OR entrenchment <> '{KEPT_RANK}')"
+    if not settings.prune_threshold:
+        return "false"
+    base, grace = settings.decay_half_days, settings.grace_period_hours / 24.0
+    soonest, latest = (
+        now - timedelta(days=max(grace, prune_age_days(days, settings.prune_threshold))) + timedelta(seconds=1)
+        for days in (min(base, settings.min_half_life_days), base)
+    )
+    worthless = f"content_score > 0 AND created_at < {time_sql(soonest)}"
+    return f"{free} AND (created_at < {time_sql(latest)} OR {worthless})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrunePlan:
+    """Facts that fade, oldest first, with what was measured of each, and the thresholds it was held against."""
+
+    faded: pl.DataFrame
+    settings: StewardSettings
+
+    @property
+    def ids(self) -> pl.Series:
+        """The facts."""
+        return self.faded["id"]
+
+    @property
+    def measures(self) -> dict[str, dict[str, float]]:
+        """By fact, for the ledger."""
+        limits = {"threshold": self.settings.prune_threshold, "grace_hours": self.settings.grace_period_hours}
+        rows = self.faded.select(_FADED).iter_rows(named=True)
+        return {row.pop("id"): {**{k: round(v, 6) for k, v in row.items()}, **limits} for row in rows}
+
+    def summary(self) -> dict[str, int]:
+        """How many."""
+        return {"pruned": len(self.faded)}
+
+
+def plan_prune(
+    facts: pl.DataFrame,
+    usage: pl.DataFrame,
+    settings: StewardSettings,
+    now: datetime,
+    *,
+    pinned: Collection[str] = (),
+    scores: pl.Series | None = None,
+) -> PrunePlan:
+    """Live facts past their grace, below the threshold, and never recalled: all three, or a fact stays (S4-07).
+
+    Needs id, created_at, content_score, kind, entrenchment and pinned, and what `score_facts` and `is_kept` need;
+    exactly at a limit a fact stays. `pinned` are entities; `scores` those of `score_facts`, if they are there already.
+    """
+    use = with_use(facts, usage).select("hits", age_hours=age_days(pl.col("created_at"), now) * 24.0)
+    scored = facts.hstack(use).with_columns(
+        score=score_facts(facts, usage, settings, now) if scores is None else scores,
+        half_life_days=half_life_days(pl.col("content_score"), settings),
+    )
+    is_old = pl.col("age_hours") > settings.grace_period_hours
+    is_low = pl.col("score") < settings.prune_threshold
+    faded = scored.filter(is_old & is_low & (pl.col("hits") == 0) & ~is_kept(pinned))
+    return PrunePlan(faded.sort("created_at", "id").select(_FADED), settings)
+
+
+def is_due(marks: Collection[float], step: float) -> pl.Expr:
+    """Whether `score` is to be written over `quality_score`: never written, a step away, or beyond one of the marks."""
+    old, new = pl.col("quality_score"), pl.col("score")
+    crossed = [(old < mark) != (new < mark) for mark in marks]
+    return pl.any_horizontal(old.is_null(), (old - new).abs() >= step, *crossed)

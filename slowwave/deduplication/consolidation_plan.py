@@ -1,8 +1,8 @@
-"""Reconciliation: all changes of a consolidation as one plan (S1-01 … S1-14, S1-20).
+"""All changes of a consolidation, as one plan (S1-01 … S1-14, S1-20).
 
 Rules retire duplicates, never contradictions; a model's verdicts may also end facts that newer ones update or correct.
-Merges by rule are in `merging`, questions and verdicts in `questions`, clusters and merge provenance in
-`cluster_merge`, ended facts and pair decisions in `outcomes`.
+Merges by rule are in `duplicates`, questions and verdicts in `pairs_for_a_model`, clusters and merge provenance in
+`merged_facts`, ended facts and pair decisions in `pair_outcomes`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from slowwave.settings import MergeSettings
 from slowwave.text import as_json, row_id, timed_id
 from slowwave.validity import is_live
 
-from .cluster_merge import (
+from .duplicates import BY_USE, BY_WORDS, CandidateSet, Merges, standing
+from .merged_facts import (
     CONSOLIDATED,
     DEDUP,
     ClusterMerge,
@@ -31,9 +32,8 @@ from .cluster_merge import (
     reworded_facts,
     with_merge_provenance,
 )
-from .merging import BY_USE, BY_WORDS, CandidateSet, Merges, standing
-from .outcomes import Settled, carry_out, pair_rows
-from .questions import JudgedPair, Merge, allowed_merges
+from .pair_outcomes import Settled, carry_out, pair_rows
+from .pairs_for_a_model import JudgedPair, Merge, allowed_merges
 
 MAX_REASON = 500
 _Row = dict[str, object]
@@ -236,7 +236,7 @@ def plan_reconciliation(
     reworded = reworded_facts(done, worth, facts, batch)
     return ReconciliationPlan(
         pl.concat(
-            [changed_facts(facts, done.facts), changed_facts(with_marks(others, ended.marks), others)],
+            [changed_rows(facts, done.facts), changed_rows(with_marks(others, ended.marks), others)],
             how="diagonal_relaxed",
         ),
         reworded,
@@ -288,7 +288,7 @@ def _marked(
     return marks.drop("error")
 
 
-def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+def changed_rows(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """The rows that differ from `before`, with the columns of FACTS."""
     old = before.select("id", *_COMPARED)
     rows = facts.join(old, on=["id", *_COMPARED], how="anti", nulls_equal=True, maintain_order="left")

@@ -1,4 +1,4 @@
-"""Verdicts: a person's decisions on several proposals, and contradictions in them."""
+"""Proposals: the options of a run whose changes wait for a person, and the decisions on them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,158 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from slowwave.deduplication.observations import named_by
-from slowwave.errors import UnusableInput
+import numpy as np
+import polars as pl
 
-from .proposing import cleaned
+from slowwave.deduplication.observations import named_by
+from slowwave.entrenchment import RANKS, entrenchment_rank
+from slowwave.errors import UnusableInput
+from slowwave.filters.redaction import redact_all
+from slowwave.settings import ApprovalSettings
+from slowwave.text import readable
+
+Waits = Literal["all", "risky"]
+Door = Literal["terminal", "prefect", "mcp", "python"]
+MAX_NAME, MAX_NOTE = 100, 1000
+"""Characters of a person's name, and of a note, a reason or a title."""
+
+
+def cleaned(text: str, limit: int = MAX_NOTE) -> str:
+    """Words of a person or a rule as they are stored: one readable line without secrets, of at most `limit` characters.
+
+    Secrets that take several lines are looked for before these become one.
+    """
+    return cleaned_all([text], limit)[0]
+
+
+def cleaned_all(texts: Iterable[str], limit: int = MAX_NOTE) -> list[str]:
+    """Many of them."""
+    whole, _ = redact_all(pl.Series([readable(text) for text in texts], dtype=pl.String))
+    lines, _ = redact_all(pl.Series([" ".join(text.split()) for text in whole], dtype=pl.String))
+    return [line[:limit].rstrip() for line in lines]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalNote:
+    """Title and risks of the proposal that changes this row; risks that the rows do not show."""
+
+    row: str
+    title: str = ""
+    risks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposing:
+    """How the commits of a run become proposals.
+
+    `action` says what it would do: split, delete, patch, merge, prune, decay … . `waits`: all changes, or only risky
+    ones, while the rest is written. `together` makes one proposal of a whole commit; else facts that belong together
+    are one. `ask` is JSON of what was asked for, where a person may modify it; the live facts filed under the entities
+    `owners` must be the same at approval (T49). `subject_id` and `subject` say what it is about.
+    Where a commit makes several proposals, `each` has a note for every one.
+    """
+
+    action: str
+    waits: Waits = "all"
+    together: bool = False
+    title: str = ""
+    reason: str = ""
+    ask: str = ""
+    owners: tuple[str, ...] = ()
+    subject_id: str = ""
+    subject: str = ""
+    proposed_by: str = "rule"
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
+    each: tuple[ProposalNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who decides, by a name as it is stored (`cleaned`), and through which door."""
+
+    name: str
+    door: Door
+
+    def __post_init__(self) -> None:
+        address = self.name.replace("@", " at ")  # who signs with an address means to be known by it
+        object.__setattr__(self, "name", cleaned(address, MAX_NAME))
+
+
+# Risk: changes that a person must decide (SEMANTICS §6.6).
+
+
+FACT_CHANGES = pl.Schema(
+    {
+        "group": pl.UInt32(),
+        "was": pl.String(),  # status before; null for a new row
+        "becomes": pl.String(),  # status after; null for a row that goes for good
+        "moves": pl.Boolean(),  # it is filed under another entity
+        "entrenchment": pl.String(),
+        "winner": pl.String(),  # the entrenchment of what replaces it; null where nothing does
+        "pinned": pl.Boolean(),
+        "source": pl.String(),  # the file that it was said in
+    }
+)
+_GONE = ("superseded", "retracted", "archived")
+
+
+def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
+    """(group, risks) from FACT_CHANGES; a group without risk has an empty list."""
+    retired = (pl.col("was") == "active") & (pl.col("becomes").is_null() | pl.col("becomes").is_in(_GONE))
+    rank, stated = entrenchment_rank("entrenchment"), RANKS["user_stated"]
+    learned = (pl.col("becomes") == "active") & (pl.col("was") != "active").fill_null(True)
+    against = (
+        pl.when(pl.col("becomes") == "superseded")
+        .then(entrenchment_rank("winner"))
+        .otherwise(rank.filter(learned).max().fill_null(0))
+    )  # a retracted fact has no successor: the source of the denial stands against it
+    replaced = retired & pl.col("becomes").is_in(["superseded", "retracted"])
+    measures = facts.group_by("group", maintain_order=True).agg(
+        pinned=pl.col("pinned").fill_null(False).any(),
+        override=(replaced & (rank >= stated) & (against < rank)).any(),
+        large=(retired | pl.col("moves").fill_null(False)).sum() >= approval.large,
+        erasure=pl.col("becomes").is_null().any(),
+        user_stated=(retired & (rank >= stated)).any(),
+        cross_source=pl.col("source").drop_nulls().n_unique() > 1,
+    )
+    names = [name for name in measures.columns if name != "group"]
+    marks = [pl.when(pl.col(name).fill_null(False)).then(pl.lit(name)) for name in names]
+    return measures.select("group", risks=pl.concat_list(marks).list.drop_nulls())
+
+
+def is_always_a_persons(risks: Sequence[str], approval: ApprovalSettings) -> bool:
+    """Whether one of the risks is among those that no flow takes by itself; erasure is, whatever the settings say."""
+    return bool(set(risks) & {"erasure", *approval.risky})
+
+
+# Grouping: which rows of a plan belong to one decision, and which say nothing that would need one.
+
+
+NODES = pl.Schema({"row": pl.String(), "speaks": pl.Boolean()})
+TIES = pl.Schema({"row": pl.String(), "other": pl.String()})
+
+
+def group_rows(nodes: pl.DataFrame, ties: pl.DataFrame) -> pl.DataFrame:
+    """(row, group): the rows that hang together with one that speaks; `group` counts from 0 in order of its least row.
+
+    `nodes` are (row, speaks), one per row of a plan; `ties` are (row, other), in which `other` may be no row of it.
+    Rows that hang together with nothing that speaks are left out: they can be written at once.
+    """
+    from scipy.sparse import coo_array  # slow to import, and of use only to runs that propose
+    from scipy.sparse.csgraph import connected_components
+
+    rows = nodes.group_by("row").agg(pl.col("speaks").any()).sort("row").with_row_index("place")
+    places = rows.select("row", "place")
+    edges = ties.join(places, on="row").join(places, left_on="other", right_on="row", suffix="_other")
+    size = len(rows)
+    ends = [edges[name].to_numpy() for name in ("place", "place_other")]
+    matrix = coo_array((np.ones(len(edges), np.int8), (ends[0], ends[1])), shape=(size, size))
+    labels = connected_components(matrix, directed=False)[1] if size else np.empty(0, np.int32)
+    grouped = rows.with_columns(label=pl.Series(labels, dtype=pl.Int32))
+    spoken = grouped.group_by("label").agg(pl.col("speaks").any(), first=pl.col("row").min()).filter("speaks")
+    numbered = spoken.sort("first").with_row_index("group").select("label", "group")
+    return grouped.join(numbered, on="label").select("row", "group").sort("group", "row")
+
 
 # Asks: the request for a split or a deletion, and the same after a person changed it (S0-14).
 

@@ -1,4 +1,4 @@
-"""Rules that join names to known entities: other spellings, first names, later full names, kin (S2-05).
+"""Known entities: the rules that join a name to one, by spelling, first name, full name or kin (S2-05).
 
 A short name joins the only full name that it fits among the known names and those of the same batch. If it fits two, it
 joins neither, and a person decides. `JOINS` has a row for each mention that joins, `UNCLEAR` a row for each possible
@@ -16,8 +16,7 @@ import polars as pl
 from slowwave import frames
 from slowwave.text import normalise_name
 
-from .kin import read_kin
-from .mentions import Mentions, new_id
+from .mentions import Mentions, new_id, read_kin
 from .name_matching import fold_names, match_names, name_parts, short_form, words_of
 
 KNOWN: frames.Schema = {"entity_id": pl.String(), "entity_type": pl.String(), "name": pl.String()}

@@ -1,25 +1,33 @@
-"""The searched texts, and the order of recall.
+"""The order of recall: from the scores of search to places, stage by stage.
 
 Two channels see different things: BM25 finds the words of a message and of the turn that it answers, vectors find the
 meaning of the single statements in it; the words that a statement shares with the query tell which of them answers. A
 convex combination of the scores beats rank fusion, because it keeps how much better one hit is than the next (Bruch,
 Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023).
+
+Score of search → fused with the walk along relations → less for facts about others than the people named → more for
+facts of the time that is named → × use of the entities (S0-26) → × what a suspect fact counts → × the current
+conversation (S2-74) → sorted again (T22) → spread over what differs → the first k. Every stage changes the score by one
+factor or one sum, so the parts of a fact tell how its score came about: fused = search + weight × graph, and score =
+((fused, else search) × about + period) × limbic × suspect × episode × diversity.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log1p
 from types import MappingProxyType
+from typing import NamedTuple
 
-import polars as pl
+import numpy as np
 
+from slowwave.comparison.similarity import Vectors
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.text import strip_code, without_ending
+from slowwave.text import normalise_name, prose, without_ending
 
 VECTOR_WEIGHT = 1.0
 SPREAD = 0.25
@@ -36,8 +44,6 @@ WEAK = 1.1
 read by rules, 5 in 100 questions that have an answer there have no better match, and of those about another
 conversation 71 and 75 in 100."""
 UNLIKELY = "Nothing that is stored matches the question well: the answer may not be known."
-CONTEXT_CHARACTERS = 200
-CONTEXT_ROLES = ("user", "assistant")
 SHORT = 400  # characters of texts whose words are kept: some 10 MB of them
 _Y = re.compile(r"(?<=[^\W\d_aeiou])y$")  # "family" has to meet "families"
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
@@ -46,33 +52,6 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 def is_weak(match: float | None) -> bool:
     """Whether the best match of a question is weak; of what was not searched (None) nothing is said."""
     return match is not None and match < WEAK
-
-
-def prose(text: str) -> str:
-    """The compared part of a text or a query: without fenced code, unless there is nothing else."""
-    return strip_code(text).strip() or text
-
-
-def search_texts(messages: pl.DataFrame) -> pl.Series:
-    """The text under which each message is found: the end of the turn that it answers, then speaker and prose.
-
-    Reads `conversation_id, ordinal, role, speaker, content, has_injection`; row order is kept. A question holds the
-    words by which its answer is asked for later. Only turns of people and assistants give context, and none that gives
-    orders to its reader; passages of documents take none. Earlier messages of a conversation must be in the frame for
-    its first new one to get its context.
-    """
-    own_text = pl.format("{}: {}", pl.col("speaker").fill_null(""), pl.col("prose"))
-    talks = pl.col("role").is_in(CONTEXT_ROLES)
-    gives = talks & ~pl.col("has_injection").fill_null(False) & (pl.col("prose") != "")
-    end = pl.format("{}: {}\n", pl.col("speaker").fill_null(""), pl.col("prose").str.tail(CONTEXT_CHARACTERS))
-    before = pl.when(gives).then(end).forward_fill().shift(1).over("conversation_id")
-    return (
-        messages.with_row_index("place")
-        .with_columns(prose=pl.col("content").fill_null("").map_elements(prose, pl.String))
-        .sort("conversation_id", "ordinal", "place")
-        .with_columns(search_text=pl.when(talks).then(before.fill_null("")).otherwise(pl.lit("")) + own_text)
-        .sort("place")["search_text"]
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,3 +272,130 @@ def in_one_order(facts: Sequence[float], passages: Sequence[float]) -> list[tupl
     rows = [(-score, False, place) for place, score in enumerate(facts)]
     rows += [(-score, True, place) for place, score in enumerate(passages)]
     return [(is_passage, place) for _, is_passage, place in sorted(rows)]
+
+
+# Diversity: a fact like an earlier one adds little. Maximal marginal relevance (Carbonell and
+# Goldstein, SIGIR 1998) picks one after the other what is relevant and new. We take likeness off as a share of the
+# score instead of as an amount, so that the scale of the scores does not matter.
+
+
+def diversify(scores: Sequence[float], vectors: Vectors, diversity: float, k: int) -> list[tuple[int, float]]:
+    """The places of the `k` that are picked, in order, each with the share of its score that it keeps.
+
+    `scores` (n,) ≥ 0, best first; `vectors` (n, d) are unit rows, zeros where there is none; `diversity` in [0, 1]. The
+    share is 1 − diversity × the largest cosine to one picked before; kept scores never rise from one to the next. With
+    0 nothing changes. Ties keep their order.
+    """
+    if not diversity:
+        return [(place, 1.0) for place in range(min(k, len(scores)))]
+    relevance = np.asarray(scores, dtype=np.float64)
+    shares, is_left = np.ones(len(relevance)), np.ones(len(relevance), dtype=bool)
+    picked: list[tuple[int, float]] = []
+    for _ in range(min(k, len(relevance))):
+        best = int(np.argmax(np.where(is_left, relevance * shares, -np.inf)))
+        picked.append((best, float(shares[best])))
+        is_left[best] = False
+        alike = np.clip(vectors @ vectors[best], 0.0, 1.0)
+        shares = np.minimum(shares, 1.0 - diversity * alike.astype(np.float64))
+    return picked
+
+
+class Step(NamedTuple):
+    """One fact that a walk came by: how strongly, and how many relations from where it began."""
+
+    score: float
+    hops: int
+
+
+def fuse(order: Sequence[RankedFact], walk: Mapping[str, Step], weight: float) -> list[RankedFact]:
+    """The facts with `weight` × how strongly the walk came by each, as a share of the strongest; sorted again.
+
+    Every fact of the walk that may answer is in `order`: what search had not found is there with what it would have
+    scored. A sum of scores, and not of reciprocal ranks, for the reason that holds for words and meaning: the walk says
+    that a fact is near what the question names, hardly ever that it answers, and ranks would make its first as sure as
+    the first of search.
+    """
+    best = max((step.score for step in walk.values()), default=0.0)
+    if best <= 0.0:
+        return list(order)
+    fused = []
+    for place in order:
+        step = walk.get(place.fact_id or "", Step(0.0, 0))
+        graph = step.score / best
+        score = place.score + weight * graph
+        parts = {"graph": graph, "hops": float(step.hops)} if graph else {}
+        fused.append(replace(place, score=score, parts={**place.parts, **parts, "fused": score}))
+    return sorted(fused, key=lambda place: -place.score)
+
+
+def weighted(order: Sequence[RankedFact], factors: Mapping[str, Mapping[str, float]], name: str) -> list[RankedFact]:
+    """The facts with their scores × the factor `name` of each, and all its factors among their parts; sorted again."""
+    raised = []
+    for place in order:
+        own = factors.get(place.fact_id or "", {})
+        raised.append(replace(place, score=place.score * own.get(name, 1.0), parts={**place.parts, **own}))
+    return sorted(raised, key=lambda place: -place.score)
+
+
+def raised(order: Sequence[RankedFact], those: Collection[str], by: float, name: str) -> list[RankedFact]:
+    """The facts with `by` added to the scores of `those`, named `name` among their parts; sorted again."""
+    lifted = []
+    for place in order:
+        more = by if place.fact_id in those else 0.0
+        lifted.append(replace(place, score=place.score + more, parts={**place.parts, name: more}))
+    return sorted(lifted, key=lambda place: -place.score)
+
+
+def spread(order: Sequence[RankedFact], vectors: Vectors, diversity: float, k: int) -> list[RankedFact]:
+    """The first `k`, each unlike those before it; `vectors` (n, d) are those of the facts, in order (`diversify`)."""
+    if not diversity:
+        return list(order[:k])
+    picked = diversify([place.score for place in order], vectors, diversity, k)
+    return [
+        replace(order[n], score=order[n].score * share, parts={**order[n].parts, "diversity": share})
+        for n, share in picked
+    ]
+
+
+# The names in a text, word for word.
+
+
+_NAME_WORD = re.compile(r"\w+", re.UNICODE)
+LONGEST = 8  # words of a name that is looked for
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words by which a name is looked for: normalised, without marks between them."""
+    return tuple(_NAME_WORD.findall(normalise_name(name)))
+
+
+def named_in(text: str, names: Mapping[tuple[str, ...], Collection[str]]) -> list[str]:
+    """The ids of the names in a text, in order, each once; `names` are words (`words_of`) → ids.
+
+    Of names that begin at one word the longest counts, and no word counts twice: "Anna Lee" does not name Anna.
+    """
+    words = words_of(text)
+    found: dict[str, None] = {}
+    start = 0
+    while start < len(words):
+        lengths = range(min(LONGEST, len(words) - start), 0, -1)
+        length = next((n for n in lengths if words[start : start + n] in names), 0)
+        found |= dict.fromkeys(names.get(words[start : start + length], ()))
+        start += length or 1
+    return list(found)
+
+
+def entities_named(text: str, names: Mapping[str, str]) -> set[str]:
+    """Ids of the entities that a text names, by their whole name or its first word; `names` are id → name.
+
+    A first word counts where the text spells it as the name does, with a capital: "Anna" for Anna Lee, no "new" for
+    New York.
+    """
+    by_words: dict[tuple[str, ...], set[str]] = {}
+    spelt = {*_NAME_WORD.findall(text)}
+    for id_, name in names.items():
+        words, first = words_of(name), next(iter(_NAME_WORD.findall(name)), "")
+        by_words.setdefault(words, set()).add(id_)
+        if len(words) > 1 and first in spelt and first[0].isupper() and first.lower() not in FUNCTION_WORDS:
+            by_words.setdefault(words[:1], set()).add(id_)
+    return set(named_in(text, by_words))
