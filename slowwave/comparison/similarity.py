@@ -10,67 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from slowwave.settings import DEFAULT_EMBEDDER, EvaluateSettings
-from slowwave.text import tokens
 
 Vectors = npt.NDArray[np.float32]
-MatchType = Literal["cosine", "containment"]
 
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PAIR_BLOCK = 500_000
 
 
-class Similarity(NamedTuple):
-    """The combined measure: its values, and which of the two ways passed, if any."""
-
-    match_type: MatchType | None
-    cosine: float
-    containment: float | None
-
-    @property
-    def is_similar(self) -> bool:
-        """Whether one of the two ways passed."""
-        return self.match_type is not None
-
-
-def containment(a: str, b: str) -> float:
-    """Share of the shorter text's words that the longer one has; 1.0 if the shorter has none (S0-03)."""
-    shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
-    words = tokens(shorter)
-    return len(words & tokens(longer)) / len(words) if words else 1.0
-
-
-def jaccard(a: str, b: str) -> float:
-    """Shared words over all words; both empty 1.0, one empty 0.0 (S1-03)."""
-    first, second = tokens(a), tokens(b)
-    both = first | second
-    return len(first & second) / len(both) if both else 1.0
-
-
-def similarity(a: str, b: str, cosine: float, settings: EvaluateSettings | None = None) -> Similarity:
-    """The combined measure: cosine, or containment if one text is much longer (S0-03)."""
-    settings = settings or EvaluateSettings()
-    if cosine >= settings.flag_cosine:
-        return Similarity("cosine", cosine, None)
-    if max(len(a), len(b)) / max(min(len(a), len(b)), 1) < settings.length_ratio:
-        return Similarity(None, cosine, None)
-    share = containment(a, b)
-    return Similarity("containment" if share >= settings.flag_containment else None, cosine, share)
-
-
-def is_similar(a: str, b: str, cosine: float, settings: EvaluateSettings | None = None) -> bool:
-    """Whether two texts are similar; a signal, never a reason to merge (S0-03, T4)."""
-    return similarity(a, b, cosine, settings).is_similar
+def jaccard_of(first: pl.Expr, second: pl.Expr) -> pl.Expr:
+    """Jaccard of two columns of lists without repetitions, row by row; both empty 1.0, one empty 0.0 (S1-03)."""
+    shared = first.list.set_intersection(second).list.len().cast(pl.Float64)
+    whole = first.list.len().cast(pl.Float64) + second.list.len() - shared
+    return pl.when(whole > 0).then(shared / whole).otherwise(1.0)
 
 
 def word_sets(texts: pl.Series) -> pl.Series:
-    """Per text its `text.tokens` as a list of distinct strings."""
+    """Per text its `text.tokens` as a list without repetitions."""
     return (
         texts.cast(pl.String)
         .fill_null("")
@@ -83,7 +45,11 @@ def word_sets(texts: pl.Series) -> pl.Series:
 
 
 def word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
-    """Columns `jaccard` and `containment` of pairs of texts, row by row."""
+    """Columns `jaccard` and `containment` of pairs of texts, row by row (S0-03, S1-03).
+
+    Containment is the share of the shorter text's words that the longer one has; of two equally long texts `a` counts
+    as the shorter.
+    """
     parts = [
         _word_overlap(a.slice(start, _PAIR_BLOCK), b.slice(start, _PAIR_BLOCK))
         for start in range(0, max(len(a), 1), _PAIR_BLOCK)
@@ -98,11 +64,10 @@ def _word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
     pairs = pairs.join(known, left_on="a", right_on="text", how="left", maintain_order="left")
     pairs = pairs.join(known, left_on="b", right_on="text", how="left", maintain_order="left", suffix="_b")
     shared = pl.col("words").list.set_intersection("words_b").list.len().cast(pl.Float64)
-    first, second = pl.col("words").list.len().cast(pl.Float64), pl.col("words_b").list.len().cast(pl.Float64)
-    shorter = pl.when(pl.col("a").str.len_chars() <= pl.col("b").str.len_chars()).then(first).otherwise(second)
-    whole = first + second - shared
+    is_first = pl.col("a").str.len_chars() <= pl.col("b").str.len_chars()
+    shorter = pl.when(is_first).then("words").otherwise("words_b").list.len().cast(pl.Float64)
     return pairs.select(
-        jaccard=pl.when(whole > 0).then(shared / whole).otherwise(1.0),
+        jaccard=jaccard_of(pl.col("words"), pl.col("words_b")),
         containment=pl.when(shorter > 0).then(shared / shorter).otherwise(1.0),
     )
 

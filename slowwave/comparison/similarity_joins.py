@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .similarity import Vectors, word_sets
+from .similarity import Vectors, jaccard_of, word_sets
 
 # All pairs of texts that share most of their words, exactly, by a join on rare words (S1-03). Two sets of words with
 # Jaccard ≥ t share at least ⌈t·n⌉ of the n words of either. So of any n − ⌈t·n⌉ + l words of one, l are shared: texts
@@ -65,10 +65,8 @@ def shared_words(sets: pl.DataFrame, selected: pl.Series, threshold: float) -> p
 
 def overlap_of(first: pl.Series, second: pl.Series) -> pl.Series:
     """Jaccard of two columns of sets of words, row by row; both empty 1.0."""
-    shared = first.list.set_intersection(second).list.len().cast(pl.Float64)
-    whole = first.list.len().cast(pl.Float64) + second.list.len() - shared
-    found: pl.Series = pl.select(pl.when(whole > 0).then(shared / whole).otherwise(1.0)).to_series()
-    return found
+    sides = pl.DataFrame({"first": first, "second": second})
+    return sides.select(jaccard_of(pl.col("first"), pl.col("second"))).to_series()
 
 
 def _cheapest_meetings(filled: pl.DataFrame) -> pl.DataFrame:

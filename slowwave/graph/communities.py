@@ -106,7 +106,7 @@ def visiting_order(ids: pl.Series) -> Offsets:
     """Places in the order of the digests of these sorted ids, (n,) int64: the same for an id in every graph."""
     new = hashlib.blake2b
     digests = b"".join([new(each.encode(), digest_size=_ORDER_BYTES).digest() for each in ids.to_list()])
-    return np.argsort(np.frombuffer(digests, dtype=f">u{DIGEST_BYTES}").astype(np.uint64), kind="stable")
+    return np.argsort(np.frombuffer(digests, dtype=f">u{_ORDER_BYTES}").astype(np.uint64), kind="stable")
 
 
 class _Sweep:

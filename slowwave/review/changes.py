@@ -435,12 +435,12 @@ def _changed_cells(before: Mapping[str, Any], after: Mapping[str, Any], words: C
     for name, template in _COLUMNS.items():
         cell = after.get(name)
         if cell and cell != before.get(name):
-            yield template.format("the time of approval" if cell == NOW else _quoted_row(str(cell), words, name))
+            yield template.format("the time of approval" if cell == NOW else _named_cell(str(cell), words, name))
     if "pinned" in after and bool(after["pinned"]) != bool(before.get("pinned")):
         yield "is pinned" if after["pinned"] else "is no longer pinned"
 
 
-def _quoted_row(cell: str, words: ChangeText, column: str) -> str:
+def _named_cell(cell: str, words: ChangeText, column: str) -> str:
     return in_quotes(words.get(cell, cell)) if column.endswith("_id") or column in ("statement", "name") else cell[:10]
 
 

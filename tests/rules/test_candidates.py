@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measures import match_type
 from patchwork import NOW, TYPES, Memory, claim, day
 
 from slowwave.revision.evaluation import grounding
@@ -473,9 +474,7 @@ def test_the_nearest_fact_below_the_flag_is_noted_as_related() -> None:
 
 
 def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
-    from slowwave.comparison.similarity import similarity
-
-    return {(j, i) for j in range(len(texts)) for i in range(j) if similarity(texts[i], texts[j], 0.0).is_similar}
+    return {(j, i) for j in range(len(texts)) for i in range(j) if match_type(texts[i], texts[j], 0.0)}
 
 
 @given(
