@@ -150,7 +150,7 @@ class Results(Generic[T]):
 
 
 def _beyond(whole: Usage, part: Usage) -> Usage:
-    """What the whole cost without this part of it."""
+    """The cost of the whole without this part."""
     return Usage(
         whole.calls - part.calls,
         0,

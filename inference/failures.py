@@ -44,8 +44,8 @@ class Kind(Enum):
     """What to do after a failure."""
 
     TRANSIENT = auto()  # wait and try again
-    EMPTY = auto()  # ask anew, as often as an answer may be repaired
-    UNFORCED = auto()  # ask anew without demanding the tool: this model does not allow that
+    EMPTY = auto()  # ask again, as often as an answer may be repaired
+    UNFORCED = auto()  # ask again without demanding the tool: this model does not allow that
     TERMINAL = auto()  # give this prompt up
     FATAL = auto()  # every other prompt would fail the same way
 

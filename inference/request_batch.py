@@ -155,7 +155,7 @@ def filled(blank: LedgerEntry, outcome: CallOutcome) -> LedgerEntry:
     usage, value = outcome.usage, outcome.value
     return replace(
         blank,
-        response=_json(value),
+        response=as_json(value.model_dump(mode="json")) if value is not None else "",
         error=outcome.error,
         tokens_in=usage.tokens_in,
         tokens_out=usage.tokens_out,
@@ -164,10 +164,6 @@ def filled(blank: LedgerEntry, outcome: CallOutcome) -> LedgerEntry:
         attempts=outcome.attempts,
         calls=usage.calls,
     )
-
-
-def _json(value: BaseModel | None) -> str:
-    return as_json(value.model_dump(mode="json")) if value is not None else ""
 
 
 def _replayed(entry: LedgerEntry, model: type[T]) -> ModelAnswer[T] | None:

@@ -33,7 +33,7 @@ ENDS = ("subject_id", "object_id", "owner_entity_id")
 
 
 def is_kept(pinned: Collection[str] = ()) -> pl.Expr:
-    """Facts that nothing automatic may hide or retire: pinned, axioms, structure, what is known of `pinned` entities.
+    """Facts that nothing automatic may hide or retire: pinned facts, axioms, structure, facts about `pinned` entities.
 
     Needs the ends of a fact only where there are pinned entities.
     """

@@ -37,7 +37,7 @@ def is_live(now: datetime) -> pl.Expr:
 
 
 def as_of(t: datetime) -> pl.Expr:
-    """True in the world at `t`, whatever happened since; retracted facts never were (S2-36)."""
+    """True in the world at `t`, also if it ended since; retracted facts never were (S2-36)."""
     open_ended = pl.col("valid_to").is_null() | (pl.col("valid_to") > t)
     return pl.col("status").is_in(_WAS_TRUE) & (pl.col("valid_from") <= t) & open_ended
 
@@ -102,7 +102,7 @@ def valid_facts(facts: pl.DataFrame, t: datetime) -> pl.DataFrame:
 
 
 def _is_replaced(start: str, steps: Mapping[str, str], alive: Mapping[str, bool]) -> bool:
-    """Whether a replacement of it is itself true."""
+    """Whether one of its replacements is itself true."""
     for step in successors(start, steps):
         is_circle = step in alive and start in successors(step, steps)
         if step in alive and (not is_circle or (alive[step], step) > (alive[start], start)):

@@ -202,7 +202,7 @@ def reviews(data: bytes) -> None:
     asked, form = _form()
     with suppress(ValidationError):
         given = form.model_validate(value).model_dump()
-        complaints(tuple(map(bare, asked)), filled_in(asked, given), given["name"], given["low_risk"])
+        complaints(tuple(map(bare, asked)), filled_in(asked, given), given["name"])
     if isinstance(value, dict):
         with suppress(SlowwaveError):
             renamed(asked[0].ask, {str(old): str(new) for old, new in value.items()})

@@ -51,10 +51,9 @@ def distinct_words(texts: pl.Series, groups: pl.Series) -> tuple[pl.Series, pl.D
 
 
 def shared_words(sets: pl.DataFrame, selected: pl.Series, threshold: float) -> pl.DataFrame:
-    """OVERLAPS: pairs of sets of one group with Jaccard ≥ `threshold`, first < second, at least one of them `asked`.
+    """OVERLAPS: pairs of sets of one group with Jaccard ≥ `threshold`, first < second, at least one of them `selected`.
 
-    `sets` as from `distinct_words`, `asked` is boolean in its order. Sets without a common word never pair, whatever
-    the threshold.
+    `sets` as from `distinct_words`, `selected` is boolean in its order. Sets without a common word never pair.
     """
     least = pl.max_horizontal((pl.col("size") * threshold - 1e-9).ceil().cast(pl.Int32), 1)
     filled = sets.with_columns(is_selected=selected, least=least).filter(pl.col("size") > 0)
@@ -99,7 +98,7 @@ def _comparisons(meetings: pl.DataFrame) -> int:
 
 
 def _width(together: int) -> pl.Expr:
-    """Number of rarest words of a set of which `together` are in every set that overlaps enough."""
+    """How many of the rarest words of a set to look at: every set that overlaps enough has `together` of them."""
     return pl.min_horizontal(pl.col("size") - pl.col("least") + together, "size")
 
 

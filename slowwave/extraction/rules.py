@@ -182,7 +182,7 @@ def _read_sentence(
         mention(reader, spotted)
     else:
         message.reason = message.reason or UNCONFIRMED
-    _remember_person(reader, message, bare, spotted, [triple for _, triple in found])
+    _remember_person(reader, message, spotted, [triple for _, triple in found])
 
 
 def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
@@ -311,7 +311,7 @@ def _owner(message: MessageReading, sentence: str, spotted: list[names.Name]) ->
 
 
 def _remember_person(
-    reader: WindowReading, message: MessageReading, sentence: str, spotted: list[names.Name], found: list[Triple]
+    reader: WindowReading, message: MessageReading, spotted: list[names.Name], found: list[Triple]
 ) -> None:
     """Stores the person that "he" or "she" means in the next sentence: the only person named in this one."""
     people = {triple.object for triple in found if triple.object_type == "person"}

@@ -1,4 +1,4 @@
-"""Audit: how good another memory is, by the rules of this one; nothing is changed, nothing of it is believed."""
+"""Audit: how good another memory is, by the rules of this one; nothing is changed or stored."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _with_marks(foreign: Foreign, now: datetime) -> pl.DataFrame:
 
 
 def _stale(items: Items, days: int) -> AuditFinding:
-    timed = items.rows.filter("holds").with_columns(at=pl.coalesce("told_at", "valid_from")).drop_nulls("at")
+    timed = items.rows.filter("holds").with_columns(at=pl.coalesce("stated_at", "valid_from")).drop_nulls("at")
     old = timed.filter(pl.col("at") < items.now - timedelta(days=days)).sort("at", "row")
     notes = [f"{at:%Y-%m-%d}" for at in old["at"].head(items.examples)]
     title = f"Last told more than {days} days ago"
@@ -144,7 +144,7 @@ def _dull(items: Items, scorer: ContentScorer | None, settings: NoiseSettings) -
     rows = items.rows.select(
         "place", "statement", id=pl.col("row").cast(pl.String), conversation_id=pl.col("row").cast(pl.String),
         ordinal=pl.lit(0, dtype=pl.Int64), role=pl.col("role").fill_null("user"), speaker="subject",
-        content="statement", occurred_at="told_at", scope=pl.lit("global"), has_injection=pl.lit(False),
+        content="statement", occurred_at="stated_at", scope=pl.lit("global"), has_injection=pl.lit(False),
     )  # fmt: skip
     alone = settings.model_copy(update={"exchange_window": 0})
     gated = plan_gates(rows, items.vectors, items.vectors[:0], rows.clear(), scorer, alone)

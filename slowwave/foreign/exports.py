@@ -134,7 +134,7 @@ def parse_own(tables: Mapping[str, pl.DataFrame]) -> Foreign:
         SYSTEM,
         _entities(named, read["entity_aliases"]),
         claims,
-        _conform(messages.select("place", key="id", text="content", told_at="occurred_at", group="conversation_id"),
+        _conform(messages.select("place", key="id", text="content", stated_at="occurred_at", group="conversation_id"),
                  EPISODES),
         tuple(notes),
     )  # fmt: skip
@@ -177,7 +177,7 @@ def _claims(
         subject="subject_name",
         object=pl.coalesce("object_name", "object_text"),
         is_value=pl.col("object_name").is_null(),
-        told_at="created_at",
+        stated_at="created_at",
         relation=pl.coalesce("predicate_raw", "predicate"),
         confidence=pl.when(pl.col("confidence").is_between(0, 1)).then("confidence"),
     )

@@ -108,7 +108,9 @@ def _node(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> None
 def _episode(drafts: Drafts, place: str, item: Item) -> None:
     if text := text_of(item, "content"):
         at = moment_of(drafts, place, item, "valid_at", "created_at")
-        drafts.episodes.append({"place": place, "key": _uuid(item), "text": text, "told_at": at, "group": _group(item)})
+        drafts.episodes.append(
+            {"place": place, "key": _uuid(item), "text": text, "stated_at": at, "group": _group(item)}
+        )
     else:
         drafts.skip(place, "it has no content")
 
@@ -139,7 +141,7 @@ def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> N
             "statement": statement or relation_sentence(subject, relation, target),
             "valid_from": moment_of(drafts, place, item, "valid_at", "reference_time", "created_at"),
             "valid_to": ended,
-            "told_at": max((at for at in (made, known) if at is not None), default=None),
+            "stated_at": max((at for at in (made, known) if at is not None), default=None),
             "group": _group(item),
             "episodes": texts_of(drafts, place, item, "episodes"),
         }
@@ -301,7 +303,7 @@ def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str
             or (share_of(metadata, "confidence") if isinstance(metadata, Mapping) else None),
             "valid_from": moment_of(drafts, place, event, *_TIMES) or made if is_newer else made,
             "valid_to": moment_of(drafts, place, item, "expiration_date", "invalid_at"),
-            "told_at": changed,
+            "stated_at": changed,
             "group": name_of(item, "user_id", "agent_id", "run_id"),
         }
     )
@@ -332,7 +334,7 @@ def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
             "confidence": share_of(item, "confidence"),
             "valid_from": moment_of(drafts, place, item, "valid_at", "created_at"),
             "valid_to": moment_of(drafts, place, item, "invalid_at", "invalidated_at"),
-            "told_at": seen,
+            "stated_at": seen,
             "group": name_of(item, "user_id", "agent_id"),
         }
     )

@@ -167,7 +167,7 @@ def _change_decisions(
     known = set(stored["id"])
     rows: list[Row] = []
     for row in both.with_columns(pl.col("joined", "left").fill_null(0)).iter_rows(named=True):
-        is_other = row["held_fingerprint"] not in (None, row["group_hash"]) or row["facts"] != row["held_facts"]
+        is_other = row["known_fingerprint"] not in (None, row["group_hash"]) or row["facts"] != row["known_facts"]
         action = "gather" if row["id"] not in known else "regroup" if row["joined"] or row["left"] or is_other else ""
         is_new = any(row[name] != row[f"held_{name}"] for name in ("summary", "summarised_by"))
         summary = summaries.get(row["group_hash"]) if is_new else None
@@ -263,7 +263,7 @@ def needs_summary(grouping: Grouping, stored: pl.DataFrame, *, has_model: bool) 
     once one of its facts no longer holds, because the relations and so the fingerprint changed.
     """
     both = beside(grouping.groups, stored)
-    is_summarised = (pl.col("held_fingerprint") == pl.col("fingerprint")) & pl.col("held_summary").is_not_null()
+    is_summarised = (pl.col("known_fingerprint") == pl.col("fingerprint")) & pl.col("known_summary").is_not_null()
     is_good = is_summarised & (pl.col("held_summarised_by") != "rule") if has_model else is_summarised
     return both.filter(~is_good.fill_null(False)).select(grouping.groups.columns)
 
@@ -346,7 +346,7 @@ def _rows(
 ) -> pl.DataFrame:
     """id and the COMPARED columns of every group."""
     both = beside(grouping.groups, stored).join(fresh_summaries, on="fingerprint", how="left", maintain_order="left")
-    is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("held_fingerprint") == pl.col("fingerprint")
+    is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("known_fingerprint") == pl.col("fingerprint")
     kept = [
         pl.when(is_fresh).then(name).when(is_same).then(f"held_{name}").otherwise(None).alias(name) for name in _SUMMARY
     ]

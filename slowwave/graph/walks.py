@@ -1,6 +1,6 @@
 """Walks: which relations are near the entities that a query names, and how much each counts (S2-30 … S2-35, S2-41).
 
-A walk starts at several seeds at once. What it says of a relation is the best that any single seed would have said: a
+A walk starts at several seeds at once. The score of a relation is the best that any single seed would give it: a
 seed's score is carried along, and only a better one is carried on, so the cost does not grow with the number of seeds.
 
 Each hop, every active entity sends its level along its relations. What arrives at one entity adds up, in order of the
@@ -375,7 +375,7 @@ class _State:
             self.levels[ranked(self.levels, lit)[count:]] = 0.0
 
     def collect(self, edges: Places, threshold: float) -> None:
-        """Relations of which both ends are active light up as their more activated end."""
+        """A relation with two active ends is as active as the more active end."""
         ends = np.stack((self.levels[self.graph.source[edges]], self.levels[self.graph.target[edges]]))
         is_lit = (ends.min(axis=0) >= threshold) & (ends.min(axis=0) > 0.0)
         lit = edges[is_lit]

@@ -62,7 +62,7 @@ def is_between(pair: Pair) -> pl.Expr:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two live facts of which one at a time can hold: their relation, and (id, statement) of each."""
+    """Two live facts that exclude each other: their relation, and (id, statement) of each."""
 
     predicate: str
     known: tuple[str, str]
@@ -77,7 +77,7 @@ def find_conflicts(
     settings: ReviseSettings,
     now: datetime,
 ) -> tuple[tuple[Conflict, ...], pl.DataFrame]:
-    """Live facts of which one at a time can hold, and the pairs that wait for somebody who knows (S2-58, S2-75)."""
+    """Live facts that exclude each other, and the pairs that wait for a decision (S2-58, S2-75)."""
     came = context.facts.filter(pl.col("subject_id") == pair[0])["id"].implode()
     parts = [
         part.filter(is_live(now), pl.col("kind") == "relation").with_columns(said_at="valid_from", place=pl.lit(place))
@@ -116,7 +116,7 @@ def settled_pairs(context: MergeContext, facts: pl.DataFrame, archived: Sequence
         pl.col("b_id").is_in(moved) & pl.col("a_id").is_in(mine)
     )
     is_doubt = (pl.col("kind") == KIND).fill_null(False)
-    anew = crosses & ~is_doubt & (pl.col("decided_by") != "person").fill_null(True)
+    again = crosses & ~is_doubt & (pl.col("decided_by") != "person").fill_null(True)
     ends = pl.concat([facts, context.winner_facts], how="diagonal").select(
         "id", relation=pl.struct("subject_id", "object_id")
     )
@@ -126,7 +126,7 @@ def settled_pairs(context: MergeContext, facts: pl.DataFrame, archived: Sequence
     object_ = pl.col("relation").struct.field("object_id")
     is_same = (pl.col("relation") == pl.col("relation_b")) & object_.is_not_null()
     now_alike = (pl.col("outcome") == "pending") & is_doubt & is_same.fill_null(False)
-    return both.filter(anew | waits_for(gone) | now_alike)["id"].unique().sort().to_list()
+    return both.filter(again | waits_for(gone) | now_alike)["id"].unique().sort().to_list()
 
 
 def waits_for(facts: pl.Series) -> pl.Expr:

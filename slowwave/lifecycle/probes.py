@@ -33,7 +33,7 @@ FADING = 0.25  # a fact that nobody ever asked for and that scores lower is on i
 HIDDEN = 0.06  # below 0.05 recall hides a fact, however often it was asked for long ago
 LEAST = 3  # content words of a statement without a short answer
 SHARE = 6  # one of so many content words of a statement is in the question
-SHORT = 4  # content words of an object that is an answer; a longer one is a clause, of which the beginning may be asked
+SHORT = 4  # content words of an object that is an answer; a longer one is a clause, whose beginning may be the question
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
 
@@ -276,11 +276,11 @@ class GateVerdict:
         )
 
     def reason(self) -> str:
-        """For the ledger: the sentence, and what came of it; nothing that was stored is quoted."""
+        """For the ledger: the sentence and its effect, without any stored text."""
         return f"{self.sentence()} {self._consequence()}" if self.fell else self.sentence()
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The verdict as plain data."""
         outcome = {"fell": self.fell, "is_telling": self.is_telling, "undone": list(self.undone)}
         return {**self.measures(), **outcome, "obstacle": self.obstacle, "lost": [asdict(lost) for lost in self.lost]}
 
@@ -325,7 +325,7 @@ def compare(
     """The verdict over probes with the expected facts that each found `before` and `after`; `standing` is of after.
 
     Recall fell if the mean share found did by more than the tolerance, and by two whole probes at least. Expected facts
-    that are over leave both sides; a probe of which none is left says nothing.
+    that are over leave both sides; a probe without any of them is left out.
     """
     shares, lost = [], []
     for probe, first, second in zip(probes, before, after, strict=True):

@@ -1,8 +1,8 @@
 """Pruning and eviction: which facts fade unused, and which facts and entities move to the archive (S4-01 … S4-08).
 
 A fact that holds is never touched, except by the cap on entities (S2-53), and then it is archived: retired first,
-moved later. Never touched at all: what is pinned, what a person called certain, structure, similarity, and whatever is
-known of a pinned entity. Ages count from when the store stopped believing, not from an end in the world (T12).
+moved later. Never touched at all: pinned facts, axioms of a person, structure, similarity, and facts
+about a pinned entity. Ages count from when the store stopped believing, not from an end in the world (T12).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slowwave.settings import StewardSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live, live_sql, time_sql
 
-# Retirement: facts leave memory for the archive, with what hangs on them, so that all of it can come back (T31).
+# Retirement: facts leave memory for the archive, with the rows that belong to them, so that they can come back (T31).
 
 
 Measures = Mapping[str, Mapping[str, Any]]
@@ -247,11 +247,11 @@ class CapPlan:
     left_over: int = 0
 
     def first(self, count: int) -> CapPlan:
-        """The first entities of it and their facts."""
+        """The first entities and their facts."""
         return self._of(self.entities.head(count))
 
     def after(self, count: int) -> CapPlan:
-        """The other entities of it and their facts."""
+        """The other entities and their facts."""
         return self._of(self.entities.slice(count))
 
     def _of(self, entities: pl.DataFrame) -> CapPlan:

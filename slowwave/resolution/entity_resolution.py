@@ -196,7 +196,7 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
         entities,
         aliases,
         _to_embed(entities, plan.entities),
-        pl.concat([_decisions(mentioned, plan, now), _unclear_decisions(mentioned, plan, now), revivals(met, now)]),
+        pl.concat([_decisions(mentioned, now), _unclear_decisions(mentioned, plan, now), revivals(met, now)]),
         counts,
     )
 
@@ -421,7 +421,7 @@ def _to_embed(entities: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     return stale.select("id", text=embed_texts(stale))
 
 
-def _decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> pl.DataFrame:
+def _decisions(mentioned: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """One decision for each name that joined an entity of another name or type."""
     reasons = {
         "similar": ("merge_entity", "rule", "{!r} is close enough in meaning to be the same {}."),

@@ -285,7 +285,7 @@ def _as_kin(named: pl.DataFrame) -> pl.DataFrame:
     rows = named.with_columns(as_written="canonical_name")
     candidates = rows.filter(pl.col("canonical_name").str.contains(KIN_MARK)).select("name", "owner").unique()
     kin = [(name, owner, one) for name, owner in candidates.iter_rows() if (one := read_kin(name)) is not None]
-    stored = [(name, owner, *_kin_names(one, owner, name)) for name, owner, one in kin]
+    stored = [(name, owner, *_kin_names(one, owner)) for name, owner, one in kin]
     schema = dict.fromkeys(("name", "owner", "stored", "shown", "known_as"), pl.String())
     found = pl.DataFrame(stored, schema=schema, orient="row").with_columns(is_kin=pl.lit(True))
     both = rows.join(found, on=["name", "owner"], how="left", nulls_equal=True, maintain_order="left")
@@ -299,7 +299,7 @@ def _as_kin(named: pl.DataFrame) -> pl.DataFrame:
     ).drop("stored", "shown", "known_as", "is_kin")
 
 
-def _kin_names(kin: Kin, owner: str | None, name: str) -> tuple[str | None, str | None, str | None]:
+def _kin_names(kin: Kin, owner: str | None) -> tuple[str | None, str | None, str | None]:
     """(canonical name, shown name, kin name of a person with a name)."""
     if kin.is_own and not owner:
         return (normalise_name(kin.name), kin.name, None) if kin.name else (None, None, None)

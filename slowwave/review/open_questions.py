@@ -53,7 +53,7 @@ from .changes import in_quotes
 from .proposals import ProposalNote
 
 ATTRIBUTION = tuple(guard for guard in GUARDS if guard.name in ("person", "owner"))
-"""Guards of whom something is said, or whose it is."""
+"""Guards for the person a statement is about, and for the owner of a thing."""
 _ATTRIBUTED = [guard.name for guard in ATTRIBUTION]
 OPEN_PAIRS: frames.Schema = {**frames.PAIR_DECISIONS, "loser_id": frames.TEXT, "winner_id": frames.TEXT}
 _SAME = ("scope", "polarity", "valid_to", "subject_id")
@@ -106,7 +106,7 @@ def _are_two_relations() -> pl.Expr:
 
 
 def _apart(pairs: pl.DataFrame, taken: frozenset[str]) -> Iterator[str]:
-    """Ids of pairs of which none has a fact of another one before it: no answer changes what another is about."""
+    """Ids of pairs without a fact of an earlier pair, so that no answer changes the question of another."""
     busy = set(taken)
     for id_, a, b in pairs.select("id", "a_id", "b_id").iter_rows():
         if not busy & {id_, a, b}:

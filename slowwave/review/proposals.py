@@ -126,7 +126,7 @@ def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
 
 
 def is_always_a_persons(risks: Sequence[str], approval: ApprovalSettings) -> bool:
-    """Whether one of the risks is among those that no flow takes by itself; erasure is, whatever the settings say."""
+    """Whether one of the risks is among those that no flow takes by itself; erasure always is."""
     return bool(set(risks) & {"erasure", *approval.risky})
 
 
@@ -203,7 +203,7 @@ def without(ask: Ask, left: Sequence[str]) -> dict[str, Any]:
 
 
 def whole_id(given: str, ids: Collection[str]) -> str:
-    """The id that is what was asked for, or alone begins with it; `UnusableInput` for any other."""
+    """The id that equals the given one, or is the only one that begins with it; else `UnusableInput`."""
     named = named_by(given, ids)
     if len(named) != 1:
         problem = f"may be {' or '.join(named[:5])}" if named else "is none of its observations"
@@ -274,17 +274,17 @@ def verdicts_of(
 
 
 def complaints(
-    questions: Sequence[ProposalQuestion], verdicts: Mapping[str, ReviewVerdict], name: str, low_risk: Bulk
+    questions: Sequence[ProposalQuestion], verdicts: Mapping[str, ReviewVerdict], name: str
 ) -> tuple[str, ...]:
     """Why these verdicts cannot be carried out, a sentence each; empty if they can."""
     texts = [] if cleaned(name) else ["Nobody's name was given: it stands in the ledger beside the decision."]
     for each in questions:
         verdict = verdicts.get(each.id, ReviewVerdict(each.id, "wait"))
-        texts += [f"{each.title}: {fault}." for fault in _faults(each, verdict, low_risk)]
+        texts += [f"{each.title}: {fault}." for fault in _faults(each, verdict)]
     return tuple(texts)
 
 
-def _faults(each: ProposalQuestion, verdict: ReviewVerdict, low_risk: Bulk) -> Iterator[str]:
+def _faults(each: ProposalQuestion, verdict: ReviewVerdict) -> Iterator[str]:
     is_changed = verdict.ask is not None and dict(verdict.ask) != dict(each.ask)
     if verdict.decision == "modify":
         if not each.can_be_modified:

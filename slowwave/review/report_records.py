@@ -146,7 +146,7 @@ class ReviewedEntity:
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """The counts of a report, whatever of it is shown."""
+    """The counts of the whole report, also of records that are not shown."""
 
     total_entities: int
     total_observations: int

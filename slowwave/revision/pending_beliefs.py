@@ -342,11 +342,11 @@ def _support(grown: Grown, before: pl.DataFrame) -> pl.DataFrame:
     beliefs = grown.beliefs.filter(pl.col("promoted_id").is_not_null())
     sources = [json.loads(claim)["fact"]["message_id"] for claim in beliefs["claim"]]
     became = beliefs.select("statement", belief_id="id", fact_id="promoted_id").with_columns(
-        pl.Series("told_by", sources, dtype=pl.String)
+        pl.Series("source_message", sources, dtype=pl.String)
     )
     earlier = frames.conform(before, frames.BELIEF_EVIDENCE).filter(pl.col("belief_id").is_in(now_sure))
     hints = pl.concat([earlier.select(*frames.BELIEF_EVIDENCE), grown.evidence]).join(became, on="belief_id")
-    others = hints.filter(pl.col("message_id") != pl.col("told_by")).sort("fact_id", "at", "message_id")
+    others = hints.filter(pl.col("message_id") != pl.col("source_message")).sort("fact_id", "at", "message_id")
     ids = [row_id("v", *pair) for pair in others.select("fact_id", "message_id").iter_rows()]
     rows = others.select(
         pl.Series("id", ids, dtype=pl.String), "fact_id", "message_id", "statement",

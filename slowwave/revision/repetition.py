@@ -47,15 +47,15 @@ def with_new_segments(
     """The candidates; one that repeats a fact after its end gets a segment, a new interval (S2-57).
 
     "At Acme", "left Acme", "at Acme again": the last is a second interval, not a duplicate of the first. `ended` are
-    (id, ended_at, told_at) of this batch, `others` the known facts.
+    (id, ended_at, noted_at) of this batch, `others` the known facts.
     """
-    over = others.filter(pl.col("to").is_not_null()).select("id", ended_at="to", told_at="to")
+    over = others.filter(pl.col("to").is_not_null()).select("id", ended_at="to", noted_at="to")
     ends = pl.concat([over, ended.select(over.columns)]).unique("id", keep="last", maintain_order=True)
     again = (
         fresh.select("id", "said_at", "valid_from")
         .join(duplicates.select("id", "target_id"), on="id")
         .join(ends, left_on="target_id", right_on="id")
-        .filter(pl.col("said_at") > pl.col("told_at"), pl.col("valid_from") >= pl.col("ended_at"))
+        .filter(pl.col("said_at") > pl.col("noted_at"), pl.col("valid_from") >= pl.col("ended_at"))
         .select("id", after="target_id")
     )
     marked = fresh.join(again, on="id", how="left", maintain_order="left")
@@ -242,7 +242,7 @@ def find_flags(
 
 
 def _in_place(new: pl.DataFrame, everyone: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of one scope of which both sides stay, with `one_owner`."""
+    """Pairs of one scope with both sides staying, with `one_owner`."""
     ends = ["id", "scope", "owner_entity_id"]
     sides = pairs.join(new.select(ends), on="id").join(
         everyone.select(ends), left_on="target_id", right_on="id", suffix="_b"

@@ -337,7 +337,7 @@ def find_dependents(
         .join(staying.select(_READ), on=["scope", "subject_id"], suffix="_b")
         .filter(
             ~pl.col("id").is_in([*retired["winner_id"], *retired["speaker_id"], *retired["id"]]),
-            pl.col("said_at") < pl.col("told_at"),
+            pl.col("said_at") < pl.col("noted_at"),
             pl.col("polarity") != "negated",
         )
         .sort("ended_at", "suspect_of")

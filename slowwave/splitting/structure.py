@@ -18,7 +18,7 @@ KIND = "structural"
 HIERARCHICAL = "hierarchical"
 CONTAINS, PART_OF = "contains", "part_of"
 INVERSE: Mapping[str, str] = {CONTAINS: PART_OF, PART_OF: CONTAINS}
-"""The only pair of relations of which one makes the other."""
+"""The only two relations that create each other."""
 _SAYS = {CONTAINS: "{} contains {}.", PART_OF: "{} is a part of {}."}
 
 Named = tuple[str, str]

@@ -208,7 +208,7 @@ async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_h
         given = answer.model_dump()
         verdicts = filled_in(questions, given)
         low_risk = given.get("low_risk", EACH)
-        why = complaints(bare_ones, verdicts, given["name"], low_risk)
+        why = complaints(bare_ones, verdicts, given["name"])
         if not why:
             return FormAnswer(" ".join(given["name"].split()), low_risk, given["note"], verdicts)
     raise AssertionError("unreachable")

@@ -193,7 +193,7 @@ def _with_episodes(found: BatchRows, sources: pl.DataFrame) -> tuple[BatchRows, 
     rests = found.facts.select("confidence", fact_id="id", id="message_id")
     quote = pl.col("text").str.slice(0, EXCERPT)
     rows = rests.join(sources, on="id", maintain_order="left").select(
-        "fact_id", "confidence", message_id="episode_id", quote=quote, occurred_at="told_at"
+        "fact_id", "confidence", message_id="episode_id", quote=quote, occurred_at="stated_at"
     )
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
     evidence = frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)

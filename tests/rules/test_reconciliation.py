@@ -12,9 +12,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measures import jaccard
 
 from slowwave import frames
-from slowwave.comparison.similarity import Vectors, jaccard
+from slowwave.comparison.similarity import Vectors
 from slowwave.deduplication.blocking import TOPICS, find_topics
 from slowwave.deduplication.consolidation_plan import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_words, merge_by, select_seeds

@@ -358,7 +358,7 @@ def _plain(asked: ProposalQuestion) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_meant_is_said_why(verdict: ReviewVerdict, words: str) -> None:
-    [told] = complaints(ASKED, {verdict.id: verdict}, "Ana", "approve")
+    [told] = complaints(ASKED, {verdict.id: verdict}, "Ana")
     assert words in told
 
 
@@ -405,8 +405,8 @@ def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words
 
 def test_an_answer_that_can_be_meant_has_no_complaints_and_one_without_a_name_has() -> None:
     said = {"p_1": ReviewVerdict("p_1", "reject", {"observations": []}), "p_2": ReviewVerdict("p_2", "approve", {})}
-    assert complaints(ASKED, said, "Ana", "approve") == ()
-    assert "Nobody's name" in complaints(ASKED, said, "  ", "approve")[0]
+    assert complaints(ASKED, said, "Ana") == ()
+    assert "Nobody's name" in complaints(ASKED, said, "  ")[0]
 
 
 def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_time_does_no_harm(memory: Path) -> None:
