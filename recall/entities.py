@@ -11,9 +11,9 @@ import polars as pl
 from rapidfuzz import fuzz, process
 
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.graph.links import is_filed_elsewhere
 from slowwave.lexicon.aspects import NO_KNOWLEDGE
 from slowwave.lexicon.labels import canonical_type
-from slowwave.splitting.structure import is_filed_elsewhere
 from slowwave.text import normalise_name
 from slowwave.types import Entity
 from slowwave.validity import MAX_CHAIN, live_sql

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, cast
 
-from slowwave.lexicon.time_words import DIA, MES, in_english, may_tell_when
+from slowwave.lexicon.statement_words import DIA, MES, in_english, may_tell_when
 
 from .date_words import MONTHS, WEEKDAYS, Meaning, Precision, Stretch, Tense, count_of, counted, meaning_of, unit_span
 from .tense import ClauseTense, clause_tense

@@ -5,6 +5,6 @@
 - `walks`: relations near the seeds: breadth first, by spreading activation, and paths
 - `communities`: groups of entities, with an identity that lasts
 - `community_plan`: all changes of a refresh of communities, with summaries
-- `linking`: links between entities with similar descriptions
+- `links`: links that are no knowledge: similar descriptions, and parts of entities
 - `map_layout`: places of entities on the map
 """

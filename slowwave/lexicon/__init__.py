@@ -1,7 +1,6 @@
 """Word tables: words that the rules read, as data.
 
-- `statement_words`: negation, amounts, times, persons; stop words
-- `time_words`: words of time, and Spanish ones in English
+- `statement_words`: negation, amounts, times, persons; stop words; a quick check for words of time
 - `verbs`: verbs and the relations of their clauses
 - `labels`: types and relations in English and Spanish
 - `place_hierarchy`: towns, regions, countries

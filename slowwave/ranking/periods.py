@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from slowwave.lexicon.time_words import may_tell_when
+from slowwave.lexicon.statement_words import may_tell_when
 from slowwave.validity import time_sql
 
 _EVENT = re.compile(

@@ -2,5 +2,4 @@
 
 - `split_suggestions`: which entities, and by which topics?
 - `split_plan`: which observation goes to which new entity?
-- `structure`: which entity is a part of which?
 """

@@ -12,12 +12,12 @@ import polars as pl
 
 from slowwave.comparison.similarity import Vectors
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.graph.links import CONTAINS, INVERSE
 from slowwave.lexicon.labels import TYPES, canonical_type
 from slowwave.lexicon.statement_words import STOP_WORDS
 from slowwave.settings import SplitSettings
 
 from .split_plan import SplitPart
-from .structure import CONTAINS, INVERSE
 
 # The words that separate and name topics: c-TF-IDF over observations and over topics (S0-09, S0-10, T2).
 

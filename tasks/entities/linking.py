@@ -12,7 +12,7 @@ import polars as pl
 from recall.entity_search import LISTED
 from recall.graphs import RELATIONS
 from slowwave.graph.communities import JoinPlan, plan_joining, waiting, without_members
-from slowwave.graph.linking import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
+from slowwave.graph.links import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
 from slowwave.settings import LinkSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted

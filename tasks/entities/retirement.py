@@ -7,8 +7,8 @@ from datetime import datetime
 
 import polars as pl
 
+from slowwave.graph.links import KIND, inverses_of
 from slowwave.lifecycle.pruning_and_eviction import NOTHING, Cause, Measures, Retirement, plan_retirement
-from slowwave.splitting.structure import KIND, inverses_of
 from slowwave.validity import live_sql
 from storage.snapshots import Reading
 from storage.transactions import Transaction

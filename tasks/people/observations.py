@@ -20,11 +20,11 @@ from slowwave.deduplication.observations import (
     unit_rows,
 )
 from slowwave.errors import Refused, UnusableInput
+from slowwave.graph.links import KIND as STRUCTURAL
 from slowwave.lifecycle import run_counts
 from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
 from slowwave.review.proposals import Proposing
 from slowwave.settings import IngestSettings
-from slowwave.splitting.structure import KIND as STRUCTURAL
 from slowwave.text import as_json
 from slowwave.types import Added, Outcome
 from slowwave.validity import live_sql

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.graph.links import inverses_of, is_filed_elsewhere, part_facts
 from slowwave.lexicon.statement_words import STOP_WORDS
 from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import mentions_in
@@ -30,7 +31,6 @@ from slowwave.splitting.split_suggestions import (
     thresholds_of,
     words_in,
 )
-from slowwave.splitting.structure import inverses_of, is_filed_elsewhere, part_facts
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EACH = SplitSettings()
