@@ -302,7 +302,7 @@ class Submission(Generic[T]):
 
 
 def _foreign(batch: SubmittedBatch) -> SubmittedBatch:
-    """The row that says that the id of this batch is somebody else's."""
+    """The row that marks the id of this batch as one of another store."""
     id = row_id("batch", FOREIGN, batch.batch_id)
     nothing = replace(batch, id=id, keys=(), prompt_names=(), prompt_hashes=(), tokens_in=0, tokens_out=0, usd=0.0)
     return replace(nothing, state=FOREIGN)

@@ -35,7 +35,7 @@ ITEM_STATUS: Mapping[str, int] = MappingProxyType(
         "overloaded_error": 529,
     }
 )
-"""The status that each type of error has where it is the answer to a request of its own."""
+"""The HTTP status of each type of error."""
 _CONNECTION_ERRORS = frozenset({"APIConnectionError", "TransportError", "APIResponseValidationError"})
 MAX_REASON_CHARS = 400
 

@@ -90,7 +90,7 @@ class RequestBatch(Generic[T]):
         )
 
     async def unanswered(self, waiting: Mapping[str, PendingPrompt]) -> dict[str, PendingPrompt]:
-        """Answer those that have an entry by now; returns the others."""
+        """Answer the prompts with an entry in the ledger; returns the others."""
         known = await self.books.lookup(list(waiting))
         rest = {key: replace(each, earlier=known.get(key)) for key, each in waiting.items()}
         for key, entry in known.items():
@@ -151,7 +151,7 @@ class RequestBatch(Generic[T]):
 
 
 def filled(blank: LedgerEntry, outcome: CallOutcome) -> LedgerEntry:
-    """The entry with how the ask ended."""
+    """The entry with the outcome of the call."""
     usage, value = outcome.usage, outcome.value
     return replace(
         blank,

@@ -188,7 +188,7 @@ class ReconciliationPlan:
 def only_live(
     candidates: CandidateSet, merges: Merges, judged: Sequence[JudgedPair], live_ids: pl.Series
 ) -> tuple[CandidateSet, Merges, tuple[JudgedPair, ...]]:
-    """The arguments without facts that are no longer live; a question about one of them counts as not asked (T40).
+    """The arguments without facts that are no longer live; a question about one of them does not count (T40).
 
     For live facts with changes, first replace the rows: `replace(candidates, facts=…)`.
     """

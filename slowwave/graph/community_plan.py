@@ -48,7 +48,7 @@ class CommunitySummary:
 def strongest_facts(grouping: Grouping, facts: pl.DataFrame, limit: int) -> pl.DataFrame:
     """(community_id, statement): at most `limit` facts of each community, strongest first, each sentence once.
 
-    `facts` (id, statement, evidence_count) are those of the communities that are asked about. What weighs most comes
+    `facts` (id, statement, evidence_count) are those of the communities in the questions. What weighs most comes
     first, then what most messages say, then the smallest id.
     """
     stated = grouping.relations.join(facts, left_on="fact_id", right_on="id").drop_nulls("statement")

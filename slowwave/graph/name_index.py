@@ -66,7 +66,7 @@ class NameIndex:
         return self.ids.to_list()
 
     def find(self, query: str, limit: int) -> NameHits:
-        """At most `limit` entities: by words (BM25), or because another name of theirs holds the whole query."""
+        """At most `limit` entities: by words (BM25), or because one of their other names contains the whole query."""
         text = cut_bytes(query, LONGEST_QUERY)
         by_words = self._by_words([word for word in text.split() if word not in OPERATORS])
         by_names = np.unique(self._by_other_names(text))

@@ -175,7 +175,7 @@ def weights(graph: Graph, edges: Places) -> Numbers:
 
 
 def days_since(since: Offsets, now: datetime) -> Numbers:
-    """Ages in days at `now`, none below 0; NaN where nobody said since when (T48)."""
+    """Ages in days at `now`, none below 0; NaN if the beginning is unknown (T48)."""
     age = np.maximum(int(now.timestamp() * 1_000_000) - since, 0) / _DAY
     return np.where(since == UNKNOWN_TIME, np.nan, age)
 

@@ -69,7 +69,7 @@ Keys = Mapping[str, pl.DataFrame]
 
 
 def texts_of(frame: pl.DataFrame) -> list[str]:
-    """Columns of a table in which somebody may be named."""
+    """Columns of a table that may contain a name."""
     kinds = (pl.String(), pl.List(pl.String))
     return [name for name, kind in frame.schema.items() if kind in kinds and name not in VOCABULARY]
 
@@ -204,7 +204,7 @@ def _emptied(keys: Keys, gone: Ids) -> set[str]:
 
 
 def _shaken(keys: Keys, gone: Ids) -> set[str]:
-    """Communities that lose a member of the last refresh, a relation within, or a fact that their summary rests on.
+    """Communities that lose a member of the last refresh, a relation within, or a fact of their summary.
 
     That includes facts that were deleted before.
     """

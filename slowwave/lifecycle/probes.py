@@ -1,6 +1,6 @@
 """Probes: the questions by which maintenance is measured, drawn before it starts and then left as they are.
 
-Half come from what was really asked: a logged recall, with the facts that it returned first. The others are made from
+Half come from logged queries: a recall, with the facts that it returned first. The others are made from
 facts, without a model: whom a fact is about and how its statement begins, without its answer, which is the object, or
 else the end of the statement. They name so few words that a right store answers some six to eight in ten of them: of
 questions that are always answered none would tell that recall gets worse.
@@ -39,7 +39,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question, and the facts that answer it; `is_logged` if somebody asked it."""
+    """A question, and the facts that answer it; `is_logged` if it is from the log of recalls."""
 
     query: str
     expected: tuple[str, ...]
@@ -93,7 +93,7 @@ def plan_probes(
 def staying(
     facts: pl.DataFrame, usage: pl.DataFrame, now: datetime, steward: StewardSettings | None = None
 ) -> pl.DataFrame:
-    """The facts without those that the steward, as it is set, lets go or hides: asked about, each would be a loss.
+    """The facts without those that the steward archives or hides by its settings: each would count as a loss.
 
     `usage` is what `usage_of` makes of all recalls, those not counted yet among them. What protects a fact from pruning
     protects it here, and a fact on its way out is left out before it goes.

@@ -404,7 +404,7 @@ def may_fade_sql(settings: StewardSettings, now: datetime) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrunePlan:
-    """Facts that fade, oldest first, with what was measured of each, and the thresholds it was held against."""
+    """Facts that fade, oldest first, with their measures and the thresholds."""
 
     faded: pl.DataFrame
     settings: StewardSettings

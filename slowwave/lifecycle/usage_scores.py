@@ -257,7 +257,7 @@ _DAY_US = 86_400_000_000.0
 def half_life_days(content_score: pl.Expr, settings: StewardSettings) -> pl.Expr:
     """Days in which the score of a fact halves, by the worth of its message in [0, 1] (S4-06).
 
-    Worth that was never measured (empty, or 0) is not held against a fact: it has the full half-life.
+    A fact whose worth was never measured (empty, or 0) has the full half-life.
     """
     measured = pl.when(content_score > 0.0).then(content_score.clip(0.0, 1.0))
     base = pl.lit(settings.decay_half_days)

@@ -92,7 +92,7 @@ def message_text(speaker: str | None, content: str) -> str:
 
 
 def _says(content: str) -> bool:
-    """False for what is nothing but a gap that forgetting left."""
+    """False if only the marks of forgotten names are left."""
     return FORGOTTEN not in content or bool(content.replace(FORGOTTEN, "").strip())
 
 

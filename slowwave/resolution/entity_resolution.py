@@ -155,7 +155,7 @@ def exact_matches(
 
 
 def _short_aliases(exact: pl.DataFrame, distinct: pl.DataFrame, unclear: pl.DataFrame) -> pl.DataFrame:
-    """(mention, is_short): names that are an alias of one possible meaning, and nobody's own name."""
+    """(mention, is_short): names that are an alias of one possible meaning, and no entity's own name."""
     both = exact.join(distinct.select("mention", "canonical_name", "entity_type"), on="mention")
     own = pl.Series(_new_ids(both), dtype=pl.String)
     named = both.join(unclear, on=["mention", "entity_id"], how="semi").select("mention")

@@ -14,7 +14,7 @@ from slowwave.text import as_json, digest, row_id
 from .proposals import Ask, Proposing
 
 NOW = "@now"
-"""Stands for the time of approval wherever a plan wrote its own: a fact is believed until somebody said yes."""
+"""Stands for the time of approval wherever a plan wrote its own: a fact is believed until the approval."""
 
 Row = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ def _value(value: Any, now: datetime | None) -> Any:
 
 
 def hash_of(basis: Mapping[str, Any]) -> str:
-    """The plan hash: equal as long as everything that the plan rests on is as it was (S0-13).
+    """The plan hash: equal as long as the rows behind the plan stay the same (S0-13).
 
     That a row which would be new does not exist yet says nothing of two plans for the same state.
     """
@@ -389,7 +389,7 @@ def _own_words(changes: Sequence[RowChange]) -> dict[str, str]:
 
 
 def _line(group: Sequence[RowChange], words: ChangeText) -> Iterator[str]:
-    """The line of one row, whichever tables it moves between; none where only bookkeeping changes."""
+    """The line of one row, also if it moves between tables; none if only bookkeeping changes."""
     first = group[0]
     if parts := tuple(_becomes(group, words)):
         line = f"{_kind(first)}{_quoted(first.id, words)} {'; '.join(parts)}"

@@ -298,7 +298,7 @@ def _faults(each: ProposalQuestion, verdict: ReviewVerdict) -> Iterator[str]:
 
 
 def as_plain(questions: Sequence[ProposalQuestion]) -> list[dict[str, Any]]:
-    """The questions as plain data, to be kept while nobody answers."""
+    """The questions as plain data, stored until the answer."""
     rows = [asdict(each) for each in questions]
     return [{"told": row.pop("lines"), **row} for row in rows]  # flows that wait have kept the old name
 

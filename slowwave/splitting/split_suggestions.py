@@ -328,7 +328,7 @@ def _type_of(key: str) -> str:
 
 
 def threshold_column(types: pl.Series, settings: SplitSettings) -> pl.Series:
-    """The threshold of each of these types, in their order; of a type that nobody knows, the default one."""
+    """The threshold of each of these types, in their order; of an unknown type the default."""
     known = thresholds_of(settings)
     return types.replace_strict(known, default=known[DEFAULT], return_dtype=pl.Int64).alias("threshold")
 
