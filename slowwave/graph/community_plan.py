@@ -150,8 +150,8 @@ def decisions_of(
 
 
 def beside(groups: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
-    """The groups, with the stored columns of their ids as `held_…`."""
-    before = stored.select("id", pl.col(*COMPARED).name.prefix("held_"))
+    """The groups, with the stored columns of their ids as `stored_…`."""
+    before = stored.select("id", pl.col(*COMPARED).name.prefix("stored_"))
     return groups.join(before, on="id", how="left", maintain_order="left")
 
 
@@ -167,9 +167,9 @@ def _change_decisions(
     known = set(stored["id"])
     rows: list[Row] = []
     for row in both.with_columns(pl.col("joined", "left").fill_null(0)).iter_rows(named=True):
-        is_other = row["known_fingerprint"] not in (None, row["group_hash"]) or row["facts"] != row["known_facts"]
+        is_other = row["stored_fingerprint"] not in (None, row["group_hash"]) or row["facts"] != row["stored_facts"]
         action = "gather" if row["id"] not in known else "regroup" if row["joined"] or row["left"] or is_other else ""
-        is_new = any(row[name] != row[f"held_{name}"] for name in ("summary", "summarised_by"))
+        is_new = any(row[name] != row[f"stored_{name}"] for name in ("summary", "summarised_by"))
         summary = summaries.get(row["group_hash"]) if is_new else None
         if action or summary:
             rows.append(_decision(action or "summarise", row, summary))
@@ -263,8 +263,8 @@ def needs_summary(grouping: Grouping, stored: pl.DataFrame, *, has_model: bool) 
     once one of its facts no longer holds, because the relations and so the fingerprint changed.
     """
     both = beside(grouping.groups, stored)
-    is_summarised = (pl.col("known_fingerprint") == pl.col("fingerprint")) & pl.col("known_summary").is_not_null()
-    is_good = is_summarised & (pl.col("held_summarised_by") != "rule") if has_model else is_summarised
+    is_summarised = (pl.col("stored_fingerprint") == pl.col("fingerprint")) & pl.col("stored_summary").is_not_null()
+    is_good = is_summarised & (pl.col("stored_summarised_by") != "rule") if has_model else is_summarised
     return both.filter(~is_good.fill_null(False)).select(grouping.groups.columns)
 
 
@@ -346,9 +346,10 @@ def _rows(
 ) -> pl.DataFrame:
     """id and the COMPARED columns of every group."""
     both = beside(grouping.groups, stored).join(fresh_summaries, on="fingerprint", how="left", maintain_order="left")
-    is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("known_fingerprint") == pl.col("fingerprint")
+    is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("stored_fingerprint") == pl.col("fingerprint")
     kept = [
-        pl.when(is_fresh).then(name).when(is_same).then(f"held_{name}").otherwise(None).alias(name) for name in _SUMMARY
+        pl.when(is_fresh).then(name).when(is_same).then(f"stored_{name}").otherwise(None).alias(name)
+        for name in _SUMMARY
     ]
     named = both.with_columns(kept).join(community_names(grouping.groups, names), on="id", maintain_order="left")
     whole = named.join(aspect_counts(grouping, aspects), on="id", how="left", maintain_order="left")
