@@ -15,7 +15,7 @@ import typer
 
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 
 from .configuration import Place
 from .options import By, DryRun, ExactEntity, Ids, JsonOption, add_command
@@ -23,7 +23,7 @@ from .printing import err, out, print_json, short_id, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import SplitPart
-    from slowwave.splitting.suggestions import TopicAnalysis
+    from slowwave.splitting.split_suggestions import TopicAnalysis
     from tasks.entities.merges import Merged
     from tasks.entities.names import Pinned
     from tasks.people.splitting import SplitDone

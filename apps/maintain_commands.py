@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
-from slowwave.deduplication.questions import Mode
+from slowwave.deduplication.pairs_for_a_model import Mode
 from slowwave.errors import RecallFell, UnusableInput
 from slowwave.settings import (
     CommunitySettings,

@@ -79,7 +79,7 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Find the facts that answer a question, with validity and source, and passages of messages."""
-    from slowwave.ranking.ranking import UNLIKELY, is_weak  # slow to import
+    from slowwave.ranking.order import UNLIKELY, is_weak
 
     with place.memory() as memory:
         found = memory.recall(
@@ -138,7 +138,7 @@ def context(
     with place.memory() as memory:
         block = memory.context_for(query, tokens, k=k, scope=scope, as_of=as_of, only=only, also=also or ())
     if as_json:
-        from inference.tokens import count_tokens
+        from inference.embedding import count_tokens
 
         print_json({"query": query, "context": block, "tokens": count_tokens(block)})
     elif block:

@@ -18,8 +18,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from slowwave.errors import Refused, UnusableInput
-from slowwave.review.proposing import Person
-from slowwave.review.verdicts import renamed, without
+from slowwave.review.proposals import Person, renamed, without
 
 from .configuration import Place
 from .options import By, JsonOption, Limit, Yes, add_command

@@ -16,7 +16,7 @@ from .options import DryRun, JsonOption, RequireApproval, add_command
 from .printing import err, out, print_json, print_text, progress, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.lifecycle.audit_pairs import Audit
+    from slowwave.foreign.audit_pairs import Audit
     from tasks.transfer.imports import Imported
 
 SHOWN = 20

@@ -15,8 +15,8 @@ import polars as pl
 from inference.embedding import open_embedder
 from slowwave.api import OpenMemory as Memory
 from slowwave.comparison.similarity import Vectors
-from slowwave.ranking.ranking import prose
-from slowwave.revision.contradictions import claims_of, find_counterparts
+from slowwave.revision.referenced_facts import claims_of, find_counterparts
+from slowwave.text import prose
 from storage.search import unit_matrix
 from storage.store import Store
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave import frames
+from slowwave.graph.communities import leiden_labels, propagate_labels
 from slowwave.graph.graph import Graph, build_graph
-from slowwave.graph.partition import leiden_labels, propagate_labels
 
 from .figures import Absent, Cost, Figure, Options, measured
 from .metrics import mean

@@ -14,7 +14,7 @@ import polars as pl
 from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.merging import CandidateSet, by_use, merge_by
+from slowwave.deduplication.duplicates import CandidateSet, by_use, merge_by
 from slowwave.settings import StewardSettings
 
 from .big_store import fact_rows

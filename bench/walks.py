@@ -16,8 +16,7 @@ from recall.walks import FARTHEST
 from slowwave import frames
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
 from slowwave.graph.name_index import index_names
-from slowwave.graph.spreading import spread
-from slowwave.graph.walks import Seeds, WalkGraph, breadth_first, shortest_path
+from slowwave.graph.walks import Seeds, WalkGraph, breadth_first, shortest_path, spread
 from slowwave.settings import WalkSettings
 from slowwave.validity import Moment
 from storage.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from slowwave.deduplication.questions import Mode
+from slowwave.deduplication.pairs_for_a_model import Mode
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import ConsolidateSettings
 from tasks.entities.derived import refresh_profiles

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from slowwave.review.proposing import Person
-from slowwave.review.verdicts import verdicts_of
+from slowwave.review.proposals import Person, verdicts_of
 from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, nothing_waits, publish_decided
 from tasks.people.review_runs import carry_out, with_ways_on
 from tasks.runtime.engine import flow

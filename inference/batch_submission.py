@@ -181,7 +181,7 @@ class Submission(Generic[T]):
             raise
 
     async def settled(self, batch: SubmittedBatch) -> SubmittedBatch:
-        """A batch of which nobody knew whether it arrived: with its id, or lost; any other as it is by now."""
+        """The batch in its present state; one that may not have arrived has its id now, or is lost."""
         if batch.state in (SUBMITTING, UNSURE):
             batch = await self._as_kept(batch)
             if batch.state == SUBMITTING and batch.is_abandoned:
@@ -215,7 +215,7 @@ class Submission(Generic[T]):
         return changed
 
     async def _as_kept(self, batch: SubmittedBatch) -> SubmittedBatch:
-        """The batch as it was last written down, by whomever."""
+        """The last stored row of the batch, from any run."""
         newest = {each.id: each for each in await self._request_batch.books.batches()}
         return newest.get(batch.id, batch)
 
@@ -302,7 +302,7 @@ class Submission(Generic[T]):
 
 
 def _foreign(batch: SubmittedBatch) -> SubmittedBatch:
-    """The row that says that the id of this batch is somebody else's."""
+    """The row that marks the id of this batch as one of another store."""
     id = row_id("batch", FOREIGN, batch.batch_id)
     nothing = replace(batch, id=id, keys=(), prompt_names=(), prompt_hashes=(), tokens_in=0, tokens_out=0, usd=0.0)
     return replace(nothing, state=FOREIGN)

@@ -33,7 +33,7 @@ from .rate_limits import RateLimit
 from .remote import CallOutcome
 from .request_batch import PendingPrompt, RequestBatch, T
 
-# Taking in what a batch brought: every answer that was paid goes to the ledger, also those that nobody waits for.
+# The answers of a batch: every paid answer goes to the ledger, also if no prompt waits for it.
 
 
 TOGETHER = 64
@@ -42,7 +42,7 @@ TOGETHER = 64
 
 @dataclass
 class Round:
-    """Batches that are waited for together, the prompts among theirs that somebody waits for, and what became of them.
+    """Batches that are waited for together, their prompts that wait, and the results.
 
     `again` are to be asked once more; `paid` is what the answers cost in the batches; what stops the run is raised at
     the end. `is_resumed` says that an earlier run handed them over, which may still wait for them too.
@@ -150,7 +150,7 @@ class Results(Generic[T]):
 
 
 def _beyond(whole: Usage, part: Usage) -> Usage:
-    """What the whole cost without this part of it."""
+    """The cost of the whole without this part."""
     return Usage(
         whole.calls - part.calls,
         0,
@@ -232,7 +232,7 @@ class BatchedPrompts(Generic[T]):
             queue, is_down = [*again.values(), *queue[count:]], this_round.is_down
 
     async def _adopted(self, batch: SubmittedBatch, waiting: dict[str, PendingPrompt]) -> SubmittedBatch:
-        """The batch, taken over by this run if it waits for it and nobody is about to hand it over."""
+        """The batch, taken over by this run if the run waits for it and no other run is submitting it."""
         if batch.state == SUBMITTING:
             if not batch.is_abandoned:
                 return batch
@@ -255,7 +255,7 @@ class BatchedPrompts(Generic[T]):
                     await self._results.failed(this_round, this_round.waiting.pop(each.key), failed.failure)
 
     async def _wait(self, this_round: Round) -> None:
-        """Look after every batch until nobody waits for any, or for as long as the settings say."""
+        """Collect batches until no prompt waits, or until the time limit of the settings."""
         deadline = self._rate_limit.clock() + self._settings.batch_wait_s
         while True:
             this_round.pause_s = self._settings.batch_poll_s

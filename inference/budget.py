@@ -189,7 +189,7 @@ class Budget:
 
 
 def _share(estimate: Usage, actual: Usage) -> Usage:
-    """The part of an estimate that so many calls of it had; what came without one was as expected."""
+    """The share of an estimate for this number of its calls; answers without a call cost what was expected."""
     if not estimate.calls:
         return actual
     share = min(1.0, actual.calls / estimate.calls)

@@ -1,7 +1,9 @@
-"""Embedding models: texts in, unit vectors out.
+"""Embedding models: texts in, unit vectors out; and the tokens of a text.
 
 The default model ships with the package and needs neither a key nor a download; others come by name through LanceDB's
 embedding registry.
+
+Models of today count English within a tenth of it. Scripts that the tokenizer does not know count two bytes a token.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from .secrets import without_secrets
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+import math
+import re
 
 Vectors = NDArray[np.float32]
 Tokenize = Callable[[Sequence[str]], list[list[int]]]
@@ -312,3 +316,19 @@ def _mapped(error: Exception, name: str, provider: Provider) -> SlowwaveError:
     if status in TRANSIENT_STATUS or any(word in kind for word in ("Connect", "Timeout", "RateLimit", "Unavailable")):
         return Transient(message, "Try again later, and check that the provider can be reached.")
     return Terminal(message, DEFAULT_NEEDS_NEITHER)
+
+
+_FOREIGN = re.compile(r"[^\x00-\u024f\s]+")
+_LONG = re.compile(r"\S{60,}")  # of which the tokenizer would make one unknown piece
+_BYTES_PER_TOKEN, _CHARACTERS_PER_TOKEN = 2, 3
+
+
+def count_tokens(text: str) -> int:
+    """Tokens; those of several lines are the sum of those of each line."""
+    foreign = "".join(_FOREIGN.findall(text))
+    known = _FOREIGN.sub(" ", text) if foreign else text
+    long = [len(word) for word in _LONG.findall(known)]
+    known = _LONG.sub(" ", known) if long else known
+    pieces = len(tokenizer_of().encode(known, add_special_tokens=False).ids) if known.strip() else 0
+    pieces += sum(math.ceil(length / _CHARACTERS_PER_TOKEN) for length in long)
+    return pieces + text.count("\n") + math.ceil(len(foreign.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)

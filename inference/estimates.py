@@ -26,7 +26,7 @@ def tokens_read(prompt: Prompt, response_model: type[BaseModel]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars per token read and per token written, of each role in which somebody is paid; 0 where no price is known.
+    """Dollars per input token and per output token of each paid role; 0 if no price is known.
 
     In batches half of it, except for prompts that are sent live there, too.
     """

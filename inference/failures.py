@@ -35,7 +35,7 @@ ITEM_STATUS: Mapping[str, int] = MappingProxyType(
         "overloaded_error": 529,
     }
 )
-"""The status that each type of error has where it is the answer to a request of its own."""
+"""The HTTP status of each type of error."""
 _CONNECTION_ERRORS = frozenset({"APIConnectionError", "TransportError", "APIResponseValidationError"})
 MAX_REASON_CHARS = 400
 
@@ -44,8 +44,8 @@ class Kind(Enum):
     """What to do after a failure."""
 
     TRANSIENT = auto()  # wait and try again
-    EMPTY = auto()  # ask anew, as often as an answer may be repaired
-    UNFORCED = auto()  # ask anew without demanding the tool: this model does not allow that
+    EMPTY = auto()  # ask again, as often as an answer may be repaired
+    UNFORCED = auto()  # ask again without demanding the tool: this model does not allow that
     TERMINAL = auto()  # give this prompt up
     FATAL = auto()  # every other prompt would fail the same way
 

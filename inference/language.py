@@ -134,7 +134,7 @@ class Language:
 
     @property
     def stopped_by(self) -> str:
-        """Which limit was reached, and how much of it is spent; empty where none was."""
+        """The limit that was reached, and how much of it is spent; empty if none was."""
         return self.budget.stopped_by
 
     @property

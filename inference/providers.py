@@ -17,7 +17,7 @@ from slowwave.settings import DEFAULT_MODEL, LanguageSettings
 
 from .secrets import without_secrets
 
-# Who answers in place of the Messages API: the message that a batch brought, or nobody if only the request is wanted.
+# In place of the Messages API: the message of a batch, or no answer if only the request is needed.
 # Instructor makes the request and reads the answer as ever, so that a prompt in a batch is the same prompt.
 
 

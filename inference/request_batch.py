@@ -90,7 +90,7 @@ class RequestBatch(Generic[T]):
         )
 
     async def unanswered(self, waiting: Mapping[str, PendingPrompt]) -> dict[str, PendingPrompt]:
-        """Answer those that have an entry by now; returns the others."""
+        """Answer the prompts with an entry in the ledger; returns the others."""
         known = await self.books.lookup(list(waiting))
         rest = {key: replace(each, earlier=known.get(key)) for key, each in waiting.items()}
         for key, entry in known.items():
@@ -151,11 +151,11 @@ class RequestBatch(Generic[T]):
 
 
 def filled(blank: LedgerEntry, outcome: CallOutcome) -> LedgerEntry:
-    """The entry with how the ask ended."""
+    """The entry with the outcome of the call."""
     usage, value = outcome.usage, outcome.value
     return replace(
         blank,
-        response=_json(value),
+        response=as_json(value.model_dump(mode="json")) if value is not None else "",
         error=outcome.error,
         tokens_in=usage.tokens_in,
         tokens_out=usage.tokens_out,
@@ -164,10 +164,6 @@ def filled(blank: LedgerEntry, outcome: CallOutcome) -> LedgerEntry:
         attempts=outcome.attempts,
         calls=usage.calls,
     )
-
-
-def _json(value: BaseModel | None) -> str:
-    return as_json(value.model_dump(mode="json")) if value is not None else ""
 
 
 def _replayed(entry: LedgerEntry, model: type[T]) -> ModelAnswer[T] | None:

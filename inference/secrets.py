@@ -22,7 +22,7 @@ _SHAPE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?i:\bbearer\s+)[A-Za-z0-9._~+/=-]{
 
 
 def without_secrets(text: str) -> str:
-    """The text with every key of the environment, and whatever looks like a secret, struck out."""
+    """The text without the keys of the environment and without strings that look like a secret."""
     for value in sorted(_of_environment(), key=len, reverse=True):  # one may be part of another
         text = text.replace(value, MARK)
     return redact(_SHAPE.sub(MARK, text)).text

@@ -1,7 +1,7 @@
 """Spans and measures of model calls, in the words of OpenTelemetry's conventions for generative AI.
 
-Told to whoever has set up OpenTelemetry in this process; nothing is imported for it. Who was asked, in which role, how
-many tokens and dollars: never what was said on either side.
+They are sent if OpenTelemetry is set up in this process; nothing is imported for it. They hold model, role, tokens and
+dollars, never the text of a prompt or an answer.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from slowwave.graph.community_summaries import cleaned_answer
+from slowwave.graph.community_plan import cleaned_answer
 
 
 def _lowered(value: object) -> object:

@@ -19,7 +19,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.filters.redaction import redact_all
-from slowwave.lifecycle.access_statistics import entity_usage_of, survivors
+from slowwave.lifecycle.usage_scores import entity_usage_of, survivors
 from slowwave.ranking.entity_weights import Company, build_company, limbic_factors, standing
 from slowwave.settings import LimbicSettings
 from slowwave.text import digest, readable

@@ -12,9 +12,20 @@ from itertools import chain, islice
 import numpy as np
 
 from slowwave.ranking.entity_weights import fact_factors
+from slowwave.ranking.order import (
+    RankedFact,
+    entities_named,
+    fuse,
+    is_covered,
+    only_asks,
+    passage_of,
+    raised,
+    spread,
+    stems,
+    weighted,
+    word_overlaps,
+)
 from slowwave.ranking.periods import Period
-from slowwave.ranking.placing import entities_named, fuse, raised, spread, weighted
-from slowwave.ranking.ranking import RankedFact, is_covered, only_asks, passage_of, stems, word_overlaps
 from slowwave.settings import LimbicSettings, RecallSettings
 from slowwave.text import FORGOTTEN
 from slowwave.types import Passage, RecalledFact
@@ -145,7 +156,7 @@ async def _messages(tables: Tables, known: Mapping[str, Row], ids: Iterable[str 
     return {**known, **{row["id"]: row for row in await tables.rows("messages", "id", missing, MESSAGE)}}
 
 
-# Passages: pieces of the messages that match a question, read with their text (`slowwave.ranking.ranking`).
+# Passages: pieces of the messages that match a question, read with their text (`slowwave.ranking.order`).
 
 
 OVERLAP_WEIGHT = 0.5

@@ -15,7 +15,7 @@ import polars as pl
 
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
-from slowwave.lifecycle.access_statistics import evolved_weight
+from slowwave.lifecycle.usage_scores import evolved_weight
 from slowwave.settings import AspectSettings
 from slowwave.types import RecalledFact
 from slowwave.validity import Moment, live_sql

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.lifecycle.retention import ENDS, is_kept
+from slowwave.entrenchment import ENDS, is_kept
 from slowwave.validity import MAX_CHAIN
 from storage.residents import MatchedRows
 from storage.warm import Tables, found_in

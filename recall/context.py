@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from inference.tokens import count_tokens
+from inference.embedding import count_tokens
 from slowwave.comparison.guards import polarity
-from slowwave.ranking.ranking import UNLIKELY, in_one_order, is_weak
+from slowwave.ranking.order import UNLIKELY, in_one_order, is_weak
 from slowwave.timestamps import season_of
 from slowwave.types import Mention, Passage, RecalledFact, best_match
 

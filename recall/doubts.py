@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from slowwave import frames
-from slowwave.ranking.placing import named_in, words_of
+from slowwave.ranking.order import named_in, words_of
 from slowwave.settings import BeliefSettings
 from slowwave.types import Mention, Provenance, RecalledFact, UncertainFact
 from slowwave.validity import JUDGED, Moment, live_sql
@@ -147,7 +147,7 @@ def uncertain(
 
     Empty when a live fact relates the two: what is known is never mixed with what is not.
     """
-    from slowwave.revision.belief_growth import decayed_at  # slow to import: all that patches are read by
+    from slowwave.revision.pending_beliefs import decayed_at
 
     pair = _between(entity_a, entity_b)
     if snapshot.count("facts", f"({pair}) AND {_KNOWLEDGE} AND {live_sql(now)}"):
@@ -174,7 +174,7 @@ def _between(a: str, b: str) -> str:
 
 def _evidence(snapshot: Snapshot, beliefs: pl.DataFrame) -> dict[str, list[Provenance]]:
     """By belief: the messages that hint at it with the words that come nearest to it, in order of time."""
-    from slowwave.revision.patches import quotes
+    from slowwave.revision.candidates import quotes
 
     hints = snapshot.by_ids("belief_evidence", beliefs["id"], ["belief_id", "message_id", "at"], key="belief_id")
     messages = snapshot.by_ids("messages", hints["message_id"], ["id", "conversation_id", "message_id", "content"])

@@ -15,12 +15,12 @@ import polars as pl
 from rapidfuzz import fuzz, process
 
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.graph.links import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words
 from slowwave.lexicon.aspects import NO_KNOWLEDGE
 from slowwave.lexicon.labels import canonical_type
 from slowwave.ranking.entity_weights import FACTORS, base_scores, rank_entities
 from slowwave.settings import RecallSettings
-from slowwave.splitting.structure import is_filed_elsewhere
 from slowwave.text import normalise_name
 from slowwave.types import Entity, FoundEntity, RankedEntity
 from slowwave.validity import MAX_CHAIN, live_sql

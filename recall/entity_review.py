@@ -8,21 +8,23 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.comparison.similarity_joins import SimilarityThresholds
+from slowwave.comparison.similarity import SimilarityThresholds
 from slowwave.deduplication.observations import KINDS, SimilarObservations, find_duplicates, unit_rows
 from slowwave.errors import UnusableInput
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import SplitPart, plan_hash
-from slowwave.splitting.suggestions import (
+from slowwave.splitting.split_suggestions import (
     SplitCandidate,
     SplitSuggestion,
+    Topic,
     TopicAnalysis,
+    find_topics,
     is_candidate,
     large_topics,
     split_score,
     threshold_column,
+    words_in,
 )
-from slowwave.splitting.topics import Topic, find_topics, words_in
 from slowwave.text import normalise_name
 from slowwave.types import DuplicatePair, DuplicateReport, Observation
 from slowwave.validity import live_sql

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.ranking.ranking import RankedFact
-from slowwave.splitting.structure import is_filed_elsewhere
+from slowwave.graph.links import is_filed_elsewhere
+from slowwave.ranking.order import RankedFact
 from slowwave.types import Entity, Provenance, RecalledFact
 from slowwave.validity import MAX_CHAIN, Moment
 from storage.residents import Row

@@ -22,7 +22,7 @@ from slowwave.graph.communities import places_of
 from slowwave.graph.graph import Graph, Places, build_graph
 from slowwave.graph.name_index import NO_COMMUNITY
 from slowwave.graph.walks import WalkGraph
-from slowwave.lifecycle.access_statistics import evolved_weight
+from slowwave.lifecycle.usage_scores import evolved_weight
 from slowwave.validity import JUDGED, Moment
 from storage.snapshots import Snapshot
 

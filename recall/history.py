@@ -12,9 +12,8 @@ import polars as pl
 
 from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import canonical_relation
-from slowwave.revision import historical_facts
 from slowwave.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
-from slowwave.validity import MAX_CHAIN, Moment, as_known
+from slowwave.validity import MAX_CHAIN, Moment, as_known, oldest_first
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD
@@ -51,7 +50,7 @@ def history_of(
 def chain_of(snapshot: Snapshot, fact_id: str, moment: Moment) -> Chain:
     """The chain of replacements that a fact belongs to, oldest first: at most 64 facts, each once (T35)."""
     steps, is_cut = _steps(snapshot, fact_id)
-    order = historical_facts.oldest_first(fact_id, steps)
+    order = oldest_first(fact_id, steps)
     rows = stored(snapshot, ALL, order.ids, columns=SHOWN)
     if fact_id not in rows["id"]:
         raise UnknownName("fact", fact_id, [])

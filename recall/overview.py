@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
-from slowwave.lifecycle.access_statistics import usage_of
-from slowwave.lifecycle.pruning import events_to_learn, is_learning
+from slowwave.lifecycle.pruning_and_eviction import events_to_learn, is_learning
 from slowwave.lifecycle.run_effects import effects
+from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.settings import RecallSettings, StewardSettings
 from slowwave.validity import live_sql
 from storage.lease import IMPORTED

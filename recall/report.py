@@ -9,8 +9,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.errors import UnusableInput
-from slowwave.lifecycle.access_statistics import entity_usage_of, fold_reads
-from slowwave.lifecycle.scoring import weigh
+from slowwave.lifecycle.usage_scores import entity_usage_of, fold_reads, weigh
 from slowwave.review import report as rules
 from slowwave.review.report_records import AlikePair, ConsolidationReport, ReportSummary, ReviewedEntity
 from slowwave.settings import ReportSettings

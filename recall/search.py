@@ -1,8 +1,8 @@
 """Search: the words of messages and the meaning of facts, in one order.
 
 Two rounds of reads: full text over messages beside vectors over facts, then everything about the messages that look
-best, and the facts that a walk along relations came by. `slowwave.ranking.ranking` says why these two channels, and
-how they are put together; what becomes of the scores afterwards is in `placing`.
+best, and the facts that a walk along relations came by. `slowwave.ranking.order` says why these two channels, and
+how they are put together; what becomes of the scores afterwards is in `recall/placing`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.ranking.periods import Period
-from slowwave.ranking.placing import Step
-from slowwave.ranking.ranking import (
+from slowwave.ranking.order import (
     VECTOR_WEIGHT,
     Evidence,
     RankedFact,
+    Step,
     full_match,
     lexical_scores,
     message_scores,
-    prose,
     rank_facts,
     with_neighbours,
     word_overlaps,
 )
+from slowwave.ranking.periods import Period
 from slowwave.settings import RecallSettings
+from slowwave.text import prose
 from slowwave.validity import Moment
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import quoted

@@ -24,7 +24,7 @@ class UnusableInput(SlowwaveError):
 
 
 class NothingYet(UnusableInput):
-    """The input of a run is not there yet: wrong for a person who asked for it, but no failure of a schedule."""
+    """The input of a run is not there yet: an error for a person, but no failure of a schedule."""
 
     brief = "nothing yet"
 
@@ -36,7 +36,7 @@ class NoStoreYet(NothingYet):
 
 
 class Damaged(SlowwaveError):
-    """The doctor found what is wrong with a namespace and was not asked to mend it, or could not."""
+    """The doctor found faults of a namespace and may not or cannot repair them."""
 
 
 class NoRoom(SlowwaveError):
@@ -69,7 +69,7 @@ class UnknownSetting(UnknownName):
 
 
 class MissingDependency(SlowwaveError):
-    """An optional package is needed for what was asked."""
+    """The request needs an optional package."""
 
     exit_code = 2
 

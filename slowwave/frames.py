@@ -106,7 +106,7 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 def beside(pairs: pl.DataFrame, rows: pl.DataFrame, first: str = "a_id", second: str = "b_id") -> pl.DataFrame:
     """Pairs in their order with the columns of both sides by `id`, those of the second side with the suffix `_b`.
 
-    A pair of which a side is not among the rows is left out.
+    A pair is left out if one of its sides is not among the rows.
     """
     return pairs.join(rows, left_on=first, right_on="id", maintain_order="left").join(
         rows, left_on=second, right_on="id", maintain_order="left", suffix="_b"

@@ -88,7 +88,7 @@ class NameQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactQuestion:
-    """Two documents of which the first (a, newer) may be a version of the second, or made from it."""
+    """Two documents; the first (a, newer) may be a version of the second, or made from it."""
 
     number: int
     title_a: str
@@ -209,7 +209,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One row of `llm_calls`: what was asked of whom, what came back, and what it cost."""
+    """One row of `llm_calls`: prompt, model, answer and cost."""
 
     id: str
     provider: str

@@ -35,7 +35,7 @@ def ingest_within(settings: IngestSettings, left: SpendingLimits) -> IngestSetti
 
 
 def sleep_within(settings: SleepSettings, spent: Usage) -> SleepSettings:
-    """The settings of a night that has spent so much already: each phase may spend what is left."""
+    """The settings of a night after this spending: each phase may spend the remainder."""
     left = what_is_left(settings, spent)
     phases = ("consolidate", "steward", "communities")
     own = {name: getattr(settings, name) for name in phases}

@@ -125,3 +125,8 @@ def run_id(kind: str, at: datetime, chance: str) -> str:
 def as_json(value: Any) -> str:
     """Compact JSON with sorted keys, so that equal values are equal text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str, separators=(",", ":"))
+
+
+def prose(text: str) -> str:
+    """The compared part of a text or a query: without fenced code, unless there is nothing else."""
+    return strip_code(text).strip() or text

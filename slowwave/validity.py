@@ -6,7 +6,7 @@ Each condition exists twice, as a polars expression and as the SQL text of a sto
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -37,7 +37,7 @@ def is_live(now: datetime) -> pl.Expr:
 
 
 def as_of(t: datetime) -> pl.Expr:
-    """True in the world at `t`, whatever happened since; retracted facts never were (S2-36)."""
+    """True in the world at `t`, also if it ended since; retracted facts never were (S2-36)."""
     open_ended = pl.col("valid_to").is_null() | (pl.col("valid_to") > t)
     return pl.col("status").is_in(_WAS_TRUE) & (pl.col("valid_from") <= t) & open_ended
 
@@ -102,7 +102,7 @@ def valid_facts(facts: pl.DataFrame, t: datetime) -> pl.DataFrame:
 
 
 def _is_replaced(start: str, steps: Mapping[str, str], alive: Mapping[str, bool]) -> bool:
-    """Whether a replacement of it is itself true."""
+    """Whether one of its replacements is itself true."""
     for step in successors(start, steps):
         is_circle = step in alive and start in successors(step, steps)
         if step in alive and (not is_circle or (alive[step], step) > (alive[start], start)):
@@ -262,3 +262,49 @@ def _came_with_retirement() -> pl.Expr:
     is_known_before = (pl.col("valid_to") < pl.col("replaced_from")).fill_null(False)
     is_redundant = pl.col("status_reason").str.contains(_REDUNDANT).fill_null(False)
     return pl.col("status").is_in(["superseded", "retracted"]) & ~is_known_before & ~is_redundant
+
+
+# Chains of supersession in order, without endless circles (S2-55, T35).
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Facts of one chain, oldest first; whether the steps form a circle, and whether facts are left out."""
+
+    ids: list[str]
+    has_circle: bool
+    is_cut: bool
+
+
+def oldest_first(start: str, steps: Iterable[tuple[str, str]]) -> Order:
+    """The facts that steps (old, new) connect with `start`, each once and after all facts that it replaced.
+
+    At most MAX_CHAIN: the nearest to `start` (ties by id). In a circle the order goes on at the smallest id that is
+    left.
+    """
+    forward: dict[str, set[str]] = {start: set()}
+    back: dict[str, set[str]] = {start: set()}
+    for old, new in steps:
+        for name in (old, new):
+            forward.setdefault(name, set())
+            back.setdefault(name, set())
+        forward[old].add(new)
+        back[new].add(old)
+    near = _nearest(start, forward, back)
+    kept = set(near[:MAX_CHAIN])
+    ordered: list[str] = []
+    has_circle = False
+    while left := kept.difference(ordered):
+        ready = sorted(name for name in left if not (back[name] & left))
+        has_circle |= not ready
+        ordered += ready or [min(left)]
+    return Order(ordered, has_circle, len(near) > MAX_CHAIN)
+
+
+def _nearest(start: str, forward: dict[str, set[str]], back: dict[str, set[str]]) -> list[str]:
+    """All connected facts, by distance, then id."""
+    near, ring = [start], [start]
+    while ring:
+        ring = sorted({other for name in ring for other in forward[name] | back[name]}.difference(near))
+        near += ring
+    return near

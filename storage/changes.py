@@ -17,7 +17,7 @@ import polars as pl
 
 from slowwave.errors import UndoRefused
 from slowwave.review.changes import RowChange
-from slowwave.revision.conflicts import single_valued
+from slowwave.revision.mutual_exclusion import single_valued
 from slowwave.validity import live_sql
 
 from .rows import MARK, id_filters

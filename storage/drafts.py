@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from slowwave.review.changes import NOW, RowChange, encoded, hash_of, repeat_key
-from slowwave.review.descriptions import describe, otherwise_of
-from slowwave.review.proposing import (
+from slowwave.review.changes import NOW, RowChange, describe, encoded, hash_of, otherwise_of, repeat_key
+from slowwave.review.proposals import (
     NODES,
     TIES,
     ProposalNote,

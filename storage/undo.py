@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from slowwave.errors import UndoRefused, UnknownName
-from slowwave.lifecycle.embedded_texts import READ
+from slowwave.ranking.searched_texts import READ
 
 from .changes import (
     WHOLES,

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
-from slowwave.revision.apply import ApplicationPlan, Surroundings, plan_application
+from slowwave.revision.application import ApplicationPlan, Surroundings, plan_application
+from slowwave.revision.candidates import CLAIMS, DIRECTIVES, MESSAGES, Candidates, build_candidates
 from slowwave.revision.evaluation import EvaluationPlan, evaluate
-from slowwave.revision.exact_duplicates import NEIGHBOURS
-from slowwave.revision.patches import CLAIMS, DIRECTIVES, MESSAGES, Candidates, build_candidates
+from slowwave.revision.repetition import NEIGHBOURS
 from slowwave.settings import EvaluateSettings, ExtractSettings, ReviseSettings
 from slowwave.validity import is_live, valid_facts
 

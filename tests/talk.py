@@ -22,7 +22,7 @@ from messages_api import Body, Reply, filled
 
 from flows.ingest import ingest
 from recall.proposals import list_proposals
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 from slowwave.settings import IngestSettings
 from storage.schema import Role
 from storage.store import Store

@@ -25,7 +25,7 @@ from recall.proposals import OPEN, Proposal, diff_lines, list_proposals, proposa
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lexicon.labels import canonical_type
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 
 from .tools import Agent, inert_text, memory_of
 

@@ -27,7 +27,7 @@ from flows.upkeep import upkeep
 from inference.embedding import STATIC_MODELS
 from recall.proposals import list_proposals
 from slowwave.errors import UnknownName
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 from slowwave.settings import (
     DEFAULT_EMBEDDER,
     BackfillSettings,

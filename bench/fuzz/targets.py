@@ -33,8 +33,8 @@ from slowwave.ingestion.windows import PlannedWindow
 from slowwave.lexicon.labels import canonical_relation, canonical_type
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.resolution.mentions import name_to_store
-from slowwave.review.verdicts import ProposalQuestion, complaints, renamed, without
-from slowwave.revision.claims import collect
+from slowwave.review.proposals import ProposalQuestion, complaints, renamed, without
+from slowwave.revision.extracted_claims import collect
 from slowwave.timestamps import parse_moment, parse_time
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_paths
@@ -201,7 +201,7 @@ def reviews(data: bytes) -> None:
     asked, form = _form()
     with suppress(ValidationError):
         given = form.model_validate(value).model_dump()
-        complaints(tuple(map(bare, asked)), filled_in(asked, given), given["name"], given["low_risk"])
+        complaints(tuple(map(bare, asked)), filled_in(asked, given), given["name"])
     if isinstance(value, dict):
         with suppress(SlowwaveError):
             renamed(asked[0].ask, {str(old): str(new) for old, new in value.items()})

@@ -1,1 +1,7 @@
-"""Comparison: similarity of statements, and guards that must agree before two count as one."""
+"""Comparison: do two statements say the same?
+
+- `normal_forms`: statements as ordered lines of stems
+- `guards`: what must agree before two statements are merged without a model
+- `similarity`: how similar two texts or vectors are, and which pairs of texts are similar
+- `similarity_joins`: all pairs above a threshold, without a comparison of all pairs
+"""

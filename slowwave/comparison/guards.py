@@ -113,10 +113,6 @@ def _base(found: str) -> str:
     return base(_bare(found))
 
 
-def _opposite(ends: str | None) -> str | None:
-    return ends and ends.translate(_OTHER_END)
-
-
 def _turned(found: str) -> str | None:
     """The opposite that a word is made from: of "unhappy" "happy", of "useless" "useful"."""
     word = _base(found)
@@ -197,7 +193,7 @@ def read_ends(texts: pl.Series) -> pl.Series:
     found = texts.str.extract_all(WORD)
     read = {
         "ends": _spelt(found, lambda word: ENDS.get(_base(word))).list.join(" ").str.extract_all(r"\S+"),
-        "opposites": _spelt(found, lambda word: _opposite(ENDS.get(_base(word))))
+        "opposites": _spelt(found, lambda word: ENDS.get(_base(word), "").translate(_OTHER_END) or None)
         .list.join(" ")
         .str.extract_all(r"\S+"),
         "words": _spelt(found, _base),

@@ -1,161 +1,18 @@
-"""Similarity joins: all pairs of similar texts, without a comparison of all pairs (S0-03).
+"""Similarity joins: all pairs above a threshold, exactly, without a comparison of all pairs (S1-03).
 
-Cosines are products of matrices, block by block. Containment uses prefix filtering: if a share c of the k words of a
-text must be in the longer one, at least one of any k - ceil(c·k) + 1 words is, so its rarest words find every longer
-text that may contain it ( Chaudhuri, Ganti and Kaushik, "A Primitive Operator for Similarity Joins in
-Data Cleaning", ICDE 2006).
+Two kinds: sets of words with a large common part, and unit vectors with a large cosine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.settings import EvaluateSettings
-
-from .similarity import Vectors, word_sets
-
-FOUND = {"a": pl.UInt32(), "b": pl.UInt32(), "cosine": pl.Float64(), "match_type": pl.String()}
-_BLOCK = 5_000_000  # cosines in memory at once
-_JOIN = 500_000  # pairs in memory at once
-_GATHER = 65_536  # pairs with vectors in memory at once
-_ROUNDING = 1e-5
-
-
-@dataclass(frozen=True, slots=True)
-class SimilarityThresholds:
-    """Least cosine; else least share of contained words (0 to 1) and least ratio of lengths."""
-
-    cosine: float = 0.85
-    containment: float = 0.70
-    length_ratio: float = 2.0
-
-    @classmethod
-    def of(cls, settings: EvaluateSettings) -> Self:
-        """The thresholds of a store's settings."""
-        return cls(settings.flag_cosine, settings.flag_containment, settings.length_ratio)
-
-
-def similar_pairs(
-    texts: pl.Series,
-    vectors: Vectors,
-    thresholds: SimilarityThresholds,
-    *,
-    group: pl.Series | None = None,
-    first_new: int = 0,
-) -> Iterator[pl.DataFrame]:
-    """Parts of FOUND: similar pairs of rows a < b (S0-03), the measure that passed, and the cosine; each pair once.
-
-    Only rows of one `group` are compared, and only pairs with b ≥ `first_new`. `vectors` (n, d) are unit rows, zero if
-    a text has none. A part has some million pairs at most.
-    """
-    codes = np.zeros(len(texts), np.uint32) if group is None else group.fill_null("").rank("dense").to_numpy()
-    at_border = [pl.DataFrame(schema=FOUND)]
-    for near in _by_cosine(vectors, codes, thresholds.cosine, first_new):
-        at_border.append(near.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING))
-        yield near
-    for pairs in _by_words(texts, codes, thresholds, first_new):
-        cosines = pl.Series("cosine", _cosines(vectors, pairs), dtype=pl.Float64)
-        contained = pairs.with_columns(cosines, match_type=pl.lit("containment"))
-        # Products of matrices and of vectors round differently: at the threshold the former decides.
-        contained = contained.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING)
-        yield contained.join(pl.concat(at_border), on=["a", "b"], how="anti")
-
-
-def _by_cosine(vectors: Vectors, codes: np.ndarray, cosine: float, first_new: int) -> Iterator[pl.DataFrame]:
-    height = max(_BLOCK // max(len(vectors), 1), 1)
-    for start in range(first_new, len(vectors), height):
-        end = min(start + height, len(vectors))
-        products = vectors[start:end] @ vectors[:end].T
-        is_near = (products.astype(np.float64) >= cosine) & (codes[start:end, None] == codes[None, :end])
-        b, a = np.nonzero(np.tril(is_near, start - 1))
-        found = pl.DataFrame({"a": a, "b": b + start, "cosine": products[b, a]})
-        yield found.with_columns(match_type=pl.lit("cosine")).cast(pl.Schema(FOUND))
-
-
-def _cosines(vectors: Vectors, pairs: pl.DataFrame) -> np.ndarray:
-    a, b = pairs["a"].to_numpy(), pairs["b"].to_numpy()
-    cosines = np.empty(len(pairs))
-    for start in range(0, len(pairs), _GATHER):
-        part = slice(start, start + _GATHER)
-        cosines[part] = np.einsum("ij,ij->i", vectors[a[part]], vectors[b[part]])
-    return cosines
-
-
-def _by_words(
-    texts: pl.Series, codes: np.ndarray, thresholds: SimilarityThresholds, first_new: int
-) -> Iterator[pl.DataFrame]:
-    """(a, b) where the longer text has enough words of the much shorter; the earlier of two equals is shorter."""
-    sizes = _sizes(texts, codes, thresholds)
-    spread = _spread(sizes)
-    words = spread.group_by("row").agg("word")
-    for looked_up in _looked_up(sizes, spread, thresholds, first_new):
-        both = looked_up.join(words, on="row", how="left").join(
-            words, left_on="row_b", right_on="row", how="left", suffix="_b"
-        )
-        shared = pl.col("word").list.set_intersection("word_b").list.len().fill_null(0)
-        enough = both.filter(shared >= pl.col("needed"))
-        yield enough.select(a=pl.min_horizontal("row", "row_b"), b=pl.max_horizontal("row", "row_b"))
-
-
-def _sizes(texts: pl.Series, codes: np.ndarray, thresholds: SimilarityThresholds) -> pl.DataFrame:
-    """Per text: row, group, length in characters, words, their count, and the count that a longer text needs."""
-    count = pl.col("words").list.len().cast(pl.Int64)
-    needed = (count * thresholds.containment - 1e-9).ceil().cast(pl.Int64)
-    return (
-        pl.DataFrame({"text": texts.cast(pl.String), "group": codes})
-        .select(
-            pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"),
-            "group",
-            length=pl.col("text").str.len_chars().cast(pl.Int64),
-            words=word_sets(texts),
-        )
-        .with_columns(count=count, needed=needed.clip(lower_bound=0))
-    )
-
-
-def _spread(sizes: pl.DataFrame) -> pl.DataFrame:
-    """One row per text and word, the rarest words of each text first; words are numbers."""
-    spread = sizes.explode("words").drop_nulls("words").with_columns(often=pl.len().over("group", "words"))
-    return (
-        spread.with_columns(word=pl.col("words").rank("dense").cast(pl.UInt32))
-        .drop("words")
-        .sort("row", "often", "word")
-    )
-
-
-def _looked_up(
-    sizes: pl.DataFrame, spread: pl.DataFrame, thresholds: SimilarityThresholds, first_new: int
-) -> Iterator[pl.DataFrame]:
-    """Parts of (row, row_b, needed): a text, and a longer one that has at least one of its rarest words.
-
-    A text that needs no shared word is contained in every longer one (S0-03).
-    """
-    place = pl.int_range(pl.len()).over("row")
-    prefix = spread.filter((place < pl.col("count") - pl.col("needed") + 1) & (pl.col("needed") > 0))
-    having = spread.select("group", "word", row_b="row", length_b="length")
-    everyone = sizes.select("group", row_b="row", length_b="length")
-    wordless = sizes.filter(pl.col("needed") == 0).with_columns(often=pl.lit(len(sizes)))
-    for rows, longer, key in ((prefix, having, ["group", "word"]), (wordless, everyone, ["group"])):
-        costs = rows.group_by("row").agg(cost=pl.col("often").sum()).sort("row")
-        parts = costs.select("row", part=pl.col("cost").cum_sum() // _JOIN)
-        for (_,), part in rows.join(parts, on="row").group_by("part", maintain_order=True):
-            both = part.join(longer, on=key).filter(_is_longer(thresholds, first_new))
-            yield both.select("row", "row_b", "needed").unique()
-
-
-def _is_longer(thresholds: SimilarityThresholds, first_new: int) -> pl.Expr:
-    """Whether row_b is so much longer than row, and the later of them is new."""
-    ratio = pl.col("length_b") / pl.col("length").clip(lower_bound=1)
-    in_order = (pl.col("length_b") > pl.col("length")) | (pl.col("row_b") > pl.col("row"))
-    is_new = pl.max_horizontal("row", "row_b") >= first_new
-    return (ratio >= thresholds.length_ratio) & in_order & (pl.col("row") != pl.col("row_b")) & is_new
-
+from .similarity import Vectors, jaccard_of, word_sets
 
 # All pairs of texts that share most of their words, exactly, by a join on rare words (S1-03). Two sets of words with
 # Jaccard ≥ t share at least ⌈t·n⌉ of the n words of either. So of any n − ⌈t·n⌉ + l words of one, l are shared: texts
@@ -194,10 +51,9 @@ def distinct_words(texts: pl.Series, groups: pl.Series) -> tuple[pl.Series, pl.D
 
 
 def shared_words(sets: pl.DataFrame, selected: pl.Series, threshold: float) -> pl.DataFrame:
-    """OVERLAPS: pairs of sets of one group with Jaccard ≥ `threshold`, first < second, at least one of them `asked`.
+    """OVERLAPS: pairs of sets of one group with Jaccard ≥ `threshold`, first < second, at least one of them `selected`.
 
-    `sets` as from `distinct_words`, `asked` is boolean in its order. Sets without a common word never pair, whatever
-    the threshold.
+    `sets` as from `distinct_words`, `selected` is boolean in its order. Sets without a common word never pair.
     """
     least = pl.max_horizontal((pl.col("size") * threshold - 1e-9).ceil().cast(pl.Int32), 1)
     filled = sets.with_columns(is_selected=selected, least=least).filter(pl.col("size") > 0)
@@ -208,10 +64,8 @@ def shared_words(sets: pl.DataFrame, selected: pl.Series, threshold: float) -> p
 
 def overlap_of(first: pl.Series, second: pl.Series) -> pl.Series:
     """Jaccard of two columns of sets of words, row by row; both empty 1.0."""
-    shared = first.list.set_intersection(second).list.len().cast(pl.Float64)
-    whole = first.list.len().cast(pl.Float64) + second.list.len() - shared
-    found: pl.Series = pl.select(pl.when(whole > 0).then(shared / whole).otherwise(1.0)).to_series()
-    return found
+    sides = pl.DataFrame({"first": first, "second": second})
+    return sides.select(jaccard_of(pl.col("first"), pl.col("second"))).to_series()
 
 
 def _cheapest_meetings(filled: pl.DataFrame) -> pl.DataFrame:
@@ -244,7 +98,7 @@ def _comparisons(meetings: pl.DataFrame) -> int:
 
 
 def _width(together: int) -> pl.Expr:
-    """Number of rarest words of a set of which `together` are in every set that overlaps enough."""
+    """How many of the rarest words of a set to look at: every set that overlaps enough has `together` of them."""
     return pl.min_horizontal(pl.col("size") - pl.col("least") + together, "size")
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.comparison.guards import GUARDS, guards_pass
+from slowwave.comparison.similarity import jaccard_of
 from slowwave.frames import ARTIFACTS, DECISIONS, conform, empty
 from slowwave.records import ArtifactQuestion
 from slowwave.settings import ArtifactSettings
@@ -40,12 +41,13 @@ def shingle_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
     pairs = pl.DataFrame({"text": a, "text_b": b})
     pairs = pairs.join(known, on="text", how="left", maintain_order="left")
     pairs = pairs.join(known, left_on="text_b", right_on="text", how="left", maintain_order="left", suffix="_b")
-    return _jaccard(pairs, "runs", "runs_b")
+    return pairs.select(jaccard=jaccard_of(pl.col("runs"), pl.col("runs_b")))["jaccard"]
 
 
 def title_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
     """Jaccard of the words of two titles, without file endings and words of the edition (S1-18)."""
-    return _jaccard(pl.DataFrame({"a": _title_words(a), "b": _title_words(b)}), "a", "b")
+    words = pl.DataFrame({"a": _title_words(a), "b": _title_words(b)})
+    return words.select(jaccard=jaccard_of(pl.col("a"), pl.col("b")))["jaccard"]
 
 
 def measure_pairs(artifacts: pl.DataFrame, near: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
@@ -102,12 +104,6 @@ def _title_words(titles: pl.Series) -> pl.Series:
     frame = pl.DataFrame({"words": words, "all": bare.str.extract_all(_TITLE_WORD)})
     chosen = pl.when(pl.col("words").list.len() > 0).then("words").otherwise("all")
     return frame.select(words=chosen.list.unique())["words"]
-
-
-def _jaccard(pairs: pl.DataFrame, a: str, b: str) -> pl.Series:
-    shared = pl.col(a).list.set_intersection(b).list.len().cast(pl.Float64)
-    both = pl.col(a).list.len().cast(pl.Float64) + pl.col(b).list.len().cast(pl.Float64) - shared
-    return pairs.select(jaccard=pl.when(both > 0).then(shared / both).otherwise(1.0))["jaccard"]
 
 
 def _measured(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from slowwave.comparison.similarity_joins import (
     shared_words,
 )
 from slowwave.frames import beside
-from slowwave.revision.patches import content_stems
+from slowwave.revision.candidates import content_stems
 from slowwave.settings import MergeSettings
 
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
@@ -35,7 +35,7 @@ _MEASURES = {**_PLACES, "cosine": pl.Float64, "jaccard": pl.Float64}
 def find_pairs(
     facts: pl.DataFrame, vectors: npt.NDArray[np.float32], settings: MergeSettings, resolve: float
 ) -> pl.DataFrame:
-    """PAIRS of which one at least is a seed, of one scope, with cosine ≥ `resolve` or Jaccard ≥ `text_dedup`.
+    """PAIRS with at least one seed, of one scope, with cosine ≥ `resolve` or Jaccard ≥ `text_dedup`.
 
     `facts` has id, scope, kind, statement and is_seed, its rows in the order of `vectors` (n, d), unit rows or zero
     where there is none. A seed keeps its best `max_existing_matches` facts that are not seeds, by (cosine desc, id),

@@ -14,12 +14,11 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave import frames
-from slowwave.comparison.similarity import Vectors, word_overlap
-from slowwave.comparison.similarity_joins import FOUND, SimilarityThresholds, similar_pairs
-from slowwave.extraction.requests import only_acknowledges
+from slowwave.comparison.similarity import FOUND, SimilarityThresholds, Vectors, similar_pairs, word_overlap
+from slowwave.filters.durability import only_acknowledges
 from slowwave.filters.injection import injection_reasons
 from slowwave.filters.redaction import redact_all
-from slowwave.revision.patches import MAX_STATEMENT_BYTES
+from slowwave.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.settings import EvaluateSettings
 from slowwave.text import readable
 from slowwave.validity import is_live

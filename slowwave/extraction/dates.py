@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, cast
 
-from slowwave.lexicon.time_words import DIA, MES, in_english, may_tell_when
+from slowwave.lexicon.statement_words import DIA, MES, in_english, may_tell_when
 
-from .calendar_spans import Precision, Stretch, Tense, unit_span
-from .date_words import MONTHS, WEEKDAYS, Meaning, count_of, counted, meaning_of
+from .date_words import MONTHS, WEEKDAYS, Meaning, Precision, Stretch, Tense, count_of, counted, meaning_of, unit_span
 from .tense import ClauseTense, clause_tense
 
 # Patterns for words of time: "last week", "since March", "from 3 to 7 May", "el 5 de mayo". `question_times` builds its

@@ -12,11 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.lexicon.time_words import DIA, MES, in_english
+from slowwave.lexicon.statement_words import DIA, FUNCTION_WORDS, MES, in_english
 
-from .calendar_spans import Stretch, Tense, shift
-from .date_words import WEEKDAYS, count_of, counted, meaning_of
+from .date_words import WEEKDAYS, Stretch, Tense, count_of, counted, meaning_of, shift
 from .dates import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 from .tense import clause_tense
 

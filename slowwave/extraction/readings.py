@@ -10,7 +10,7 @@ from slowwave.lexicon.verbs import is_verb
 from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, normalise_name, word_set
 
-from . import dates, names, spanish
+from . import dates, names, relations
 from .coreference import quote, retell
 from .relations import LIKELY, Triple
 from .reversals import Reversal
@@ -81,7 +81,7 @@ def statement_of(message: MessageReading, words: str) -> str:
         )
     if message.turn.role == "assistant":
         return words
-    return quote(words, message.speaker) if spanish.is_spanish(words) else retell(words, message.speaker)
+    return quote(words, message.speaker) if relations.is_spanish(words) else retell(words, message.speaker)
 
 
 def mention(reader: WindowReading, spotted: list[names.Name]) -> None:

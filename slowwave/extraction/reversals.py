@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from slowwave.text import word_set
 
-from .calendar_spans import MONTH
 from .clauses import ARTICLE, read_object
+from .date_words import MONTH
 from .names import is_pronoun
 
 MAX_CHARS = 400

@@ -13,10 +13,10 @@ from typing import Any
 from slowwave.filters import durability
 from slowwave.lexicon import verbs
 from slowwave.records import Turn, Window
-from slowwave.resolution.kin import read_kin
+from slowwave.resolution.mentions import read_kin
 from slowwave.text import sentences, word_set
 
-from . import clauses, decisions, names, relations, requests, spanish
+from . import clauses, decisions, names, relations
 from .coreference import quote
 from .readings import (
     FIRST_PERSON,
@@ -163,7 +163,7 @@ def _read_sentence(
     bare = durability.without_question(raw) or raw
     reason = durability.refusal_of(bare)
     if not reason and message.turn.role == "user":
-        reason = requests.request_of(bare)
+        reason = durability.request_of(bare)
     if reason:
         message.reason = message.reason or reason
         return
@@ -182,7 +182,7 @@ def _read_sentence(
         mention(reader, spotted)
     else:
         message.reason = message.reason or UNCONFIRMED
-    _remember_person(reader, message, bare, spotted, [triple for _, triple in found])
+    _remember_person(reader, message, spotted, [triple for _, triple in found])
 
 
 def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
@@ -200,9 +200,9 @@ def _triples(
     """Statements with their triples: of the whole sentence first, else clause by clause."""
     speaker = message.speaker
     person = message.turn.role != "document"
-    if spanish.is_spanish(sentence):
+    if relations.is_spanish(sentence):
         seen = set()
-        for triple in spanish.relate(sentence, speaker, message.last_person) if person else ():
+        for triple in relations.relate_spanish(sentence, speaker, message.last_person) if person else ():
             if (triple.subject, triple.relation, triple.object) not in seen:
                 seen.add((triple.subject, triple.relation, triple.object))
                 words = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
@@ -311,7 +311,7 @@ def _owner(message: MessageReading, sentence: str, spotted: list[names.Name]) ->
 
 
 def _remember_person(
-    reader: WindowReading, message: MessageReading, sentence: str, spotted: list[names.Name], found: list[Triple]
+    reader: WindowReading, message: MessageReading, spotted: list[names.Name], found: list[Triple]
 ) -> None:
     """Stores the person that "he" or "she" means in the next sentence: the only person named in this one."""
     people = {triple.object for triple in found if triple.object_type == "person"}

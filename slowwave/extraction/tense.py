@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .calendar_spans import Tense
+from .date_words import Tense
 
 _PARTICIPLE = (
     r"(?:been|had|gone|done|taken|known|seen|sung|grown|written|lost|got|gotten|made|won|left|become|begun|come|run|given"

@@ -18,7 +18,7 @@ from slowwave.filters.injection import injection_flags, injection_reasons
 from slowwave.filters.redaction import redact_all
 from slowwave.ingestion.conversations import hidden_names
 from slowwave.resolution.mentions import RAW_MENTIONS
-from slowwave.revision.patches import CLAIMS as OWN_CLAIMS
+from slowwave.revision.candidates import CLAIMS as OWN_CLAIMS
 from slowwave.text import digest, normalise_name, row_id
 
 from .records import Foreign, Skipped
@@ -47,8 +47,8 @@ class Adopted:
     """The content of an export: `messages` (MESSAGES) and `claims`, one claim for each message in the same order.
 
     `mentions` (RAW_MENTIONS) are its listed entities, `aliases` (alias_name, name) their other names, `episodes`
-    (MESSAGES, without a claim) the source texts of claims, `sources` (id, episode_id, text, told_at) the episodes that
-    the message of a claim rests on. `unknown_types` counts words for types that we do not have.
+    (MESSAGES, without a claim) the source texts of claims, `sources` (id, episode_id, text, stated_at) the episodes
+    behind the message of a claim. `unknown_types` counts words for types that we do not have.
     """
 
     messages: pl.DataFrame
@@ -90,8 +90,8 @@ def _with_messages(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
     now = pl.lit(written_at, dtype=frames.TIME)
     claims = foreign.claims.with_columns(
         pl.col("key").fill_null(""),
-        occurred_at=pl.coalesce("told_at", "valid_from", now),
-        valid_from=pl.coalesce("valid_from", "told_at", now),
+        occurred_at=pl.coalesce("stated_at", "valid_from", now),
+        valid_from=pl.coalesce("valid_from", "stated_at", now),
     ).with_columns(valid_to=pl.max_horizontal("valid_to", pl.when(pl.col("valid_to").is_not_null()).then("valid_from")))
     keys = claims.select("key", "statement", "valid_to").iter_rows()
     names = [f"{key}{VERSION}{digest(statement, ended, size=4)}" for key, statement, ended in keys]
@@ -142,17 +142,17 @@ def _episodes(foreign: Foreign, written_at: datetime) -> pl.DataFrame:
     rows = _identified(named, foreign.format).with_columns(
         content="text",
         search_text="text",
-        occurred_at=pl.coalesce("told_at", now),
+        occurred_at=pl.coalesce("stated_at", now),
         has_injection=injection_flags(named["text"]),
     )
     return frames.conform(rows, MESSAGES).select(*MESSAGES).unique("id", keep="first", maintain_order=True)
 
 
 def _sources(claims: pl.DataFrame, episodes: pl.DataFrame) -> pl.DataFrame:
-    """(id, episode_id, text, told_at): messages of claims, with the readable episodes that they name."""
+    """(id, episode_id, text, stated_at): messages of claims, with the readable episodes that they name."""
     named = claims.select("id", key="episodes").explode("key").drop_nulls()
     known = episodes.filter(~pl.col("has_injection")).with_columns(key=pl.col("message_id").str.strip_prefix(_EPISODE))
-    found = known.select("key", episode_id="id", text="content", told_at="occurred_at").unique("key", keep="first")
+    found = known.select("key", episode_id="id", text="content", stated_at="occurred_at").unique("key", keep="first")
     return named.join(found, on="key", maintain_order="left").drop("key").unique(maintain_order=True)
 
 
@@ -182,7 +182,9 @@ def without_secrets(foreign: Foreign) -> Safe:
         redacted += int((kinds.list.len() > 0).sum())
         parts[part] = parts[part].with_columns(clean.alias(column))
     for part in ("claims", "episodes"):
-        parts[part] = parts[part].with_columns(_hidden(parts[part][column]) for column in _KEYS)
+        keys = {column: parts[part][column] for column in _KEYS}
+        hidden = {column: hidden_names(key.drop_nulls().unique().to_list()) for column, key in keys.items()}
+        parts[part] = parts[part].with_columns(key.replace(hidden[column]) for column, key in keys.items())
     is_order = injection_reasons(parts["claims"]["search_terms"]).is_not_null()
     terms = pl.when(~is_order).then("search_terms").alias("search_terms")
     parts["claims"] = parts["claims"].with_columns(terms)  # the statement of the fact is checked elsewhere
@@ -198,10 +200,6 @@ def without_secrets(foreign: Foreign) -> Safe:
         skipped=(*foreign.skipped, *skipped),
     )  # fmt: skip
     return Safe(content, redacted)
-
-
-def _hidden(values: pl.Series) -> pl.Series:
-    return values.replace(hidden_names(values.drop_nulls().unique().to_list()))
 
 
 def _wrong_names(names: pl.Series) -> dict[str, str]:

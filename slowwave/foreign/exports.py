@@ -12,10 +12,8 @@ from slowwave.errors import UnknownName, UnusableInput
 from slowwave.lexicon.labels import TYPES
 from slowwave.text import readable
 
-from . import graphiti, mcp_memory, mem0
-from .graphiti import parse_graphiti
-from .mcp_memory import parse_mcp_memory
-from .mem0 import parse_mem0
+from . import parsers
+from .parsers import parse_graphiti, parse_mcp_memory, parse_mem0
 from .records import CLAIMS, ENTITIES, EPISODES, Drafts, Foreign, Loss, Skipped
 
 Values = Sequence[tuple[str, Any]]
@@ -28,9 +26,9 @@ _PARSERS: Mapping[str, Callable[[Iterable[tuple[str, Any]], Drafts], None]] = {
 SYSTEMS = tuple(_PARSERS)
 READS = "Exports of mem0, of Graphiti or Zep, and of the memory server of MCP can be read; name one with --from."
 _LISTS = {
-    "mem0": (*mem0.MEMORIES, *mem0.RELATIONS, *mem0.HISTORY),
-    "graphiti": (*graphiti.NODES, *graphiti.EDGES, *graphiti.EPISODES),
-    "mcp-memory": mcp_memory.LISTS,
+    "mem0": (*parsers.MEMORIES, *parsers.RELATIONS, *parsers.HISTORY),
+    "graphiti": (*parsers.NODES, *parsers.EDGES, *parsers.EPISODES),
+    "mcp-memory": parsers.LISTS,
 }
 _MARKS: tuple[tuple[str, frozenset[str]], ...] = (
     ("mcp-memory", frozenset({"entityType", "relationType"})),
@@ -136,7 +134,7 @@ def parse_own(tables: Mapping[str, pl.DataFrame]) -> Foreign:
         SYSTEM,
         _entities(named, read["entity_aliases"]),
         claims,
-        _conform(messages.select("place", key="id", text="content", told_at="occurred_at", group="conversation_id"),
+        _conform(messages.select("place", key="id", text="content", stated_at="occurred_at", group="conversation_id"),
                  EPISODES),
         tuple(notes),
     )  # fmt: skip
@@ -179,7 +177,7 @@ def _claims(
         subject="subject_name",
         object=pl.coalesce("object_name", "object_text"),
         is_value=pl.col("object_name").is_null(),
-        told_at="created_at",
+        stated_at="created_at",
         relation=pl.coalesce("predicate_raw", "predicate"),
         confidence=pl.when(pl.col("confidence").is_between(0, 1)).then("confidence"),
     )

@@ -42,7 +42,7 @@ CLAIMS: frames.Schema = {
     "confidence": pl.Float64(),
     "valid_from": frames.TIME,
     "valid_to": frames.TIME,
-    "told_at": frames.TIME,
+    "stated_at": frames.TIME,
     "group": pl.String(),
     "episodes": frames.TEXTS,
 }
@@ -50,7 +50,7 @@ EPISODES: frames.Schema = {
     "place": pl.String(),
     "key": pl.String(),
     "text": pl.String(),
-    "told_at": frames.TIME,
+    "stated_at": frames.TIME,
     "group": pl.String(),
 }
 
@@ -70,9 +70,9 @@ class Foreign:
 
     `entities` (ENTITIES) are its listed entities, `claims` (CLAIMS) the claims about them, `episodes` (EPISODES) the
     source texts of claims. `entity_type` is the word of the system, `known_type` our type, null if we have none. Of a
-    claim `valid_to` is the time from which it no longer holds, `told_at` its last change in the system; times are null
-    if the export has none. `is_value`: the object is plain words and no entity. `key` is the key of the item in its
-    system, or a digest of it.
+    claim `valid_to` is the time from which it no longer holds, `stated_at` its last change in the system; times are
+    null if the export has none. `is_value`: the object is plain words and no entity. `key` is the key of the item in
+    its system, or a digest.
     """
 
     format: str

@@ -1,18 +1,128 @@
-"""All changes of a refresh of communities, as one plan: new, changed, gone (S2-47 … S2-49)."""
+"""All changes of a refresh of communities, as one plan: new, changed, gone, with summaries (S2-47 … S2-49).
+
+Nothing here adds a word to what is known: without a model a summary is a few of the facts themselves.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from html import unescape
 
 import polars as pl
 
 from slowwave import frames
-from slowwave.text import as_json, timed_id
+from slowwave.records import CommunityQuestion
+from slowwave.text import as_json, readable, sentences, timed_id
 
 from .communities import Grouping, changed_members
-from .community_summaries import CommunitySummary, one_line
+
+SENTENCES = 3
+MAX_CHARS = 600
+"""Of a summary; a model that tells more is cut at the end of a sentence."""
+NAMES_SHOWN = 40
+"""Members whose names a model gets, the most connected ones: names alone say little."""
+
+_ENDS = (".", "!", "?", "…", "。", "！", "？")
+_OUTER = " .!?…\t\n"
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_TAG = re.compile(r"""</?[A-Za-z][\w-]*(?:\s+[\w:-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+))*\s*/?>""")
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1(?![\w*])")
+_LINE_MARK = re.compile(r"^[ \t]*(?:#{1,6}|[-*+•])[ \t]+(?!\W*\d)", re.MULTILINE)
+"""Of a list or a heading. Before a number the sign may be a minus, so it stays."""
+_PLAIN_SIGN = re.compile(r"&(?:lt|gt|amp|quot|apos|#39);")
+
+
+@dataclass(frozen=True, slots=True)
+class CommunitySummary:
+    """The summary of a community and its author: `rule`, or `model` with the model and the version of the prompt."""
+
+    text: str
+    by: str
+    model: str = ""
+    prompt_version: str = ""
+
+
+def strongest_facts(grouping: Grouping, facts: pl.DataFrame, limit: int) -> pl.DataFrame:
+    """(community_id, statement): at most `limit` facts of each community, strongest first, each sentence once.
+
+    `facts` (id, statement, evidence_count) are those of the communities in the questions. What weighs most comes
+    first, then what most messages say, then the smallest id.
+    """
+    stated = grouping.relations.join(facts, left_on="fact_id", right_on="id").drop_nulls("statement")
+    ranked = stated.sort(
+        "community_id", "weight", "evidence_count", "fact_id", descending=[False, True, True, False], nulls_last=True
+    )
+    wording = pl.col("statement").str.to_lowercase().str.strip_chars(_OUTER)
+    once = ranked.with_columns(wording=wording).unique(["community_id", "wording"], keep="first", maintain_order=True)
+    return once.group_by("community_id", maintain_order=True).head(limit).select("community_id", "statement")
+
+
+def summary_by_rule(statements: Sequence[str]) -> str:
+    """About three of these sentences, in their order, at most MAX_CHARS; the first is cut where it alone is longer."""
+    chosen: list[str] = []
+    for each in filter(None, map(one_line, statements)):
+        sentence = each if each.endswith(_ENDS) else f"{each}."
+        if len(" ".join([*chosen, sentence])) <= MAX_CHARS:
+            chosen.append(sentence)
+        if len(chosen) == SENTENCES:
+            break
+    first = next(filter(None, map(one_line, statements)), "")
+    return " ".join(chosen) if chosen or not first else f"{first[: MAX_CHARS - 1].rstrip()}…"
+
+
+def cleaned_answer(text: str) -> str:
+    """A model's summary without markup, as many whole sentences as MAX_CHARS hold; empty if no word is left (T37).
+
+    Signs that compare or calculate stay: the code that shows the text escapes it.
+    """
+    plain = one_line(_without_markup(readable(text)))
+    if not any(map(str.isalnum, plain)):
+        return ""
+    if len(plain) <= MAX_CHARS:
+        return plain
+    kept: list[str] = []
+    for sentence in sentences(plain):
+        if len(" ".join([*kept, sentence])) > MAX_CHARS:
+            break
+        kept.append(sentence)
+    return " ".join(kept) or f"{plain[: MAX_CHARS - 1].rstrip()}…"
+
+
+def _without_markup(text: str) -> str:
+    """The text without tags, links, emphasis, and marks of lists and headings; lines are kept."""
+    bare = _TAG.sub(" ", _LINK.sub(r"\1", text))
+    for _ in range(2):  # emphasis within emphasis
+        bare = _EMPHASIS.sub(r"\2", bare)
+    bare = _LINE_MARK.sub("", bare.replace("`", ""))
+    return _PLAIN_SIGN.sub(lambda sign: unescape(sign[0]), bare)
+
+
+def questions_about(due: pl.DataFrame, names: pl.DataFrame, facts: pl.DataFrame) -> tuple[CommunityQuestion, ...]:
+    """The questions for a model about these communities (id, entity_ids), in their order, numbered from 1.
+
+    `names` (id, name) are those of their members, `facts` what `strongest_facts` gives.
+    """
+    first = due.select("id", entity_id=pl.col("entity_ids").list.head(NAMES_SHOWN)).explode("entity_id")
+    called = first.join(names.rename({"id": "entity_id"}), on="entity_id", how="left", maintain_order="left")
+    by_name = dict(called.drop_nulls("name").group_by("id", maintain_order=True).agg("name").iter_rows())
+    by_fact = dict(facts.group_by("community_id", maintain_order=True).agg("statement").iter_rows())
+    return tuple(
+        CommunityQuestion(number, size, _lines(by_name.get(id_, ())), _lines(by_fact.get(id_, ())))
+        for number, (id_, size) in enumerate(due.select("id", pl.col("entity_ids").list.len()).iter_rows(), 1)
+    )
+
+
+def _lines(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(filter(None, map(one_line, texts)))
+
+
+def one_line(text: str) -> str:
+    """The text on one line, single-spaced, without what cannot be seen."""
+    return " ".join(readable(text).split())
+
 
 COMPARED = ("name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
             "joined_ids", "facts", "aspects")  # fmt: skip
@@ -40,8 +150,8 @@ def decisions_of(
 
 
 def beside(groups: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
-    """The groups, with the stored columns of their ids as `held_…`."""
-    before = stored.select("id", pl.col(*COMPARED).name.prefix("held_"))
+    """The groups, with the stored columns of their ids as `stored_…`."""
+    before = stored.select("id", pl.col(*COMPARED).name.prefix("stored_"))
     return groups.join(before, on="id", how="left", maintain_order="left")
 
 
@@ -57,9 +167,9 @@ def _change_decisions(
     known = set(stored["id"])
     rows: list[Row] = []
     for row in both.with_columns(pl.col("joined", "left").fill_null(0)).iter_rows(named=True):
-        is_other = row["held_fingerprint"] not in (None, row["group_hash"]) or row["facts"] != row["held_facts"]
+        is_other = row["stored_fingerprint"] not in (None, row["group_hash"]) or row["facts"] != row["stored_facts"]
         action = "gather" if row["id"] not in known else "regroup" if row["joined"] or row["left"] or is_other else ""
-        is_new = any(row[name] != row[f"held_{name}"] for name in ("summary", "summarised_by"))
+        is_new = any(row[name] != row[f"stored_{name}"] for name in ("summary", "summarised_by"))
         summary = summaries.get(row["group_hash"]) if is_new else None
         if action or summary:
             rows.append(_decision(action or "summarise", row, summary))
@@ -153,8 +263,8 @@ def needs_summary(grouping: Grouping, stored: pl.DataFrame, *, has_model: bool) 
     once one of its facts no longer holds, because the relations and so the fingerprint changed.
     """
     both = beside(grouping.groups, stored)
-    is_summarised = (pl.col("held_fingerprint") == pl.col("fingerprint")) & pl.col("held_summary").is_not_null()
-    is_good = is_summarised & (pl.col("held_summarised_by") != "rule") if has_model else is_summarised
+    is_summarised = (pl.col("stored_fingerprint") == pl.col("fingerprint")) & pl.col("stored_summary").is_not_null()
+    is_good = is_summarised & (pl.col("stored_summarised_by") != "rule") if has_model else is_summarised
     return both.filter(~is_good.fill_null(False)).select(grouping.groups.columns)
 
 
@@ -236,9 +346,10 @@ def _rows(
 ) -> pl.DataFrame:
     """id and the COMPARED columns of every group."""
     both = beside(grouping.groups, stored).join(fresh_summaries, on="fingerprint", how="left", maintain_order="left")
-    is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("held_fingerprint") == pl.col("fingerprint")
+    is_fresh, is_same = pl.col("summary").is_not_null(), pl.col("stored_fingerprint") == pl.col("fingerprint")
     kept = [
-        pl.when(is_fresh).then(name).when(is_same).then(f"held_{name}").otherwise(None).alias(name) for name in _SUMMARY
+        pl.when(is_fresh).then(name).when(is_same).then(f"stored_{name}").otherwise(None).alias(name)
+        for name in _SUMMARY
     ]
     named = both.with_columns(kept).join(community_names(grouping.groups, names), on="id", maintain_order="left")
     whole = named.join(aspect_counts(grouping, aspects), on="id", how="left", maintain_order="left")

@@ -69,7 +69,7 @@ class Graph:
 
     @cached_property
     def since(self) -> Offsets:
-        """When each relation became true, microseconds since 1970, (m,); UNKNOWN_TIME where nobody said."""
+        """When each relation became true, microseconds since 1970, (m,); UNKNOWN_TIME if it is not known."""
         return self.edges["valid_from"].dt.epoch("us").fill_null(UNKNOWN_TIME).to_numpy()
 
     @cached_property

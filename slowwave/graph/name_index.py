@@ -66,7 +66,7 @@ class NameIndex:
         return self.ids.to_list()
 
     def find(self, query: str, limit: int) -> NameHits:
-        """At most `limit` entities: by words (BM25), or because another name of theirs holds the whole query."""
+        """At most `limit` entities: by words (BM25), or because one of their other names contains the whole query."""
         text = cut_bytes(query, LONGEST_QUERY)
         by_words = self._by_words([word for word in text.split() if word not in OPERATORS])
         by_names = np.unique(self._by_other_names(text))
@@ -80,7 +80,7 @@ class NameIndex:
         return NameHits(found[best].astype(np.int32), scores)
 
     def _by_words(self, words: list[str]) -> NameHits:
-        """Those of which each word of the query begins a word, in order of place, with the sums over its words."""
+        """The entities with words that begin with each word of the query, in order of place, with sums of scores."""
         met = NameHits(np.empty(0, np.int32), np.empty(0))
         wanted = dict.fromkeys(_query_words(" ".join(words)))
         for number, word in enumerate(wanted):
@@ -90,7 +90,7 @@ class NameIndex:
         return met
 
     def _by_word(self, word: str) -> NameHits:
-        """Those of which a word begins like this, in order of place (BM25)."""
+        """The entities with a word that begins like this, in order of place (BM25)."""
         slots = slice(self.starts[bisect_left(self.words, word)], self.starts[bisect_left(self.words, word + _LAST)])
         places, counts = self.places[slots], self.counts[slots]
         if _DENSE * len(places) > len(self.ids):

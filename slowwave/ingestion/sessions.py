@@ -8,7 +8,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
-from slowwave.graph.community_summaries import CommunitySummary, one_line, summary_by_rule
+from slowwave.graph.community_plan import CommunitySummary, one_line, summary_by_rule
 from slowwave.records import SessionQuestion, Turn
 from slowwave.settings import SessionSettings
 from slowwave.text import as_json, timed_id

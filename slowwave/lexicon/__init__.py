@@ -1,1 +1,9 @@
-"""Word tables: words that the rules read, as data."""
+"""Word tables: words that the rules read, as data.
+
+- `statement_words`: negation, amounts, times, persons; stop words; a quick check for words of time
+- `verbs`: verbs and the relations of their clauses
+- `labels`: types and relations in English and Spanish
+- `place_hierarchy`: towns, regions, countries
+- `noise_phrases`: small talk, procedure, examples of noise
+- `aspects`: the fourteen aspects of a life, and their scores
+"""

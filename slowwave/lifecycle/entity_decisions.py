@@ -9,11 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.revision.beliefs import JoinedBeliefs
-from slowwave.revision.conflicts import MutualExclusion
-from slowwave.revision.contradictions import KIND, flag_doubts
-from slowwave.revision.evidence import FactSources
-from slowwave.revision.mutual_exclusion import names_of
+from slowwave.revision.conflicts import KIND, flag_doubts
+from slowwave.revision.mutual_exclusion import MutualExclusion, names_of
+from slowwave.revision.repetition import FactSources
 from slowwave.settings import ReviseSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
@@ -64,7 +62,7 @@ def is_between(pair: Pair) -> pl.Expr:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two live facts of which one at a time can hold: their relation, and (id, statement) of each."""
+    """Two live facts that exclude each other: their relation, and (id, statement) of each."""
 
     predicate: str
     known: tuple[str, str]
@@ -79,7 +77,7 @@ def find_conflicts(
     settings: ReviseSettings,
     now: datetime,
 ) -> tuple[tuple[Conflict, ...], pl.DataFrame]:
-    """Live facts of which one at a time can hold, and the pairs that wait for somebody who knows (S2-58, S2-75)."""
+    """Live facts that exclude each other, and the pairs that wait for a decision (S2-58, S2-75)."""
     came = context.facts.filter(pl.col("subject_id") == pair[0])["id"].implode()
     parts = [
         part.filter(is_live(now), pl.col("kind") == "relation").with_columns(said_at="valid_from", place=pl.lit(place))
@@ -118,7 +116,7 @@ def settled_pairs(context: MergeContext, facts: pl.DataFrame, archived: Sequence
         pl.col("b_id").is_in(moved) & pl.col("a_id").is_in(mine)
     )
     is_doubt = (pl.col("kind") == KIND).fill_null(False)
-    anew = crosses & ~is_doubt & (pl.col("decided_by") != "person").fill_null(True)
+    again = crosses & ~is_doubt & (pl.col("decided_by") != "person").fill_null(True)
     ends = pl.concat([facts, context.winner_facts], how="diagonal").select(
         "id", relation=pl.struct("subject_id", "object_id")
     )
@@ -128,7 +126,7 @@ def settled_pairs(context: MergeContext, facts: pl.DataFrame, archived: Sequence
     object_ = pl.col("relation").struct.field("object_id")
     is_same = (pl.col("relation") == pl.col("relation_b")) & object_.is_not_null()
     now_alike = (pl.col("outcome") == "pending") & is_doubt & is_same.fill_null(False)
-    return both.filter(anew | waits_for(gone) | now_alike)["id"].unique().sort().to_list()
+    return both.filter(again | waits_for(gone) | now_alike)["id"].unique().sort().to_list()
 
 
 def waits_for(facts: pl.Series) -> pl.Expr:
@@ -136,7 +134,6 @@ def waits_for(facts: pl.Series) -> pl.Expr:
     return (pl.col("outcome") == "pending") & pl.any_horizontal(pl.col("a_id", "b_id").is_in(facts))
 
 
-VOID = "It said something between two entities that are one now."
 _BOTH_STAY = "Its relation allows one object at a time, and both were known of what is one entity now: both stay."
 
 Row = dict[str, Any]
@@ -176,13 +173,6 @@ def about_moves(facts: pl.DataFrame, loser: Row, winner: Row, now: datetime) -> 
         )
         for row, id_ in enumerate(facts["id"])
     ]
-
-
-def about_beliefs(joined: JoinedBeliefs, now: datetime) -> list[Row]:
-    same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
-    rows = [decision("join", left, [gone, left], [left], same, now) for gone, left in joined.joined]
-    void = [decision("evict", id_, [id_], [], VOID, now, {"statement": words}) for id_, words in joined.void]
-    return [*rows, *void]
 
 
 def about_conflicts(conflicts: Sequence[Conflict], now: datetime) -> list[Row]:

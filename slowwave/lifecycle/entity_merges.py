@@ -6,38 +6,184 @@ each other both stay and the pair waits for somebody who knows.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
 
 from slowwave import frames
 from slowwave.resolution.mentions import MAX_SUMMARY_BYTES, embed_texts
-from slowwave.revision.beliefs import join_beliefs
+from slowwave.revision.pending_beliefs import belief_ids, decayed, noisy_or
 from slowwave.settings import BeliefSettings, ReviseSettings
-from slowwave.text import cut_bytes, digest, normalise_name, row_id
+from slowwave.text import as_json, cut_bytes, digest, normalise_name, row_id
 from slowwave.validity import MAX_CHAIN, is_live
 
 from .entity_decisions import (
     ENDS,
-    VOID,
     Conflict,
     MergeContext,
     Pair,
-    about_beliefs,
     about_conflicts,
     about_entities,
     about_moves,
+    decision,
     find_conflicts,
     is_between,
     settled_pairs,
     waits_for,
 )
-from .eviction import Cause, plan_retirement
+from .pruning_and_eviction import Cause, plan_retirement
 
+# Beliefs of merged entities (S2-63, S2-65, S2-70). A belief is found by its key, so the beliefs of the entity that is
+# gone get new keys. Where a belief with that key exists, the evidence of both is joined, each message once, and the
+# probability is computed again in message order.
+
+
+_DAY = timedelta(days=1)
 Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class JoinedBeliefs:
+    """Whole rows to upsert, by id, and the ids of rows that go.
+
+    `joined`: pairs of beliefs that became one, as (gone id, kept id). `void`: beliefs whose subject and object are now
+    one entity, as (id, statement).
+    """
+
+    beliefs: dict[str, Row] = field(default_factory=dict)
+    evidence: dict[str, Row] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    gone_evidence: set[str] = field(default_factory=set)
+    joined: list[tuple[str, str]] = field(default_factory=list)
+    void: list[tuple[str, str]] = field(default_factory=list)
+
+
+def join_beliefs(
+    beliefs: pl.DataFrame, evidence: pl.DataFrame, loser: str, winner: str, waiting: frozenset[str], decay_rate: float
+) -> JoinedBeliefs:
+    """Move the beliefs about the entity `loser` to the entity `winner`.
+
+    `beliefs`: those that name the loser, and all beliefs of their new subjects; `evidence`: of these; `waiting`: ids of
+    promoted candidates without a decision. A belief whose candidate has a decision stays beside a later belief with the
+    same key. Nothing is promoted here; the next hint does that.
+    """
+    made = JoinedBeliefs()
+    hints: dict[str, list[Row]] = {}
+    for row in evidence.sort("at", "id").iter_rows(named=True):
+        hints.setdefault(row["belief_id"], []).append(row)
+    names_loser = (pl.col("subject_id") == loser) | (pl.col("object_id") == loser)
+    moving = beliefs.filter(names_loser.fill_null(False)).sort("first_at", "id")
+    known = {row["id"]: row for row in beliefs.join(moving.select("id"), on="id", how="anti").iter_rows(named=True)}
+    over = {id_: row["promoted_id"] for id_, row in known.items() if _is_decided(row, waiting)}
+    for old in moving.iter_rows(named=True):
+        row = {**old, **{end: winner for end in ("subject_id", "object_id") if old[end] == loser}}
+        if row["subject_id"] == row["object_id"]:
+            made.void.append((old["id"], old["statement"]))
+            _drop(made, old["id"], hints)
+            continue
+        target = _target(row, over)
+        if target not in known:
+            known[target] = _moved(made, row, target, hints)
+        elif row["promoted_at"] is not None:
+            made.beliefs[row["id"]] = known[row["id"]] = row
+        else:
+            known[target] = _joined(made, known[target], row, hints, decay_rate)
+        if _is_decided(known[target], waiting):
+            over[target] = known[target]["promoted_id"]
+    return made
+
+
+def _is_decided(belief: Row, waiting: frozenset[str]) -> bool:
+    return belief["promoted_id"] is not None and belief["promoted_id"] not in waiting
+
+
+def _target(belief: Row, over: dict[str, str]) -> str:
+    """The id of the belief after the merge."""
+    claimed = json.loads(belief["claim"])["fact"] if belief["claim"] else {}
+    ends = {name: belief[name] for name in ("subject_id", "object_id", "predicate", "edge_type", "scope")}
+    fact = {name: value for name, value in claimed.items() if frames.FACTS.get(name) == frames.TEXT} | ends
+    return belief_ids(frames.conform(pl.DataFrame([fact]), frames.FACTS), over)[0]
+
+
+def _moved(made: JoinedBeliefs, belief: Row, target: str, hints: dict[str, list[Row]]) -> Row:
+    """The belief under its new key, with its evidence."""
+    if belief["id"] != target:
+        steps = [_step(row, target) for row in hints.get(belief["id"], [])]
+        _drop(made, belief["id"], hints)
+        hints[target] = steps
+        made.evidence |= {step["id"]: step for step in steps}
+        made.gone_evidence -= made.evidence.keys()
+    moved = {**belief, "id": target}
+    made.beliefs[target] = moved
+    made.gone.discard(target)
+    return moved
+
+
+def _joined(made: JoinedBeliefs, left: Row, gone: Row, hints: dict[str, list[Row]], decay_rate: float) -> Row:
+    """The kept belief with the evidence of both and a new probability (S2-65)."""
+    own, more = hints.get(left["id"], []), hints.get(gone["id"], [])
+    steps = _counted([*own, *(_step(row, left["id"]) for row in more)], decay_rate)
+    _drop(made, gone["id"], hints)
+    hints[left["id"]] = steps
+    made.evidence |= {step["id"]: step for step in steps}
+    made.gone_evidence -= made.evidence.keys()
+    made.joined.append((gone["id"], left["id"]))
+    row = {
+        **left,
+        "evidence_count": len(steps) or (left["evidence_count"] or 0) + (gone["evidence_count"] or 0),
+        "probability": steps[-1]["posterior"] if steps else max(left["probability"], gone["probability"]),
+        "first_at": min(left["first_at"], gone["first_at"]),
+        "last_at": max(left["last_at"], gone["last_at"]),
+    }
+    if row["promoted_at"] is None and left["claim"] and gone["claim"]:
+        claim = _claim(json.loads(left["claim"]), json.loads(gone["claim"]))
+        row |= {"claim": as_json(claim), "statement": claim["fact"]["statement"]}
+    made.beliefs[row["id"]] = row
+    return row
+
+
+def _claim(left: Row, gone: Row) -> Row:
+    """The surer of two claims (the first of equals), with the directives of both."""
+    surest = max((left, gone), key=lambda claim: claim["fact"]["confidence"] or 0.0)
+    directives = {as_json(each): each for claim in (left, gone) for each in claim["directives"]}
+    return {"fact": surest["fact"], "directives": list(directives.values())}
+
+
+def _step(row: Row, belief: str) -> Row:
+    return {**row, "id": row_id("be", belief, row["message_id"]), "belief_id": belief}
+
+
+def _counted(rows: Sequence[Row], decay_rate: float) -> list[Row]:
+    """The steps in order of time, each message once with its surest hint, with prior and posterior."""
+    surest: dict[str, Row] = {}
+    for row in rows:
+        known = surest.get(row["id"])
+        if known is None or row["evidence"] > known["evidence"]:
+            surest[row["id"]] = row
+    steps: list[Row] = []
+    for row in sorted(surest.values(), key=lambda row: (row["at"], row["id"])):
+        before = steps[-1] if steps else None
+        prior = decayed(before["posterior"], (row["at"] - before["at"]) / _DAY, decay_rate) if before else 0.0
+        steps.append({**row, "prior": prior, "posterior": noisy_or(prior, row["evidence"])})
+    return steps
+
+
+def _drop(made: JoinedBeliefs, belief: str, hints: dict[str, list[Row]]) -> None:
+    """Remove a belief id and its evidence, from the rows to upsert too."""
+    made.gone.add(belief)
+    made.beliefs.pop(belief, None)
+    for row in hints.pop(belief, []):
+        made.gone_evidence.add(row["id"])
+        made.evidence.pop(row["id"], None)
+
+
+VOID = "It said something between two entities that are one now."
+
+
 SELF_LOOP = "self-loop after merge"
 _BY_MERGE = Cause("archive", SELF_LOOP, "person", VOID)
 _NO_LONGER = {"consolidated_at": None, "consolidation_error": None, "consolidation_attempts": 0}
@@ -239,3 +385,10 @@ def _episodes(links: pl.DataFrame, pair: Pair) -> tuple[pl.DataFrame, list[str]]
     ids = [row_id("ee", episode, pair[1]) for episode in fresh["episode_id"]]
     moved = fresh.with_columns(pl.Series("id", ids, dtype=pl.String), entity_id=pl.lit(pair[1]))
     return moved, own["id"].to_list()
+
+
+def about_beliefs(joined: JoinedBeliefs, now: datetime) -> list[Row]:
+    same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
+    rows = [decision("join", left, [gone, left], [left], same, now) for gone, left in joined.joined]
+    void = [decision("evict", id_, [id_], [], VOID, now, {"statement": words}) for id_, words in joined.void]
+    return [*rows, *void]

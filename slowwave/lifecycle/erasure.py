@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 
-from slowwave.ranking.ranking import prose, search_texts
-from slowwave.revision.general_words import COLUMN as GENERAL_WORDS
+from slowwave.ranking.searched_texts import SILENT_ROLES, message_text, search_texts
+from slowwave.revision.search_terms import COLUMN as GENERAL_WORDS
 from slowwave.text import FORGOTTEN, word_set
 
 from .forgotten_names import NameMatcher
@@ -39,7 +39,6 @@ LONG = word_set(
 """Columns too long to hold an id, or of words that are none."""
 ECHOES = ("entity_profiles", "entity_usage", "entity_scores", "fact_usage", "fact_scores")
 """Tables whose rows bear the id of the row that they are about: that one does not go because they do."""
-SILENT = ("tool", "system")
 REST_ON = (("facts", "fact_evidence", "fact_id"), ("facts_archive", "fact_evidence", "fact_id"),
            ("pending_beliefs", "belief_evidence", "belief_id"))  # fmt: skip
 
@@ -70,7 +69,7 @@ Keys = Mapping[str, pl.DataFrame]
 
 
 def texts_of(frame: pl.DataFrame) -> list[str]:
-    """Columns of a table in which somebody may be named."""
+    """Columns of a table that may contain a name."""
     kinds = (pl.String(), pl.List(pl.String))
     return [name for name, kind in frame.schema.items() if kind in kinds and name not in VOCABULARY]
 
@@ -180,7 +179,7 @@ def _holding(frame: pl.DataFrame, columns: Sequence[str], ids: pl.Series) -> pl.
 
 
 def _unsupported(rows: pl.DataFrame, evidence: pl.DataFrame, key: str, messages: set[str]) -> set[str]:
-    """Rows that rested on messages, all of which go."""
+    """Rows whose messages are all erased."""
     lost = pl.Series(sorted(messages), dtype=pl.String).implode()
     own = [rows.select(pl.col("id").alias(key), "message_id")] if "message_id" in rows.columns else []
     support = pl.concat([evidence.select(key, "message_id"), *own]).drop_nulls().filter(pl.col(key).is_in(rows["id"]))
@@ -189,7 +188,7 @@ def _unsupported(rows: pl.DataFrame, evidence: pl.DataFrame, key: str, messages:
 
 
 def _silenced(keys: Keys, messages: set[str]) -> set[str]:
-    """Episodes of conversations of which no message stays."""
+    """Episodes of conversations without any message left."""
     left = keys["messages"].group_by("conversation_id").agg(
         is_all=pl.col("id").is_in(pl.Series(sorted(messages), dtype=pl.String).implode()).all()
     )  # fmt: skip
@@ -197,7 +196,7 @@ def _silenced(keys: Keys, messages: set[str]) -> set[str]:
 
 
 def _emptied(keys: Keys, gone: Ids) -> set[str]:
-    """Groups of candidates of which none stays."""
+    """Patch batches without any candidate left."""
     both = pl.concat([keys[name].select("patch_batch_id", "id") for name in ("facts", "facts_archive")]).drop_nulls()
     lost = pl.Series(sorted(gone["facts"] | gone["facts_archive"]), dtype=pl.String).implode()
     left = both.group_by("patch_batch_id").agg(is_all=pl.col("id").is_in(lost).all())
@@ -205,7 +204,7 @@ def _emptied(keys: Keys, gone: Ids) -> set[str]:
 
 
 def _shaken(keys: Keys, gone: Ids) -> set[str]:
-    """Communities that lose a member of the last refresh, a relation within, or a fact that their summary rests on.
+    """Communities that lose a member of the last refresh, a relation within, or a fact of their summary.
 
     That includes facts that were deleted before.
     """
@@ -331,13 +330,11 @@ def renewed_search_texts(before: pl.DataFrame, after: pl.DataFrame, gone: Collec
 
 
 def embedded_messages(rows: pl.DataFrame) -> pl.DataFrame:
-    """(id, text) of what the vectors of struck messages stand for; null where there is nothing to be found."""
+    """(id, text): the embedded texts of struck messages; null if nothing is left to find."""
     texts = [
-        None if role in SILENT or is_order or not _says(content) else f"{speaker}: {prose(content)}"
+        message_text(speaker, content)
+        if role not in SILENT_ROLES and not is_order and (content or "").replace(FORGOTTEN, "").strip()
+        else None
         for role, is_order, speaker, content in rows.select("role", "has_injection", "speaker", "content").iter_rows()
     ]
     return rows.select("id").with_columns(text=pl.Series(texts, dtype=pl.String))
-
-
-def _says(text: str | None) -> bool:
-    return bool((text or "").replace(FORGOTTEN, "").strip())

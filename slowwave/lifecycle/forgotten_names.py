@@ -1,4 +1,4 @@
-"""Names that are to be forgotten: where a text names them, and what is left of a text that does.
+"""Names that are to be forgotten: where a text contains them, and what remains of that text.
 
 A name is found as whole words, in any case, in composed and decomposed form, with white space, `_`, `-`, `.`, `+` or
 `%20` between its words, and with digits or `_` beside it: `zorblax_quint-2.md` names Zorblax Quint. `planning` does not
@@ -19,7 +19,7 @@ import polars as pl
 
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.revision.general_words import UNSPACED, have_part_of_name, parts_of_names
+from slowwave.revision.search_terms import UNSPACED, have_part_of_name, parts_of_names
 from slowwave.text import FORGOTTEN, as_json, normalise_name, word_set
 
 MIN_CHARS = 3
@@ -86,7 +86,7 @@ class NameMatcher:
 
     @cached_property
     def _needles(self) -> list[str]:
-        """One of which every text has, in lower case, that names anything."""
+        """Strings in lower case; a text that contains a name contains one of them."""
         return sorted({max(variant.lower().split(), key=len) for variant in self._variants})
 
     @cached_property

@@ -1,6 +1,6 @@
 """Probes: the questions by which maintenance is measured, drawn before it starts and then left as they are.
 
-Half come from what was really asked: a logged recall, with the facts that it returned first. The others are made from
+Half come from logged queries: a recall, with the facts that it returned first. The others are made from
 facts, without a model: whom a fact is about and how its statement begins, without its answer, which is the object, or
 else the end of the statement. They name so few words that a right store answers some six to eight in ten of them: of
 questions that are always answered none would tell that recall gets worse.
@@ -19,13 +19,13 @@ from typing import Any
 
 import polars as pl
 
+from slowwave.entrenchment import is_kept
 from slowwave.errors import RecallFell
-from slowwave.ranking.ranking import stems
+from slowwave.ranking.order import stems
 from slowwave.settings import GateSettings, StewardSettings
 from slowwave.validity import is_live, successors
 
-from .retention import is_kept
-from .scoring import score_facts
+from .usage_scores import score_facts
 
 KINDS = ("relation", "observation", "note")
 FIRST_PLACES = 3  # of a logged recall: what came later may have been there by chance
@@ -33,13 +33,13 @@ FADING = 0.25  # a fact that nobody ever asked for and that scores lower is on i
 HIDDEN = 0.06  # below 0.05 recall hides a fact, however often it was asked for long ago
 LEAST = 3  # content words of a statement without a short answer
 SHARE = 6  # one of so many content words of a statement is in the question
-SHORT = 4  # content words of an object that is an answer; a longer one is a clause, of which the beginning may be asked
+SHORT = 4  # content words of an object that is an answer; a longer one is a clause, whose beginning may be the question
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question, and the facts that answer it; `is_logged` if somebody asked it."""
+    """A question, and the facts that answer it; `is_logged` if it is from the log of recalls."""
 
     query: str
     expected: tuple[str, ...]
@@ -93,7 +93,7 @@ def plan_probes(
 def staying(
     facts: pl.DataFrame, usage: pl.DataFrame, now: datetime, steward: StewardSettings | None = None
 ) -> pl.DataFrame:
-    """The facts without those that the steward, as it is set, lets go or hides: asked about, each would be a loss.
+    """The facts without those that the steward archives or hides by its settings: each would count as a loss.
 
     `usage` is what `usage_of` makes of all recalls, those not counted yet among them. What protects a fact from pruning
     protects it here, and a fact on its way out is left out before it goes.
@@ -276,11 +276,11 @@ class GateVerdict:
         )
 
     def reason(self) -> str:
-        """For the ledger: the sentence, and what came of it; nothing that was stored is quoted."""
+        """For the ledger: the sentence and its effect, without any stored text."""
         return f"{self.sentence()} {self._consequence()}" if self.fell else self.sentence()
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The verdict as plain data."""
         outcome = {"fell": self.fell, "is_telling": self.is_telling, "undone": list(self.undone)}
         return {**self.measures(), **outcome, "obstacle": self.obstacle, "lost": [asdict(lost) for lost in self.lost]}
 
@@ -325,7 +325,7 @@ def compare(
     """The verdict over probes with the expected facts that each found `before` and `after`; `standing` is of after.
 
     Recall fell if the mean share found did by more than the tolerance, and by two whole probes at least. Expected facts
-    that are over leave both sides; a probe of which none is left says nothing.
+    that are over leave both sides; a probe without any of them is left out.
     """
     shares, lost = [], []
     for probe, first, second in zip(probes, before, after, strict=True):

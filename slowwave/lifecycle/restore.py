@@ -16,8 +16,8 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.lexicon import aspects
-from slowwave.revision.apply import activated
-from slowwave.revision.exact_duplicates import with_keys
+from slowwave.revision.application import activated
+from slowwave.revision.repetition import with_keys
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
 
@@ -132,7 +132,7 @@ def _comes_first() -> pl.Expr:
 
 
 def _replaced(coming: pl.DataFrame, everyone: pl.DataFrame, single: Collection[str]) -> pl.DataFrame:
-    """(id, reason) of facts of which one at a time holds, where another one was learned since they left."""
+    """(id, reason) of facts that are excluded by a fact that was learned since they left."""
     alone = coming.filter(pl.col("predicate").is_in(list(single)), _is_affirmed()).select(
         "id", "expired_at", "object_key", *_HEAD
     )

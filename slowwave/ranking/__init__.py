@@ -1,1 +1,7 @@
-"""Ranking: in which order facts and entities are recalled."""
+"""Ranking: in which order facts and entities are recalled.
+
+- `searched_texts`: the text that is embedded and searched for a row
+- `periods`: the time that a question names
+- `order`: from the scores of search to the order of recall
+- `entity_weights`: what is read often, lately and together comes first
+"""

@@ -1,4 +1,4 @@
-"""Periods: which time a question names, so that what was said of it or happened in it is looked for first."""
+"""Periods: the time that a question names; facts of that time are preferred."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from slowwave.lexicon.time_words import may_tell_when
+from slowwave.lexicon.statement_words import may_tell_when
 from slowwave.validity import time_sql
 
 _EVENT = re.compile(
@@ -72,7 +72,7 @@ class Period:
         return any(self.covers(start + timedelta(days=n)) for n in days if start + timedelta(days=n) < end)
 
     def where(self, columns: Sequence[str]) -> str:
-        """The filter of rows of which one of these columns, all times, lies in it."""
+        """The filter of rows with one of these columns, all times, within the period."""
         return "(" + " OR ".join(f"({self._of(column)})" for column in columns) + ")"
 
     def expression(self, columns: Sequence[str]) -> pl.Expr:
@@ -108,7 +108,7 @@ class Period:
         return met
 
     def without_words(self, text: str) -> str:
-        """A text without the words that name the period: what is said of it rarely says them again."""
+        """A text without the words that name the period: facts of that time rarely repeat them."""
         named = rf"(?<!\w){re.escape(self.words)}(?!\w)"
         return re.sub(named, " ", text, count=1, flags=re.IGNORECASE) if self.words else text
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.settings import ReportSettings, SplitSettings
-from slowwave.splitting.suggestions import DEFAULT, split_score, threshold_column, thresholds_of
+from slowwave.splitting.split_suggestions import DEFAULT, split_score, threshold_column, thresholds_of
 
 from .report_records import (
     ArchivalCandidate,

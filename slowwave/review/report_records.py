@@ -53,7 +53,7 @@ class FlaggedEntity:
 
 @dataclass(frozen=True, slots=True)
 class StaleEntity:
-    """An entity that hardly anybody ever read and nobody lately; no `last_access`: never (S0-20).
+    """An entity with few reads and none lately; without `last_access`: never read (S0-20).
 
     `days_since_access` are whole days. `archival_candidate`: it is also among those of S0-22.
     """
@@ -146,7 +146,7 @@ class ReviewedEntity:
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """The counts of a report, whatever of it is shown."""
+    """The counts of the whole report, also of records that are not shown."""
 
     total_entities: int
     total_observations: int

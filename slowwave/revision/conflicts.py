@@ -1,145 +1,43 @@
-"""Conflicts: a relation allows one object at a time, so one of two facts supersedes the other (S2-58b, S2-59).
+"""Which of two facts that do not fit ends the other, and which stay as a possible contradiction? (S2-58b, S2-59).
 
-The fact that was said later and began later wins, in whatever order the two arrive (§6.3); a fact with an earlier
-beginning is history. Both facts stay, for a model or a person to settle, if the order of the messages and the order of
-the beginnings disagree, if the relation never changes in life, if one place may be a part of the other and no text says
-that somebody moved, or if another person contradicts the subject's own words.
+A conflict: a relation allows one object at a time. The fact that was said later and began later wins, in whatever order
+the two arrive (§6.3); a fact with an earlier beginning is history. Both facts stay, for a model or a person to settle,
+if the order of the messages and the order of the beginnings disagree, if the relation never changes in life, if one
+place may be a part of the other and no text says that somebody moved, or if another person contradicts the subject's
+own words.
+
+A revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62); off by default.
+
+A possible contradiction that no rule settles gets a flag (S2-75). Three kinds: relations of one subject with almost the
+same spelling; two objects where one is allowed and the order is not clear; and a statement that says itself that it
+contradicts a fact. A flag of the last kind stays as long as both facts do, the others expire after some days.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import lru_cache
 
 import polars as pl
+from rapidfuzz.distance import Levenshtein
 
+from slowwave import frames
+from slowwave.comparison.guards import guards_pass
+from slowwave.comparison.similarity import word_overlap
+from slowwave.entrenchment import entrenchment_rank
 from slowwave.settings import ReviseSettings
+from slowwave.text import row_id
+from slowwave.validity import is_out_of_order
 
-from .evidence import FactSources
-from .mutual_exclusion import (
-    Claim,
-    Forms,
-    exclude,
-    is_lasting,
-    may_overlap,
-    names_both,
-    plain,
-    read_claim,
-    tells_what_ended,
-)
-from .predicates import canonicalise, domain_of
-from .revision_state import NOTHING, Fact, RevisionState
+from .mutual_exclusion import MutualExclusion, is_lasting
+from .repetition import OPTIONS
+from .revision_state import NOTHING, STATED, Doubt, Fact, RevisionState
 
 REASON, LATE = "conflict", "late"
 BOTH = ""
-_LIFELONG = "It never changes, so one of the two is wrong: both stay."
-_PART = "One may be a part of the other, and nothing says that it changed: both stay."
-_HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
 _MODEL_DECIDES = "A model is asked which of them holds; until then both stay."
 _UNCLEAR = "It was said later but began earlier: which holds is not clear, so both stay."
-# Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
-_NEVER = ("part_of", "contains", "similar_to")
-
-
-class MutualExclusion:
-    """Which facts exclude each other: single-valued relations, names of objects, messages of facts."""
-
-    def __init__(
-        self,
-        predicates: pl.Series,
-        learned: pl.DataFrame,
-        names: Mapping[str, frozenset[str]],
-        types: Mapping[str, str],
-        sources: FactSources,
-    ) -> None:
-        self.single = single_valued(predicates, learned)
-        self._names, self._types, self._sources = names, types, sources
-        self._classes: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
-        self._claims: dict[str, tuple[Claim, Forms]] = {}
-
-    def candidates(self, fresh: pl.DataFrame) -> set[str]:
-        """Ids of candidates whose relation allows one object."""
-        is_affirmed = (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
-        is_single = pl.col("predicate").is_in(list(self.single)) & (pl.col("kind") == "relation")
-        return set(fresh.filter(is_single, is_affirmed)["id"])
-
-    def place(self, facts: Iterable[Fact]) -> None:
-        """Group facts into classes; of a class one fact can hold at a time."""
-        for fact in facts:
-            if fact["predicate"] in self.single and fact["polarity"] != "negated" and fact["object_text"]:
-                self._classes[fact["scope"], fact["subject_id"], fact["predicate"]].append(fact)
-
-    def of(self, fact: Fact) -> list[Fact]:
-        """Earlier facts of its class whose object excludes its own."""
-        mates = self._classes.get((fact["scope"], fact["subject_id"], fact["predicate"]), [])
-        return [mate for mate in mates if mate["place"] < fact["place"] and self._exclude(fact, mate)]
-
-    def is_event(self, fact: Fact) -> bool:
-        """Whether the statement tells of a beginning ("moved to Oslo in October"), not of the present."""
-        return self._read(fact)[0].is_event
-
-    def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
-        """Why the winner may not end the loser; empty if it may. `later` is the later of the two."""
-        until = max(winner["said_at"], loser["said_at"])
-        if self._is_own(loser, until) and not self._is_own(winner, until):
-            return _HEARSAY
-        earlier = loser if later is winner else winner
-        if is_lasting(later["predicate"]):
-            return _LIFELONG
-        return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
-
-    def _is_own(self, fact: Fact, until: datetime) -> bool:
-        """Whether the subject of the fact said it, until that time."""
-        names = self._names.get(fact["subject_id"], frozenset())
-        messages = [message for message in self._messages(fact) if self._sources.at.get(message, until) <= until]
-        return any(plain(self._sources.speakers.get(message, "")) in names for message in messages)
-
-    def _tells_change(self, later: Fact, earlier: Fact) -> bool:
-        """Whether the later fact says that something changed: in words, or by a later beginning."""
-        claim, others = self._read(later)[0], self._read(earlier)[1].names
-        if claim.is_event and later["valid_from"] < earlier["valid_from"]:
-            return False
-        times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
-        has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
-        return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
-
-    def _may_be_part(self, a: Fact, b: Fact) -> bool:
-        """Whether the objects are places and one may be a part of the other."""
-        forms, others = self._read(a)[1], self._read(b)[1]
-        are_places = forms.type == others.type == "place" or domain_of(a["predicate"]) == "home"
-        return are_places and may_overlap(forms, others)
-
-    def _exclude(self, new: Fact, known: Fact) -> bool:
-        """Whether the two cannot both hold: plain statements about the same time, from different messages."""
-        is_same = new["object_id"] and new["object_id"] == known["object_id"]
-        if is_same or self._messages(new) & self._messages(known):
-            return False
-        if max(new["valid_from"], known["valid_from"]) > max(new["said_at"], known["said_at"]):
-            return False  # a plan: it may come otherwise
-        if new["valid_to"] and new["valid_to"] <= known["valid_from"]:
-            return False
-        (claim, forms), (other, other_forms) = self._read(new), self._read(known)
-        if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
-            return False
-        return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
-
-    def _messages(self, fact: Fact) -> frozenset[str]:
-        return self._sources.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
-
-    def _read(self, fact: Fact) -> tuple[Claim, Forms]:
-        if fact["id"] not in self._claims:
-            text, entity = fact["object_text"], fact["object_id"] or ""
-            forms = Forms(self._names.get(entity, frozenset()) | {plain(text)} - {""}, self._types.get(entity, ""))
-            self._claims[fact["id"]] = read_claim(fact["statement"] or "", text), forms
-        return self._claims[fact["id"]]
-
-
-def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:
-    """The canonical predicates among these that allow one object at a time (S2-61)."""
-    forms = canonicalise(predicates, learned)
-    single = forms.filter((pl.col("cardinality") == "1") & (pl.col("canonical") == pl.col("raw")))
-    return frozenset(single["raw"]) - {*_NEVER}
 
 
 def settle_conflicts(state: RevisionState, exclusion: MutualExclusion, new: Fact, settings: ReviseSettings) -> None:
@@ -276,3 +174,143 @@ def _note(
         "entrenchment": [fact["entrenchment"] for fact in both],
     }
     state.note_decision(action, loser["id"], [fact["id"] for fact in both], out, reason, {**values, **seen})
+
+
+# Belief revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62); off by
+# default. Similar facts may also agree (T10), so reinforcement comes first.
+
+
+REVISION = "belief_revision"
+REINFORCED_JACCARD = 0.85
+SAME_DOMAIN = 0.5
+REVISIONS = {**OPTIONS, "jaccard": pl.Float64()}
+_SIDES = [
+    "id", "kind", "scope", "subject_id", "predicate", "object_id", "object_key", "edge_type", "polarity", "day",
+    "segment", "statement", "entrenchment",
+]  # fmt: skip
+
+
+def find_revisions(
+    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: ReviseSettings
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """REVISIONS: the facts that a candidate reinforces, and the facts that it may revise.
+
+    `pairs` are (id, target_id, cosine) from `repetition.pairs_of`; only pairs above `revision_cosine` count. Both
+    sides are relations between the same two things in the same direction, of one edge type, scope and domain.
+    """
+    close = pairs.filter(pl.col("cosine") >= settings.revision_cosine)
+    if not settings.belief_revision or close.is_empty():
+        return pl.DataFrame(schema=REVISIONS), pl.DataFrame(schema=REVISIONS)
+    live = pl.concat([fresh.select(_SIDES), others.filter("is_live").select(_SIDES)])
+    sides = close.join(fresh.select(_SIDES), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
+    same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("scope", "subject_id", "edge_type", "segment")]
+    by_entity = (pl.col("object_id") == pl.col("object_id_b")).fill_null(False)
+    by_text = (pl.col("object_key") == pl.col("object_key_b")) & (pl.col("object_key") != "")
+    related = [pl.col(name) == "relation" for name in ("kind", "kind_b")]
+    sides = sides.filter(*same, by_entity | by_text, *related)
+    one_domain = [is_one_domain(a, b) for a, b in sides.select("predicate", "predicate_b").iter_rows()]
+    sides = sides.filter(pl.Series(one_domain, dtype=pl.Boolean))
+    sides = sides.with_columns(word_overlap(sides["statement"], sides["statement_b"])["jaccard"])
+    agrees = _agrees(sides)
+    rows = sides.select(
+        "id", "target_id", pl.lit("words").alias("stage"), "cosine", pl.lit(0, dtype=pl.Int32).alias("rank"), "jaccard"
+    )
+    return rows.filter(agrees), rows.filter(~agrees)
+
+
+def _agrees(sides: pl.DataFrame) -> pl.Series:
+    """Whether each pair says the same, by words and guards."""
+    passes = guards_pass(sides["statement"], sides["statement_b"])["passes"]
+    same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("predicate", "polarity", "day")]
+    weaker = entrenchment_rank("entrenchment") <= entrenchment_rank("entrenchment_b")
+    by_rule = sides.select(agrees=pl.all_horizontal(*same, weaker, pl.col("jaccard") >= REINFORCED_JACCARD))["agrees"]
+    return by_rule & passes
+
+
+@lru_cache(maxsize=65_536)
+def is_one_domain(a: str, b: str) -> bool:
+    """Whether two relations are of one domain: equal, one inside the other, or half of their letters equal (S2-62)."""
+    return a == b or (bool(a and b) and (a in b or b in a)) or Levenshtein.normalized_similarity(a, b) >= SAME_DOMAIN
+
+
+def revise_beliefs(state: RevisionState, new: Fact, known: Iterable[Fact], settings: ReviseSettings) -> None:
+    """Retire the facts that a new fact revises."""
+    for old in sorted(known, key=lambda fact: (fact["valid_from"], fact["id"])):
+        if not state.is_open(new) or not state.is_open(old) or old["place"] >= new["place"]:
+            continue
+        late = is_out_of_order(new["said_at"], old["said_at"])
+        if late and not state.refusal(old, old, new):
+            state.comes_late(new, old, max(old["valid_from"], new["valid_from"]), REVISION)
+        elif not late:
+            replace(state, old, new, settings, REVISION, {"threshold": settings.revision_cosine})
+
+
+KIND = "implicit_conflict"
+PENDING, SETTLED = "pending", "settled"
+_COMPARED = ["id", "scope", "subject_id", "predicate", "object_key"]
+
+
+def find_implicit_conflicts(
+    fresh: pl.DataFrame, live: pl.DataFrame, settings: ReviseSettings, now: datetime
+) -> pl.DataFrame:
+    """PAIR_DECISIONS, pending for some days: relations of one subject with similar spelling and different objects.
+
+    `fresh` are the candidates that stay, `live` the facts that were there before and still hold. Empty if the setting
+    is off.
+    """
+    if not settings.implicit_conflicts or fresh.is_empty():
+        return frames.empty(frames.PAIR_DECISIONS)
+    related = (pl.col("kind") == "relation") & (pl.col("predicate").fill_null("") != "")
+    new, known = (part.filter(related).select(_COMPARED) for part in (fresh, live))
+    pairs = new.join(pl.concat([new, known]), on=["scope", "subject_id"], suffix="_b").filter(
+        pl.col("predicate") != pl.col("predicate_b"), pl.col("object_key") != pl.col("object_key_b")
+    )
+    alike = _spelt_alike(pairs, settings.implicit_similarity)
+    found = pairs.join(alike, on=["predicate", "predicate_b"]).select(
+        a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
+    )
+    return _flagged(found, settings, now)
+
+
+def flag_doubts(doubts: Iterable[Doubt], gone: pl.Series, settings: ReviseSettings, now: datetime) -> pl.DataFrame:
+    """PAIR_DECISIONS, pending: conflicts that no rule settles, and stated contradictions; without facts of `gone`.
+
+    The guard of a stated contradiction is STATED, and it does not expire.
+    """
+    rows = [(*sorted(pair), guard or None) for *pair, guard in doubts]
+    found = pl.DataFrame(rows, schema={"a_id": pl.String, "b_id": pl.String, "guard": pl.String}, orient="row")
+    there = found.filter(~pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode())))
+    flagged = _flagged(there.sort("guard", nulls_last=True).unique(["a_id", "b_id"], keep="first"), settings, now)
+    stays = (pl.col("guard") == STATED).fill_null(False)
+    by = pl.when(stays).then(pl.lit("model")).otherwise("decided_by")  # the extractor said so: no second question
+    return flagged.with_columns(expires_at=pl.when(~stays).then("expires_at"), decided_by=by)
+
+
+def settle_flags(pending: pl.DataFrame, gone: pl.Series, now: datetime) -> pl.DataFrame:
+    """The pending flags (PAIR_DECISIONS) with a fact of `gone`, as settled by a later statement."""
+    is_pending = (pl.col("kind") == KIND) & (pl.col("outcome") == PENDING)
+    over = pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode()))
+    return pending.filter(is_pending, over).with_columns(
+        outcome=pl.lit(SETTLED), decided_by=pl.lit("rule"), at=pl.lit(now, dtype=frames.TIME)
+    )
+
+
+def _flagged(found: pl.DataFrame, settings: ReviseSettings, now: datetime) -> pl.DataFrame:
+    found = found.unique().sort("a_id", "b_id")
+    ids = [row_id("pd", a, b, KIND) for a, b in found.select("a_id", "b_id").iter_rows()]
+    rows = found.with_columns(
+        id=pl.Series(ids, dtype=pl.String),
+        kind=pl.lit(KIND),
+        outcome=pl.lit(PENDING),
+        decided_by=pl.lit("rule"),
+        at=pl.lit(now, dtype=frames.TIME),
+        expires_at=pl.lit(now + timedelta(days=settings.implicit_ttl_days), dtype=frames.TIME),
+    )
+    return frames.conform(rows, frames.PAIR_DECISIONS)
+
+
+def _spelt_alike(pairs: pl.DataFrame, least: float) -> pl.DataFrame:
+    """(predicate, predicate_b) with a Levenshtein similarity of at least `least`."""
+    names = pairs.select("predicate", "predicate_b").unique()
+    alike = [Levenshtein.normalized_similarity(a, b) >= least for a, b in names.iter_rows()]
+    return names.filter(pl.Series(alike, dtype=pl.Boolean))

@@ -1,4 +1,4 @@
-"""Evaluation of candidates: grounded confidence, quality, and the state of the batch (S3-09 a and c, S3-10)."""
+"""Which candidates pass? Grounded confidence, quality, and the state of the batch (S3-09 a and c, S3-10)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slowwave.filters.redaction import redact_all
 from slowwave.settings import EvaluateSettings
 from slowwave.text import row_id, without_ending
 
-from .patches import MAX_STATEMENT_BYTES, content_stems
+from .candidates import MAX_STATEMENT_BYTES, content_stems
 
 MIN_STATEMENT_BYTES = 8
 MIN_ALNUM_RATIO = 0.40

@@ -1,8 +1,12 @@
-"""Late arrivals: the same messages give the same memory in any order of arrival (§6.3, S1-21, S3-04).
+"""What changes when a message or a fact comes late? The memory is the same in any order (§6.3, S1-21, S3-04).
 
 A candidate may be older than known facts. Then three cases are decided again: stored directives about such a fact; a
 fact with evidence before and after the candidate (it may end in between); and a fact with the same words that was first
 said after the candidate (one interval, or two).
+
+A historical fact is a candidate that is over already when it arrives, for example from another memory. It ends no other
+fact by contradiction, and is never the target of a duplicate. It may end only a live fact with the same words that was
+not repeated since.
 """
 
 from __future__ import annotations
@@ -17,10 +21,10 @@ import polars as pl
 from slowwave import frames
 from slowwave.text import timed_id
 
-from .exact_duplicates import TEXT_KEY, ends_later, in_words
-from .patches import DIRECTIVES
-from .revision_state import ENDED_BY, Supersessions
-from .supersession import READ, RETRACT, SUPERSEDE
+from .candidates import DIRECTIVES
+from .repetition import DUPLICATES, TEXT_KEY, ends_later, in_words
+from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
+from .supersession import KNOWN, READ, RETRACT, SUPERSEDE
 
 REPEATED = "repeats "
 """Start of the status_reason of a rejected duplicate; the id of the repeated fact follows."""
@@ -263,3 +267,89 @@ def stored_directives(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.Da
     """(id, known_id, object, action, reason): ending directives of known speakers."""
     rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"})
     return rows.filter(pl.col("action").is_in([SUPERSEDE, RETRACT])).join(speakers, on="id", how="semi")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistoricalChanges:
+    """DUPLICATES among historical candidates, and the facts that they end."""
+
+    duplicates: pl.DataFrame
+    supersessions: Supersessions
+
+
+def is_past(now: datetime) -> pl.Expr:
+    """Whether the fact had ended at `now`."""
+    return (pl.col("valid_to") <= now).fill_null(False)
+
+
+def settle_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: datetime) -> HistoricalChanges:
+    """Each candidate ends or repeats the fact with the same words; else it stays as an interval of its own.
+
+    Frames are those of `supersede_facts`, with `from_`, `to` and the comparison keys; `gone` are ids of facts that
+    other candidates end.
+    """
+    pairs = _pairs(past, facts, gone)
+    ends = [*pairs["id"].unique(), *pairs["target_id"].unique()]
+    rows = [past.with_columns(is_live=pl.lit(False)).select(KNOWN), facts.select(KNOWN)]
+    near = pl.concat(rows).filter(pl.col("id").is_in(ends)).unique("id", keep="first")
+    state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
+    root: dict[str, str] = dict(_inside(past).iter_rows())
+    for id_, target, covers in pairs.select("id", "target_id", "covers").iter_rows():
+        new, known = state.facts[id_], state.facts[target]
+        if id_ not in root and (_ends(state, new, known) or covers):
+            root[id_] = target
+    found = [(id_, root.get(target, target), "text", None) for id_, target in root.items()]
+    return HistoricalChanges(pl.DataFrame(found, schema=DUPLICATES, orient="row"), state.supersessions())
+
+
+def join_supersessions(one: Supersessions, other: Supersessions) -> Supersessions:
+    """The supersessions of both; no fact is in both."""
+    return replace(
+        one,
+        facts=pl.concat([one.facts, other.facts]),
+        retired=pl.concat([one.retired, other.retired]),
+        ended=pl.concat([one.ended, other.ended]),
+        decisions=[*one.decisions, *other.decisions],
+    )
+
+
+def _pairs(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
+    """(id, target_id, covers): candidates in their order with facts of the same words, live facts first."""
+    known = facts.filter(~pl.col("id").is_in(gone.implode())).select(
+        *TEXT_KEY, "is_live", "from_", "to", target_id="id"
+    )
+    both = past.select("id", "place", "valid_from", "valid_to", *TEXT_KEY).join(known, on=TEXT_KEY, nulls_equal=True)
+    both = both.with_columns(covers=(pl.col("from_") <= pl.col("valid_from")) & ends_later())
+    met = both.filter(pl.col("covers") | (pl.col("is_live") & (pl.col("from_") < pl.col("valid_to"))))
+    return met.sort("place", ~pl.col("is_live"), ~pl.col("covers"), "target_id").select("id", "target_id", "covers")
+
+
+def _inside(past: pl.DataFrame) -> pl.DataFrame:
+    """(id, target_id) of candidates with the words and interval of an earlier one of the batch."""
+    key = [*TEXT_KEY, "valid_from", "valid_to"]
+    first = past.sort("place").unique(key, keep="first", maintain_order=True).select(*key, target_id="id")
+    return (
+        past.join(first, on=key, nulls_equal=True).filter(pl.col("id") != pl.col("target_id")).select("id", "target_id")
+    )
+
+
+def _ends(state: RevisionState, new: Fact, known: Fact) -> bool:
+    """End a live fact where the candidate says that it is over, unless it was repeated since or outranks it."""
+    until: datetime = new["valid_to"]
+    if not state.is_open(known) or new["said_at"] < known["said_at"] or until < known["valid_from"]:
+        return False
+    ids = [known["id"], new["id"]]
+    if refusal := state.refusal(new, new, known):
+        state.note_decision("refuse", known["id"], ids, [], refusal, _seen(known, until))
+        return False
+    seen = _seen(known, until)
+    state.change(known, status_reason=f"ended by {new['id']}", valid_to=until)
+    state.note_decision(
+        "close", known["id"], ids, [known["id"]], "A later reading of the same says that it is over.", seen
+    )
+    state.note_retired(known, new, new)
+    return True
+
+
+def _seen(known: Fact, until: datetime) -> Mapping[str, object]:
+    return {"valid_to": [known["valid_to"], until], "known_said_at": known["said_at"]}

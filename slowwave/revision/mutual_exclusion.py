@@ -1,4 +1,4 @@
-"""Mutual exclusion: which two objects of a relation that allows one at a time cannot both hold (S2-58b, T9).
+"""Which facts exclude each other, because their relation allows one object at a time? (S2-58b, S2-61, T9).
 
 A true fact that is retired is hard to find again, so every doubt keeps both: one object may be another name of the
 other, a part of it, or a more exact value; a statement may be about the past, a plan, or one job among several.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Literal
 
@@ -19,6 +20,10 @@ from rapidfuzz.distance import Levenshtein
 from slowwave.lexicon.place_hierarchy import are_apart, is_listed, level_of
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
 from slowwave.text import normalise_name
+
+from .predicates import canonicalise, domain_of
+from .repetition import FactSources
+from .revision_state import Fact
 
 Kind = Literal["name", "value", "word", "description"]
 
@@ -263,3 +268,110 @@ def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, froz
     for entity, *forms in (*own.iter_rows(), *others.iter_rows()):
         names[entity].update(plain(form) for form in forms if form)
     return {entity: frozenset(forms) for entity, forms in names.items()}
+
+
+_LIFELONG = "It never changes, so one of the two is wrong: both stay."
+_PART = "One may be a part of the other, and nothing says that it changed: both stay."
+_HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
+# Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
+_NEVER = ("part_of", "contains", "similar_to")
+
+
+class MutualExclusion:
+    """Which facts exclude each other: single-valued relations, names of objects, messages of facts."""
+
+    def __init__(
+        self,
+        predicates: pl.Series,
+        learned: pl.DataFrame,
+        names: Mapping[str, frozenset[str]],
+        types: Mapping[str, str],
+        sources: FactSources,
+    ) -> None:
+        self.single = single_valued(predicates, learned)
+        self._names, self._types, self._sources = names, types, sources
+        self._classes: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
+        self._claims: dict[str, tuple[Claim, Forms]] = {}
+
+    def candidates(self, fresh: pl.DataFrame) -> set[str]:
+        """Ids of candidates whose relation allows one object."""
+        is_affirmed = (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
+        is_single = pl.col("predicate").is_in(list(self.single)) & (pl.col("kind") == "relation")
+        return set(fresh.filter(is_single, is_affirmed)["id"])
+
+    def place(self, facts: Iterable[Fact]) -> None:
+        """Group facts into classes; of a class one fact can hold at a time."""
+        for fact in facts:
+            if fact["predicate"] in self.single and fact["polarity"] != "negated" and fact["object_text"]:
+                self._classes[fact["scope"], fact["subject_id"], fact["predicate"]].append(fact)
+
+    def of(self, fact: Fact) -> list[Fact]:
+        """Earlier facts of its class whose object excludes its own."""
+        mates = self._classes.get((fact["scope"], fact["subject_id"], fact["predicate"]), [])
+        return [mate for mate in mates if mate["place"] < fact["place"] and self._exclude(fact, mate)]
+
+    def is_event(self, fact: Fact) -> bool:
+        """Whether the statement tells of a beginning ("moved to Oslo in October"), not of the present."""
+        return self._read(fact)[0].is_event
+
+    def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
+        """Why the winner may not end the loser; empty if it may. `later` is the later of the two."""
+        until = max(winner["said_at"], loser["said_at"])
+        if self._is_own(loser, until) and not self._is_own(winner, until):
+            return _HEARSAY
+        earlier = loser if later is winner else winner
+        if is_lasting(later["predicate"]):
+            return _LIFELONG
+        return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
+
+    def _is_own(self, fact: Fact, until: datetime) -> bool:
+        """Whether the subject of the fact said it, until that time."""
+        names = self._names.get(fact["subject_id"], frozenset())
+        messages = [message for message in self._messages(fact) if self._sources.at.get(message, until) <= until]
+        return any(plain(self._sources.speakers.get(message, "")) in names for message in messages)
+
+    def _tells_change(self, later: Fact, earlier: Fact) -> bool:
+        """Whether the later fact says that something changed: in words, or by a later beginning."""
+        claim, others = self._read(later)[0], self._read(earlier)[1].names
+        if claim.is_event and later["valid_from"] < earlier["valid_from"]:
+            return False
+        times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
+        has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
+        return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
+
+    def _may_be_part(self, a: Fact, b: Fact) -> bool:
+        """Whether the objects are places and one may be a part of the other."""
+        forms, others = self._read(a)[1], self._read(b)[1]
+        are_places = forms.type == others.type == "place" or domain_of(a["predicate"]) == "home"
+        return are_places and may_overlap(forms, others)
+
+    def _exclude(self, new: Fact, known: Fact) -> bool:
+        """Whether the two cannot both hold: plain statements about the same time, from different messages."""
+        is_same = new["object_id"] and new["object_id"] == known["object_id"]
+        if is_same or self._messages(new) & self._messages(known):
+            return False
+        if max(new["valid_from"], known["valid_from"]) > max(new["said_at"], known["said_at"]):
+            return False  # a plan: it may come otherwise
+        if new["valid_to"] and new["valid_to"] <= known["valid_from"]:
+            return False
+        (claim, forms), (other, other_forms) = self._read(new), self._read(known)
+        if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
+            return False
+        return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
+
+    def _messages(self, fact: Fact) -> frozenset[str]:
+        return self._sources.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
+
+    def _read(self, fact: Fact) -> tuple[Claim, Forms]:
+        if fact["id"] not in self._claims:
+            text, entity = fact["object_text"], fact["object_id"] or ""
+            forms = Forms(self._names.get(entity, frozenset()) | {plain(text)} - {""}, self._types.get(entity, ""))
+            self._claims[fact["id"]] = read_claim(fact["statement"] or "", text), forms
+        return self._claims[fact["id"]]
+
+
+def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:
+    """The canonical predicates among these that allow one object at a time (S2-61)."""
+    forms = canonicalise(predicates, learned)
+    single = forms.filter((pl.col("cardinality") == "1") & (pl.col("canonical") == pl.col("raw")))
+    return frozenset(single["raw"]) - {*_NEVER}

@@ -1,4 +1,4 @@
-"""Predicates: normal forms of relations, the table of canonical forms, and their cardinality (S2-61)."""
+"""Which relation do words mean, and does it allow one object? Normal forms, canonical forms, cardinality (S2-61)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Revision state: the facts near a batch during its application, and the ways to close one of them (§6.3).
+"""How is a fact closed? The facts near a batch during its application, and the ways to close one of them (§6.3).
 
 Directives, conflicts and revisions all close facts here, so that rank, time and chains are checked in one place.
 """
@@ -31,11 +31,11 @@ RETIRED = {
     "id": pl.String(),
     "winner_id": pl.String(),
     "speaker_id": pl.String(),
-    "told_at": frames.TIME,
+    "noted_at": frames.TIME,
     "ended_at": frames.TIME,
     "is_mistake": pl.Boolean(),
 }
-ENDED = {"id": pl.String(), "told_at": frames.TIME, "ended_at": frames.TIME}
+ENDED = {"id": pl.String(), "noted_at": frames.TIME, "ended_at": frames.TIME}
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 ENDED_BY = "ended by "
 STATED = "contradicts"
@@ -223,7 +223,7 @@ class RevisionState:
 
     def note_end(self, loser: Fact, noted_at: datetime) -> None:
         """Note when the end of a fact became known; a later repetition begins a new interval."""
-        self._ended.append({"id": loser["id"], "told_at": noted_at, "ended_at": loser["valid_to"]})
+        self._ended.append({"id": loser["id"], "noted_at": noted_at, "ended_at": loser["valid_to"]})
 
     def note_retired(self, loser: Fact, winner: Fact, speaker: Fact, *, is_mistake: bool = False) -> None:
         """Note that a known fact is over or was a mistake; other facts may depend on it."""
@@ -233,7 +233,7 @@ class RevisionState:
                 "id": loser["id"],
                 "winner_id": winner["id"],
                 "speaker_id": speaker["id"],
-                "told_at": speaker["said_at"],
+                "noted_at": speaker["said_at"],
                 "ended_at": loser["valid_to"],
                 "is_mistake": is_mistake,
             }

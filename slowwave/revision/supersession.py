@@ -1,97 +1,29 @@
-"""Supersession: a batch closes facts by its directives, then conflicts, then revisions (S1-21, S1-22, S2-14, §6.5)."""
+"""What ends a fact, and what becomes doubtful with it? (S1-21, S1-22, S2-14, §6.5).
+
+A batch closes facts by its directives, then by conflicts, then by revisions. Dependents of a retired fact become
+suspect, and are trusted again after somebody repeats them. A merge of duplicates makes no fact suspect: the
+representative says the same.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 
 import polars as pl
-from rapidfuzz.distance import Levenshtein
 
-from slowwave.comparison.guards import guards_pass
-from slowwave.comparison.similarity import word_overlap
-from slowwave.entrenchment import entrenchment_rank
+from slowwave import frames
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
-from .conflicts import MutualExclusion, replace, say_again, settle_conflicts
-from .directive_matching import are_other_cases, means, telling_words
-from .exact_duplicates import OPTIONS
-from .mutual_exclusion import plain
+from .conflicts import revise_beliefs, say_again, settle_conflicts
+from .mutual_exclusion import MutualExclusion, plain, read_claim
 from .predicates import domain_of
+from .referenced_facts import are_other_cases, means, telling_words
 from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
-
-# Belief revision: a new fact about the same pair and the same kind of relation retires the old one (S2-62); off by
-# default. Similar facts may also agree (T10), so reinforcement comes first.
-
-
-REASON = "belief_revision"
-REINFORCED_JACCARD = 0.85
-SAME_DOMAIN = 0.5
-REVISIONS = {**OPTIONS, "jaccard": pl.Float64()}
-_SIDES = [
-    "id", "kind", "scope", "subject_id", "predicate", "object_id", "object_key", "edge_type", "polarity", "day",
-    "segment", "statement", "entrenchment",
-]  # fmt: skip
-
-
-def find_revisions(
-    fresh: pl.DataFrame, others: pl.DataFrame, pairs: pl.DataFrame, settings: ReviseSettings
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """REVISIONS: the facts that a candidate reinforces, and the facts that it may revise.
-
-    `pairs` are (id, target_id, cosine) from `exact_duplicates.pairs_of`; only pairs above `revision_cosine` count. Both
-    sides are relations between the same two things in the same direction, of one edge type, scope and domain.
-    """
-    close = pairs.filter(pl.col("cosine") >= settings.revision_cosine)
-    if not settings.belief_revision or close.is_empty():
-        return pl.DataFrame(schema=REVISIONS), pl.DataFrame(schema=REVISIONS)
-    live = pl.concat([fresh.select(_SIDES), others.filter("is_live").select(_SIDES)])
-    sides = close.join(fresh.select(_SIDES), on="id").join(live, left_on="target_id", right_on="id", suffix="_b")
-    same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("scope", "subject_id", "edge_type", "segment")]
-    by_entity = (pl.col("object_id") == pl.col("object_id_b")).fill_null(False)
-    by_text = (pl.col("object_key") == pl.col("object_key_b")) & (pl.col("object_key") != "")
-    related = [pl.col(name) == "relation" for name in ("kind", "kind_b")]
-    sides = sides.filter(*same, by_entity | by_text, *related)
-    one_domain = [is_one_domain(a, b) for a, b in sides.select("predicate", "predicate_b").iter_rows()]
-    sides = sides.filter(pl.Series(one_domain, dtype=pl.Boolean))
-    sides = sides.with_columns(word_overlap(sides["statement"], sides["statement_b"])["jaccard"])
-    agrees = _agrees(sides)
-    rows = sides.select(
-        "id", "target_id", pl.lit("words").alias("stage"), "cosine", pl.lit(0, dtype=pl.Int32).alias("rank"), "jaccard"
-    )
-    return rows.filter(agrees), rows.filter(~agrees)
-
-
-def _agrees(sides: pl.DataFrame) -> pl.Series:
-    """Whether each pair says the same, by words and guards."""
-    passes = guards_pass(sides["statement"], sides["statement_b"])["passes"]
-    same = [pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in ("predicate", "polarity", "day")]
-    weaker = entrenchment_rank("entrenchment") <= entrenchment_rank("entrenchment_b")
-    by_rule = sides.select(agrees=pl.all_horizontal(*same, weaker, pl.col("jaccard") >= REINFORCED_JACCARD))["agrees"]
-    return by_rule & passes
-
-
-@lru_cache(maxsize=65_536)
-def is_one_domain(a: str, b: str) -> bool:
-    """Whether two relations are of one domain: equal, one inside the other, or half of their letters equal (S2-62)."""
-    return a == b or (bool(a and b) and (a in b or b in a)) or Levenshtein.normalized_similarity(a, b) >= SAME_DOMAIN
-
-
-def revise_beliefs(state: RevisionState, new: Fact, known: Iterable[Fact], settings: ReviseSettings) -> None:
-    """Retire the facts that a new fact revises."""
-    for old in sorted(known, key=lambda fact: (fact["valid_from"], fact["id"])):
-        if not state.is_open(new) or not state.is_open(old) or old["place"] >= new["place"]:
-            continue
-        late = is_out_of_order(new["said_at"], old["said_at"])
-        if late and not state.refusal(old, old, new):
-            state.comes_late(new, old, max(old["valid_from"], new["valid_from"]), REASON)
-        elif not late:
-            replace(state, old, new, settings, REASON, {"threshold": settings.revision_cosine})
-
 
 READ = tuple(
     "id kind scope statement statement_hash subject_id object_id object_text predicate edge_type polarity status "
@@ -371,3 +303,139 @@ def _beginnings(name: str) -> list[str]:
     """The short forms of a name of several words: its first word, its first two."""
     words = name.split()
     return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]
+
+
+MARKS = {"id": pl.String(), "suspect_of": pl.String()}
+_READ = [
+    "id", "scope", "subject_id", "object_id", "object_text", "predicate", "polarity", "statement", "valid_from",
+    "said_at", "message_id",
+]  # fmt: skip
+_MIN_NAME = 3
+# Past acts stay true, and a taste does not depend on other facts.
+_OF_ITS_OWN = frozenset(
+    """said noted decided joined born_in created fixed caused_by turned_out root_cause fixed_by prefers dislikes knows
+    wants_to plans_to considers used_to visited met left went_to released started finished signed""".split()
+)
+_MADE_FROM = ("consolidated", "dedup")
+
+
+def find_dependents(
+    retired: pl.DataFrame, facts: pl.DataFrame, staying: pl.DataFrame, names: Mapping[str, frozenset[str]]
+) -> pl.DataFrame:
+    """MARKS: live facts that depend on a retired one; of several, on the one that ended first.
+
+    `retired` is RETIRED, `facts` all facts near (with the retired ones), `staying` those that stay live. A dependent
+    has the scope and subject of the retired fact, was said before its end was known and in another message, and has the
+    object of the retired fact as its own object or as a name in its statement. A change (not a mistake) leaves
+    statements about the past alone.
+    """
+    if retired.is_empty():
+        return pl.DataFrame(schema=MARKS)
+    gone = retired.join(facts.select("id", "scope", "subject_id", "object_id", "object_text", "predicate"), on="id")
+    pairs = (
+        gone.rename({"id": "suspect_of"})
+        .join(staying.select(_READ), on=["scope", "subject_id"], suffix="_b")
+        .filter(
+            ~pl.col("id").is_in([*retired["winner_id"], *retired["speaker_id"], *retired["id"]]),
+            pl.col("said_at") < pl.col("noted_at"),
+            pl.col("polarity") != "negated",
+        )
+        .sort("ended_at", "suspect_of")
+    )
+    found = [(row["id"], row["suspect_of"]) for row in pairs.iter_rows(named=True) if _depends(row, names)]
+    first = list(dict(reversed(found)).items())
+    return pl.DataFrame(first, schema=MARKS, orient="row").sort("id")
+
+
+def find_derived(retired: pl.DataFrame, lineage: pl.DataFrame, staying: pl.DataFrame) -> pl.DataFrame:
+    """MARKS: live facts that consolidation made from a retired fact."""
+    made = lineage.filter(pl.col("reason").is_in(_MADE_FROM)).join(retired.select(old_id="id"), on="old_id")
+    live = made.join(staying.select(new_id="id"), on="new_id").sort("old_id")
+    return live.unique("new_id", keep="first", maintain_order=True).select(id="new_id", suspect_of="old_id")
+
+
+def _depends(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a live fact (suffix _b where both have the column) depends on the object of a retired one."""
+    known, statement = _names(row["object_text"], row["object_id"], names), (row["statement"] or "").lower()
+    same = bool(row["object_id"] and row["object_id"] == row["object_id_b"])
+    same = same or plain(row["object_text_b"] or "") in known
+    if not same and row["predicate_b"] == row["predicate"]:
+        return False  # "moved from Oslo to Bergen" names Oslo and stands
+    if not same and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement) for name in known):
+        return False
+    return bool(row["is_mistake"]) or _ends_with(row)
+
+
+def _ends_with(row: Fact) -> bool:
+    """Whether the live fact is a state that ends with the other: a role ends with the job, a taste does not."""
+    if row["predicate_b"] in _OF_ITS_OWN:
+        return False
+    domain = domain_of(row["predicate_b"])
+    if domain:
+        return domain in _TIED.get(domain_of(row["predicate"]), ())
+    return read_claim(row["statement"] or "", row["object_text"] or "").is_plain
+
+
+# Domain of an ended state → domains of the states that end with it.
+_TIED: Mapping[str, frozenset[str]] = {
+    "work": frozenset({"work", "role", "responsibility", "membership", "task"}),
+    "home": frozenset({"home", "membership"}),
+    "partner": frozenset({"partner"}),
+    "study": frozenset({"study", "membership"}),
+    "membership": frozenset({"membership", "role", "responsibility"}),
+    "role": frozenset({"role", "responsibility"}),
+    "use": frozenset({"use"}),
+    "task": frozenset({"task"}),
+}
+
+
+def _names(text: str | None, entity: str | None, names: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The names of an object that are long enough for a search."""
+    known = names.get(entity or "", frozenset()) | {plain(text or "")}
+    return frozenset(name for name in known if len(name) >= _MIN_NAME)
+
+
+def find_trusted(marked: pl.DataFrame, evidence: pl.DataFrame, ends: pl.DataFrame) -> list[str]:
+    """Ids of suspect facts (id, suspect_of) that somebody repeated after the end of the retired fact.
+
+    `evidence` is the new evidence (fact_id, occurred_at), `ends` (id, valid_to) of the retired facts.
+    """
+    again = evidence.group_by(id="fact_id").agg(again=pl.col("occurred_at").max())
+    both = marked.filter(pl.col("suspect_of").is_not_null()).join(again, on="id")
+    both = both.join(ends.select(suspect_of="id", ended="valid_to"), on="suspect_of", how="left")
+    return both.filter((pl.col("again") >= pl.col("ended")).fill_null(True))["id"].unique().sort().to_list()
+
+
+def mark_dependents(
+    retired: pl.DataFrame,
+    facts: pl.DataFrame,
+    staying: pl.DataFrame,
+    known: pl.DataFrame,
+    lineage: pl.DataFrame,
+    evidence: pl.DataFrame,
+    names: Mapping[str, frozenset[str]],
+) -> tuple[pl.DataFrame, list[Mapping[str, object]]]:
+    """MARKS of facts that become suspect (null: trusted again), and the decisions.
+
+    `known` are the stored facts near (id, suspect_of, valid_to), `evidence` the new rows; for the rest see
+    `find_dependents`. A fact that is suspect already keeps its mark.
+    """
+    marked = frames.conform(known, frames.FACTS).filter(pl.col("suspect_of").is_not_null()).select(*MARKS)
+    found = [find_dependents(retired, facts, staying, names), find_derived(retired, lineage, staying)]
+    leaning = pl.concat(found).unique("id", keep="first", maintain_order=True).join(marked, on="id", how="anti")
+    trusted = marked.filter(pl.col("id").is_in(find_trusted(marked, evidence, known))).sort("id")
+    decisions = [
+        _decision("suspect", id_, of, "It leans on a fact that does not hold any more.")
+        for id_, of in leaning.iter_rows()
+    ]
+    decisions += [
+        _decision("trust", id_, of, "It was said again after what it leans on had ended.")
+        for id_, of in trusted.iter_rows()
+    ]
+    cleared = trusted.with_columns(suspect_of=pl.lit(None, dtype=pl.String))
+    return pl.concat([leaning, cleared]), decisions
+
+
+def _decision(action: str, fact: str, of: str, reason: str) -> Mapping[str, object]:
+    rule = {"measures": {}, "decided_by": "rule", "model": ""}
+    return {"action": action, "subject_id": fact, "ids_in": [of], "ids_out": [fact], "reason": reason, **rule}

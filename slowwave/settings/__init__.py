@@ -6,6 +6,14 @@ Key names of the systems that slowwave unites stay valid as aliases (SEMANTICS Â
 
 from __future__ import annotations
 
+from .facts import (
+    ArtifactSettings,
+    BeliefSettings,
+    ConsolidateSettings,
+    EvaluateSettings,
+    MergeSettings,
+    ReviseSettings,
+)
 from .groups import (
     DEFAULT_EMBEDDER,
     DEFAULT_MODEL,
@@ -21,11 +29,17 @@ from .groups import (
     names_of,
     nearest,
 )
-from .ingest import IngestSettings
-from .intake import ExtractSettings, LinkSettings, NoiseSettings, ResolveSettings, SessionSettings, SurpriseSettings
+from .ingest import (
+    ExtractSettings,
+    IngestSettings,
+    LinkSettings,
+    NoiseSettings,
+    ResolveSettings,
+    SessionSettings,
+    SurpriseSettings,
+)
 from .language import LanguageSettings, SpendingLimits
 from .maintenance import CommunitySettings, DecaySettings, StewardSettings
-from .merging import ArtifactSettings, ConsolidateSettings, MergeSettings
 from .recall import (
     AspectSaturation,
     AspectSettings,
@@ -38,7 +52,6 @@ from .recall import (
     UseSettings,
     WalkSettings,
 )
-from .revision import BeliefSettings, EvaluateSettings, ReviseSettings
 from .whole import (
     BackfillBudget,
     BackfillSettings,

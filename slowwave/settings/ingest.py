@@ -1,16 +1,307 @@
-"""Everything a run of `ingest` can be told."""
+"""Settings of a run of `ingest`: what is refused, and how messages become candidates."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .groups import ApprovalSettings, Group, RetentionSettings, alias
-from .intake import ExtractSettings, NoiseSettings, ResolveSettings, SessionSettings, SurpriseSettings
+from .facts import BeliefSettings, EvaluateSettings, MergeSettings, ReviseSettings
+from .groups import ApprovalSettings, Group, Ratio, RetentionSettings, alias
 from .language import LanguageSettings
-from .merging import MergeSettings
-from .revision import BeliefSettings, EvaluateSettings, ReviseSettings
+
+
+class NoiseSettings(Group):
+    """What is refused before it is stored as knowledge (SEMANTICS S4-11 … S4-20, S2-22)."""
+
+    min_assistant_chars: int = Field(
+        80,
+        ge=0,
+        le=1_000_000,
+        title="Shortest assistant message",
+        description="Shorter ones are refused; 0 switches this off (S4-13).",
+        validation_alias=alias("min_assistant_chars", "ingest_min_len"),
+    )
+    content_gate: Ratio = Field(
+        0.35,
+        title="Content gate",
+        description="Messages that score lower against the noise prototypes are refused (S4-15).",
+        validation_alias=alias("content_gate", "content_score_pre_gate"),
+    )
+    exchange_similarity: Ratio = Field(
+        0.85, title="Repeated exchange", description="Cosine from which an exchange repeats a recent one (S4-14)."
+    )
+    exchange_window: int = Field(
+        50, ge=0, le=1000, title="Recent exchanges", description="How many accepted exchanges are compared; 0: none."
+    )
+    min_chunk_chars: int = Field(
+        40,
+        ge=0,
+        le=1_000_000,
+        title="Shortest passage",
+        description="Shorter document passages are refused (S4-19).",
+        validation_alias=alias("min_chunk_chars", "noise_min_len"),
+    )
+    min_alnum_ratio: Ratio = Field(
+        0.40,
+        title="Letters and digits",
+        description="Smallest share of letters and digits in a passage (S4-19).",
+        validation_alias=alias("min_alnum_ratio", "noise_min_alnum_ratio"),
+    )
+    max_chars: int = Field(
+        50_000,
+        ge=1000,
+        le=100_000_000,
+        title="Longest message",
+        description="Longer ones are cut at a line end (S4-19).",
+    )
+    rejection_capacity: int = Field(
+        500,
+        ge=1,
+        le=1_000_000,
+        title="Refusals remembered",
+        description="Size of the ring that teaches the noise prototypes (S4-18).",
+    )
+    rebuild_every: int = Field(
+        25,
+        ge=1,
+        le=1_000_000,
+        title="Relearn after",
+        description="Teaching refusals after which the prototypes are rebuilt (S4-18).",
+    )
+    max_learned: int = Field(
+        150,
+        ge=0,
+        le=1_000_000,
+        title="Learned prototypes",
+        description="Newest refusals that become noise prototypes (S4-18).",
+        validation_alias=alias("max_learned", "max_protos"),
+    )
+    noise_top_k: int = Field(
+        3, ge=1, le=1000, title="Nearest noise", description="Noise prototypes averaged in the score (S4-16)."
+    )
+    topic_boundary: Ratio = Field(
+        0.65,
+        title="Topic boundary",
+        description="Cosine of neighbours below which a new topic begins (S4-22).",
+        validation_alias=alias("topic_boundary", "topic_boundary_threshold"),
+    )
+    max_group_chars: int = Field(
+        2048,
+        ge=1,
+        le=100_000_000,
+        title="Longest topic",
+        description="Characters after which a new group begins anyway (S4-22).",
+    )
+    acknowledgements: tuple[str, ...] = Field(
+        (),
+        title="More acknowledgements",
+        description="Replies that say nothing by themselves, beside the built-in ones (S4-11).",
+    )
+    finding_phrases: tuple[str, ...] = Field(
+        (),
+        title="More finding phrases",
+        description="Words that announce a finding and pass the gates, beside the built-in ones (S4-12).",
+    )
+    quality_prototypes: tuple[str, ...] = Field(
+        (),
+        title="Worth keeping",
+        description="Texts that show what is worth keeping; empty: the built-in ones (S4-16).",
+        validation_alias=alias("quality_prototypes", "quality_protos"),
+    )
+    noise_prototypes: tuple[str, ...] = Field(
+        (),
+        title="Noise",
+        description="Texts that show what is noise; empty: the built-in ones (S4-16).",
+        validation_alias=alias("noise_prototypes", "noise_protos"),
+    )
+
+
+class SurpriseSettings(Group):
+    """Reward-prediction-error gate: messages that tell nothing new are not extracted (S2-72)."""
+
+    enabled: bool = Field(False, title="Surprise gate", description="Skip messages that tell nothing new.")
+    threshold: Ratio = Field(0.3, title="Smallest surprise", description="Messages below it are skipped.")
+    max_skip_turns: int = Field(
+        5, ge=1, le=1_000_000, title="Longest silence", description="Skips in a row before one is forced through."
+    )
+
+
+class LinkSettings(Group):
+    """Entities whose descriptions are alike are linked after extraction (S2-71)."""
+
+    enabled: bool = Field(False, title="Link entities", description="Link entities whose descriptions are alike.")
+    similarity: Ratio = Field(
+        0.85,
+        title="Alike",
+        description="Cosine from which two entities are linked.",
+        validation_alias=alias("similarity", "similarity_threshold"),
+    )
+    top_k: int = Field(10, ge=1, le=100, title="Links per entity", description="The nearest ones.")
+    timeout_s: float = Field(
+        5.0,
+        gt=0.0,
+        le=600.0,
+        title="Time-out in seconds",
+        description="For the whole pass; what was found by then is kept.",
+        validation_alias=alias("timeout_s", "timeout_secs"),
+    )
+
+
+class ExtractSettings(Group):
+    """How messages become candidate facts (S2-16 … S2-25)."""
+
+    enabled: bool = Field(True, title="Build the graph", description="Off: messages are stored and searched, no facts.")
+    window_messages: int = Field(
+        56,
+        ge=1,
+        le=200,
+        title="Messages per call",
+        description="New messages of people in one call; an assistant's are shown beside them and do not count.",
+    )
+    window_tokens: int = Field(
+        3000,
+        ge=100,
+        le=100_000,
+        title="Tokens per call",
+        description="A window is closed before what people say in it grows beyond this.",
+    )
+    by_topic: bool = Field(
+        False,
+        title="Part by topic",
+        description="On: a window also ends where the topic turns or gets too long, by noise.topic_boundary and "
+        "noise.max_group_chars (S4-22). More calls, each about less.",
+    )
+    context_messages: int = Field(
+        4, ge=0, le=50, title="Messages of context", description="Earlier messages shown but not extracted (S2-17)."
+    )
+    known_facts: int = Field(
+        24,
+        ge=0,
+        le=100,
+        title="Known facts shown",
+        description="Live facts near a window that its messages may repeat, end or contradict.",
+    )
+    max_entities_per_message: int = Field(
+        10, ge=0, le=1000, title="Entities per message", description="More are dropped (S2-18)."
+    )
+    max_facts_per_message: int = Field(
+        15,
+        ge=0,
+        le=1000,
+        title="Facts per message",
+        description="More are dropped (S2-18).",
+        validation_alias=alias("max_facts_per_message", "max_edges_per_message"),
+    )
+    default_confidence: Ratio = Field(
+        0.8, title="Missing confidence", description="Taken when the extractor gives none (S2-18)."
+    )
+    chunk_tokens: int = Field(
+        500, ge=50, le=8000, title="Passage size", description="Tokens per document passage (S3-01)."
+    )
+    chunk_overlap: int = Field(50, ge=0, le=1000, title="Passage overlap", description="Tokens shared by neighbours.")
+    batch_messages: int = Field(
+        2000, ge=1, le=50_000, title="Messages per batch", description="Messages that are committed together."
+    )
+    max_attempts: int = Field(
+        3, ge=1, le=20, title="Attempts", description="Failed extractions of a message before it is given up (S2-25)."
+    )
+    since: datetime | None = Field(
+        None, title="Messages since", description="Only messages said at or after this time; empty: from the first."
+    )
+    until: datetime | None = Field(
+        None, title="Messages until", description="Only messages said before this time; empty: to the last."
+    )
+    limit: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000_000,
+        title="Messages at most",
+        description="Extract so many, the oldest first; 0: none; empty: all.",
+    )
+    force: bool = Field(
+        False,
+        title="Again",
+        description="Also messages that were extracted or given up before, or skipped for what they tell a model to do "
+        "(S2-22).",
+    )
+    note_linking: LinkSettings = Field(
+        default_factory=LinkSettings, title="Links", description="Entities whose descriptions are alike."
+    )
+    community_refresh_interval: int = Field(
+        100,
+        ge=0,
+        le=1_000_000_000,
+        title="Messages until a refresh",
+        description="Each time so many more messages were extracted, communities are due to be found anew; 0: never "
+        "(S2-45).",
+    )
+
+
+class SessionSettings(Group):
+    """When a conversation gets a summary (S4-23)."""
+
+    enabled: bool = Field(
+        False,
+        title="Summarise conversations",
+        description="On: conversations get a summary as they grow, also those stored earlier. The role `summarize` of "
+        "the language model is asked, several conversations to a call; without a model it is what was learned there.",
+    )
+    first_pairs: int = Field(
+        3,
+        ge=1,
+        le=1_000_000,
+        title="First summary",
+        description="Answered questions after which a conversation is summarised.",
+    )
+    every_pairs: int = Field(
+        5,
+        ge=1,
+        le=1_000_000,
+        title="Next summaries",
+        description="It is summarised anew whenever its answered questions pass a multiple of this.",
+    )
+    max_prompt_bytes: int = Field(
+        16_384,
+        ge=2048,
+        le=1_000_000,
+        title="Longest prompt in bytes",
+        description="Conversations share a prompt up to here; of a longer one the newest turns are shown, and the "
+        "earlier summary.",
+    )
+
+
+class ResolveSettings(Group):
+    """When two names are one entity (S2-01 … S2-09)."""
+
+    use_embedding_resolution: bool = Field(
+        False, title="Compare by meaning", description="Off: only exact names and aliases are joined (S2-07)."
+    )
+    entity_similarity: Ratio = Field(
+        0.85,
+        title="Same entity",
+        description="Cosine from which two names of one type are one entity (S2-07).",
+        validation_alias=alias("entity_similarity", "entity_similarity_threshold"),
+    )
+    entity_ambiguous: Ratio = Field(
+        0.70,
+        title="Ambiguous",
+        description="Cosine from which a model is asked whether they are one (S2-07).",
+        validation_alias=alias("entity_ambiguous", "entity_ambiguous_threshold"),
+    )
+    type_strict: bool = Field(
+        False, title="Types apart", description="On: one name under two types is two entities (S2-09)."
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.entity_ambiguous >= self.entity_similarity:
+            raise ValueError(
+                f"entity_ambiguous ({self.entity_ambiguous}) must be below entity_similarity ({self.entity_similarity})"
+            )
+        return self
+
 
 _MARKUP = frozenset('<>{}[]|`\\"')
 

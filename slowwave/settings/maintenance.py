@@ -6,10 +6,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from .facts import BeliefSettings
 from .groups import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
 from .language import LanguageSettings
 from .recall import UseSettings
-from .revision import BeliefSettings
 
 
 class StewardSettings(Group):

@@ -6,12 +6,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from .facts import ConsolidateSettings
 from .groups import DEFAULT_EMBEDDER, ApprovalSettings, Group, NightGateSettings, Ratio, RetentionSettings, alias
-from .ingest import IngestSettings
-from .intake import LinkSettings
+from .ingest import IngestSettings, LinkSettings
 from .language import SpendingLimits
 from .maintenance import CommunitySettings, DecaySettings, StewardSettings
-from .merging import ConsolidateSettings
 from .recall import RecallSettings, UseSettings
 
 # What is reported, in which words, and what agents are given.

@@ -15,13 +15,12 @@ from slowwave.deduplication.observations import named_by
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.filters.injection import injection_reason
 from slowwave.filters.redaction import has_secret
+from slowwave.graph.links import part_facts
 from slowwave.lexicon.labels import TYPES, canonical_type
 from slowwave.lifecycle.entity_decisions import decision
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.resolution.mentions import embed_texts, is_too_short, new_id, shown_name
 from slowwave.text import as_json, digest, normalise_name
-
-from .structure import part_facts
 
 Row = Mapping[str, Any]
 WAY_OUT = "`slowwave split propose ENTITY` makes a plan of what it holds now."

@@ -14,8 +14,8 @@ import polars as pl
 from recall.entities import LISTED
 from recall.graphs import RELATIONS
 from slowwave.graph.communities import JoinPlan, plan_joining, waiting, without_members
-from slowwave.graph.linking import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
-from slowwave.lifecycle.embedded_texts import DescribedEntity, Observed, entity_text
+from slowwave.graph.links import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
+from slowwave.ranking.searched_texts import DescribedEntity, Observed, entity_text
 from slowwave.settings import LinkSettings
 from slowwave.text import digest
 from slowwave.validity import live_sql

@@ -16,8 +16,8 @@ from recall.history import fact_named
 from slowwave import frames
 from slowwave.deduplication.observations import MARKS, stale_flags
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.lifecycle.access_statistics import REDUNDANT, usage_of
-from slowwave.lifecycle.eviction import (
+from slowwave.graph.links import KIND, inverses_of
+from slowwave.lifecycle.pruning_and_eviction import (
     NOTHING,
     POINTERS,
     Cause,
@@ -29,9 +29,9 @@ from slowwave.lifecycle.eviction import (
 )
 from slowwave.lifecycle.restore import READ, Departure, RestorationPlan, departure_of, plan_restoration
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.resolution.entities import revived
-from slowwave.revision.conflicts import single_valued
-from slowwave.splitting.structure import KIND, inverses_of
+from slowwave.lifecycle.usage_scores import REDUNDANT, usage_of
+from slowwave.resolution.entity_resolution import revived
+from slowwave.revision.mutual_exclusion import single_valued
 from slowwave.validity import live_sql, time_sql
 from storage.changes import FACT_TABLES, references_to
 from storage.rows import quoted

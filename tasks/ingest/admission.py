@@ -16,8 +16,7 @@ from slowwave.filters.injection import injection_flags
 from slowwave.filters.novelty import SurpriseState
 from slowwave.filters.redaction import redact_all
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS
-from slowwave.lifecycle.embedded_texts import SILENT_ROLES, message_text
-from slowwave.ranking.ranking import CONTEXT_ROLES, search_texts
+from slowwave.ranking.searched_texts import CONTEXT_ROLES, SILENT_ROLES, message_text, search_texts
 from slowwave.settings import IngestSettings
 from slowwave.text import digest, row_id
 from storage.rows import quoted

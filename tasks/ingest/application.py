@@ -12,12 +12,12 @@ import polars as pl
 from inference.providers import choose
 from recall.doubts import PENDING
 from slowwave import frames
-from slowwave.revision.apply import ApplicationPlan, Surroundings, plan_application
-from slowwave.revision.conflicts import single_valued
+from slowwave.revision.application import ApplicationPlan, Surroundings, plan_application
+from slowwave.revision.candidates import DIRECTIVES
 from slowwave.revision.evaluation import EvaluationPlan, evaluate
-from slowwave.revision.exact_duplicates import NEIGHBOURS
 from slowwave.revision.late_arrivals import REPEATED
-from slowwave.revision.patches import DIRECTIVES
+from slowwave.revision.mutual_exclusion import single_valued
+from slowwave.revision.repetition import NEIGHBOURS
 from slowwave.revision.supersession import RETRACT, SUPERSEDE
 from slowwave.settings import IngestSettings, ReviseSettings
 from slowwave.text import row_id

@@ -17,11 +17,10 @@ from slowwave.extraction.roster import Owner, owner_of, roster
 from slowwave.filters.noise import TEACHING_GATES
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import RelationQuestion
-from slowwave.resolution.entities import Resolution
-from slowwave.revision.belief_growth import BeliefContext
-from slowwave.revision.beliefs import BeliefPlan, plan_beliefs
-from slowwave.revision.claims import CollectedClaims, collect
-from slowwave.revision.patches import Candidates, build_candidates, quotes
+from slowwave.resolution.entity_resolution import Resolution
+from slowwave.revision.candidates import Candidates, build_candidates, quotes
+from slowwave.revision.extracted_claims import CollectedClaims, collect
+from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, plan_beliefs
 from slowwave.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
 from slowwave.settings import BeliefSettings, ExtractSettings, IngestSettings, ReviseSettings
 from slowwave.text import as_json, row_id, timed_id

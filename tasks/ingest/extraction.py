@@ -18,8 +18,8 @@ from slowwave.extraction.roster import any_nameless, with_owner_names
 from slowwave.ingestion.windows import COLUMNS as WINDOW_COLUMNS
 from slowwave.ingestion.windows import PlannedWindow, brief_windows, first_of_each, plan_windows, with_topics
 from slowwave.records import KnownFact
-from slowwave.revision.claims import CollectedClaims
-from slowwave.revision.contradictions import claims_of, find_counterparts
+from slowwave.revision.extracted_claims import CollectedClaims
+from slowwave.revision.referenced_facts import claims_of, find_counterparts
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.validity import live_sql, time_sql
 from storage.rows import quoted

@@ -30,7 +30,7 @@ from slowwave.ingestion.windows import PlannedWindow, speakers_of
 from slowwave.lifecycle.entity_decisions import decision
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.records import KnownFact, NameQuestion, RosterEntry
-from slowwave.resolution.entities import (
+from slowwave.resolution.entity_resolution import (
     COSINES,
     UNCLEAR_NAME,
     Resolution,
@@ -39,9 +39,9 @@ from slowwave.resolution.entities import (
     finish,
     plan_resolution,
 )
+from slowwave.resolution.known_entities import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
 from slowwave.resolution.mentions import Mentions, embed_texts, mentions_in
-from slowwave.resolution.name_joins import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
-from slowwave.revision.claims import CollectedClaims
+from slowwave.revision.extracted_claims import CollectedClaims
 from slowwave.settings import IngestSettings, ResolveSettings
 from slowwave.text import digest, normalise_name
 from slowwave.validity import MAX_CHAIN

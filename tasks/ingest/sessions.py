@@ -19,7 +19,7 @@ from inference.request_batch import ModelAnswer
 from prompts.packing import Question, pack_sessions
 from prompts.rendering import prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
-from slowwave.graph.community_summaries import CommunitySummary
+from slowwave.graph.community_plan import CommunitySummary
 from slowwave.ingestion.sessions import (
     SUMMARY_COLUMNS,
     TALKS,

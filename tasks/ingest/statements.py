@@ -12,10 +12,10 @@ from slowwave import frames
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.extraction.dates import find_hint
 from slowwave.lexicon.labels import TYPES, canonical_type
-from slowwave.lifecycle.embedded_texts import OBSERVATIONS
-from slowwave.resolution.entities import COSINES, Resolution, finish, plan_resolution, revivals, revived
+from slowwave.ranking.searched_texts import OBSERVATIONS
+from slowwave.resolution.entity_resolution import COSINES, Resolution, finish, plan_resolution, revivals, revived
 from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in, name_to_store
-from slowwave.revision.patches import MAX_QUOTE, build_candidates
+from slowwave.revision.candidates import MAX_QUOTE, build_candidates
 from slowwave.settings import ExtractSettings, ResolveSettings
 from slowwave.text import digest, normalise_name, row_id
 from storage.rows import quoted

@@ -17,10 +17,17 @@ from prompts.packing import Pack, pack_communities
 from prompts.rendering import prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
-from slowwave.graph.communities import Grouping, group_entities, is_due
-from slowwave.graph.community_plan import CommunityPlan, needs_summary, plan_communities, summary_sources
-from slowwave.graph.community_summaries import CommunitySummary, questions_about, strongest_facts, summary_by_rule
-from slowwave.graph.partition import find_groups
+from slowwave.graph.communities import Grouping, find_groups, group_entities, is_due
+from slowwave.graph.community_plan import (
+    CommunityPlan,
+    CommunitySummary,
+    needs_summary,
+    plan_communities,
+    questions_about,
+    strongest_facts,
+    summary_by_rule,
+    summary_sources,
+)
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import CommunitySettings
 from storage.rows import quoted

@@ -13,13 +13,20 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from slowwave import frames
-from slowwave.lifecycle import eviction
-from slowwave.lifecycle.eviction import ARCHIVED, FOR_WANT_OF_ROOM, CapPlan, plan_cap, plan_orphans, removable
-from slowwave.lifecycle.retention import ENDS
+from slowwave.lifecycle import pruning_and_eviction as eviction
+from slowwave.lifecycle.entity_decisions import ENDS
+from slowwave.lifecycle.pruning_and_eviction import (
+    ARCHIVED,
+    FOR_WANT_OF_ROOM,
+    CapPlan,
+    plan_cap,
+    plan_orphans,
+    removable,
+)
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.review.proposing import ProposalNote
-from slowwave.revision.beliefs import crowded_out, eviction_rows
-from slowwave.revision.contradictions import KIND
+from slowwave.review.proposals import ProposalNote
+from slowwave.revision.conflicts import KIND
+from slowwave.revision.pending_beliefs import crowded_out, eviction_rows
 from slowwave.settings import DecaySettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import live_sql, time_sql

@@ -21,13 +21,21 @@ from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
 from slowwave.comparison.similarity import profile_of
 from slowwave.deduplication.blocking import TOPICS, find_pairs, find_topics
-from slowwave.deduplication.merging import KINDS, CandidateSet, MergeRule, Merges, by_words, merge_by, select_seeds
-from slowwave.deduplication.questions import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Mode, choose_pairs, uses_pairs
-from slowwave.deduplication.reconciliation import ReconciliationPlan, plan_reconciliation
+from slowwave.deduplication.consolidation_plan import ReconciliationPlan, plan_reconciliation
+from slowwave.deduplication.duplicates import KINDS, CandidateSet, MergeRule, Merges, by_words, merge_by, select_seeds
+from slowwave.deduplication.pairs_for_a_model import (
+    CONTRADICTS,
+    CORRECTS,
+    UPDATES,
+    JudgedPair,
+    Mode,
+    choose_pairs,
+    uses_pairs,
+)
 from slowwave.entrenchment import AXIOM, rank_of
-from slowwave.extraction.calendar_spans import stated_date
+from slowwave.extraction.date_words import stated_date
 from slowwave.records import PairFact, PairQuestion
-from slowwave.revision.apply import Surroundings
+from slowwave.revision.application import Surroundings
 from slowwave.settings import MergeSettings
 from slowwave.validity import is_live, live_sql, time_sql
 from storage.rows import column_names, quoted

@@ -13,12 +13,20 @@ import polars as pl
 
 from recall.proposals import proposals_by_id, stale_proposals
 from slowwave.errors import Refused, UnusableInput
-from slowwave.resolution.entities import UNCLEAR_NAME
-from slowwave.resolution.kin import kin_of
+from slowwave.resolution.entity_resolution import UNCLEAR_NAME
+from slowwave.resolution.mentions import kin_of
 from slowwave.review.changes import in_brief
-from slowwave.review.open_pairs import open_pairs, plan_open_pairs, titles_of_pairs
-from slowwave.review.override_requests import OverrideRows, RefusedChange, apart, plan_overrides, refused_by_rank
-from slowwave.review.proposing import ProposalNote, Proposing
+from slowwave.review.open_questions import (
+    OverrideRows,
+    RefusedChange,
+    apart,
+    open_pairs,
+    plan_open_pairs,
+    plan_overrides,
+    refused_by_rank,
+    titles_of_pairs,
+)
+from slowwave.review.proposals import ProposalNote, Proposing
 from slowwave.settings import ApprovalSettings, ConsolidateSettings, IngestSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted

@@ -12,8 +12,10 @@ from functools import partial
 import polars as pl
 
 from slowwave import frames
-from slowwave.lifecycle import pruning
-from slowwave.lifecycle.access_statistics import (
+from slowwave.lifecycle import pruning_and_eviction as pruning
+from slowwave.lifecycle.entity_decisions import ENDS
+from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
+from slowwave.lifecycle.usage_scores import (
     REDUNDANT,
     company,
     entity_usage_of,
@@ -21,11 +23,11 @@ from slowwave.lifecycle.access_statistics import (
     fold_company,
     fold_reads,
     fold_recalls,
+    noticeable,
+    score_facts,
     usage_of,
+    weigh,
 )
-from slowwave.lifecycle.pruning import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
-from slowwave.lifecycle.retention import ENDS
-from slowwave.lifecycle.scoring import noticeable, score_facts, weigh
 from slowwave.settings import DecaySettings, RecallSettings, StewardSettings, UseSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted

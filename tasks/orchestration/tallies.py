@@ -12,7 +12,7 @@ from inference.request_batch import Role
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.run_counts import FACT_COUNTS, RunCount, by_label
 from slowwave.records import Usage
-from slowwave.review.descriptions import in_quotes
+from slowwave.review.changes import in_quotes
 from storage.upkeep import UpkeepReport
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied

@@ -11,11 +11,11 @@ import polars as pl
 from recall.proposals import Proposal
 from slowwave.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen, unit_rows
 from slowwave.errors import Refused, UnusableInput
-from slowwave.lifecycle.eviction import BY_A_PERSON, Retirement
+from slowwave.graph.links import KIND as STRUCTURAL
+from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.review.proposing import Proposing
+from slowwave.review.proposals import Proposing
 from slowwave.settings import IngestSettings
-from slowwave.splitting.structure import KIND as STRUCTURAL
 from slowwave.text import as_json
 from slowwave.types import Added, Outcome
 from slowwave.validity import live_sql

@@ -13,7 +13,7 @@ from recall.proposals import OPEN, Proposal, in_turn, list_proposals, proposal_n
 from slowwave import frames
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.changes import RowChange, decoded, in_brief
-from slowwave.review.proposing import Person, cleaned
+from slowwave.review.proposals import Person, cleaned
 from slowwave.settings import ApprovalSettings, IngestSettings
 from slowwave.text import timed_id
 from storage.changes import FACT_TABLES

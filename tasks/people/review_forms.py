@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from recall.proposals import Proposal, observations_of, summary_of
 from slowwave.deduplication.observations import named_by
-from slowwave.review.verdicts import (
+from slowwave.review.proposals import (
     EACH,
     Bulk,
     ProposalQuestion,
@@ -410,7 +410,7 @@ async def answered(questions: Sequence[ProposalQuestion], person: str, timeout_h
         given = answer.model_dump()
         verdicts = filled_in(questions, given)
         low_risk = given.get("low_risk", EACH)
-        why = complaints(bare_ones, verdicts, given["name"], low_risk)
+        why = complaints(bare_ones, verdicts, given["name"])
         if not why:
             return FormAnswer(" ".join(given["name"].split()), low_risk, given["note"], verdicts)
     raise AssertionError("unreachable")

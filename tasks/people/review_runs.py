@@ -10,8 +10,7 @@ from typing import Any, Literal
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, proposals_by_id
 from slowwave.errors import Refused, SlowwaveError, UnusableInput
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.review.proposing import Person
-from slowwave.review.verdicts import ReviewVerdict
+from slowwave.review.proposals import Person, ReviewVerdict
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import splits_of
 from storage.snapshots import Snapshot

@@ -13,7 +13,7 @@ from recall.entity_review import OBSERVED, called, suggest_split
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.review.proposing import Person, Proposing
+from slowwave.review.proposals import Person, Proposing
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import (
     WAY_OUT,

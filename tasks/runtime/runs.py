@@ -24,7 +24,7 @@ from slowwave.errors import Refused
 from slowwave.filters.redaction import redact_values
 from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.records import Usage
-from slowwave.review.proposing import Proposing
+from slowwave.review.proposals import Proposing
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json, run_id
 from slowwave.timestamps import in_utc

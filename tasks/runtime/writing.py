@@ -11,7 +11,7 @@ import polars as pl
 
 from recall.proposals import Proposal, list_proposals
 from slowwave.errors import Refused
-from slowwave.review.proposing import Proposing
+from slowwave.review.proposals import Proposing
 from slowwave.settings import ApprovalSettings
 from storage.drafts import APPROVED
 from storage.rows import quoted

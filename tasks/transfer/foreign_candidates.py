@@ -15,8 +15,8 @@ from slowwave.filters.injection import injection_reasons
 from slowwave.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
 from slowwave.foreign.records import Skipped
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.resolution.entities import Resolution
-from slowwave.revision.patches import DIRECTIVES, build_candidates
+from slowwave.resolution.entity_resolution import Resolution
+from slowwave.revision.candidates import DIRECTIVES, build_candidates
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.text import normalise_name, row_id
 from slowwave.validity import is_live
@@ -193,7 +193,7 @@ def _with_episodes(found: BatchRows, sources: pl.DataFrame) -> tuple[BatchRows, 
     rests = found.facts.select("confidence", fact_id="id", id="message_id")
     quote = pl.col("text").str.slice(0, EXCERPT)
     rows = rests.join(sources, on="id", maintain_order="left").select(
-        "fact_id", "confidence", message_id="episode_id", quote=quote, occurred_at="told_at"
+        "fact_id", "confidence", message_id="episode_id", quote=quote, occurred_at="stated_at"
     )
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
     evidence = frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)

@@ -25,12 +25,12 @@ from slowwave.comparison.similarity import profile_of
 from slowwave.errors import UnusableInput
 from slowwave.filters.noise import ContentScorer, prototype_texts
 from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
+from slowwave.foreign.audit import audit
+from slowwave.foreign.audit_pairs import Audit
 from slowwave.foreign.exports import OWN_TABLES, READS, SYSTEM, columns_of, parse_own, read_export
 from slowwave.foreign.records import Foreign, Skipped
 from slowwave.ingestion.conversations import hidden_names
 from slowwave.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
-from slowwave.lifecycle.audit import audit
-from slowwave.lifecycle.audit_pairs import Audit
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import IngestSettings, Settings
 from slowwave.text import readable, row_id

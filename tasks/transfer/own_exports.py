@@ -14,8 +14,8 @@ from recall.export import Manifest, read_manifest
 from recall.export_files import HAS_VECTOR, ExportFiles, SealCheck, read_rows_of
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.foreign.exports import SYSTEM
-from slowwave.lifecycle.embedded_texts import READ
 from slowwave.lifecycle.run_counts import RunCount
+from slowwave.ranking.searched_texts import READ
 from slowwave.settings import IngestSettings
 from slowwave.text import as_json, row_id
 from slowwave.validity import STATUSES

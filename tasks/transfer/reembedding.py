@@ -16,9 +16,9 @@ from inference.embedding import Embedder, Vectors, open_embedder
 from slowwave import frames
 from slowwave.comparison.similarity import has_profile
 from slowwave.errors import Refused, SlowwaveError
-from slowwave.lifecycle.embedded_texts import READ
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.run_counts import RunCount
+from slowwave.ranking.searched_texts import READ
 from slowwave.settings import ReembedSettings
 from slowwave.text import as_json, digest, row_id, timed_id
 from storage.lease import is_surely_dead

@@ -10,7 +10,7 @@ import polars as pl
 
 from inference.embedding import Embedder, open_embedder
 from slowwave.errors import Refused
-from slowwave.lifecycle.embedded_texts import READ, message_texts, texts_of
+from slowwave.ranking.searched_texts import READ, message_texts, texts_of
 from storage.reembedding import KIND, batches, drop_staged
 from storage.rows import MARK, column_names, empty_frame, quoted
 from storage.snapshots import Reading

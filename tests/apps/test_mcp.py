@@ -42,10 +42,9 @@ from apps.configuration import Place
 from apps.mcp.elicitation import deletion_of
 from apps.mcp.server import MODULES, OneToken, allowed_names, make_server, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
-from inference.embedding import Embedder, Vectors
-from inference.tokens import count_tokens
+from inference.embedding import Embedder, Vectors, count_tokens
 from slowwave.errors import Refused, UnusableInput
-from slowwave.review.proposing import Person as Decider
+from slowwave.review.proposals import Person as Decider
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
 from storage.store import Store
 from tasks.people.observations import propose_deletion, retire

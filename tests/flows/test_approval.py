@@ -21,13 +21,19 @@ from flows.sleep import sleep
 from flows.steward import steward
 from recall.proposals import Proposal, list_proposals
 from slowwave import frames
-from slowwave.deduplication.merging import CandidateSet, Merges
-from slowwave.deduplication.questions import JudgedPair
-from slowwave.deduplication.reconciliation import plan_reconciliation
-from slowwave.review.open_pairs import open_pairs, plan_open_pairs
-from slowwave.review.override_requests import OverrideRows, apart, plan_overrides, refused_by_rank
-from slowwave.review.proposing import Person
-from slowwave.revision.apply import Surroundings
+from slowwave.deduplication.consolidation_plan import plan_reconciliation
+from slowwave.deduplication.duplicates import CandidateSet, Merges
+from slowwave.deduplication.pairs_for_a_model import JudgedPair
+from slowwave.review.open_questions import (
+    OverrideRows,
+    apart,
+    open_pairs,
+    plan_open_pairs,
+    plan_overrides,
+    refused_by_rank,
+)
+from slowwave.review.proposals import Person
+from slowwave.revision.application import Surroundings
 from slowwave.settings import (
     ConsolidateSettings,
     IngestSettings,

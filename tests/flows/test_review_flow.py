@@ -24,7 +24,7 @@ from talk import rows
 from test_review import IDS, SAID, T1, one_of, proposed, retired
 
 from flows.review import review
-from slowwave.review.verdicts import ProposalQuestion, complaints
+from slowwave.review.proposals import ProposalQuestion, complaints
 from storage.store import Store
 from tasks.people.review_forms import DIFF_LINES, bare, filled_in, form_of, questions_about
 
@@ -77,7 +77,7 @@ def test_the_form_wants_a_name_and_one_decision_and_leaves_everything_waiting_by
         "p_1": "wait",
         "p_2": "wait",
     }
-    assert complaints([bare(SPLIT), bare(MERGE)], filled_in([SPLIT, MERGE], filled), "Ana", "approve") == ()
+    assert complaints([bare(SPLIT), bare(MERGE)], filled_in([SPLIT, MERGE], filled), "Ana") == ()
     boxes = {name: box for name, box in schema["$defs"].items() if name.startswith("Proposal")}
     choices = {name: box["properties"]["decision"]["enum"] for name, box in boxes.items()}
     assert choices == {
@@ -122,9 +122,9 @@ def test_of_a_large_split_only_names_are_asked_and_a_part_is_renamed_or_left_out
         ("The rain", 30), ("c", 30)
     ]  # fmt: skip
     assert said["p_3"].ask["splits"][0]["observations"][0] == "f_1_a0000000"
-    assert complaints([bare(large)], said, "Ana", "each for itself") == ()
+    assert complaints([bare(large)], said, "Ana") == ()
     untouched = filled_in([large], form(name="Ana", proposal_01={"decision": "approve"}).model_dump())
-    assert complaints([bare(large)], untouched, "Ana", "each for itself") == ()
+    assert complaints([bare(large)], untouched, "Ana") == ()
     again = form_of([large], given=given)(name="Ana").model_dump()
     assert again["proposal_01"]["part_02"] == "-"
 
@@ -141,11 +141,11 @@ def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
     assert [(each["name"], each["observations"]) for each in said["p_1"].ask["splits"]] == [
         ("Drinks", ["f_1_aaaaaaaa"]), ("Rain", ["f_1_bbbbbbbb"])
     ]  # fmt: skip
-    assert complaints([bare(SPLIT)], said, "Ana", "approve") == ()
+    assert complaints([bare(SPLIT)], said, "Ana") == ()
     again = form_of([SPLIT], given=filled)(name="Ana").model_dump()
     assert again["proposal_01"]["splits"][0]["name"] == "Drinks"
     unknown = {"p_1": replace(said["p_1"], ask={"splits": [{"name": "x", "observations": ["what is this"]}]})}
-    assert "what is this is none of its observations" in complaints([bare(SPLIT)], unknown, "Ana", "approve")[0]
+    assert "what is this is none of its observations" in complaints([bare(SPLIT)], unknown, "Ana")[0]
 
 
 def test_what_is_asked_tells_risks_reason_difference_and_observations_in_words(made: Path) -> None:

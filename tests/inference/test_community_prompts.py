@@ -17,7 +17,7 @@ from inference.language import Language
 from inference.ledger import MemoryLedger
 from prompts.packing import CUT, pack_communities
 from prompts.rendering import render_communities
-from slowwave.graph.community_summaries import cleaned_answer
+from slowwave.graph.community_plan import cleaned_answer
 from slowwave.records import CommunityQuestion
 from slowwave.settings import CommunitySettings
 from tasks.nightly.communities import CommunityAnswers, ask_model, packs_of

@@ -34,7 +34,7 @@ from prompts.responses import (
     WindowExtraction,
 )
 from slowwave.records import KnownFact, NameQuestion, Prompt, RosterEntry, Turn, Window
-from slowwave.revision.claims import VERDICTS
+from slowwave.revision.extracted_claims import VERDICTS
 from slowwave.revision.predicates import DEFAULT
 from slowwave.settings import ExtractSettings
 from tasks.people.erasure_plan import IN_OWN_WORDS

@@ -19,7 +19,7 @@ from talk import NOW, learn, rows, said, written
 from typer.testing import CliRunner
 
 from apps.cli import app
-from inference.tokens import count_tokens
+from inference.embedding import count_tokens
 from recall.answers import beside
 from recall.context import (
     HEADER,
@@ -34,7 +34,7 @@ from recall.context import (
     when,
 )
 from slowwave.api import OpenMemory as Memory
-from slowwave.ranking.ranking import UNLIKELY, WEAK
+from slowwave.ranking.order import UNLIKELY, WEAK
 from slowwave.settings import RecallSettings
 from slowwave.types import Mention, Passage, Provenance, RecalledFact
 from storage.store import Store

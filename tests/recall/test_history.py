@@ -19,11 +19,10 @@ from talk import NOW, START, learn, said, written
 from flows.consolidate import consolidate
 from slowwave import frames
 from slowwave.api import OpenMemory as Memory
-from slowwave.deduplication.cluster_merge import CONSOLIDATED, DEDUP
-from slowwave.revision.historical_facts import oldest_first
+from slowwave.deduplication.merged_facts import CONSOLIDATED, DEDUP
 from slowwave.settings import ConsolidateSettings, RecallSettings
 from slowwave.text import statement_hash
-from slowwave.validity import ENDS, MAX_CHAIN, Moment, as_known, is_live, valid_facts
+from slowwave.validity import ENDS, MAX_CHAIN, Moment, as_known, is_live, oldest_first, valid_facts
 from storage.store import Store
 
 TIMES = ("valid_from", "valid_to", "created_at", "expired_at")

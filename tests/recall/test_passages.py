@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UnusableInput
-from slowwave.ranking.ranking import WHOLE, is_covered, only_asks, passage_of
+from slowwave.ranking.order import WHOLE, is_covered, only_asks, passage_of
 from storage.store import Store
 
 ADVICE = (

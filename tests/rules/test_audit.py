@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from talk import EXAMPLES
 
-from slowwave.lifecycle.audit_pairs import Audit, AuditFinding
+from slowwave.foreign.audit_pairs import Audit, AuditFinding
 from slowwave.settings import Settings
 from tasks.transfer.imports import audit_export
 

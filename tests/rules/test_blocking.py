@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
+from measures import jaccard
 
 from slowwave.comparison import similarity_joins
-from slowwave.comparison.similarity import jaccard
 from slowwave.comparison.similarity_joins import close_pairs
 from slowwave.deduplication.blocking import CROWD, PAIRS, SEED_MATCHES, Vectors, find_pairs
 from slowwave.settings import MergeSettings

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.comparison.similarity import Vectors
-from slowwave.deduplication import questions
-from slowwave.deduplication.questions import clusters_of
+from slowwave.deduplication import pairs_for_a_model
+from slowwave.deduplication.pairs_for_a_model import clusters_of
 from slowwave.settings import MergeSettings
 
 SCHEMA = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
@@ -149,7 +149,7 @@ def test_two_close_pairs_that_are_alike_are_one_cluster_where_facts_are_partitio
 def test_equal_facts_that_are_too_many_even_for_hdbscan_are_split_in_order_of_their_ids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(questions, "LARGEST_PARTITION", 20)
+    monkeypatch.setattr(pairs_for_a_model, "LARGEST_PARTITION", 20)
     parts = found(np.repeat(at_angles(), 30, axis=0), max_cluster_size=12)
     assert [len(part) for part in parts] == [10, 10, 10]
     assert [name for part in parts for name in part] == names(30).to_list()
@@ -162,7 +162,7 @@ def test_a_heap_of_equal_vectors_is_no_noise_where_facts_are_partitioned() -> No
 
 
 def test_a_component_too_large_for_hdbscan_loses_its_weakest_links_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions, "LARGEST_PARTITION", 20)
+    monkeypatch.setattr(pairs_for_a_model, "LARGEST_PARTITION", 20)
     vectors = bunches(count=10, size=4, spread=0.02, seed=4, dims=3)
     parts = found(vectors, resolve=0.6, partition_from=10)
     assert {name for part in parts for name in part} == set(names(40))

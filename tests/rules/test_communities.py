@@ -27,19 +27,17 @@ from slowwave.graph.communities import (
     without_members,
 )
 from slowwave.graph.community_plan import (
+    MAX_CHARS,
     CommunityPlan,
+    CommunitySummary,
     aspect_counts,
+    cleaned_answer,
     community_names,
     needs_summary,
     plan_communities,
-    summary_sources,
-)
-from slowwave.graph.community_summaries import (
-    MAX_CHARS,
-    CommunitySummary,
-    cleaned_answer,
     strongest_facts,
     summary_by_rule,
+    summary_sources,
 )
 from slowwave.graph.graph import Graph, build_graph
 from slowwave.records import CommunityQuestion

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.revision.contradictions import CANDIDATES, claims_of, find_counterparts, subject_words
+from slowwave.revision.referenced_facts import CANDIDATES, claims_of, find_counterparts, subject_words
 
 SAID = {
     "a": "I have completed five coin toss problems.",

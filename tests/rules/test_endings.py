@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from slowwave import frames
-from slowwave.deduplication.outcomes import Endings, carry_out
-from slowwave.deduplication.questions import JudgedPair
-from slowwave.revision.apply import Surroundings
+from slowwave.deduplication.pair_outcomes import Endings, carry_out
+from slowwave.deduplication.pairs_for_a_model import JudgedPair
+from slowwave.revision.application import Surroundings
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

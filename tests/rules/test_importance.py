@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.lifecycle.scoring import STALE_RECENCY, degrees, importance, is_stale, noticeable, temporal, weigh
+from slowwave.lifecycle.usage_scores import STALE_RECENCY, degrees, importance, is_stale, noticeable, temporal, weigh
 from slowwave.settings import UseSettings
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)

@@ -19,7 +19,7 @@ from stores import fact, remembered
 from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.api import OpenMemory as Memory
-from slowwave.lifecycle.scoring import importance, temporal
+from slowwave.lifecycle.usage_scores import importance, temporal
 from slowwave.ranking.entity_weights import (
     base_scores,
     build_company,

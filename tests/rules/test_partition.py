@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from bench.communities import likeness, small
 from slowwave import frames
 from slowwave.errors import MissingDependency
+from slowwave.graph.communities import NO_GROUP, find_groups, leiden_labels, propagate_labels, visiting_order
 from slowwave.graph.graph import Graph, build_graph
-from slowwave.graph.partition import NO_GROUP, find_groups, leiden_labels, propagate_labels, visiting_order
 from slowwave.settings import CommunitySettings
 
 Pairs = Sequence[tuple[int, int]]

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.extraction.calendar_spans import UNITS
-from slowwave.extraction.date_words import MONTHS, WEEKDAYS
+from slowwave.extraction.date_words import MONTHS, UNITS, WEEKDAYS
 from slowwave.extraction.question_times import time_in
-from slowwave.lexicon.time_words import may_tell_when
+from slowwave.lexicon.statement_words import may_tell_when
 from slowwave.ranking.periods import Period, event_in, period_of
 
 NOW = datetime(2024, 11, 22, 16, 40, tzinfo=UTC)  # a Friday

@@ -14,23 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.ranking.entity_weights import fuse_ranks
-from slowwave.ranking.placing import Step, diversify, entities_named, fuse, spread, weighted
-from slowwave.ranking.ranking import (
-    CONTEXT_CHARACTERS,
+from slowwave.ranking.order import (
     OVERLAP_WEIGHT,
     SPREAD,
     Evidence,
     RankedFact,
+    Step,
+    diversify,
+    entities_named,
     full_match,
+    fuse,
     lexical_scores,
     message_scores,
-    prose,
     rank_facts,
-    search_texts,
+    spread,
     stems,
+    weighted,
     with_neighbours,
     word_overlaps,
 )
+from slowwave.ranking.searched_texts import CONTEXT_CHARACTERS, search_texts
+from slowwave.text import prose
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
 COSINES = st.floats(-1.0, 1.0, allow_nan=False).map(lambda x: round(x, 3))

@@ -12,14 +12,15 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measures import jaccard
 
 from slowwave import frames
-from slowwave.comparison.similarity import Vectors, jaccard
+from slowwave.comparison.similarity import Vectors
 from slowwave.deduplication.blocking import TOPICS, find_topics
-from slowwave.deduplication.cluster_merge import merge_clusters
-from slowwave.deduplication.merging import CandidateSet, Merges, by_words, merge_by, select_seeds
-from slowwave.deduplication.questions import JudgedPair, choose_pairs, uses_pairs
-from slowwave.deduplication.reconciliation import ReconciliationPlan, only_live, plan_reconciliation
+from slowwave.deduplication.consolidation_plan import ReconciliationPlan, only_live, plan_reconciliation
+from slowwave.deduplication.duplicates import CandidateSet, Merges, by_words, merge_by, select_seeds
+from slowwave.deduplication.merged_facts import merge_clusters
+from slowwave.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id, statement_hash
 from slowwave.validity import check_transition, is_live, successors, valid_facts

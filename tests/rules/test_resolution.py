@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.resolution.entities import COSINES, UNCLEAR_NAME, Resolution, exact_matches, finish, plan_resolution
+from slowwave.resolution.entity_resolution import (
+    COSINES,
+    UNCLEAR_NAME,
+    Resolution,
+    exact_matches,
+    finish,
+    plan_resolution,
+)
+from slowwave.resolution.known_entities import KNOWN, near_names, plan_joins
 from slowwave.resolution.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
-from slowwave.resolution.name_joins import KNOWN, near_names, plan_joins
 from slowwave.resolution.name_matching import must_differ
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
 from storage.schema import STAMPS

@@ -18,9 +18,10 @@ from talk import CLAUDE, assert_same, contents, learn, rows, said, verdict, writ
 
 from slowwave import frames
 from slowwave.lexicon.place_hierarchy import COUNTRY, REGION, TOWN, are_apart, level_of
+from slowwave.revision.conflicts import is_one_domain
 from slowwave.revision.mutual_exclusion import Forms, exclude, read_claim
 from slowwave.revision.revision_state import RevisionState
-from slowwave.revision.supersession import KNOWN, is_one_domain
+from slowwave.revision.supersession import KNOWN
 from slowwave.validity import MAX_CHAIN, is_live, successors
 from storage.store import Store
 from storage.undo import undo

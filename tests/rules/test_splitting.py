@@ -15,14 +15,22 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.lexicon.stop_words import STOP_WORDS
-from slowwave.resolution.entities import COSINES, finish, plan_resolution
+from slowwave.graph.links import inverses_of, is_filed_elsewhere, part_facts
+from slowwave.lexicon.statement_words import STOP_WORDS
+from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import mentions_in
 from slowwave.settings import ResolveSettings, SplitSettings
 from slowwave.splitting.split_plan import SplitPart, ask_of, checked_splits, plan_hash, plan_split, splits_of
-from slowwave.splitting.structure import inverses_of, is_filed_elsewhere, part_facts
-from slowwave.splitting.suggestions import is_candidate, split_score, threshold_column, thresholds_of
-from slowwave.splitting.topics import anchor_topics, find_topics, name_topics, words_in
+from slowwave.splitting.split_suggestions import (
+    anchor_topics,
+    find_topics,
+    is_candidate,
+    name_topics,
+    split_score,
+    threshold_column,
+    thresholds_of,
+    words_in,
+)
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EACH = SplitSettings()

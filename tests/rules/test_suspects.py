@@ -11,8 +11,8 @@ from patchwork import NOW, Memory, claim, day
 from talk import learn, rows, said, written
 
 from slowwave import frames
-from slowwave.revision.dependency_invalidation import find_derived
 from slowwave.revision.revision_state import RETIRED
+from slowwave.revision.supersession import find_derived
 
 ACME = claim("Anna works at Acme.", relation="works_at", obj="Acme", at=1)
 GLOBEX = claim("Anna works at Globex now.", relation="works_at", obj="Globex", at=10)

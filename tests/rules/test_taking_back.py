@@ -15,8 +15,8 @@ from talk import START, learn, rows, said, written
 
 from slowwave.deduplication.observations import screen
 from slowwave.extraction.decisions import accepted_part, accepts
-from slowwave.extraction.requests import only_acknowledges, request_of
 from slowwave.extraction.reversals import find_reversals
+from slowwave.filters.durability import only_acknowledges, request_of
 from slowwave.records import Turn
 
 TAKEN_BACK = [

@@ -11,7 +11,7 @@ import pytest
 from prompts.rendering import render_pairs
 from prompts.responses import Reconciliation
 from slowwave import frames
-from slowwave.deduplication.questions import JudgedPair, Merge, allowed_merges, lost
+from slowwave.deduplication.pairs_for_a_model import JudgedPair, Merge, allowed_merges, lost
 from slowwave.records import PairFact, PairQuestion
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)

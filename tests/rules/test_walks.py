@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from slowwave import frames
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
-from slowwave.graph.spreading import spread
 from slowwave.graph.walks import (
     TYPE_WEIGHTS,
     Seeds,
@@ -25,6 +24,7 @@ from slowwave.graph.walks import (
     recency,
     rings,
     shortest_path,
+    spread,
 )
 from slowwave.settings import SpreadSettings, WalkSettings
 

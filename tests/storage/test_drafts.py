@@ -18,7 +18,7 @@ from recall.proposals import list_proposals
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused
 from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat_key
-from slowwave.review.proposing import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
+from slowwave.review.proposals import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
 from slowwave.settings import ApprovalSettings
 from storage.store import Store
 from tasks.people import review_runs

@@ -20,7 +20,7 @@ from talk import EXAMPLES, NOW, ROOT, learn, rows, said, written
 
 from recall.export import export
 from recall.proposals import list_proposals
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.store import Store
 from storage.undo import undo

@@ -19,7 +19,7 @@ from talk import assert_same, contents, overtaken
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.graph.linking import ENDS, NEAR, PAIRS, find_links, plan_links, to_measure
+from slowwave.graph.links import ENDS, NEAR, PAIRS, find_links, plan_links, to_measure
 from slowwave.settings import DEFAULT_EMBEDDER, LinkSettings
 from storage.doctor import examine
 from storage.store import Store

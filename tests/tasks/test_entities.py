@@ -23,11 +23,10 @@ from slowwave import frames
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.entity_decisions import ENDS
-from slowwave.lifecycle.entity_merges import ancestors, joined_summary, refusal
-from slowwave.resolution.entities import COSINES, finish, plan_resolution
+from slowwave.lifecycle.entity_merges import ancestors, join_beliefs, joined_summary, refusal
+from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import embed_texts, mentions_in, new_id
-from slowwave.revision.belief_growth import belief_ids, noisy_or
-from slowwave.revision.beliefs import join_beliefs
+from slowwave.revision.pending_beliefs import belief_ids, noisy_or
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
 from slowwave.text import as_json, row_id, statement_hash
 from slowwave.validity import live_sql

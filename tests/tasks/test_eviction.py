@@ -21,8 +21,8 @@ from recall.proposals import list_proposals
 from slowwave import frames
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UndoRefused
-from slowwave.lifecycle.eviction import deletable
-from slowwave.review.proposing import Person
+from slowwave.lifecycle.pruning_and_eviction import deletable
+from slowwave.review.proposals import Person
 from slowwave.settings import ApprovalSettings, DecaySettings
 from slowwave.validity import STATUSES, valid_facts
 from storage.doctor import examine

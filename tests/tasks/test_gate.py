@@ -21,9 +21,9 @@ from recall.recalling import Recaller
 from slowwave import frames
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import RecallFell
-from slowwave.lifecycle.access_statistics import usage_of
 from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, plan_probes, question, staying
-from slowwave.ranking.ranking import stems
+from slowwave.lifecycle.usage_scores import usage_of
+from slowwave.ranking.order import stems
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from storage.store import Store
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes

@@ -25,7 +25,7 @@ from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.foreign.adoption import adopt, without_secrets
 from slowwave.foreign.exports import read_export
 from slowwave.foreign.records import Foreign
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.validity import is_live
 from storage.store import Store

@@ -21,10 +21,10 @@ from talk import CLAUDE, assert_same, contents, kept_apart, overtaken, rows, ver
 from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.cluster_merge import combine, combined_notes
-from slowwave.deduplication.merging import CandidateSet, Merges, by_use, merge_by
-from slowwave.lifecycle.access_statistics import usage_of
-from slowwave.revision.patches import MAX_STATEMENT_BYTES
+from slowwave.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
+from slowwave.deduplication.merged_facts import combine, combined_notes
+from slowwave.lifecycle.usage_scores import usage_of
+from slowwave.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.settings import StewardSettings
 from slowwave.text import row_id, statement_hash
 from storage.doctor import examine

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measures import match_type
 from talk import NOW, contents, dying, learn, rows, said, written
 
 from apps.cli import main
@@ -25,8 +26,7 @@ from recall.entity_review import duplicates_of
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.api import OpenMemory as Memory
-from slowwave.comparison.similarity import Vectors, similarity
-from slowwave.comparison.similarity_joins import SimilarityThresholds, similar_pairs
+from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
 from slowwave.deduplication.observations import (
     connected,
     find_duplicates,
@@ -37,7 +37,7 @@ from slowwave.deduplication.observations import (
     unit_rows,
 )
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.lifecycle.embedded_texts import (
+from slowwave.ranking.searched_texts import (
     CHARACTERS,
     RELATION_CHARACTERS,
     DescribedEntity,
@@ -45,7 +45,7 @@ from slowwave.lifecycle.embedded_texts import (
     entity_text,
     lexical_diversity,
 )
-from slowwave.settings import DEFAULT_EMBEDDER, EvaluateSettings, IngestSettings, ResolveSettings
+from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, ResolveSettings
 from slowwave.types import Added
 from slowwave.validity import live_sql
 from storage.doctor import examine
@@ -109,13 +109,11 @@ def test_the_pairs_are_those_that_comparing_all_of_them_finds(
         pl.Series(texts, dtype=pl.String), vectors, likeness, group=pl.Series(groups, dtype=pl.String),
         first_new=first_new,
     )  # fmt: skip
-    by_hand = EvaluateSettings().model_copy(update={"flag_containment": share, "length_ratio": ratio})
     expected = [
-        (a, b, seen.match_type)
+        (a, b, kind)
         for b in range(first_new, len(told))
         for a in range(b)
-        if groups[a] == groups[b]
-        and (seen := similarity(texts[a], texts[b], float(vectors[a] @ vectors[b]), by_hand)).is_similar
+        if groups[a] == groups[b] and (kind := match_type(texts[a], texts[b], float(vectors[a] @ vectors[b]), likeness))
     ]
     assert sorted((a, b, kind) for part in found for a, b, _, kind in part.iter_rows()) == sorted(expected)
 

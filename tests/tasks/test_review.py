@@ -24,12 +24,15 @@ from apps.review_commands import age
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.review.changes import NOW, RowChange, changed_words, in_brief
-from slowwave.review.descriptions import describe, in_words, parts_in_words
-from slowwave.review.proposing import MAX_NAME, MAX_NOTE, Person, Proposing, cleaned
-from slowwave.review.verdicts import (
+from slowwave.review.changes import NOW, RowChange, changed_words, describe, in_brief, in_words, parts_in_words
+from slowwave.review.proposals import (
+    MAX_NAME,
+    MAX_NOTE,
+    Person,
     ProposalQuestion,
+    Proposing,
     ReviewVerdict,
+    cleaned,
     complaints,
     faults_of,
     from_plain,
@@ -338,7 +341,7 @@ def test_one_decision_counts_for_what_has_no_risk_and_was_not_decided_for_itself
 
 
 def _plain(asked: ProposalQuestion) -> dict[str, Any]:
-    from slowwave.review.verdicts import as_plain
+    from slowwave.review.proposals import as_plain
 
     return as_plain([asked])[0]
 
@@ -354,7 +357,7 @@ def _plain(asked: ProposalQuestion) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_meant_is_said_why(verdict: ReviewVerdict, words: str) -> None:
-    [told] = complaints(ASKED, {verdict.id: verdict}, "Ana", "approve")
+    [told] = complaints(ASKED, {verdict.id: verdict}, "Ana")
     assert words in told
 
 
@@ -401,8 +404,8 @@ def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words
 
 def test_an_answer_that_can_be_meant_has_no_complaints_and_one_without_a_name_has() -> None:
     said = {"p_1": ReviewVerdict("p_1", "reject", {"observations": []}), "p_2": ReviewVerdict("p_2", "approve", {})}
-    assert complaints(ASKED, said, "Ana", "approve") == ()
-    assert "Nobody's name" in complaints(ASKED, said, "  ", "approve")[0]
+    assert complaints(ASKED, said, "Ana") == ()
+    assert "Nobody's name" in complaints(ASKED, said, "  ")[0]
 
 
 def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_time_does_no_harm(memory: Path) -> None:

@@ -24,7 +24,7 @@ from slowwave import frames
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.resolution.mentions import new_id
-from slowwave.review.proposing import Person
+from slowwave.review.proposals import Person
 from slowwave.settings import DEFAULT_EMBEDDER, SplitSettings
 from slowwave.splitting.split_plan import SplitPart
 from slowwave.text import row_id, statement_hash

@@ -20,10 +20,10 @@ from inference.embedding import open_embedder
 from recall.overview import quality
 from slowwave import frames
 from slowwave.api import OpenMemory as Memory
-from slowwave.lifecycle import pruning
-from slowwave.lifecycle.pruning import PrunePlan, is_due, may_fade_sql, plan_prune, prune_age_days
-from slowwave.lifecycle.retention import KEPT_KINDS
-from slowwave.lifecycle.scoring import USE, half_life_days, score_facts, worth_days
+from slowwave.entrenchment import KEPT_KINDS
+from slowwave.lifecycle import pruning_and_eviction
+from slowwave.lifecycle.pruning_and_eviction import PrunePlan, is_due, may_fade_sql, plan_prune, prune_age_days
+from slowwave.lifecycle.usage_scores import USE, half_life_days, score_facts, worth_days
 from slowwave.settings import RecallSettings, StewardSettings
 from storage.doctor import examine
 from storage.store import Store
@@ -358,9 +358,9 @@ def test_while_it_learns_the_steward_scores_and_prunes_nothing(keep: Keep) -> No
 @pytest.mark.parametrize("chosen", [50, 0, -1])
 def test_fifty_recalls_are_enough_and_no_number_or_a_negative_one_means_fifty_too(chosen: int) -> None:
     enough = StewardSettings(learning_events=chosen)
-    assert pruning.is_learning(49, enough)
-    assert not pruning.is_learning(50, enough)
-    assert pruning.events_to_learn(enough) == 50
+    assert pruning_and_eviction.is_learning(49, enough)
+    assert not pruning_and_eviction.is_learning(50, enough)
+    assert pruning_and_eviction.events_to_learn(enough) == 50
 
 
 def test_a_store_whose_recalls_cannot_be_counted_is_learning(keep: Keep) -> None:

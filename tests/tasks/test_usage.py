@@ -19,7 +19,7 @@ from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import UnknownName
-from slowwave.lifecycle.access_statistics import (
+from slowwave.lifecycle.usage_scores import (
     LARGEST_SET,
     company,
     entity_usage_of,

@@ -1,0 +1,340 @@
+"""Parsers: the exports of Graphiti, mem0 and the memory server of MCP in the common form.
+
+Graphiti and Zep: a node is `{uuid, name, labels, summary, created_at, group_id}`, an edge `{uuid, name, fact,
+source_node_uuid, target_node_uuid, created_at, valid_at, invalid_at, expired_at, episodes, group_id}`, an episode
+`{uuid, content, valid_at}`. `invalid_at` is the end of the fact, `expired_at` the time when the graph learned of it.
+
+The memory server of MCP: `{"type": "entity", name, entityType, observations}` and `{"type": "relation", from, to,
+relationType}`; as one document `{entities, relations}`, the answer of its `read_graph`. It has no times.
+
+mem0: a memory is `{id, memory, hash, metadata, user_id | agent_id | run_id | actor_id, created_at, updated_at}`; a
+relation `{source, relationship, target | destination}`. A history is `{memory_id, old_memory, new_memory, event, …}`:
+only its last state is taken, never updated or deleted memories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slowwave.text import digest, normalise_name, readable
+
+from .records import (
+    Drafts,
+    Item,
+    called,
+    entity,
+    items_of,
+    key_of,
+    moment_of,
+    name_of,
+    relation_sentence,
+    share_of,
+    text_of,
+    texts_of,
+)
+
+NODES = ("nodes", "entities", "entity_nodes")
+EDGES = ("edges", "relationships", "facts", "entity_edges")
+EPISODES = ("episodes", "episodic_nodes")
+_ENDS = ("source_node_uuid", "target_node_uuid")
+_SHORT_ENDS = ("source_uuid", "target_uuid")
+_DERIVED = frozenset({"Community", "Saga"})
+
+
+def parse_graphiti(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
+    """Fill the drafts from the documents or lines of an export; nodes may come after the edges that name them."""
+    parts: dict[str, list[tuple[str, Item]]] = {"node": [], "edge": [], "episode": [], "": []}
+    for place, value in values:
+        for inner, given in _items(place, value):
+            item = _flat(given)
+            kind = _kind(item)
+            parts[kind].append((inner, item))
+            if not kind:
+                drafts.skip(inner, "it is neither a node, an edge nor an episode")
+    names: dict[str, str] = {}
+    for place, item in parts["node"]:
+        _node(drafts, place, item, names)
+    for place, item in parts["episode"]:
+        _episode(drafts, place, item)
+    for place, item in parts["edge"]:
+        _edge(drafts, place, item, names)
+
+
+def _items(place: str, value: Any) -> list[tuple[str, Any]]:
+    found = items_of(value, (*NODES, *EDGES, *EPISODES))
+    if found:
+        return [(f"{place} {inner}".strip(), item) for inner, item in found]
+    is_page = isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in (*NODES, *EDGES))
+    return [] if is_page else [(place, value)]
+
+
+def _flat(given: Any) -> Item:
+    """The item itself, or the properties of a node or relationship as Neo4j dumps them."""
+    if not isinstance(given, Mapping):
+        return {}
+    own = given.get("properties")
+    return {**own, "labels": given.get("labels", own.get("labels"))} if isinstance(own, Mapping) else given
+
+
+def _kind(item: Item) -> str:
+    if any(name in item for name in (*_ENDS, *_SHORT_ENDS)):
+        return "edge"
+    if "content" in item and _uuid(item):
+        return "episode"
+    return "node" if "name" in item and _uuid(item) else ""
+
+
+def _uuid(item: Item) -> str:
+    return text_of(item, "uuid", "uuid_", "id")
+
+
+def _node(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> None:
+    labels = texts_of(drafts, place, item, "labels")
+    name = name_of(item, "name")
+    if _DERIVED & {*labels}:
+        drafts.skip(place, "a community is derived from its members: it is found again here", "gone")
+        return
+    if not name:
+        drafts.skip(place, "it has no name")
+        return
+    words = [label for label in labels if label != "Entity" and not label.startswith("Entity_")]
+    seen = moment_of(drafts, place, item, "created_at")
+    row = entity(place, name, words[-1] if words else None, summary=text_of(item, "summary") or None, seen_at=seen)
+    drafts.entities.append(row)
+    names[_uuid(item)] = row["name"]
+
+
+def _episode(drafts: Drafts, place: str, item: Item) -> None:
+    if text := text_of(item, "content"):
+        at = moment_of(drafts, place, item, "valid_at", "created_at")
+        drafts.episodes.append(
+            {"place": place, "key": _uuid(item), "text": text, "stated_at": at, "group": _group(item)}
+        )
+    else:
+        drafts.skip(place, "it has no content")
+
+
+def _edge(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> None:
+    relation, statement = text_of(item, "name"), text_of(item, "fact")
+    if not relation and not statement:
+        if "fact" in item or "name" in item:
+            drafts.skip(place, "it has neither a name nor a fact")
+        return  # an edge from an episode or a community to its members
+    ends = [text_of(item, *pair) for pair in zip(_ENDS, _SHORT_ENDS, strict=True)]
+    lost = [end or "without a name" for end in ends if end not in names]
+    if lost:
+        drafts.skip(place, f"its node {' and '.join(dict.fromkeys(lost))} is not in the file", "endless")
+        return
+    subject, target = (names[end] for end in ends)
+    is_own = subject == target
+    ended = moment_of(drafts, place, item, "invalid_at", "expired_at")
+    made, known = moment_of(drafts, place, item, "created_at"), moment_of(drafts, place, item, "expired_at")
+    drafts.claims.append(
+        {
+            "place": place,
+            "key": _uuid(item) or digest(subject, relation, target, statement, size=8),
+            "kind": "observation" if is_own else "relation",
+            "subject": subject,
+            "relation": relation or "related_to",
+            "object": None if is_own else target,
+            "statement": statement or relation_sentence(subject, relation, target),
+            "valid_from": moment_of(drafts, place, item, "valid_at", "reference_time", "created_at"),
+            "valid_to": ended,
+            "stated_at": max((at for at in (made, known) if at is not None), default=None),
+            "group": _group(item),
+            "episodes": texts_of(drafts, place, item, "episodes"),
+        }
+    )
+
+
+def _group(item: Item) -> str:
+    return name_of(item, "group_id", "graph_id", "user_id")
+
+
+LISTS = ("entities", "relations")
+
+
+def parse_mcp_memory(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
+    """Fill the drafts from the lines or the document of a memory file; entities may come after their relations."""
+    relations: list[tuple[str, Item]] = []
+    names: dict[str, str] = {}
+    for place, value in values:
+        found = items_of(value, LISTS)
+        is_empty = not found and isinstance(value, Mapping) and any(name in value for name in LISTS)
+        for inner, item in [(f"{place} {each}".strip(), item) for each, item in found] or [(place, value)] * (
+            not is_empty
+        ):
+            if not isinstance(item, Mapping):
+                drafts.skip(inner, "it is no object")
+            elif item.get("type") == "relation" or "relationType" in item:
+                relations.append((inner, item))
+            else:
+                _entity(drafts, inner, item, names)
+    for place, item in relations:
+        _relation(drafts, place, item, names)
+
+
+def _entity(drafts: Drafts, place: str, item: Item, names: dict[str, str]) -> None:
+    name = name_of(item, "name")
+    if not name:
+        drafts.skip(place, "it is neither an entity with a name nor a relation")
+        return
+    row = entity(place, name, text_of(item, "entityType") or None)
+    names.setdefault(normalise_name(name), row["name"])
+    drafts.entities.append(row)
+    observations = item.get("observations", [])
+    if not isinstance(observations, list):
+        drafts.skip(place, "its observations are no list")
+        return
+    for number, observation in enumerate(observations):
+        inner = f"{place} observations[{number}]"
+        statement = " ".join(readable(observation).split()) if isinstance(observation, str) else ""
+        if not statement:
+            drafts.skip(inner, "it is no text")
+            continue
+        drafts.claims.append(
+            {
+                "place": inner,
+                "key": digest(normalise_name(row["name"]), statement, size=8),
+                "kind": "observation",
+                "subject": row["name"],
+                "relation": "observed",
+                "statement": statement,
+            }
+        )
+
+
+def _relation(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) -> None:
+    ends = [name_of(item, name) for name in ("from", "to")]
+    relation = text_of(item, "relationType")
+    if not (all(ends) and relation):
+        drafts.skip(place, "its from, to or relationType is missing")
+        return
+    subject, target = (names.get(normalise_name(end), end) for end in ends)
+    drafts.claims.append(
+        {
+            "place": place,
+            "key": digest(normalise_name(subject), relation, normalise_name(target), size=8),
+            "kind": "relation",
+            "subject": subject,
+            "relation": relation,
+            "object": target,
+            "statement": relation_sentence(subject, relation, target),
+        }
+    )
+
+
+MEMORIES = ("results", "memories", "data")
+RELATIONS = ("relations",)
+HISTORY = ("history",)
+NOBODY = "user"
+_TEXT = ("memory", "data", "text", "new_memory")
+_OWNERS = ("actor_id", "user_id", "agent_id")
+_TIMES = ("updated_at", "created_at")
+
+
+def parse_mem0(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
+    """Fill the drafts from the documents or lines of an export."""
+    memories: list[tuple[str, Any]] = []
+    history: list[tuple[str, Any]] = []
+    for place, value in values:
+        for inner, item in _mem0_items(place, value):
+            if isinstance(item, Mapping) and "relationship" in item:
+                _mem0_relation(drafts, inner, item)
+            elif isinstance(item, Mapping) and "event" in item and "memory_id" in item:
+                history.append((inner, item))
+            else:
+                memories.append((inner, item))
+    last = _latest(drafts, history)
+    for place, item in memories:
+        _memory(drafts, place, item, last)
+    if not memories:
+        for key, (place, item) in last.items():
+            _memory(drafts, place, {**item, "id": key}, last)
+
+
+def _mem0_items(place: str, value: Any) -> list[tuple[str, Any]]:
+    found = items_of(value, (*MEMORIES, *RELATIONS, *HISTORY))
+    if found:
+        return [(f"{place} {inner}".strip(), item) for inner, item in found]
+    is_page = isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in MEMORIES)
+    return [] if is_page else [(place, value)]
+
+
+def _latest(drafts: Drafts, history: Iterable[tuple[str, Item]]) -> dict[str, tuple[str, Item]]:
+    """The last event of each memory."""
+    timed = [(moment_of(drafts, place, item, *_TIMES) or 0, n, place, item) for n, (place, item) in enumerate(history)]
+    return {name_of(item, "memory_id"): (place, item) for _, _, place, item in sorted(timed, key=lambda row: row[:2])}
+
+
+def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str, Item]]) -> None:
+    if not isinstance(given, Mapping):
+        drafts.skip(place, "it is no object")
+        return
+    payload = given.get("payload")
+    item = {**payload, "id": given.get("id")} if isinstance(payload, Mapping) else given
+    key = key_of(drafts, place, item, "id")
+    event = last.get(key, ("", {}))[1]
+    if "DELETE" in (item.get("event"), event.get("event")) or item.get("is_deleted") in (True, 1):
+        drafts.skip(place, "it was deleted in mem0", "gone")
+        return
+    statement = text_of(item, *_TEXT)
+    if not statement:
+        drafts.skip(place, "it has no text under memory")
+        return
+    owner = next((name for name in _OWNERS if key_of(drafts, place, item, name) and name_of(item, name)), "")
+    subject = name_of(item, owner) if owner else NOBODY
+    made = moment_of(drafts, place, item, "created_at", "updated_at")
+    changed = moment_of(drafts, place, item, *_TIMES)
+    is_newer = event.get("event") == "UPDATE" and text_of(event, "new_memory", "new_value") == statement
+    metadata = item.get("metadata")
+    drafts.entities.append(entity(place, subject, "agent" if owner == "agent_id" else "person", seen_at=changed))
+    drafts.claims.append(
+        {
+            "place": place,
+            "key": key or digest(subject, statement, size=8),
+            "kind": "observation",
+            "subject": subject,
+            "relation": "observed",
+            "statement": statement,
+            "role": item.get("role") if item.get("role") in ("user", "assistant") else None,
+            "confidence": share_of(item, "confidence")
+            or (share_of(metadata, "confidence") if isinstance(metadata, Mapping) else None),
+            "valid_from": moment_of(drafts, place, event, *_TIMES) or made if is_newer else made,
+            "valid_to": moment_of(drafts, place, item, "expiration_date", "invalid_at"),
+            "stated_at": changed,
+            "group": name_of(item, "user_id", "agent_id", "run_id"),
+        }
+    )
+
+
+def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
+    source, target = name_of(item, "source"), name_of(item, "target", "destination")
+    relation = text_of(item, "relationship")
+    if not (source and target and relation):
+        drafts.skip(place, "its source, relationship or target is missing")
+        return
+    kinds = [text_of(item, name) or None for name in ("source_type", "target_type")]
+    kinds[1] = kinds[1] or text_of(item, "destination_type") or None
+    seen = moment_of(drafts, place, item, *_TIMES)
+    names = [called(name, None, spaced=True) for name in (source, target)]
+    drafts.entities += [
+        entity(place, name, kind, spaced=True, seen_at=seen) for name, kind in zip((source, target), kinds, strict=True)
+    ]
+    drafts.claims.append(
+        {
+            "place": place,
+            "key": digest(*names, relation, size=8),
+            "kind": "relation",
+            "subject": names[0],
+            "relation": relation,
+            "object": names[1],
+            "statement": relation_sentence(names[0], relation, names[1]),
+            "confidence": share_of(item, "confidence"),
+            "valid_from": moment_of(drafts, place, item, "valid_at", "created_at"),
+            "valid_to": moment_of(drafts, place, item, "invalid_at", "invalidated_at"),
+            "stated_at": seen,
+            "group": name_of(item, "user_id", "agent_id"),
+        }
+    )

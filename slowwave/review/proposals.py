@@ -1,0 +1,309 @@
+"""Proposals: the options of a run whose changes wait for a person, and the decisions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from slowwave.deduplication.observations import named_by
+from slowwave.entrenchment import RANKS, entrenchment_rank
+from slowwave.errors import UnusableInput
+from slowwave.filters.redaction import redact_all
+from slowwave.settings import ApprovalSettings
+from slowwave.text import readable
+
+Waits = Literal["all", "risky"]
+Door = Literal["terminal", "prefect", "mcp", "python"]
+MAX_NAME, MAX_NOTE = 100, 1000
+"""Characters of a person's name, and of a note, a reason or a title."""
+
+
+def cleaned(text: str, limit: int = MAX_NOTE) -> str:
+    """Words of a person or a rule as they are stored: one readable line without secrets, of at most `limit` characters.
+
+    Secrets that take several lines are looked for before these become one.
+    """
+    return cleaned_all([text], limit)[0]
+
+
+def cleaned_all(texts: Iterable[str], limit: int = MAX_NOTE) -> list[str]:
+    """Many of them."""
+    whole, _ = redact_all(pl.Series([readable(text) for text in texts], dtype=pl.String))
+    lines, _ = redact_all(pl.Series([" ".join(text.split()) for text in whole], dtype=pl.String))
+    return [line[:limit].rstrip() for line in lines]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalNote:
+    """Title and risks of the proposal that changes this row; risks that the rows do not show."""
+
+    row: str
+    title: str = ""
+    risks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposing:
+    """How the commits of a run become proposals.
+
+    `action` says what it would do: split, delete, patch, merge, prune, decay … . `waits`: all changes, or only risky
+    ones, while the rest is written. `together` makes one proposal of a whole commit; else facts that belong together
+    are one. `ask` is JSON of what was asked for, where a person may modify it; the live facts filed under the entities
+    `owners` must be the same at approval (T49). `subject_id` and `subject` say what it is about.
+    Where a commit makes several proposals, `each` has a note for every one.
+    """
+
+    action: str
+    waits: Waits = "all"
+    together: bool = False
+    title: str = ""
+    reason: str = ""
+    ask: str = ""
+    owners: tuple[str, ...] = ()
+    subject_id: str = ""
+    subject: str = ""
+    proposed_by: str = "rule"
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
+    each: tuple[ProposalNote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who decides, by a name as it is stored (`cleaned`), and through which door."""
+
+    name: str
+    door: Door
+
+    def __post_init__(self) -> None:
+        address = self.name.replace("@", " at ")  # who signs with an address means to be known by it
+        object.__setattr__(self, "name", cleaned(address, MAX_NAME))
+
+
+# Risk: changes that a person must decide (SEMANTICS §6.6).
+
+
+FACT_CHANGES = pl.Schema(
+    {
+        "group": pl.UInt32(),
+        "was": pl.String(),  # status before; null for a new row
+        "becomes": pl.String(),  # status after; null for a row that goes for good
+        "moves": pl.Boolean(),  # it is filed under another entity
+        "entrenchment": pl.String(),
+        "winner": pl.String(),  # the entrenchment of what replaces it; null where nothing does
+        "pinned": pl.Boolean(),
+        "source": pl.String(),  # the file that it was said in
+    }
+)
+_GONE = ("superseded", "retracted", "archived")
+
+
+def risks_of(facts: pl.DataFrame, approval: ApprovalSettings) -> pl.DataFrame:
+    """(group, risks) from FACT_CHANGES; a group without risk has an empty list."""
+    retired = (pl.col("was") == "active") & (pl.col("becomes").is_null() | pl.col("becomes").is_in(_GONE))
+    rank, stated = entrenchment_rank("entrenchment"), RANKS["user_stated"]
+    learned = (pl.col("becomes") == "active") & (pl.col("was") != "active").fill_null(True)
+    against = (
+        pl.when(pl.col("becomes") == "superseded")
+        .then(entrenchment_rank("winner"))
+        .otherwise(rank.filter(learned).max().fill_null(0))
+    )  # a retracted fact has no successor: the source of the denial stands against it
+    replaced = retired & pl.col("becomes").is_in(["superseded", "retracted"])
+    measures = facts.group_by("group", maintain_order=True).agg(
+        pinned=pl.col("pinned").fill_null(False).any(),
+        override=(replaced & (rank >= stated) & (against < rank)).any(),
+        large=(retired | pl.col("moves").fill_null(False)).sum() >= approval.large,
+        erasure=pl.col("becomes").is_null().any(),
+        user_stated=(retired & (rank >= stated)).any(),
+        cross_source=pl.col("source").drop_nulls().n_unique() > 1,
+    )
+    names = [name for name in measures.columns if name != "group"]
+    marks = [pl.when(pl.col(name).fill_null(False)).then(pl.lit(name)) for name in names]
+    return measures.select("group", risks=pl.concat_list(marks).list.drop_nulls())
+
+
+def is_always_a_persons(risks: Sequence[str], approval: ApprovalSettings) -> bool:
+    """Whether one of the risks is among those that no flow takes by itself; erasure always is."""
+    return bool(set(risks) & {"erasure", *approval.risky})
+
+
+# Grouping: which rows of a plan belong to one decision, and which say nothing that would need one.
+
+
+NODES = pl.Schema({"row": pl.String(), "speaks": pl.Boolean()})
+TIES = pl.Schema({"row": pl.String(), "other": pl.String()})
+
+
+def group_rows(nodes: pl.DataFrame, ties: pl.DataFrame) -> pl.DataFrame:
+    """(row, group): the rows that hang together with one that speaks; `group` counts from 0 in order of its least row.
+
+    `nodes` are (row, speaks), one per row of a plan; `ties` are (row, other), in which `other` may be no row of it.
+    Rows that hang together with nothing that speaks are left out: they can be written at once.
+    """
+    from scipy.sparse import coo_array  # slow to import, and of use only to runs that propose
+    from scipy.sparse.csgraph import connected_components
+
+    rows = nodes.group_by("row").agg(pl.col("speaks").any()).sort("row").with_row_index("place")
+    places = rows.select("row", "place")
+    edges = ties.join(places, on="row").join(places, left_on="other", right_on="row", suffix="_other")
+    size = len(rows)
+    ends = [edges[name].to_numpy() for name in ("place", "place_other")]
+    matrix = coo_array((np.ones(len(edges), np.int8), (ends[0], ends[1])), shape=(size, size))
+    labels = connected_components(matrix, directed=False)[1] if size else np.empty(0, np.int32)
+    grouped = rows.with_columns(label=pl.Series(labels, dtype=pl.Int32))
+    spoken = grouped.group_by("label").agg(pl.col("speaks").any(), first=pl.col("row").min()).filter("speaks")
+    numbered = spoken.sort("first").with_row_index("group").select("label", "group")
+    return grouped.join(numbered, on="label").select("row", "group").sort("group", "row")
+
+
+# Asks: the request for a split or a deletion, and the same after a person changed it (S0-14).
+
+
+Ask = Mapping[str, Any]
+MODIFIABLE = ("split", "delete")
+
+
+def observations_in(ask: Ask) -> list[str]:
+    """The observations that an ask names, in order."""
+    return [fact for group in _groups(ask) for fact in group["observations"]]
+
+
+def named_observations(ask: Ask) -> list[tuple[str, str]]:
+    """(entity that it would go to, observation) of an ask; the entity is empty for a deletion."""
+    return [(group.get("name", ""), fact) for group in _groups(ask) for fact in group["observations"]]
+
+
+def _groups(ask: Ask) -> list[Mapping[str, Any]]:
+    return [ask] if "observations" in ask else list(ask.get("splits", ()))
+
+
+def renamed(ask: Ask, names: Mapping[str, str]) -> dict[str, Any]:
+    """The ask of a split in which entities have other names; `UnusableInput` for a name that no split has."""
+    known = [each["name"] for each in ask.get("splits", ())]
+    if unknown := [name for name in names if name not in known]:
+        listed = ", ".join(map(repr, known)) or "none: it is no split"
+        raise UnusableInput(f"No split is called {unknown[0]!r}.", f"Known: {listed}.")
+    splits = [{**each, "name": names.get(each["name"], each["name"])} for each in ask.get("splits", ())]
+    return {**ask, "splits": splits} if splits else dict(ask)
+
+
+def without(ask: Ask, left: Sequence[str]) -> dict[str, Any]:
+    """The ask without these observations, by ids or short forms: they stay where they are; so does an emptied split."""
+    ids = observations_in(ask)
+    gone = {whole_id(given, ids) for given in left}
+    if "observations" in ask:
+        return {**ask, "observations": [fact for fact in ask["observations"] if fact not in gone]}
+    kept = [
+        {**each, "observations": [fact for fact in each["observations"] if fact not in gone]} for each in ask["splits"]
+    ]
+    return {**ask, "splits": [each for each in kept if each["observations"]]}
+
+
+def whole_id(given: str, ids: Collection[str]) -> str:
+    """The id that equals the given one, or is the only one that begins with it; else `UnusableInput`."""
+    named = named_by(given, ids)
+    if len(named) != 1:
+        problem = f"may be {' or '.join(named[:5])}" if named else "is none of its observations"
+        raise UnusableInput(f"{given!r} {problem}.", "`slowwave review show ID` lists them with their ids.")
+    return named[0]
+
+
+def faults_of(ask: Ask, before: Ask) -> Iterator[str]:
+    """The faults of a changed ask that can be seen without reading the memory."""
+    names = [each.get("name", "").strip() for each in ask.get("splits", ())]
+    if "splits" in ask and not names:
+        yield "no split is left: reject it instead"
+    if not all(names):
+        yield "a split has no name"
+    yield from (f"two splits are called {name!r}" for name in sorted({n for n in names if n and names.count(n) > 1}))
+    yield from (
+        f"{each['name']!r} would get no observation" for each in ask.get("splits", ()) if not each["observations"]
+    )
+    observations = observations_in(ask)
+    if "observations" in ask and not observations:
+        yield "no observation is left: reject it instead"
+    yield from (f"{fact} is named twice" for fact in sorted({f for f in observations if observations.count(f) > 1}))
+    known = observations_in(before)
+    yield from (f"{fact} is none of its observations" for fact in observations if fact not in known)
+
+
+ReviewDecision = Literal["wait", "approve", "reject", "modify"]
+Bulk = Literal["each for itself", "approve", "reject"]
+EACH: Bulk = "each for itself"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalQuestion:
+    """The question of a form about one proposal: as much of it as a verdict needs, and the lines that describe it."""
+
+    id: str
+    action: str
+    title: str
+    is_risky: bool
+    ask: Ask = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+
+    @property
+    def can_be_modified(self) -> bool:
+        """Whether a person may change the ask."""
+        return self.action in MODIFIABLE and bool(self.ask)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewVerdict:
+    """A person's decision on one proposal; `ask` is the changed ask where they modified it."""
+
+    id: str
+    decision: ReviewDecision
+    ask: Ask | None = None
+
+
+def verdicts_of(
+    questions: Iterable[ProposalQuestion], verdicts: Mapping[str, ReviewVerdict], low_risk: Bulk
+) -> tuple[ReviewVerdict, ...]:
+    """The decisions to carry out; `low_risk` counts for questions without risk that were left waiting."""
+    found = []
+    for each in questions:
+        own = verdicts.get(each.id, ReviewVerdict(each.id, "wait"))
+        in_bulk = own.decision == "wait" and not each.is_risky
+        found.append(ReviewVerdict(each.id, low_risk) if in_bulk and low_risk != "each for itself" else own)
+    return tuple(each for each in found if each.decision != "wait")
+
+
+def complaints(
+    questions: Sequence[ProposalQuestion], verdicts: Mapping[str, ReviewVerdict], name: str
+) -> tuple[str, ...]:
+    """Why these verdicts cannot be carried out, a sentence each; empty if they can."""
+    texts = [] if cleaned(name) else ["Nobody's name was given: it stands in the ledger beside the decision."]
+    for each in questions:
+        verdict = verdicts.get(each.id, ReviewVerdict(each.id, "wait"))
+        texts += [f"{each.title}: {fault}." for fault in _faults(each, verdict)]
+    return tuple(texts)
+
+
+def _faults(each: ProposalQuestion, verdict: ReviewVerdict) -> Iterator[str]:
+    is_changed = verdict.ask is not None and dict(verdict.ask) != dict(each.ask)
+    if verdict.decision == "modify":
+        if not each.can_be_modified:
+            yield "it can only be approved or rejected"
+        elif not is_changed or verdict.ask is None:
+            yield "modify was chosen, but nothing of it was changed"
+        else:
+            yield from faults_of(verdict.ask, each.ask)
+    elif is_changed and verdict.decision != "reject":
+        yield "it was changed, but modify was not chosen"
+
+
+def as_plain(questions: Sequence[ProposalQuestion]) -> list[dict[str, Any]]:
+    """The questions as plain data, stored until the answer."""
+    rows = [asdict(each) for each in questions]
+    return [{"told": row.pop("lines"), **row} for row in rows]  # flows that wait have kept the old name
+
+
+def from_plain(rows: Sequence[Mapping[str, Any]]) -> tuple[ProposalQuestion, ...]:
+    """The questions that were kept."""
+    fields = ({"lines" if name == "told" else name: cell for name, cell in row.items()} for row in rows)
+    return tuple(ProposalQuestion(**{**each, "lines": tuple(each["lines"])}) for each in fields)

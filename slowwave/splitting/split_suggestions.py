@@ -1,0 +1,350 @@
+"""Suggestions: which entities to split, and into which topics (S0-09 … S0-13, T2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.comparison.similarity import Vectors
+from slowwave.errors import UnknownName, UnusableInput
+from slowwave.graph.links import CONTAINS, INVERSE
+from slowwave.lexicon.labels import TYPES, canonical_type
+from slowwave.lexicon.statement_words import STOP_WORDS
+from slowwave.settings import SplitSettings
+
+from .split_plan import SplitPart
+
+# The words that separate and name topics: c-TF-IDF over observations and over topics (S0-09, S0-10, T2).
+
+
+SHORTEST = 4
+ANCHORS = 10
+UNNAMED = "Tema"
+
+Labels = npt.NDArray[np.int64]
+
+
+def words_of(texts: Sequence[str] | pl.Series, stop_words: Collection[str]) -> pl.DataFrame:
+    """(text, term) of every word that may tell topics apart, in order: runs of letters, lower-cased, accents kept."""
+    frame = pl.DataFrame({"text": np.arange(len(texts)), "term": pl.Series(texts, dtype=pl.String)})
+    runs = pl.col("term").str.normalize("NFC").str.to_lowercase().str.extract_all(r"\p{L}+")
+    is_kept = (pl.col("term").str.len_chars() >= SHORTEST) & ~pl.col("term").is_in(sorted(stop_words))
+    return frame.with_columns(runs).explode("term").filter(is_kept)
+
+
+def anchor_topics(texts: Sequence[str] | pl.Series, stop_words: Collection[str]) -> Labels:
+    """(n,) number of the topic of each text: those that share their weightiest anchor; a text without any is alone.
+
+    The ten terms with the most weight, the sum of tf/length·ln(N/df) over the texts, are the anchors; a term of one
+    text alone is none (path B of S0-09).
+    """
+    tally = _tally(words_of(texts, stop_words))
+    df = tally.group_by("term").agg(df=pl.len()).filter(pl.col("df") >= 2)
+    weighed = tally.join(df, on="term").with_columns(idf=(len(texts) / pl.col("df")).log())
+    weights = weighed.group_by("term").agg(weight=(pl.col("share") * pl.col("idf")).sum().round(12))
+    anchors = weights.sort(-pl.col("weight"), "term").head(ANCHORS).with_row_index("rank")
+    best = tally.join(anchors, on="term").group_by("text").agg(pl.col("rank").min().cast(pl.Int64))
+    labels = np.arange(len(texts)) + ANCHORS
+    labels[best["text"].to_numpy()] = best["rank"].to_numpy()
+    return labels
+
+
+def name_topics(topics: Sequence[Sequence[str]], stop_words: Collection[str], label_terms: int = 2) -> list[str]:
+    """A label for each topic, given the texts of each: its `label_terms` weightiest words, capitalised (S0-10).
+
+    The weight is tf/length·ln(topics/df), each topic being one document; where all of a topic's words are in every
+    topic, the commonest name it. Ties are alphabetical. A topic without words is `Tema_3`, the third; the second of
+    two equal labels ends in its number.
+    """
+    tally = _tally(words_of([" ".join(texts) for texts in topics], stop_words))
+    df = tally.group_by("term").agg(df=pl.len())
+    score = (pl.col("share") * (len(topics) / pl.col("df")).log()).round(12)
+    scored = tally.join(df, on="term").with_columns(score=score)
+    weight = pl.when(pl.col("score").max().over("text") > 0).then("score").otherwise("share")
+    best = scored.sort("text", -weight, "term")
+    named = best.group_by("text", maintain_order=True).agg(pl.col("term").head(label_terms))
+    found = {text: " ".join(word.capitalize() for word in terms) for text, terms in named.iter_rows()}
+    return _distinct([found.get(number) or f"{UNNAMED}_{number + 1}" for number in range(len(topics))])
+
+
+def _tally(words: pl.DataFrame) -> pl.DataFrame:
+    """(text, term, share): how much of its text each term is."""
+    counted = words.group_by("text", "term").agg(tf=pl.len())
+    return counted.with_columns(share=pl.col("tf") / pl.col("tf").sum().over("text")).drop("tf")
+
+
+def _distinct(labels: Sequence[str]) -> list[str]:
+    seen: set[str] = set()
+    made = []
+    for number, label in enumerate(labels):
+        made.append(f"{label}_{number + 1}" if label in seen else label)
+        seen.add(made[-1])
+    return made
+
+
+NOISE = -1
+LARGEST = 5000
+"""Density is measured between that many observations at most, eight seconds; the others join the nearest topic."""
+DENSE = 5
+"""Fewer observations that are near each other are no topic of an entity that has hundreds."""
+_DIGITS = 6  # a cosine of float32 is known no better
+_EVEN = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic: its label, and its observations by place."""
+
+    label: str
+    members: tuple[int, ...]
+
+
+def find_topics(
+    texts: Sequence[str], vectors: Vectors, settings: SplitSettings, own_words: Collection[str] = ()
+) -> tuple[Topic, ...]:
+    """The topics of an entity's observations, largest first; what is noise is in none.
+
+    `vectors`, (n, d), are unit rows in the order of the texts, zero where there is none. `own_words` (the name of the
+    entity) name no topic. Where the vectors do not tell topics apart, or tell every text apart, the words decide; a
+    single topic is no diversity, and nothing is parted by force (T2).
+    """
+    stop = STOP_WORDS | {word.lower() for word in settings.stop_words} | set(own_words)
+    labels = _by_vectors(vectors, settings)
+    if _is_degenerate(labels):
+        labels = anchor_topics(texts, stop)
+    groups = _groups(labels)
+    names = name_topics([[texts[place] for place in members] for members in groups], stop, settings.label_terms)
+    return tuple(Topic(name, tuple(members)) for name, members in zip(names, groups, strict=True))
+
+
+def words_in(name: str) -> frozenset[str]:
+    """The words of an entity's name that could name a topic."""
+    return frozenset(words_of([name], ())["term"])
+
+
+def _by_vectors(vectors: Vectors, settings: SplitSettings) -> Labels:
+    if len(vectors) < 2 or not vectors.any():
+        return np.zeros(len(vectors), np.int64)
+    return _by_density(vectors, settings) if len(vectors) > settings.large_entity else _by_linkage(vectors, settings)
+
+
+def _by_linkage(vectors: Vectors, settings: SplitSettings) -> Labels:
+    """Average linkage on the cosine distance, cut at `cut_distance`."""
+    from scipy.cluster.hierarchy import fcluster, linkage  # half a second that most runs do not need
+
+    rows = vectors.astype(np.float64)
+    distances = np.round(1.0 - rows @ rows.T, _DIGITS).clip(0.0, 2.0)
+    tree = linkage(distances[np.triu_indices(len(rows), 1)], method="average")
+    return np.asarray(fcluster(tree, settings.cut_distance + _EVEN, criterion="distance"), np.int64)
+
+
+def _by_density(vectors: Vectors, settings: SplitSettings) -> Labels:
+    """HDBSCAN on unit vectors that are seen from the middle of them all; what is nowhere dense is noise.
+
+    What all observations of an entity share, its name first of all, would else be the one topic that is dense. Equal
+    vectors are one point, since HDBSCAN takes a heap of them for noise; a heap that is large enough is a topic.
+    """
+    from hdbscan import HDBSCAN
+
+    distinct, which, times = np.unique(vectors.round(_DIGITS), axis=0, return_inverse=True, return_counts=True)
+    points, least = _unit(distinct - distinct.mean(axis=0)), max(settings.min_topic_size, DENSE)
+    seen = np.unique(np.linspace(0, len(points) - 1, min(len(points), LARGEST)).astype(np.int64))
+    labels = np.full(len(points), NOISE, np.int64)
+    if len(seen) > least:
+        finder = HDBSCAN(min_cluster_size=least, min_samples=1, metric="euclidean", core_dist_n_jobs=1)
+        found = finder.fit_predict(points[seen].astype(np.float64))
+        labels = _cohesive(distinct, _spread(points, seen, found, settings), settings)
+    heaps = np.flatnonzero((labels == NOISE) & (times >= least))
+    labels[heaps] = labels.max() + 1 + np.arange(len(heaps))
+    return np.asarray(labels[which], np.int64)
+
+
+def _cohesive(vectors: Vectors, labels: Labels, settings: SplitSettings) -> Labels:
+    """The labels without topics whose members are, on average, farther from each other than topics part.
+
+    HDBSCAN may take what is left between the dense places for one topic.
+    """
+    kept = labels.copy()
+    for topic in range(labels.max(initial=NOISE) + 1):
+        middle = vectors[labels == topic].mean(axis=0)
+        if middle @ middle < 1.0 - settings.cut_distance:  # the mean cosine of all pairs
+            kept[labels == topic] = NOISE
+    return kept
+
+
+def _unit(rows: Vectors) -> Vectors:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), np.float32)
+
+
+def _spread(points: Vectors, seen: Labels, found: Labels, settings: SplitSettings) -> Labels:
+    """The topic of every point: of those that were not measured, the one with the nearest middle, within the cut."""
+    labels = np.full(len(points), NOISE, np.int64)
+    labels[seen] = found
+    rest = np.setdiff1d(np.arange(len(points)), seen)
+    if len(rest) and found.max(initial=NOISE) >= 0:
+        middles = [points[seen[found == topic]].mean(axis=0) for topic in range(found.max() + 1)]
+        cosines = points[rest] @ _unit(np.stack(middles)).T
+        is_near = cosines.max(axis=1) >= 1.0 - settings.cut_distance
+        labels[rest] = np.where(is_near, cosines.argmax(axis=1), NOISE)
+    return labels
+
+
+def _is_degenerate(labels: Labels) -> bool:
+    """Whether the labels are useless: fewer than two topics, or as many as texts."""
+    topics = len(np.unique(labels[labels != NOISE]))
+    return topics < 2 or topics == len(labels)
+
+
+def _groups(labels: Labels) -> list[list[int]]:
+    """The places of each topic; the largest first, then the one that begins first."""
+    placed = pl.DataFrame({"label": labels}).with_row_index("place").filter(pl.col("label") != NOISE)
+    grouped = placed.group_by("label", maintain_order=True).agg("place")
+    return grouped.sort(-pl.col("place").list.len().cast(pl.Int64), pl.col("place").list.first())["place"].to_list()
+
+
+DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCandidate:
+    """An entity that should be split: how full it is, and its topics with the number of observations of each."""
+
+    entity_id: str
+    entity_name: str
+    entity_type: str
+    observation_count: int
+    threshold: int
+    split_score: float
+    topics: Mapping[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of `split find --json`, one of its candidates."""
+        return asdict(self) | {"split_score": round(self.split_score, DIGITS)}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAnalysis:
+    """How full an entity is, and what it holds: (id, content) of the observations of each topic (S0-12).
+
+    Topics are looked for from `proactive_ratio` of the threshold on; `is_distinct` where enough of them are large.
+    """
+
+    entity_id: str
+    entity_name: str
+    entity_type: str
+    observation_count: int
+    threshold: int
+    needs_split: bool
+    is_distinct: bool
+    topics: Mapping[str, tuple[tuple[str, str], ...]]
+    split_score: float
+    plan_hash: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of `split analyze --json`."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        contents = {label: [content for _, content in observations] for label, observations in self.topics.items()}
+        return fields | {"topics": contents, "split_score": round(self.split_score, DIGITS)}
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSuggestion:
+    """How an entity could be split, with the content of each observation; no splits where it need not be (S0-13)."""
+
+    analysis: TopicAnalysis
+    splits: tuple[SplitPart, ...]
+    message: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of `split propose --json --dry-run`: what to approve, or null and why."""
+        return {"proposal": self._plan() if self.splits else None, "message": self.message}
+
+    def _plan(self) -> dict[str, Any]:
+        seen, parent = self.analysis, self.analysis.entity_name
+        contents = {fact: content for observations in seen.topics.values() for fact, content in observations}
+        moved = sum(len(each.observations) for each in self.splits)
+        ends = [(parent, each.name) for each in self.splits]
+        return {
+            "original_entity": parent,
+            "entity_id": seen.entity_id,
+            "entity_type": seen.entity_type,
+            "suggested_splits": [
+                {"name": each.name, "entity_type": each.entity_type,
+                 "observations": [{"id": fact, "content": contents[fact]} for fact in each.observations]}
+                for each in self.splits
+            ],
+            "relations_to_create": [
+                {"from": one, "relation_type": relation, "to": other}
+                for whole, part in ends
+                for one, relation, other in ((whole, CONTAINS, part), (part, INVERSE[CONTAINS], whole))
+            ],
+            "analysis": {
+                "observation_count": seen.observation_count, "threshold": seen.threshold,
+                "split_score": round(seen.split_score, DIGITS), "n_topics": len(seen.topics),
+                "moved_observations": moved, "original_observations_remaining": seen.observation_count - moved,
+            },
+            "plan_hash": seen.plan_hash,
+        }  # fmt: skip
+
+
+# How much is too much for an entity, and whether what it holds is of several topics (S0-07, S0-08, T1).
+
+
+DEFAULT = "default"
+MOST_OF_DIVERSITY = 0.5
+
+
+def thresholds_of(settings: SplitSettings) -> dict[str, int]:
+    """The threshold of every type, by its canonical name; keys of other vocabularies (Sesion) are understood (S0-07).
+
+    What is given is laid over the defaults. Raises `UnknownName` for a key that is no type, `UnusableInput` for two
+    that mean the same one.
+    """
+    given = {**SplitSettings().thresholds, **_by_type(settings.thresholds)}
+    return {kind: given.get(kind, given[DEFAULT]) for kind in (*TYPES, DEFAULT)}
+
+
+def _by_type(given: Mapping[str, int]) -> dict[str, int]:
+    keys: dict[str, str] = {}
+    for key in given:
+        if (first := keys.setdefault(_type_of(key), key)) != key:
+            raise UnusableInput(
+                f"split.thresholds: {first!r} and {key!r} mean the same type.", "Leave one of them out."
+            )
+    return {kind: given[key] for kind, key in keys.items()}
+
+
+def _type_of(key: str) -> str:
+    kind = DEFAULT if key.strip().lower() == DEFAULT else canonical_type(key)
+    if kind is None:
+        raise UnknownName("entity type in split.thresholds", key, (*TYPES, DEFAULT))
+    return kind
+
+
+def threshold_column(types: pl.Series, settings: SplitSettings) -> pl.Series:
+    """The threshold of each of these types, in their order; of an unknown type the default."""
+    known = thresholds_of(settings)
+    return types.replace_strict(known, default=known[DEFAULT], return_dtype=pl.Int64).alias("threshold")
+
+
+def split_score(count: int, threshold: int, n_topics: int) -> float:
+    """Fullness plus diversity, from 0 up: `count/threshold + min(n_topics/count, 0.5)` (S0-08)."""
+    fullness = count / threshold if threshold else 1.0
+    return fullness + min(n_topics / max(count, 1), MOST_OF_DIVERSITY)
+
+
+def is_candidate(count: int, threshold: int, sizes: Sequence[int], settings: SplitSettings) -> bool:
+    """Whether an entity should be split: too full, and at least `min_topics` topics that are no singletons (T1)."""
+    is_full = count > threshold and split_score(count, threshold, len(sizes)) > 1.0
+    return is_full and large_topics(sizes, settings) >= settings.min_topics
+
+
+def large_topics(sizes: Sequence[int], settings: SplitSettings) -> int:
+    """How many topics have `min_topic_size` observations or more."""
+    return sum(size >= settings.min_topic_size for size in sizes)

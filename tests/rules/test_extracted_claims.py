@@ -1,0 +1,285 @@
+"""Claims: of what a model answers, only indexes of messages that it was shown are trusted (T37)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prompts.responses import WindowExtraction
+from slowwave.ingestion.windows import PlannedWindow
+from slowwave.records import KnownFact, RosterEntry, Turn, Window
+from slowwave.revision.extracted_claims import CollectedClaims, collect
+
+AT = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def window(*roles: str, context: int = 1, known: int = 0, name: str = "m", text: str = "text") -> PlannedWindow:
+    """A window of messages m0, m1, …; the first `context` of them are only shown."""
+    turns = tuple(
+        Turn(n, "Marta" if role == "user" else role, role, text, AT + timedelta(minutes=n), n < context)
+        for n, role in enumerate(roles)
+    )
+    planned = PlannedWindow(Window("c", "global", turns), tuple(f"{name}{n}" for n in range(len(roles))))
+    return planned.knowing([KnownFact(n, f"f{n}", "Known.", AT) for n in range(known)])
+
+
+def claim(message: int, subject: str = "Marta", **more: Any) -> dict[str, Any]:
+    return {"message": message, "subject": subject, "relation": "uses", "statement": "Marta uses vim.", **more}
+
+
+def fact(message: int, about: str = "Marta", **more: Any) -> dict[str, Any]:
+    """A fact as a model writes it."""
+    return {"m": message, "s": "Marta likes vim.", "about": about, **more}
+
+
+def collected(planned: PlannedWindow, limit: int = 10, **answer: Any) -> CollectedClaims:
+    return collect([(planned, WindowExtraction.model_validate(answer))], limit)
+
+
+def test_a_claim_belongs_to_the_message_it_points_at() -> None:
+    said = collected(window("user", "user", "user"), facts=[claim(2), claim(1)])
+    assert said.claims["message_id"].to_list() == ["m2", "m1"]
+    assert said.invalid == 0
+
+
+def test_claims_of_context_and_of_messages_that_are_not_there_are_dropped_and_counted() -> None:
+    said = collected(window("user", "user"), facts=[claim(0), claim(1), claim(2), claim(-1), claim(99)])
+    assert said.claims["message_id"].to_list() == ["m1"]
+    assert said.invalid == 4
+
+
+def test_judgements_of_context_and_of_messages_that_are_not_there_are_ignored_and_the_first_one_counts() -> None:
+    judged = [{"message": n, "durable": n == 1, "reason": str(n)} for n in (0, 1, 7)]
+    said = collected(window("user", "user"), messages=[*judged, {"message": 1, "durable": False, "reason": "again"}])
+    assert said.judgements.rows() == [("m1", True, "1")]
+
+
+def directives(said: CollectedClaims, number: int = 0) -> list[tuple[str | None, int | None, str | None, str, str]]:
+    """What a claim does to earlier facts: known fact, claim, words, action, reason."""
+    found = said.claims["resolves"].to_list()[number]
+    return [tuple(each[name] for name in ("known_id", "claim", "object", "action", "reason")) for each in found]
+
+
+def test_a_known_fact_is_named_by_its_index_and_an_index_that_was_not_listed_means_none() -> None:
+    resolves = [{"known": 1}, {"known": 5, "object": "vim", "action": "retract", "reason": "correction"}, {"known": -1}]
+    said = collected(window("user", "user", known=2, text="No vim."), facts=[claim(1, resolves=resolves)])
+    assert directives(said) == [
+        ("f1", None, None, "supersede", "temporal_change"),
+        (None, None, "vim", "retract", "correction"),
+        (None, None, None, "supersede", "temporal_change"),
+    ]
+
+
+def test_a_verdict_says_what_becomes_of_a_known_fact_and_no_verdict_changes_nothing() -> None:
+    kinds = ("updates", "corrects", "ends", "contradicts", "adds to it", None)
+    does = [{"k": n, "v": verdict} for n, verdict in enumerate(kinds)]
+    answer = WindowExtraction.model_validate({"facts": [fact(1, does=does)]})
+    assert directives(collect([(window("user", "user", known=6), answer)], 10, by_model=True)) == [
+        ("f0", None, None, "supersede", "temporal_change"),
+        ("f1", None, None, "supersede", "correction"),
+        ("f2", None, None, "retract", "temporal_change"),
+        ("f3", None, None, "contradict", "temporal_change"),
+    ]
+
+
+@pytest.mark.parametrize("written", [1, "1", "k1", "K1", "#1"])
+def test_the_number_of_a_known_fact_may_be_written_in_several_ways(written: object) -> None:
+    said = collected(window("user", "user", known=2), facts=[fact(1, does=[{"k": written, "v": "ends"}])])
+    assert [known for known, *_ in directives(said)] == ["f1"]
+
+
+def test_a_fact_of_the_same_answer_is_named_by_its_place_also_where_others_were_dropped() -> None:
+    facts = [fact(9), fact(1), fact(1, does=[{"k": "F1", "v": "updates"}, {"k": "F0", "v": "ends"}, {"k": "f7"}])]
+    said = collected(window("user", "user"), facts=facts)
+    assert said.invalid == 1
+    assert [place for _, place, *_ in directives(said, 1)] == [0, None, None]
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ("the Neovim editor", True),
+        ("NEOVIM", True),
+        ("Ferrywise", False),
+        ("the a of", False),
+        ("Known.", True),
+        ("7", False),
+    ],
+)
+def test_what_was_never_shown_is_not_done_away_with(asked: str, kept: bool) -> None:
+    planned = window("user", "user", known=1, text="I gave up neovim.")
+    said = collected(planned, facts=[claim(1, resolves=[{"object": asked, "action": "retract"}])])
+    assert said.claims["resolves"][0][0]["object"] == (asked if kept else None)
+
+
+def test_the_subject_of_a_claim_is_a_mention_even_if_it_is_not_listed() -> None:
+    entities = [{"name": "vim", "type": "Tool", "summary": "An editor."}]
+    facts = [claim(1), claim(1), claim(1, "Kestrel"), claim(1, "vim"), claim(9, "Nobody")]
+    said = collected(window("user", "user"), entities=entities, facts=facts)
+    assert said.mentions.select("name", "entity_type", "summary").rows() == [
+        ("vim", "tool", "An editor."), ("Marta", "person", None), ("Kestrel", "concept", None),
+    ]  # fmt: skip
+    assert set(said.mentions["seen_at"]) == {AT + timedelta(minutes=1)}
+
+
+def test_entities_beyond_the_limit_for_each_message_are_dropped() -> None:
+    entities = [{"name": f"thing {n}"} for n in range(9)]
+    said = collected(window("user", "user", "user"), limit=2, entities=entities)
+    assert said.mentions["name"].to_list() == [f"thing {n}" for n in range(4)]
+
+
+def test_windows_are_told_apart() -> None:
+    answer = WindowExtraction.model_validate({"facts": [claim(1)], "entities": [{"name": "vim"}]})
+    said = collect([(window("user", "user", name="a"), answer), (window("user", "user", name="b"), answer)], 10)
+    assert said.claims.select("window", "message_id").rows() == [(0, "a1"), (1, "b1")]
+    assert said.mentions["window"].to_list() == [0, 0, 1, 1]
+
+
+def test_no_answer_gives_frames_with_all_their_columns() -> None:
+    said, full = collect([], 10), collected(window("user", "user"), facts=[claim(1)])
+    assert said.claims.is_empty()
+    assert said.claims.schema == full.claims.schema
+    assert said.mentions.schema == full.mentions.schema
+    assert said.judgements.schema == full.judgements.schema
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-3, 6), max_size=12), st.integers(0, 3))
+def test_nothing_is_ever_said_of_a_message_that_was_not_to_be_extracted(indexes: list[int], context: int) -> None:
+    planned = window("user", "user", "user", "user", context=context)
+    said = collected(
+        planned, facts=[claim(n) for n in indexes], messages=[{"message": n, "durable": False} for n in indexes]
+    )
+    assert set(said.claims["message_id"]) | set(said.judgements["message_id"]) <= set(planned.new_ids)
+    assert len(said.claims) + said.invalid == len(indexes)
+    assert said.judgements["message_id"].n_unique() == len(said.judgements)
+    assert pl.Series(said.claims["message_id"]).null_count() == 0
+
+
+# Numbers of the roster, names, repetitions
+
+
+ROSTER = (
+    RosterEntry(1, "Crystal Wilson", "person", "e_owner", ("crystal",), "user"),
+    RosterEntry(2, "Assistant", "tool", "", (), "assistant"),
+    RosterEntry(3, "Evan", "person", "e_evan"),
+    RosterEntry(4, "Devon", "person"),
+)
+
+
+def listed(*texts: str, known: tuple[KnownFact, ...] = ()) -> PlannedWindow:
+    """A window in which Crystal, who is the user, says these, with a roster."""
+    turns = tuple(Turn(n, "Crystal Wilson", "user", text, AT, False) for n, text in enumerate(texts))
+    planned = PlannedWindow(Window("c", "global", turns), tuple(f"m{n}" for n in range(len(texts))))
+    return planned.knowing(known, ROSTER)
+
+
+def by_model(planned: PlannedWindow, **answer: Any) -> CollectedClaims:
+    return collect([(planned, WindowExtraction.model_validate(answer))], 10, by_model=True)
+
+
+@pytest.mark.parametrize("about", [1, "1", "#1", " 1 ", "Crystal Wilson", "Crystal", "crystal", "the user", "user"])
+def test_a_number_an_alias_and_the_user_all_mean_the_entity_of_the_roster(about: object) -> None:
+    said = by_model(listed("I play chess with Evan."), facts=[{"m": 0, "s": "Crystal plays chess.", "about": about}])
+    assert said.claims["subject"].to_list() == ["Crystal Wilson"]
+    assert said.in_play.select("canonical_name", "entity_id").rows() == [("crystal wilson", "e_owner")]
+    assert said.mentions.is_empty(), "what is stored needs no resolution"
+
+
+def test_an_object_may_be_a_number_too_and_a_speaker_who_is_not_stored_is_a_mention() -> None:
+    facts = [{"m": 0, "s": "Devon knows Evan.", "about": "4", "rel": "knows", "obj": 3}]
+    said = by_model(listed("Devon knows Evan."), facts=facts)
+    assert said.claims.select("subject", "relation", "object").rows() == [("Devon", "knows", "Evan")]
+    assert said.in_play["entity_id"].to_list() == ["e_evan"]
+    assert said.mentions.select("name", "entity_type").rows() == [("Devon", "person")]
+
+
+def test_a_number_that_was_not_listed_makes_nobody_up() -> None:
+    said = by_model(listed("I play chess."), facts=[{"m": 0, "s": "Crystal plays chess.", "about": "77"}])
+    assert said.claims["statement"].to_list() == ["Crystal plays chess."]
+    assert said.claims["subject"].to_list() == ["Crystal Wilson"], "the fact belongs to who said it"
+
+
+def test_a_relation_of_a_conversation_that_is_not_on_the_list_is_an_observation() -> None:
+    facts = [
+        {"m": 0, "s": "Crystal knits socks.", "about": "1", "rel": rel, "obj": "socks"} for rel in ("knits", "Likes")
+    ]
+    said = by_model(listed("I knit socks, and I like them."), facts=facts)
+    assert said.claims.select("relation", "kind").rows() == [("said", "observation"), ("prefers", "relation")]
+
+
+def test_names_are_learned_only_for_who_is_listed_and_only_if_people_of_the_window_say_them() -> None:
+    names = [
+        {"n": 3, "name": "Evan  Cole"}, {"n": "1", "name": "Mallory"}, {"n": 9, "name": "Evan Cole"},
+        {"n": "Evan", "name": "Evan Cole"},
+    ]  # fmt: skip
+    said = by_model(listed("My friend is Evan Cole."), names=names)
+    assert said.names.select("entity_id", "name").rows() == [("e_evan", "Evan Cole")]
+
+
+def test_a_part_of_a_word_and_no_word_at_all_are_no_names() -> None:
+    names = [{"n": 3, "name": name} for name in ("", " ", "Eva", "van", "Evan's", "(")]
+    assert by_model(listed("I caravan with Evander."), names=names).names.is_empty()
+
+
+def test_the_user_is_named_by_nobody_else() -> None:
+    planned = listed("My friend is Evan Cole.")
+    other = Turn(1, "Eve", "user", "The user's name is Mallory, and Evan is Evan Reed.", AT)
+    wider = PlannedWindow(replace(planned.window, turns=(*planned.window.turns, other)), ("m0", "m1"))
+    names = [{"n": 1, "name": "Mallory"}, {"n": 3, "name": "Evan Reed"}]
+    assert by_model(wider, names=names).names["name"].to_list() == ["Evan Reed"]
+
+
+def test_what_only_an_assistant_or_a_document_says_names_nobody() -> None:
+    planned = listed("Thanks!")
+    others = (
+        Turn(1, "Assistant", "assistant", "You are Mallory.", AT, True),
+        Turn(2, "a.md", "document", "I am Eve.", AT),
+    )
+    wider = PlannedWindow(replace(planned.window, turns=(*planned.window.turns, *others)), ("m0", "m1", "m2"))
+    said = by_model(wider, names=[{"n": 1, "name": "Mallory"}, {"n": 1, "name": "Eve"}])
+    assert said.names.is_empty()
+
+
+def test_a_known_fact_that_is_said_again_is_claimed_word_for_word() -> None:
+    known = KnownFact(0, "f_0", "Crystal Wilson likes tea.", AT, "Crystal Wilson", "prefers", "tea")
+    again = [{"k": 0, "m": 0}, {"k": 5, "m": 0}, {"k": 0, "m": 7}]
+    said = by_model(listed("Tea as ever.", known=(known,)), again=again)
+    assert said.claims.select("message_id", "subject", "relation", "object", "statement").rows() == [
+        ("m0", "Crystal Wilson", "prefers", "tea", "Crystal Wilson likes tea.")
+    ]
+    assert said.invalid == 2
+
+
+def test_what_is_listed_but_in_no_fact_is_not_met() -> None:
+    said = by_model(listed("I met Rex."), new=[{"name": "Rex", "type": "person"}], facts=[])
+    assert said.mentions.is_empty()
+
+
+def test_a_fact_that_several_messages_say_has_a_claim_for_each_of_them() -> None:
+    facts = [{"m": 0, "also": [1, 1, 0, 9], "s": "Crystal plays chess.", "about": 1, "does": [{"old": "chess"}]}]
+    said = by_model(listed("I play chess.", "Chess, every day."), facts=facts)
+    assert said.claims["message_id"].to_list() == ["m0", "m1"]
+    assert [len(each) for each in said.claims["resolves"]] == [1, 0], "what it ends is ended once"
+
+
+def test_of_an_answer_that_is_partly_unusable_the_rest_is_used() -> None:
+    answer = {
+        "names": [{"name": "Cris"}, None], "new": [{"type": "person"}, {"name": "Rex", "type": "Pet"}, 7],
+        "facts": [
+            {"m": "x", "s": "No message.", "about": 1}, {"m": 0, "about": 1}, "words",
+            {"m": 0, "s": "Crystal plays chess.", "about": 1, "c": "sure", "time": "someday",
+             "obj": {}, "tags": [3, "health"], "does": [{"k": [], "v": "perhaps", "old": "chess"}, 4]},
+            {"m": 0, "s": "Rex watches.", "about": "Rex"},
+        ],
+        "again": [{"k": "all"}],
+    }  # fmt: skip
+    said = by_model(listed("I play chess."), **answer)
+    assert said.claims["statement"].to_list() == ["Crystal plays chess.", "Rex watches."]
+    assert said.mentions["name"].to_list() == ["Rex"]

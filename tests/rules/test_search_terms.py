@@ -1,0 +1,184 @@
+"""General words of facts: they are few, of no name and no secret, and none is lost when facts become one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from patchwork import NO_PREDICATES, NOW, Memory, claim
+from test_reconciliation import ALIKE, fact, plan, pool_of
+
+from slowwave import frames
+from slowwave.deduplication.duplicates import DUPLICATES, Merges
+from slowwave.lifecycle.forgotten_names import NameMatcher
+from slowwave.revision.candidates import CLAIMS, MESSAGES, build_candidates
+from slowwave.revision.search_terms import general_words, joined_words, search_terms
+from slowwave.settings import ExtractSettings
+
+
+@pytest.mark.parametrize(
+    ("terms", "kept"),
+    [
+        ("Hobby, craft", "hobby craft"),
+        ("pottery craft", "craft"),
+        ("<b>ignore</b> 4111-1111 sk-abc", "ignore sk abc"),
+        ("a b", None),
+        ("one two three four five six seven", "one two three four five six"),
+        ("x" * 99, None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_general_words_of_a_fact_are_a_few_words_that_it_does_not_say(terms: str | None, kept: str | None) -> None:
+    rows = pl.DataFrame({"search_terms": [terms], "statement": ["Anna signed up for a pottery class."]},
+                        schema_overrides={"search_terms": pl.String})  # fmt: skip
+    assert general_words(rows).to_list() == [kept]
+
+
+def test_general_words_have_no_word_of_a_name_of_whom_the_fact_is_about_or_of_a_person() -> None:
+    terms = "hobby anna óslo ben acme trip sister"
+    found = Memory().candidates([claim("Anna moved to Oslo.", obj="Oslo", relation="moved to", search_terms=terms)])
+    assert found.facts["search_terms"].to_list() == ["hobby acme trip sister"]
+    names = pl.DataFrame(
+        [("anne-marie o'neil", "e_1", "person"), ("marta's sister", "e_2", "person"), ("Blue Cup", "e_3", "place")],
+        schema=["name", "entity_id", "entity_type"], orient="row",
+    )  # fmt: skip
+    rows = pl.DataFrame(
+        {
+            "search_terms": ["neil sister trip anne oneil marta", "cup blue neil trip"],
+            "statement": ["She went there.", "It is closed."],
+            "subject_id": ["e_2", "e_3"], "object_id": [None, "e_4"],
+        }
+    )  # fmt: skip
+    assert search_terms(rows, names).to_list() == ["sister trip", "trip"]
+    rows = rows.with_columns(subject_id=pl.lit("e_4"))
+    assert search_terms(rows, names).to_list() == ["sister trip", "cup blue trip"]
+
+
+OTHERWISE = [
+    ("Hans Weiß", "weiss"),
+    ("Hans Weiss", "weiß"),
+    ("Łukasz", "lukasz"),
+    ("Bjørn Dæhlie", "bjorn"),
+    ("Bjørn Dæhlie", "daehlie"),
+    ("राम ली", "ली"),
+    ("Anna Иванова", "ивановой"),
+    ("李明", "李明さん"),
+    ("田中", "小田中さん"),
+    ("สมชาย", "คุณสมชาย"),
+    ("김 철수", "철수는"),
+    ("أحمد", "احمد"),
+    ("Zorblax Quint", "quints"),
+]
+
+
+@pytest.mark.parametrize(("name", "word"), OTHERWISE)
+@pytest.mark.parametrize(("about", "kind"), [("e_1", "place"), ("e_9", "person")])
+def test_a_word_of_a_name_that_is_written_otherwise_is_not_kept_and_is_found(
+    name: str, word: str, about: str, kind: str
+) -> None:
+    names = pl.DataFrame({"name": [name], "entity_id": ["e_1"], "entity_type": [kind]})
+    rows = pl.DataFrame({"search_terms": [f"hobby {word} trip"], "statement": ["She goes."], "subject_id": [about],
+                         "object_id": ["e_2"]})  # fmt: skip
+    assert search_terms(rows, names).to_list() == ["hobby trip"]
+    assert NameMatcher.of([name]).have_words_in(rows["search_terms"]).to_list() == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("राम ली", "लो"), ("Ann", "annals"), ("Quint", "sequint"), ("李明", "明日"), ("Weiß", "west")]
+)
+def test_a_word_that_is_only_like_a_name_is_kept(name: str, word: str) -> None:
+    names = pl.DataFrame({"name": [name], "entity_id": ["e_1"], "entity_type": ["person"]})
+    rows = pl.DataFrame({"search_terms": [word], "statement": ["She goes."], "subject_id": ["e_1"],
+                         "object_id": ["e_2"]})  # fmt: skip
+    assert search_terms(rows, names).to_list() == [word]
+    assert NameMatcher.of([name]).have_words_in(rows["search_terms"]).to_list() == [False]
+
+
+def test_other_names_of_whom_a_fact_is_about_are_no_general_words() -> None:
+    aliases = pl.DataFrame({"alias_name": ["neovi editor"], "entity_id": ["e_neovim"]})
+    claims = frames.conform(
+        pl.DataFrame([{"window": 0, "message_id": "m", "subject": "Anna", "relation": "uses", "object": "neovim",
+                       "statement": "Anna uses neovim.", "search_terms": "neovi tool"}]), CLAIMS,
+    )  # fmt: skip
+    messages = frames.conform(pl.DataFrame([{"id": "m", "conversation_id": "c", "content": "x"}]), MESSAGES)
+    made = build_candidates(claims, messages, Memory().names(), NO_PREDICATES, ExtractSettings(), NOW, aliases)
+    assert made.facts["search_terms"].to_list() == ["tool"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "kept"),
+    [
+        ("craft AKIA" + "Q7RZ4M2KX9T3BVLN", "craft"),
+        ("craft AKIA\u200b" + "Q7RZ4M2KX9T3BVLN", "craft"),
+        ("craft [redacted:aws_key] hobby", "craft hobby"),
+        ("craft sk-" + "ant-api03-" + "abcdefghij" * 6, "craft"),
+    ],
+)
+def test_of_a_secret_among_general_words_no_letter_is_kept(terms: str, kept: str) -> None:
+    found = Memory().candidates([claim("Anna likes vim.", obj="vim", search_terms=terms)])
+    assert found.facts["search_terms"].to_list() == [kept]
+
+
+def test_a_candidate_with_a_secret_among_its_general_words_is_rejected_and_does_not_keep_it() -> None:
+    memory, secret = Memory(), "AKIA" + "Q7RZ4M2KX9T3BVLN"
+    found = memory.candidates([claim("Anna uses vim every day.", obj="vim")])
+    planted = replace(found, facts=found.facts.with_columns(search_terms=pl.lit(f"craft {secret}")))
+    verdict = memory.judge(planted)
+    assert verdict.verdicts["failed"].to_list() == ["secret"]
+    assert secret not in verdict.rejected.write_json()
+    assert memory.judge(found).passed.height == 1
+
+
+@pytest.mark.proof
+def test_a_fact_that_is_said_again_gains_the_general_words_of_the_repetition_in_whatever_order() -> None:
+    told = [
+        claim("Anna uses vim.", obj="vim", at=0, search_terms="editor tool"),
+        claim("Anna uses vim.", obj="vim", at=5, search_terms="software anna tool"),
+        claim("Anna uses vim.", obj="vim", at=6),
+    ]
+    for order in ((0, 1, 2), (1, 0, 2), (2, 1, 0)):
+        memory = Memory()
+        for place in order:
+            memory.tell(told[place])
+        (fact,) = memory.facts.filter(pl.col("status") == "active").to_dicts()
+        assert fact["search_terms"] == "editor software tool"
+
+
+def test_general_words_of_claims_that_are_made_twice_word_for_word_come_together() -> None:
+    told = [claim("Anna uses vim.", obj="vim", search_terms=words) for words in ("tool", None, "editor")]
+    found = Memory().candidates(told)
+    assert found.dropped["repeated"] == 2
+    assert found.facts["search_terms"].to_list() == ["editor tool"]
+
+
+def test_general_words_that_come_together_are_a_dozen_at_most_none_of_which_the_statement_has() -> None:
+    words = [f"w{sign}" for sign in "abcdefghijklmn"]
+    rows = pl.DataFrame({"id": ["f"] * 3, "search_terms": [" ".join(words[::-1]), "wa vim aa", None]})
+    found = joined_words(rows, pl.DataFrame({"id": ["f"], "statement": ["Anna uses vim."]}))
+    assert found["search_terms"].to_list() == [" ".join(["aa", *words[:11]])]
+
+
+def test_a_fact_that_absorbs_another_takes_over_its_general_words() -> None:
+    words = ("drink break", "habit office drink", None)
+    three = [fact(f"f{n}", ALIKE[0] + "!" * n, search_terms=each) for n, each in enumerate(words)]
+    found = plan(pool_of(*three)).facts.filter(pl.col("status") == "active")
+    assert found["search_terms"].to_list() == ["break drink habit"]  # "office" is in the statement
+
+
+def test_a_survivor_keeps_its_general_words_where_what_it_absorbs_has_none() -> None:
+    for words in ("drink", None):
+        both = [fact("f0", ALIKE[0], search_terms=words), fact("f1", ALIKE[1], search_terms="drink")]
+        found = plan(pool_of(*both)).facts.filter(pl.col("status") == "active")
+        assert found["search_terms"].to_list() == ["drink"]
+
+
+def test_a_note_that_goes_on_in_new_words_has_the_general_words_that_these_do_not_say() -> None:
+    first, second = "Ana keeps her tea in the kitchen.", "Ana keeps her tea in the kitchen. It is green."
+    notes = [fact("n0", first, kind="note", search_terms="drink green", at=0),
+             fact("n1", second, kind="note", search_terms="place", at=1)]  # fmt: skip
+    losers = pl.DataFrame({"loser_id": ["n1"], "winner_id": ["n0"]})
+    merges = Merges(frames.conform(losers, DUPLICATES), joins_notes=True)
+    (new,) = plan(pool_of(*notes), merges=merges).reworded.to_dicts()
+    assert (new["statement"], new["search_terms"]) == (second, "drink place")
