@@ -278,12 +278,14 @@ def _contained(everyone: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFra
     words = spread.group_by("row", maintain_order=True).agg("word", pl.col("count").first())
     needed = (pl.col("count") * settings.flag_containment - 1e-9).ceil()
     prefix = spread.filter(pl.int_range(pl.len()).over("row") < pl.col("count") - needed + 1)
-    joined = prefix.select("row", "place", "owner", "word", "length").join(
-        spread.select("row", "place", "owner", "word", "length"), on=["owner", "word"], suffix="_b"
+    columns, is_new = ["row", "place", "owner", "word", "length"], pl.col("place") >= 0
+    shorter, longer = prefix.select(columns), spread.select(columns)
+    joined = pl.concat(
+        short.join(long, on=["owner", "word"], suffix="_b")  # never old ones with old ones: an entity has thousands
+        for short, long in ((shorter.filter(is_new), longer), (shorter.filter(~is_new), longer.filter(is_new)))
     )
     is_longer = pl.col("length_b") >= pl.col("length").clip(1) * settings.length_ratio
-    some_new = pl.max_horizontal("place", "place_b") >= 0
-    pairs = joined.filter(is_longer & some_new).select("row", "row_b", "place", "place_b").unique()
+    pairs = joined.filter(is_longer).select("row", "row_b", "place", "place_b").unique()
     shared = pl.col("word").list.set_intersection("word_b").list.len() / pl.col("count")
     measured = pairs.join(words, on="row").join(words, left_on="row_b", right_on="row", suffix="_b")
     found = measured.select("row", "row_b", "place", "place_b", share=shared).filter(

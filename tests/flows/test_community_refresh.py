@@ -307,6 +307,7 @@ def test_a_call_that_failed_is_made_again_by_the_next_run(place: Path, serve: Se
     assert rows(place, "communities")["fingerprint"].null_count() == 0
 
 
+@pytest.mark.proof
 def test_what_an_answer_leaves_out_is_asked_about_alone(place: Path, serve: Serve) -> None:
     api = serve(lambda request: summariser(request, but="Edna"))
     summary = refreshed(place, CLAUDE)

@@ -290,6 +290,7 @@ def test_what_a_keyless_run_left_pending_is_asked_about_by_the_next_run_with_a_m
     assert "pending" not in set(rows(place, "pair_decisions")["outcome"])
 
 
+@pytest.mark.proof
 def test_pairs_of_several_clusters_go_in_one_call(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(kept_apart)
     bridge = (

@@ -274,6 +274,7 @@ def test_nothing_is_published_where_recall_would_fall(place: Path, own: str) -> 
     assert "texts to embed" not in turn(place, f"{own}/noise", dry_run=True)["counts"]
 
 
+@pytest.mark.proof
 def test_the_model_of_the_memory_fills_in_what_is_missing(place: Path) -> None:
     before = rows(place, "facts", columns=["id", "vector"])
     with opened(place).commit("r_lost", "test") as tx:
@@ -287,6 +288,7 @@ def test_the_model_of_the_memory_fills_in_what_is_missing(place: Path) -> None:
     assert rows(place, "facts", columns=["id", "vector"]).equals(before, null_equal=True)
 
 
+@pytest.mark.proof
 def test_only_one_re_embedding_goes_on_at_a_time(place: Path, half: str) -> None:
     with opened(place).commit("reembed-other", "run") as tx:
         row = {"id": "reembed-other", "flow": "reembed", "state": "running", "owner": new_owner("reembed-other")}

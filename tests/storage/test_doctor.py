@@ -217,6 +217,7 @@ def test_vectors_of_another_model_are_named_with_the_way_out_and_left(store: Sto
     assert after_repair(store) == [("foreign vector", "facts", "other")]
 
 
+@pytest.mark.proof
 def test_leftovers_of_a_dead_writer_are_put_back(store: Store) -> None:
     store.db.open_table("facts").delete("true")
     assert summary(examine(store)) == [("ahead of the head", "facts", "")]
