@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +71,13 @@ class Ingested:
         return 100 * (1 - sum(self.stages.values()) / self.wall_s)
 
 
-def ingest_files(paths: list[str], store: str, **chosen: Any) -> dict[str, Any]:
-    """Run the flow `ingest` without a key, with these settings; returns its summary."""
+def ingest_files(paths: list[str], store: str, *, now: datetime | None = None, **chosen: Any) -> dict[str, Any]:
+    """Run the flow `ingest` without a key, with these settings, at this time; returns its summary."""
     from flows.ingest import ingest
     from slowwave.settings import IngestSettings
 
     settings = IngestSettings.model_validate({"llm": {"model": "rules"}, **chosen})
-    found: dict[str, Any] = asyncio.run(ingest(paths, store=store, settings=settings))
+    found: dict[str, Any] = asyncio.run(ingest(paths, store=store, settings=settings, now=now))
     return found
 
 

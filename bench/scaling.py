@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import polars as pl
 
+import flows.ingest  # noqa: F401, so that its imports are not measured
 from flows.decay import decay
 from flows.steward import steward
 from inference.embedding import open_embedder
@@ -30,6 +31,7 @@ from tasks.runtime.runs import existing_run
 
 from . import data, synthetic
 from .big_store import build_store, multiply_store
+from .examples import FOLDER as EXAMPLES
 from .figures import Figure, Options, in_fresh_process, measured, peak_memory_mib, percentiles
 from .ingest import ingest_files
 
@@ -87,36 +89,37 @@ def _figures(facts: int, uri: Path, questions: list[str]) -> Iterator[Figure]:
     yield Figure("scaling", f"{name}: first question", times[0], "ms")
     yield Figure("scaling", f"{name}: question p50", median, "ms", note=f"p95 {slow:.1f} ms")
     yield Figure("scaling", f"{name}: question", asked.cpu_ms, "cpu ms", note=f"{asked.peak_mib:.0f} MiB")
-    learned, rows = in_fresh_process(learn, str(uri))
-    note = f"{learned.peak_mib:.0f} MiB, {rows} rows read"
-    yield Figure("scaling", f"{name}: ingest of {MESSAGES} messages", learned.cpu_ms, "cpu ms", note=note)
+    in_fresh_process(count_aspects, str(uri))
+    known = list(synthetic.messages(MESSAGES, SEED))
+    for what, messages in (("about new people", conversation()), ("about the entities with most facts", known)):
+        learned, rows = in_fresh_process(learn, str(uri), messages)
+        note = f"{learned.peak_mib:.0f} MiB, {rows} rows read"
+        yield Figure("scaling", f"{name}: ingest of {MESSAGES} messages {what}", learned.cpu_ms, "cpu ms", note=note)
     for what, work in (("commit of 100 facts", commit), ("scoring", score), ("decay", fade), ("doctor", look)):
         cost = in_fresh_process(work, str(uri))
         yield Figure("scaling", f"{name}: {what}", cost.cpu_ms, "cpu ms", note=f"{cost.peak_mib:.0f} MiB")
 
 
-def learn(uri: str) -> tuple[Work, int]:
-    """Keyless ingest of forty messages into a copy of the store: also how many rows were read, those of searches apart.
+def count_aspects(uri: str) -> None:
+    """Aspects of the whole store, once: from then on they follow what changes."""
+    run = existing_run("bench", uri, "default", synthetic.START)
+    if (scores := refreshed_aspects(run)) is not None:
+        with Store.open(run.store, run.namespace).commit(run.id, scores.kind, run.now) as tx:
+            scores.write(tx)
 
-    Imports, the model and a first count of aspects come before it.
+
+def learn(uri: str, messages: list[dict[str, Any]]) -> tuple[Work, int]:
+    """Keyless ingest of messages into a copy of the store: also how many rows were read, those of searches apart.
+
+    They are said after all that is known. Imports and the model come before the measurement.
     """
     place = Path(f"{uri}-ingest")
     rmtree(place, ignore_errors=True)
     copytree(uri, place / "m", copy_function=os.link)  # files are never changed, only added
-    run = existing_run("bench", str(place / "m"), "default", synthetic.START)
-    if (scores := refreshed_aspects(run)) is not None:
-        with Store.open(run.store, run.namespace).commit(run.id, scores.kind, run.now) as tx:
-            scores.write(tx)
     open_embedder().embed(["load the model"])
-    told = [
-        {
-            **row,
-            "conversation_id": "new",
-            "occurred_at": (synthetic.START + AFTER_ALL + timedelta(minutes=n)).isoformat(),
-        }
-        for n, row in enumerate(synthetic.messages(MESSAGES, SEED))
-    ]
-    path = data.write_messages(place / "new.jsonl", told)
+    times = [(synthetic.START + AFTER_ALL + timedelta(minutes=n)).isoformat() for n in range(len(messages))]
+    new = [{**row, "conversation_id": "new", "occurred_at": at} for row, at in zip(messages, times, strict=True)]
+    path = data.write_messages(place / "new.jsonl", new)
     rows: list[int] = []
 
     def counted(*args: Any) -> pl.DataFrame:
@@ -126,10 +129,17 @@ def learn(uri: str) -> tuple[Work, int]:
 
     counting = patch("storage.snapshots.read_rows", counted), patch("storage.search.read_rows", counted)
     with counting[0], counting[1], measured() as cost:
-        ingest_files([str(path)], str(place / "m"))
+        ingest_files([str(path)], str(place / "m"), now=synthetic.START + 2 * AFTER_ALL)
     work = Work(1000 * cost.cpu_s, peak_memory_mib())
     rmtree(place)
     return work, sum(rows)
+
+
+def conversation() -> list[dict[str, Any]]:
+    """The first forty messages of the bundled conversations: of people whom the store does not know."""
+    files = sorted((EXAMPLES / "conversations").glob("*.jsonl"))
+    lines = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return lines[:MESSAGES]
 
 
 def ask(uri: str, questions: list[str]) -> tuple[list[float], Work]:
