@@ -39,6 +39,8 @@ SHARE = 0.1
 """Of the time of a recall that a walk itself may take, once the graph is read: 500 ms, as in the source."""
 SHORT_WALK = 20_000
 """Relations up to which a walk takes less time than it takes to hand it to another thread."""
+MOST_FACTS = 3_000_000
+"""Facts of a memory beyond which no relations are followed: each would be read into memory, some 0.8 kB a fact."""
 _WALKS = {"bfs": breadth_first, "spread": spread}
 
 
@@ -63,11 +65,11 @@ async def walked(
     """The relations near the entities that the question names, best first; only facts that may answer it.
 
     At most the requested number. `tables` holds GRAPH_TABLES. `more` are entities at which the
-    walk begins too, with how well they fit, 0 to 1. Empty with `graph` none, where the question names nothing that is
-    known, where the walk takes longer than SHARE of `recall_timeout_ms`, and where reading what it needs goes on after
-    it `ends`, by the monotonic clock (S2-44).
+    walk begins too, with how well they fit, 0 to 1. Empty with `graph` none, of more than MOST_FACTS, where
+    the question names nothing that is known, where the walk takes longer than SHARE of `recall_timeout_ms`, and where
+    reading what it needs goes on after it `ends`, by the monotonic clock (S2-44).
     """
-    if settings.graph == "none":
+    if settings.graph == "none" or (not tables.residents and await tables["facts"].count_rows() > MOST_FACTS):
         return ()
     try:
         async with asyncio.timeout_at(ends) as clock:

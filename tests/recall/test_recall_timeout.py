@@ -16,8 +16,8 @@ import pytest
 from stores import fact, remembered
 
 from apps.mcp.reading_tools import _why_empty
+from recall import graphs, walks
 from recall import recalling as reading
-from recall import walks
 from recall.loop import Deadline
 from slowwave.api import OpenMemory as Memory
 from slowwave.errors import TookTooLong
@@ -119,6 +119,17 @@ def test_s2_44_what_a_walk_needs_may_take_half_of_the_time_and_the_rest_answers(
     assert [each.id for each in found.facts][:1] == ["f"]
     assert not found.is_timed_out
     assert "follows no relations" in caplog.text
+
+
+def test_in_a_memory_of_very_many_facts_relations_are_not_even_read(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(graphs, "_live_reads", lambda: read.append(1) or {})
+    monkeypatch.setattr(walks, "MOST_FACTS", 0)
+    with Memory.open(str(place), settings=RecallSettings(held_mb=0)) as memory:
+        assert [each.id for each in memory.recall(QUERY, now=NOW).facts][:1] == ["f"]
+    assert read == []
 
 
 def test_the_first_recall_of_a_state_may_take_longer_and_so_may_one_after_a_commit(
