@@ -22,6 +22,7 @@ _QUERIES_PER_CALL = 100  # more would hold every unindexed row once per query in
 _PROBES = 20  # parts of the index that a question looks at, of some 120 in a million rows
 _SPARE = 30  # so many more rows than are wanted, before the condition or the exact cosine is put to them
 _CROWD = 200  # the same for a condition that new rows do not meet: as many as a batch writes about one matter
+_FEW = 2_000  # rows that meet a condition, up to which they are read and compared
 _BLOCK = 512
 _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
@@ -189,15 +190,21 @@ def _by_index(table: Table, vectors: np.ndarray, k: int, where: str | None, *, i
     """Each question's nearest rows that meet the condition: most do, so it is put to a few more than `k`.
 
     What was written just now crowds round a question about it, so they are not too few. Only where too few of them meet
-    it, it is put to all rows first: that takes as long for one question as the search for ten. `is_whole` includes the
-    rows that the index does not contain.
+    it, it is put to all rows first: that takes as long for one question as the search for ten. Where only `_FEW` rows
+    meet it, as in a scope of its own, these are compared exactly. `is_whole` includes the rows that the index does not
+    contain.
     """
     found = _query_index(table, vectors, k, where, k + (_CROWD if where else _SPARE), is_whole=is_whole)
     counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
     short = np.flatnonzero(counts < k)
     if where is None or not len(short):
         return found
-    again = _query_index(table, vectors[short], k, where, k + _SPARE, is_whole=is_whole, is_before=True)
+    few = read_rows(table, where, ["id", "vector"], _FEW + 1)
+    if len(few) <= _FEW:
+        rows = few.drop_nulls("vector")
+        again = _exact(rows["id"], unit_matrix(rows["vector"], vectors.shape[1]), vectors[short], k)
+    else:
+        again = _query_index(table, vectors[short], k, where, k + _SPARE, is_whole=is_whole, is_before=True)
     again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
     return pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
 

@@ -85,14 +85,17 @@ def indexed(store: Store, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
 
 
 @pytest.mark.parametrize("where", [None, "status = 'active'", "pinned", "pinned AND status = 'rejected'"])
+@pytest.mark.parametrize("few", [0, 2_000], ids=["by the index alone", "few rows by comparison"])
 def test_the_index_finds_what_a_comparison_with_all_rows_finds(
-    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch, where: str | None
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch, where: str | None, few: int
 ) -> None:
     store = new_store()
     asked = indexed(store, monkeypatch)[:150:7]
     exact = nearest(store.snapshot(), "facts", asked, 5, where)
     monkeypatch.setattr(search, "EXACT_ROWS", 1000)
-    monkeypatch.setattr(search, "_exact", pytest.fail)
+    monkeypatch.setattr(search, "_FEW", few)
+    if not few:
+        monkeypatch.setattr(search, "_exact", pytest.fail)
     found = nearest(store.snapshot(), "facts", asked, 5, where)
     assert found.select("query", "id").equals(exact.select("query", "id"))
     assert found["cosine"].to_list() == pytest.approx(exact["cosine"].to_list(), abs=1e-5)
