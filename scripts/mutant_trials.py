@@ -252,7 +252,7 @@ def try_all(mutants: Sequence[str], tests: Sequence[str], processes: int, done: 
     os.environ["MUTANT_UNDER_TEST"] = "stats"
     args = ["-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not proof", "-s", "-q", "--tb=no", *tests]
     warm = Warm(mutants, processes, done)
-    trampoline.record_trampoline_hit = lambda name, caller=None: warm.measuring.now.add(name)
+    vars(trampoline)["record_trampoline_hit"] = lambda name, caller=None: warm.measuring.now.add(name)
     handle, kept = tempfile.mkstemp()
 
     def cold(names: Sequence[str]) -> str:
