@@ -301,8 +301,8 @@ def backfill(
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
-                parse_moment(start) if start else None,
-                parse_moment(end) if end else None,
+                parse_moment(start) if start is not None else None,
+                parse_moment(end) if end is not None else None,
                 namespace=place.namespace,
                 store=place.uri,
                 paths=tuple(str(path) for path in paths or ()),

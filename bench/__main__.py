@@ -77,7 +77,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="smaller sizes")
     parser.add_argument("--minutes", type=float, default=3.0, help="how long `tenants` goes on")
     parser.add_argument("--facts", type=int, nargs="*", default=(), help="sizes of the stores of `scaling`")
-    parser.add_argument("--place", type=Path, help="a folder to work in that is kept; stores in it are used again")
+    parser.add_argument("--place", type=Path, help="a folder that is kept; scaling uses its stores again")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {sorted(unknown)[0]!r}; there are {', '.join(BENCHMARKS)}")
@@ -86,6 +86,8 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, options: Options) -> list[Figure]:
     """The figures of one benchmark; none where what it needs is not there."""
+    if name != "scaling" and options.place.exists():
+        raise SystemExit(f"{options.place} is there already: only scaling uses stores again")
     options.place.mkdir(parents=True, exist_ok=True)
     out.print(f"[bold]{name}[/]: {BENCHMARKS[name]}")
     with measured() as cost:

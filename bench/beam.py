@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.comparison.similarity import Vectors
 from slowwave.revision.referenced_facts import claims_of, find_counterparts
 from slowwave.text import prose
@@ -45,7 +45,7 @@ def run(options: Options) -> Iterable[Figure]:
         ingest_files([str(source)], str(place / "store"))
         facts, vectors = _facts(str(place / "store"))
         told = set(facts["message_id"])
-        with Memory.open(str(place / "store")) as memory:
+        with OpenMemory.open(str(place / "store")) as memory:
             systems = _systems(messages, PlainSearch(place, messages), memory) | {
                 "candidates of facts": lambda pair, facts=facts, vectors=vectors: _of_facts(pair, facts, vectors)
             }
@@ -66,7 +66,7 @@ def _note(hits: Hits, systems: Mapping[str, Search], pair: data.Pair) -> None:
             hits.setdefault((system, pair.kind, k), []).append(found)
 
 
-def _systems(messages: Sequence[data.Row], plain: PlainSearch, memory: Memory) -> dict[str, Search]:
+def _systems(messages: Sequence[data.Row], plain: PlainSearch, memory: OpenMemory) -> dict[str, Search]:
     """Ways to look for the earlier statement: rankings of earlier messages, one or one for each claim."""
     texts = {row["message_id"]: row["content"] for row in messages}
     search = _Candidates(texts)

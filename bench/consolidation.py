@@ -13,7 +13,7 @@ import polars as pl
 
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.settings import ConsolidateSettings
 from slowwave.text import statement_hash
 from storage.store import Store
@@ -253,7 +253,7 @@ def _live(uri: str) -> int:
 
 
 def _recalls(uri: str, talk: data.Talk) -> list[float]:
-    with Memory.open(uri) as memory:
+    with OpenMemory.open(uri) as memory:
         return [
             evidence_recall(named_messages(memory.recall(asked.text, DEEP).facts), asked.evidence, 10)
             for asked in talk.questions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 
 from . import data
 from .figures import Figure, Options
@@ -22,7 +22,7 @@ def run(options: Options) -> Iterable[Figure]:
     store = str(options.place / "examples")
     ingest_files([str(FOLDER / name) for name in READ], store)
     ranked: dict[str, list[Ranking]] = {"recall": [], "recall, exactly 10 facts": []}
-    with Memory.open(store) as memory:
+    with OpenMemory.open(store) as memory:
         for asked in data.examples(FOLDER):
             ranked["recall"].append((asked, named_messages(memory.recall(asked.text, DEEP).facts)))
             ranked["recall, exactly 10 facts"].append((asked, named_messages(memory.recall(asked.text, 10).facts)))

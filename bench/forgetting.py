@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from flows.steward import Phase, steward
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.settings import StewardSettings
 from slowwave.validity import live_sql
 from storage.store import Store
@@ -54,7 +54,7 @@ def forget(place: Path, talk: data.Talk) -> Forgot:
     uri = str(place / "store")
     ingest_files([str(data.write_messages(place / "messages.jsonl", talk.messages))], uri)
     asked, fresh = talk.questions[::2], talk.questions[1::2]
-    with Memory.open(uri) as memory:
+    with OpenMemory.open(uri) as memory:
         for question in asked:
             memory.recall(question.text, K)
     before = [_recalls(uri, questions) for questions in (asked, fresh)]
@@ -66,7 +66,7 @@ def forget(place: Path, talk: data.Talk) -> Forgot:
 
 
 def _recalls(uri: str, questions: Sequence[data.Asked]) -> list[float]:
-    with Memory.open(uri, is_logged=False) as memory:
+    with OpenMemory.open(uri, is_logged=False) as memory:
         return [evidence_recall(named_messages(memory.recall(q.text, DEEP).facts), q.evidence, K) for q in questions]
 
 

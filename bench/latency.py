@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from random import Random
 
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.settings import RecallSettings
 
 from .big_store import build_store
@@ -52,7 +52,7 @@ def run(options: Options) -> Iterable[Figure]:
 def ask(uri: str, questions: list[str]) -> tuple[list[float], int]:
     """Milliseconds of each question, and how many facts were named in all."""
     times, named = [], 0
-    with Memory.open(uri) as memory:
+    with OpenMemory.open(uri) as memory:
         for question in questions:
             started = time.perf_counter()
             named += len(memory.recall(question, K).facts)
@@ -63,7 +63,7 @@ def ask(uri: str, questions: list[str]) -> tuple[list[float], int]:
 def ask_many(uri: str, questions: list[str], held_mb: int = RecallSettings().held_mb) -> tuple[float, float, float]:
     """Milliseconds of processor time of a question when asked alone and as one of many, and MiB of memory."""
     asked = questions[WARM_UP : WARM_UP + MANY]
-    with Memory.open(uri, is_logged=False, settings=RecallSettings(held_mb=held_mb)) as memory:
+    with OpenMemory.open(uri, is_logged=False, settings=RecallSettings(held_mb=held_mb)) as memory:
         for question in questions[:WARM_UP]:
             memory.recall(question, K)
         with measured() as alone:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 
 from . import data
 from .baselines import PlainSearch
@@ -32,7 +32,7 @@ def run(options: Options) -> Iterable[Figure]:
         source = data.write_messages(place / "messages.jsonl", talk.messages)
         ingest_files([str(source)], str(place / "store"))
         plain = PlainSearch(place, talk.messages)
-        with Memory.open(str(place / "store")) as memory:
+        with OpenMemory.open(str(place / "store")) as memory:
             for asked in talk.questions:
                 ranked["recall"].append((asked, named_messages(memory.recall(asked.text, DEEP).facts)))
                 ranked["recall, exactly 10 facts"].append((asked, named_messages(memory.recall(asked.text, 10).facts)))

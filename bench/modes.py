@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, get_args
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.settings import GraphMode, RecallSettings
 from tasks.nightly.steward import count_usage, weigh_entities
 from tasks.runtime.runs import new_run
@@ -71,7 +71,7 @@ def _learned(place: Path, talk: data.Talk) -> str:
 
 def _use(uri: str, questions: Sequence[data.Asked], now: datetime) -> datetime:
     """Ask these questions, one after the other, and count it; returns when that was done."""
-    with Memory.open(uri) as memory:
+    with OpenMemory.open(uri) as memory:
         for number, question in enumerate(questions):
             memory.recall(question.text, K, now=now + number * PAUSE)
     later = now + len(questions) * PAUSE
@@ -90,7 +90,7 @@ def _figures(
 
 
 def _recalls(uri: str, questions: Sequence[data.Asked], chosen: Mapping[str, Any], now: datetime) -> list[float]:
-    with Memory.open(uri, settings=RecallSettings(**chosen), is_logged=False) as memory:
+    with OpenMemory.open(uri, settings=RecallSettings(**chosen), is_logged=False) as memory:
         return [
             evidence_recall(named_messages(memory.recall(q.text, DEEP, now=now).facts), q.evidence, 10)
             for q in questions
@@ -113,7 +113,7 @@ def _latency(uri: str, facts: int) -> Iterable[Figure]:
 def ask(uri: str, questions: list[str], mode: GraphMode) -> list[float]:
     """Milliseconds of each question."""
     times = []
-    with Memory.open(uri, is_logged=False) as memory:
+    with OpenMemory.open(uri, is_logged=False) as memory:
         for question in questions:
             with measured() as cost:
                 memory.recall(question, K, graph=mode)

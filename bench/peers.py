@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from inference.embedding import Embedder, open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 
 from . import synthetic
 from .big_store import write_store
@@ -98,7 +98,7 @@ def _asked(search: Search, fact: synthetic.FactText) -> tuple[float, float, bool
 @contextmanager
 def by_slowwave(place: Path, texts: Sequence[str]) -> Iterator[Search]:
     """The facts of a store that was written before."""
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         yield lambda question: [fact.statement for fact in memory.recall(question, K).facts]
 
 
@@ -128,7 +128,7 @@ def by_mem0(place: Path, texts: Sequence[str]) -> Iterator[Search]:
     """mem0 as `pip install mem0ai` gives it; it sends nothing, and neither a model nor a network is asked."""
     os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(place / "home")}  # both are read when it is imported
     logging.disable(logging.WARNING)  # it says which extras are missing
-    from mem0 import Memory as Mem0
+    from mem0 import OpenMemory as Mem0
 
     seat = open_embedder()
     memory = Mem0.from_config(_mem0_settings(place, seat))

@@ -20,7 +20,7 @@ import flows.ingest  # noqa: F401, so that its imports are not measured
 from flows.decay import decay
 from flows.steward import steward
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.settings import DecaySettings, StewardSettings
 from storage.doctor import examine
 from storage.snapshots import read_rows
@@ -32,7 +32,7 @@ from tasks.runtime.runs import existing_run
 from . import data, synthetic
 from .big_store import build_store, multiply_store
 from .examples import FOLDER as EXAMPLES
-from .figures import Figure, Options, in_fresh_process, measured, peak_memory_mib, percentiles
+from .figures import Absent, Figure, Options, in_fresh_process, measured, peak_memory_mib, percentiles
 from .ingest import ingest_files
 
 SEED = 23
@@ -68,6 +68,8 @@ def run(options: Options) -> Iterable[Figure]:
 def _built(uri: Path, facts: int) -> list[str]:
     noted = uri.with_suffix(".json")
     if facts > COPIED_BEYOND:
+        if facts % COPIED_BEYOND:
+            raise Absent(f"a store of more than {COPIED_BEYOND:,} facts has a multiple of that")
         one = uri.parent / str(COPIED_BEYOND)
         of_one = _built(one, COPIED_BEYOND)
         if not uri.exists():
@@ -145,7 +147,7 @@ def conversation() -> list[dict[str, Any]]:
 def ask(uri: str, questions: list[str]) -> tuple[list[float], Work]:
     """Milliseconds on the clock of each question, and what one costs on average when warm."""
     times: list[float] = []
-    with Memory.open(uri, is_logged=False) as memory:
+    with OpenMemory.open(uri, is_logged=False) as memory:
         for question in questions[:WARM_UP]:
             times.append(_timed(memory, question))
         with measured() as cost:
@@ -153,7 +155,7 @@ def ask(uri: str, questions: list[str]) -> tuple[list[float], Work]:
     return times, Work(1000 * cost.cpu_s / ASKED, peak_memory_mib())
 
 
-def _timed(memory: Memory, question: str) -> float:
+def _timed(memory: OpenMemory, question: str) -> float:
     with measured() as cost:
         memory.recall(question, K)
     return 1000 * cost.wall_s

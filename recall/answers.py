@@ -1,4 +1,4 @@
-"""From what search compared to an answer: the order of facts (`slowwave.ranking.placing`), their names and provenance,
+"""From what search compared to an answer: the order of facts (`slowwave.ranking.order`), their names and provenance,
 and passages.
 """
 

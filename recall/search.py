@@ -1,8 +1,8 @@
 """Search: the words of messages and the meaning of facts, in one order.
 
 Two rounds of reads: full text over messages beside vectors over facts, then everything about the messages that look
-best, and the facts that a walk along relations came by. `slowwave.ranking.order` says why these two channels, and
-how they are put together; what becomes of the scores afterwards is in `recall/placing`.
+best, and the facts that a walk along relations came by. `slowwave.ranking.order` says why these two channels, how they
+are put together, and what becomes of the scores afterwards.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ SHARE = 0.1
 """Of the time of a recall that a walk itself may take, once the graph is read: 500 ms, as in the source."""
 SHORT_WALK = 20_000
 """Relations up to which a walk takes less time than it takes to hand it to another thread."""
-MOST_FACTS = 3_000_000
+WALKED_FACTS = 3_000_000
 """Facts of a memory beyond which no relations are followed: each would be read into memory, some 0.8 kB a fact."""
 _WALKS = {"bfs": breadth_first, "spread": spread}
 
@@ -64,12 +65,12 @@ async def walked(
 ) -> tuple[Walked, ...]:
     """The relations near the entities that the question names, best first; only facts that may answer it.
 
-    At most the requested number. `tables` holds GRAPH_TABLES. `more` are entities at which the
-    walk begins too, with how well they fit, 0 to 1. Empty with `graph` none, of more than MOST_FACTS, where
-    the question names nothing that is known, where the walk takes longer than SHARE of `recall_timeout_ms`, and where
+    At most the requested number. `tables` holds GRAPH_TABLES. `more` are entities at which the walk begins too, with
+    how well they fit, 0 to 1. Empty with `graph` none, in a memory of more than `WALKED_FACTS` facts, where the
+    question names nothing that is known, where the walk takes longer than SHARE of `recall_timeout_ms`, and where
     reading what it needs goes on after it `ends`, by the monotonic clock (S2-44).
     """
-    if settings.graph == "none" or (not tables.residents and await tables["facts"].count_rows() > MOST_FACTS):
+    if settings.graph == "none":
         return ()
     try:
         async with asyncio.timeout_at(ends) as clock:
@@ -81,6 +82,12 @@ async def walked(
         return ()
 
 
+@cache
+def _warn_of_no_walks() -> None:
+    """Once in a process."""
+    log.warning("recall follows no relations in memories of more than %s facts", f"{WALKED_FACTS:,}")
+
+
 async def _found(
     tables: Tables,
     graphs: Graphs,
@@ -89,6 +96,9 @@ async def _found(
     more: Mapping[str, float],
     ends: float | None,
 ) -> tuple[Walked, ...]:
+    if not tables.residents and await tables["facts"].count_rows() > WALKED_FACTS:
+        _warn_of_no_walks()
+        return ()
     land, names = await tables.together(graphs.at(tables, question.moment), graphs.names.at(tables))
     found = _named(names.whole, question.text, settings.walk) or await _near(tables, question, settings.walk)
     for entity, score in more.items():

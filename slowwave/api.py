@@ -76,8 +76,9 @@ def open_memory(
 class OpenMemory:
     """One namespace of a store. Every call blocks, may be made in any thread, and sees the newest state.
 
-    Times without a zone are UTC; `now` takes the place of the present moment, for replays and tests. Where there is no
-    such store, reading raises `UnusableInput`; where there is no such namespace, entity or id, `UnknownName`.
+    Times without a zone are UTC; `now`, where a call takes it, stands for the present moment, for replays and tests.
+    Where there is no such store, reading raises `UnusableInput`; where there is no such namespace, entity or id,
+    `UnknownName`.
     """
 
     def __init__(
@@ -94,16 +95,25 @@ class OpenMemory:
 
     @classmethod
     def open(
-        cls, store: str, namespace: str = "default", *, settings: RecallSettings | None = None, **how: Any
+        cls,
+        store: str,
+        namespace: str = "default",
+        *,
+        settings: RecallSettings | None = None,
+        embedder: str | None = None,
+        is_logged: bool = True,
+        commit: int | None = None,
     ) -> OpenMemory:
-        """A memory that is open already and reads no file of settings, for measurements; `how` as in the constructor.
+        """A memory that is open already and reads no file of settings, for measurements.
 
         Raises as reading does, and `UnknownName` where there is no such commit.
         """
+        bring_in()
         from apps.configuration import Place
         from slowwave.settings import RecallSettings, Settings
 
-        made = cls(Place(store, namespace, Settings(recall=settings or RecallSettings())), **how)
+        place = Place(store, namespace, Settings(recall=settings or RecallSettings()))
+        made = cls(place, embedder=embedder, is_logged=is_logged, commit=commit)
         made._reader  # noqa: B018 (opens it)
         return made
 
@@ -295,7 +305,7 @@ class OpenMemory:
 
         at_least_one("limit", limit)
         seen, moment = self.snapshot, _moment(now, known_as_of=known_as_of)
-        entity = _entity(seen, moment, subject)
+        entity = _entity(seen, moment, subject, "subject")
         most = limit or self.place.settings.recall.history_limit
         versions = history_of(seen, entity, predicate, relation, moment, most)
         self._reader.accesses.note_entities([entity.id], subject, moment.now)
@@ -329,7 +339,7 @@ class OpenMemory:
 
         settings = self.place.settings
         seen, moment = self.snapshot, _moment(now)
-        one, other = (_entity(seen, moment, name).id for name in (a, b))
+        one, other = (_entity(seen, moment, name, end).id for end, name in (("a", a), ("b", b)))
         return uncertain(seen, one, other, moment.now, settings.ingest.beliefs, settings.recall.uncertain_limit)
 
     def speakers(self, facts: Sequence[RecalledFact]) -> dict[tuple[str, str], str]:
@@ -382,7 +392,7 @@ class OpenMemory:
 
         at_least_one("hops", hops)
         types, seen, moment = known_types(edge_types), self.snapshot, _moment(now, as_of, known_as_of)
-        one, other = (_entity(seen, moment, name) for name in (a, b))
+        one, other = (_entity(seen, moment, name, end) for end, name in (("a", a), ("b", b)))
         way = path_between(seen, self._reader.graphs.of(seen, moment), one, other, moment, hops, types)
         if way is not None:
             self._reader.accesses.note_walk(way, f"{a} {b}", moment.now)
@@ -485,8 +495,9 @@ class OpenMemory:
         if is_fork():
             return  # the events belong to the process that this one was forked from
         with self._opening:
-            if self._opened is not None:
-                self._opened.accesses.flush()
+            opened = self._opened
+        if opened is not None:
+            opened.accesses.flush()  # outside the lock: a log that is slow to write stops no other call
 
     def __enter__(self) -> Self:
         return self
@@ -503,7 +514,7 @@ def _moment(now: Time | None = None, as_of: Time | None = None, known_as_of: Tim
     return Moment(time(now) or datetime.now(UTC), time(as_of), time(known_as_of))
 
 
-def _entity(seen: Snapshot, moment: Moment, name: str) -> Entity:
+def _entity(seen: Snapshot, moment: Moment, name: str, parameter: str = "name") -> Entity:
     from recall.entities import find_entity
 
-    return find_entity(seen, moment.now, text("name", name))
+    return find_entity(seen, moment.now, text(parameter, name))

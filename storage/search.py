@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 EXACT_ROWS = 10_000  # up to here reading all vectors costs no more than asking the index
-_QUERIES_PER_CALL = 100  # more would hold every unindexed row once per query in memory
+_QUERIES_PER_CALL = 100  # rows that the index does not contain are in memory once per query
 _PROBES = 20  # parts of the index that a question looks at, of some 120 in a million rows
 _SPARE = 30  # so many more rows than are wanted, before the condition or the exact cosine is put to them
-_CROWD = 200  # the same for a condition that new rows do not meet: as many as a batch writes about one matter
+_CROWD = 200  # the same for a condition, which as many rows as a batch writes about one matter may not meet
 _FEW = 2_000  # rows that meet a condition, up to which they are read and compared
 _BLOCK = 512
 _STRETCH = 64
@@ -45,10 +45,10 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
 
 
 def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:
-    """`nearest` in these rows for several calls: vectors for exact comparison are read once and kept."""
+    """`nearest` in these rows for several calls: what is compared exactly is read once and kept."""
     table = reading.handle(name)
     if table.count_rows() > EXACT_ROWS and _has_vector_index(table):
-        return partial(_by_indexes, table, where)
+        return _IndexedRows(table, where).nearest
     has_vector = f"({where}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
     rows = read_rows(table, has_vector, ["id", "vector"])
     return partial(_exact, rows["id"], unit_matrix(rows["vector"], reading.dims))
@@ -137,36 +137,69 @@ def _top(cosines: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(np.arange(rows), k), top.ravel()
 
 
-def _by_indexes(table: Table, where: str | None, vectors: np.ndarray, k: int) -> pl.DataFrame:
-    """The `k` nearest by the index and, compared exactly, of the rows that it does not contain yet.
+class _IndexedRows:
+    """The rows of a large table that meet a condition, for several searches by its index of vectors.
 
-    The engine would compare these anew in a plan of its own for each question: 71 rows take it longer than the index of
-    a million.
+    Rows that the index does not contain yet are read once and compared exactly: the engine would plan that anew for
+    each question, and 71 such rows take it longer than the index of a million.
     """
-    since = _indexed_until(table)
-    new = pl.DataFrame() if since is None else _newer_rows(table, since, where)
-    search = partial(_by_index, table, where=where, is_whole=since is None)
-    parts = [
-        search(vectors[start : start + _QUERIES_PER_CALL], k).with_columns(pl.col("query") + start)
-        for start in range(0, len(vectors), _QUERIES_PER_CALL)
-    ]
-    if len(new):
-        parts.append(_exact(new["id"], unit_matrix(new["vector"], vectors.shape[1]), vectors, k))
-    found = pl.concat([pl.DataFrame(schema=FOUND), *(part.cast(pl.Schema(FOUND)) for part in parts)])
-    best = found.unique(["query", "id"], keep="last").sort("query", "cosine", "id", descending=[False, True, False])
-    return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
+
+    def __init__(self, table: Table, where: str | None) -> None:
+        self._table, self._where = table, where
+        since = _indexed_until(table)
+        self._newer = None if since is None else _rows_since(table, since, where)
+
+    def nearest(self, vectors: np.ndarray, k: int) -> pl.DataFrame:
+        """The `k` nearest to each of `vectors`: columns query, id, cosine; best first."""
+        parts = [
+            self._by_index(vectors[start : start + _QUERIES_PER_CALL], k).with_columns(pl.col("query") + start)
+            for start in range(0, len(vectors), _QUERIES_PER_CALL)
+        ]
+        if self._newer is not None and len(self._newer):
+            parts.append(_exact_among(self._newer, vectors, k))
+        found = pl.concat([pl.DataFrame(schema=FOUND), *(part.cast(pl.Schema(FOUND)) for part in parts)])
+        best = found.unique(["query", "id"], keep="last").sort("query", "cosine", "id", descending=[False, True, False])
+        return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
+
+    def _by_index(self, vectors: np.ndarray, k: int) -> pl.DataFrame:
+        """Nearest rows by the index. Most rows meet the condition, so it is put to a few more than `k` of each.
+
+        Questions that are left with too few are asked again: of the rows that meet the condition, where these are few,
+        as in a scope of its own; else of the index after the condition was put to all rows, which takes as long for one
+        question as the first search for ten.
+        """
+        ask = partial(_query_index, self._table, where=self._where, is_whole=self._newer is None)
+        found = ask(vectors, k, limit=k + (_CROWD if self._where else _SPARE))
+        counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
+        short = np.flatnonzero(counts < k)
+        if self._where is None or not len(short):
+            return found
+        if self._few is not None:
+            again = _exact_among(self._few, vectors[short], k)
+        else:
+            again = ask(vectors[short], k, limit=k + _SPARE, is_before=True)
+        again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
+        return pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
+
+    @cached_property
+    def _few(self) -> pl.DataFrame | None:
+        """The rows that meet the condition; None where they are more than `_FEW`."""
+        if len(read_rows(self._table, self._where, ["id"], _FEW + 1)) > _FEW:
+            return None
+        return read_rows(self._table, self._where, ["id", "vector"]).drop_nulls("vector")
 
 
 def _indexed_until(table: Table) -> int | None:
     """The version of the table whose rows its index of vectors contains; None where too much is newer.
 
-    The engine tells how many rows are not in the index. They are those written last.
+    The engine says how many rows are not in the index. As every write of a store writes whole rows, these are the rows
+    that were written last. (A change of some columns alone would leave a row in the index and mark it as new.)
     """
     (name,) = [index.name for index in table.list_indices() if "vector" in index.columns][:1]
     stats = table.index_stats(name)
     missing = stats.num_unindexed_rows if stats else EXACT_ROWS + 1
-    if missing > EXACT_ROWS:
-        return None
+    if not missing or missing > EXACT_ROWS:
+        return None if missing else table.version
     low, high = 0, table.version  # more rows than `missing` are newer than `low`, at most so many than `high`
     while high - low > 1:
         middle = (low + high) // 2
@@ -174,7 +207,7 @@ def _indexed_until(table: Table) -> int | None:
     return high if table.count_rows(f"{MARK} > {high}") == missing else None
 
 
-def _newer_rows(table: Table, version: int, where: str | None) -> pl.DataFrame:
+def _rows_since(table: Table, version: int, where: str | None) -> pl.DataFrame:
     """Id and vector of the rows written after a version that meet the condition.
 
     They are read first: with a condition in the same query the engine looks at all rows of the table.
@@ -186,42 +219,24 @@ def _newer_rows(table: Table, version: int, where: str | None) -> pl.DataFrame:
     return rows.join(pl.concat([pl.DataFrame(schema={"id": pl.String}), *meets]), on="id", how="semi")
 
 
-def _by_index(table: Table, vectors: np.ndarray, k: int, where: str | None, *, is_whole: bool) -> pl.DataFrame:
-    """Each question's nearest rows that meet the condition: most do, so it is put to a few more than `k`.
-
-    What was written just now crowds round a question about it, so they are not too few. Only where too few of them meet
-    it, it is put to all rows first: that takes as long for one question as the search for ten. Where only `_FEW` rows
-    meet it, as in a scope of its own, these are compared exactly. `is_whole` includes the rows that the index does not
-    contain.
-    """
-    found = _query_index(table, vectors, k, where, k + (_CROWD if where else _SPARE), is_whole=is_whole)
-    counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
-    short = np.flatnonzero(counts < k)
-    if where is None or not len(short):
-        return found
-    few = read_rows(table, where, ["id", "vector"], _FEW + 1)
-    if len(few) <= _FEW:
-        rows = few.drop_nulls("vector")
-        again = _exact(rows["id"], unit_matrix(rows["vector"], vectors.shape[1]), vectors[short], k)
-    else:
-        again = _query_index(table, vectors[short], k, where, k + _SPARE, is_whole=is_whole, is_before=True)
-    again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
-    return pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
+def _exact_among(rows: pl.DataFrame, vectors: np.ndarray, k: int) -> pl.DataFrame:
+    return _exact(rows["id"], unit_matrix(rows["vector"], vectors.shape[1]), vectors, k)
 
 
 def _query_index(
     table: Table,
     vectors: np.ndarray,
     k: int,
+    *,
     where: str | None,
     limit: int,
-    *,
     is_whole: bool,
     is_before: bool = False,
 ) -> pl.DataFrame:
     """The `k` best of those nearest by their short forms in the index, of which the condition is put to `limit`.
 
-    Their cosines are exact. The engine would read the vector of a row once for each question that it is near to, which
+    `is_whole` includes rows that the index does not contain; `is_before` puts the condition to all rows first. Cosines
+    are exact. The engine would read the vector of a row once for each question that it is near to, which
     takes three times as long as the search.
     """
     query = table.search(np.asarray(vectors), vector_column_name="vector").distance_type("dot")

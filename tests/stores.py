@@ -12,7 +12,7 @@ from conftest import EPOCH
 from talk import NOW, START
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.settings import RecallSettings
 from storage.store import Store
 
@@ -73,7 +73,7 @@ def remembered(
 
 
 def recalled(uri: Path, query: str, settings: RecallSettings | None = None, **how: Any) -> list[str]:
-    with Memory.open(str(uri), settings=settings or RecallSettings()) as memory:
+    with OpenMemory.open(str(uri), settings=settings or RecallSettings()) as memory:
         return [found.id for found in memory.recall(query, now=NOW, **how).facts]
 
 

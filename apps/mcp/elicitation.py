@@ -152,11 +152,16 @@ def _decide(memory: OpenMemory, ids: Sequence[str], decision: str, person: Perso
     from tasks.people.review import approve, reject
     from tasks.runtime.runs import as_run
 
+    counts = {
+        "applied": RunCount.PROPOSALS_APPLIED,
+        "rejected": RunCount.PROPOSALS_REJECTED,
+        "stale": RunCount.PROPOSALS_STALE,
+    }
     run, act = memory.place.run("review"), approve if decision == "approve" else reject
     parameters = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
     as_run(
         run, parameters, lambda: act(run, ids, person, note),
-        lambda decided: dict(Counter(RunCount(f"proposals {each.state}") for each in decided)),
+        lambda decided: dict(Counter(counts[each.state] for each in decided if each.state in counts)),
     )  # fmt: skip
 
 

@@ -377,7 +377,8 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
     if not dry_run:
         beliefs = _among(beliefs, _without_waiting(run, beliefs["id"], "pending_beliefs"))
     decisions = [DecisionSummary("drop", *row) for row in beliefs.select("statement", "reason").head(SHOWN).iter_rows()]
-    decisions += _pair_decisions(store_of(run).snapshot(), pairs)
+    if len(pairs):
+        decisions += _pair_decisions(store_of(run).snapshot(), pairs)
     return Evicted(beliefs=len(beliefs), pairs=len(pairs), decisions=tuple(decisions[:SHOWN]))
 
 

@@ -1,7 +1,7 @@
 """The form in which a person decides in the Prefect UI: built from what waits, and read again when it is filled in.
 
-It has no validators of its own: one that objects would fail the run. `slowwave.review.verdicts.complaints` looks at the
-answer afterwards. Stored text is text in it, never Markdown.
+It has no validators of its own: one that objects would fail the run. `slowwave.review.proposals.complaints` looks at
+the answer afterwards. Stored text is text in it, never Markdown.
 """
 
 from __future__ import annotations

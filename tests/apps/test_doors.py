@@ -21,7 +21,7 @@ import slowwave
 from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
 from storage.store import Store
@@ -98,7 +98,7 @@ def test_every_command_refuses_a_namespace_that_leads_elsewhere(
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_the_doors_of_python_refuse_it_too(name: str, tmp_path: Path, template: Path) -> None:
     doors: list[Callable[[], object]] = [
-        lambda: Memory.open(str(template), name),
+        lambda: OpenMemory.open(str(template), name),
         lambda: Store.open(str(template), name),
         lambda: Store.create(str(tmp_path / "memory"), name, (DEFAULT_EMBEDDER, 256)),
         lambda: slowwave.open_memory(str(template), name).recall("boats"),

@@ -26,7 +26,7 @@ from flows.communities import communities
 from inference.embedding import open_embedder
 from recall.atlas import atlas_data
 from recall.overview import stats
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
@@ -392,7 +392,7 @@ def test_who_is_new_joins_at_once_and_the_next_refresh_tells_the_community_anew(
     assert commits(found, "communities.assign") == 1
     grown = held(found)["Anna, Ben, Carla"]
     assert (grown["id"], grown["fingerprint"], grown["joined_ids"]) == (band, None, [entity("Gil")])
-    with Memory.open(str(found)) as memory:
+    with OpenMemory.open(str(found)) as memory:
         _, listed = memory.communities(now=NOW)
     (shown_,) = (one for one in listed if "Gil" in {member.name for member in one.members})
     assert not any("Hugo" in {member.name for member in one.members} for one in listed)
@@ -449,11 +449,11 @@ def test_undoing_an_older_refresh_leaves_the_later_one_as_it_is(place: Path) -> 
     tell(place, ["Ben sings with Anna"])
     refreshed(place, now=NOW + timedelta(days=1))
     before = rows(place, "communities").sort("id")
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         shown_ = memory.communities(now=NOW)
     undo(Store.open(str(place)), first["run"], "undo-1", NOW)
     assert rows(place, "communities").sort("id").equals(before)
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         assert memory.communities(now=NOW) == shown_
 
 
@@ -462,7 +462,7 @@ def test_undoing_an_older_refresh_leaves_the_later_one_as_it_is(place: Path) -> 
 
 def about(place: Path, now: datetime = NOW) -> dict[str, tuple[str, bool]]:
     """Summary and whether it is outdated, by name, as anybody is shown them."""
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         return {one.name: (one.summary, one.is_outdated) for one in memory.communities(now=now)[1]}
 
 
@@ -474,7 +474,7 @@ def test_a_summary_is_not_shown_once_a_fact_that_it_tells_is_retired_until_it_is
     assert about(found)[name] == ("", True)
     code, told = invoked("communities", "--store", found)
     assert (code, "(changed since;" in told) == (0, True)
-    with Memory.open(str(found)) as memory:
+    with OpenMemory.open(str(found)) as memory:
         assert "summary" not in memory.why(held(found)["Anna, Ben, Carla"]["id"], now=NOW).columns
     drawn = atlas_data(Store.open(str(found)), NOW)["communities"]
     assert {(one["summary"] is None, one["is_outdated"]) for one in drawn} == {(True, True), (False, False)}
@@ -499,7 +499,7 @@ def test_what_was_undone_is_told_no_longer_and_who_was_undone_is_no_member(found
     assert any("Gil" in summary for summary, _ in about(found).values())
     undo(Store.open(str(found)), "ing-1", "undo-1", NOW)
     assert "Gil" not in str(about(found))
-    with Memory.open(str(found)) as memory:
+    with OpenMemory.open(str(found)) as memory:
         _, listed = memory.communities(now=NOW)
     (band,) = (one for one in listed if "Anna" in one.name)
     assert (band.size, band.is_outdated) == (3, True)
@@ -712,7 +712,7 @@ def test_the_doctor_finds_members_who_are_not_there_and_takes_them_out(found: Pa
 
 def test_memory_shows_the_largest_with_their_members(place: Path) -> None:
     tell(place, ["Gil plays with Anna", "Gil plays with Ben"])
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         assert memory.communities() == (0, ())
         refreshed(place)
         total, (first,) = memory.communities(1)

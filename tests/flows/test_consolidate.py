@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.settings import ConsolidateSettings
 from slowwave.text import normalise_name, row_id, statement_hash
 from storage.doctor import examine
@@ -122,7 +122,7 @@ def test_the_same_words_become_one_fact_that_names_all_who_said_it(tmp_path: Pat
     summary = consolidated(place)
     assert summary["counts"]["facts merged"] == 2
     assert len(live(place)) == 1
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         (found,) = memory.recall("What does Marta prefer in the morning?", now=NOW).facts
     assert {source.message_id for source in found.provenance} == {"m_0000", "m_0001", "m_0002"}
     assert examine(Store.open(str(place))) == ()
@@ -212,7 +212,7 @@ def test_undo_brings_every_fact_back_as_it_was(tmp_path: Path) -> None:
 def test_at_every_time_one_of_the_merged_facts_is_seen(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered(TEA))
     consolidated(place)
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         for at in (LATE, LATE + timedelta(hours=1), LATE + timedelta(days=9), NOW):
             found = memory.recall("What does Marta prefer in the morning?", as_of=at, now=NOW).facts
             assert len(found) == 1, at
@@ -223,7 +223,7 @@ def test_why_tells_the_story_of_a_fact_that_was_absorbed(tmp_path: Path) -> None
     place = remembered(tmp_path / "m", numbered(TEA))
     consolidated(place)
     gone = rows(place, "facts", "status = 'superseded'")["id"].to_list()
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         story = memory.why(gone[0])
     assert any(step[0] == gone[0] and step[2] == "dedup" for step in story.lineage)
     assert any(decision[1] == "absorb" for decision in story.decisions)
@@ -381,7 +381,7 @@ def test_what_is_updated_ends_when_the_new_state_begins(tmp_path: Path, serve: C
     assert rows(place, "lineage")["reason"].to_list() == ["temporal_change"]
     (told,) = rows(place, "decisions", "action = 'supersede'").to_dicts()
     assert (told["decided_by"], CLAUDE in told["model"]) == ("model", True)
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         (then,) = memory.recall("When does the first sprint end?", as_of=LATE, now=NOW).facts
         (now,) = memory.recall("When does the first sprint end?", now=NOW).facts
     assert (then.statement, now.statement) == MOVED
@@ -407,7 +407,7 @@ def test_a_clash_keeps_both_and_is_told_until_something_settles_it(
     place = remembered(tmp_path / "m", numbered(("Marta has never flown to Oslo.", "Marta has flown to Oslo twice.")))
     assert consolidated(place, CLAUDE)["counts"]["contradictions found"] == 1
     assert len(live(place)) == 2
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         found = memory.recall("Has Marta flown to Oslo?", now=NOW + timedelta(days=400)).facts
         story = memory.why("f_0000")
     assert {fact.id: [other.id for other in fact.conflicts_with] for fact in found} == {

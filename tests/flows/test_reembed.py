@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from flows.reembed import reembed
 from inference.embedding import STATIC_MODELS, open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import RecallFell, Refused, StoreMismatch, UndoRefused
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, NightGateSettings, ReembedSettings
 from storage.doctor import examine
@@ -118,7 +118,7 @@ def embedding(place: Path) -> tuple[str, int]:
 
 
 def recalled(place: Path, **how: Any) -> list[tuple[str, float]]:
-    with Memory.open(str(place), is_logged=False, **how) as memory:
+    with OpenMemory.open(str(place), is_logged=False, **how) as memory:
         return [(fact.id, fact.score) for fact in memory.recall(QUESTION).facts]
 
 
@@ -157,7 +157,7 @@ def test_there_and_back_again_gives_the_very_vectors_of_the_normal_road(place: P
     assert all(before[name]["vector"].drop_nulls().len() for name in WITH_VECTORS)
     assert all(len(before[name]) for name in ("proposals", "conversation_state"))
     began = existing_run("observe", str(place), "default")
-    stale, live = store_of(began), Memory.open(str(place), is_logged=False)
+    stale, live = store_of(began), OpenMemory.open(str(place), is_logged=False)
     live.recall(QUESTION)
 
     summary = turn(place, half)
@@ -262,7 +262,7 @@ def test_a_killed_run_is_gone_on_with_where_it_was_and_what_was_written_meanwhil
 @pytest.mark.proof
 def test_nothing_is_published_where_recall_would_fall(place: Path, own: str) -> None:
     before = rows(place, "facts", columns=["id", "vector"])
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         memory.recall_many(BY_MEANING, 3)  # the words of most facts are found without their vectors
     with pytest.raises(RecallFell, match="nothing was published") as fell:
         turn(place, f"{own}/noise", probes=30, k=3)

@@ -24,7 +24,7 @@ from flows.decay import decay
 from flows.sleep import NIGHT, Phase, sleep
 from flows.steward import steward
 from flows.upkeep import upkeep
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import RecallFell
 from slowwave.settings import DecaySettings, GateSettings, SleepSettings, StewardSettings
 from storage.doctor import examine
@@ -54,7 +54,7 @@ def unread(store: Path) -> Path:
 def used(learned: tuple[Path, dict[str, object]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store of the examples, of which some facts were recalled often enough to end the learning period."""
     place = unread(Path(shutil.copytree(learned[0], tmp_path_factory.mktemp("used") / "memory")))
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         for question in ASKED * 2:
             memory.recall(question, 10)
     return place

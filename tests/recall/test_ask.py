@@ -22,7 +22,7 @@ from apps.mcp.server import make_server
 from prompts.rendering import render_question
 from prompts.responses import QuestionAnswer
 from slowwave import open_memory
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import BudgetReached, MissingKey, Terminal, Transient, UnusableInput
 from slowwave.settings import IngestSettings, LanguageSettings, Settings
 from storage.store import Store
@@ -105,7 +105,7 @@ def test_the_same_question_about_the_same_lines_is_paid_for_once(place: Path, se
 
 def test_an_answer_may_rest_on_what_was_said_and_names_the_message(place: Path, serve: Serve) -> None:
     serve(answer('"Marta'))
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         block = memory._block(QUESTION, 2000, only="messages", now=NOW)
         assert block.passages
     from recall.asking import ask as ask_from

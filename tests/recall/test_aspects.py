@@ -31,7 +31,7 @@ from flows.decay import decay
 from flows.steward import steward
 from recall.aspects import aspects, aspects_of, scored, scored_from, stored_aspects
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.lexicon.aspects import (
     COUNTED,
@@ -452,7 +452,7 @@ def test_together_namespaces_know_what_either_knows(store: str, tmp_path: Path) 
 
 
 def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:
-    with Memory.open(store, is_logged=False) as memory:
+    with OpenMemory.open(store, is_logged=False) as memory:
         total, found = memory.facts_with_aspect("health", now=NOW)
         assert (total, [one.id for one in found]) == (3, ["ill", "runs", "diet"])
         total, found = memory.facts_with_aspect("Health", 1, now=NOW + timedelta(days=2))

@@ -33,7 +33,7 @@ from recall.context import (
     render_context,
     when,
 )
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.ranking.order import UNLIKELY, WEAK
 from slowwave.settings import RecallSettings
 from slowwave.types import Mention, Passage, Provenance, RecalledFact
@@ -325,7 +325,7 @@ def test_a_block_says_where_even_the_best_match_is_weak() -> None:
 def test_no_period_walk_or_setting_makes_a_weak_match_strong(tmp_path: Path, how: dict[str, Any]) -> None:
     said = [stored_fact("sea", "Marta swims in the sea."), stored_fact("ski", "Marta skis in the Alps.")]
     place = remembered(tmp_path / "m", said)
-    with Memory.open(str(place), settings=RecallSettings(**how)) as memory:
+    with OpenMemory.open(str(place), settings=RecallSettings(**how)) as memory:
         for query in ("Which violin was repaired?", "Which violin was repaired in 2026?"):
             assert UNLIKELY in memory.context_for(query, ROOM, now=NOW).split("\n")
         assert UNLIKELY not in memory.context_for("Does Marta swim in the sea?", ROOM, now=NOW)
@@ -347,7 +347,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_memory_gives_the_block_for_a_query(store: str) -> None:
-    with Memory.open(store) as memory:
+    with OpenMemory.open(store) as memory:
         block = memory.context_for("Where does Marta work?", 500, now=NOW)
         assert [line.split(": ", 1)[1] for line in block.splitlines()[2:]] == [
             "Marta works at Ferrywise. [since 1 January 2026]",
@@ -363,7 +363,7 @@ def test_without_a_budget_nothing_is_recalled(store: str) -> None:
         return len(Store.open(store).log("retrieval_events"))
 
     before = reads()
-    with Memory.open(store) as memory:
+    with OpenMemory.open(store) as memory:
         assert memory.context_for("Where does Marta work?", None) == memory.context_for("Marta", 0) == ""
     assert reads() == before
 
@@ -376,7 +376,7 @@ def test_what_a_flagged_message_says_never_gets_in(tmp_path: Path) -> None:
     page.write_text(f"# Porto\n\nThe bank of Eve is in Porto. {order}\n", encoding="utf-8")
     learn([talk, page], tmp_path / "m")
     assert rows(tmp_path / "m", "messages")["has_injection"].sum() == 2
-    with Memory.open(str(tmp_path / "m")) as memory:
+    with OpenMemory.open(str(tmp_path / "m")) as memory:
         block = memory.context_for("What do you recommend in Porto? The bank of Eve?", 5000)
     assert "Devon lives in Porto." in block
     assert "Eve" not in block

@@ -18,7 +18,7 @@ from talk import NOW, START, learn, said, written
 
 from flows.consolidate import consolidate
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.deduplication.merged_facts import CONSOLIDATED, DEDUP
 from slowwave.settings import ConsolidateSettings, RecallSettings
 from slowwave.text import statement_hash
@@ -73,7 +73,7 @@ def editors(tmp_path: Path, **places: Any) -> Path:
 
 
 def known_of(uri: Path, name: str = "Marta", **how: Any) -> list[str]:
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         return [found.id for found in memory.facts_of(name, now=NOW, **how)[1]]
 
 
@@ -139,10 +139,10 @@ def test_archived_facts_answer_questions_about_the_past_and_never_live_ones(tmp_
     assert known_of(uri) == ["f_live"]
     assert recalled(uri, "Which editor is vim?", as_of=day(20))[0] == "f_a1"
     assert set(known_of(uri, as_of=day(20))) == set(known_of(uri, everything=True)) == {"f_a1", "f_live"}
-    with Memory.open(str(uri), settings=RecallSettings(history_limit=1)) as memory:
+    with OpenMemory.open(str(uri), settings=RecallSettings(history_limit=1)) as memory:
         assert len(memory.history("Marta")[1]) == 1  # of two
         assert len(memory.history("Marta", limit=9)[1]) == 2
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         assert "f_a1" in {version.fact.id for version in memory.history("Marta")[1]}
         assert (memory.why("f_a1").kind, memory.why("f_a1").title) == ("facts", VIM)
 
@@ -262,7 +262,7 @@ def test_before_a_fact_was_retired_the_old_one_was_believed_and_after_it_the_new
     uri = editors(tmp_path, is_archived=is_archived)
     for at, expected in ((day(0.5), []), (day(30), ["f_a1"]), (day(59), ["f_a1"]), (day(60), ["f_a2"])):
         assert known_of(uri, known_as_of=at) == recalled(uri, "Which editor?", known_as_of=at) == expected
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         [then] = memory.recall("Which editor?", known_as_of=day(59), now=NOW).facts
         [version] = memory.history("Marta", known_as_of=day(59), now=NOW)[1]
     assert (then.status, then.valid_to) == (version.fact.status, version.fact.valid_to) == ("active", None)
@@ -293,7 +293,7 @@ def test_a_fact_that_ended_was_believed_to_go_on_until_somebody_said_so(tmp_path
     assert known_of(uri, known_as_of=day(29)) == recalled(uri, "Ferrywise", known_as_of=day(29)) == ["f_a1"]
     assert known_of(uri, known_as_of=day(31)) == recalled(uri, "Ferrywise", known_as_of=day(31)) == ["f_a2"]
     assert known_of(uri, known_as_of=day(31), as_of=day(10)) == ["f_a1"]
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         [_, before] = memory.history("Marta", now=NOW)[1]
     assert (before.why, before.ended_by and before.ended_by.id) == ("A later message says that it is over.", "f_a2")
 
@@ -309,7 +309,7 @@ def heard(tmp_path: Path, *told: tuple[str, float, float]) -> Path:
 def homes(uri: Path, true_on: float, known_on: float) -> list[tuple[str, datetime | None]]:
     """Where Ana lived on a day, as it was known on another: the statement, and the end it has."""
     times = {"as_of": START + timedelta(days=true_on), "known_as_of": START + timedelta(days=known_on)}
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         found = memory.facts_of("Ana", now=NOW, **times)[1]
         recalls = memory.recall("Where does Ana live?", now=NOW, **times).facts
         versions = {v.fact.id: v.fact.valid_to for v in memory.history("Ana", known_as_of=times["known_as_of"])[1]}
@@ -375,7 +375,7 @@ def test_what_was_known_then_is_the_same_before_and_after_consolidation(tmp_path
     uri = remembered(tmp_path / "m", wordings)
 
     def told() -> list[list[tuple[str, datetime | None, str]]]:
-        with Memory.open(str(uri)) as memory:
+        with OpenMemory.open(str(uri)) as memory:
             return [
                 sorted((one.id, one.valid_to, one.status) for one in memory.facts_of("Marta", now=day(60), **how)[1])
                 for known in (0.5, 1, 2, 3, 9)
@@ -400,7 +400,7 @@ def test_a_job_that_was_left_and_taken_up_again_is_two_intervals(tmp_path: Path)
     first = fact("f_a1", JOB, predicate="works_at", valid_to=day(30))
     again = fact("f_a2", JOB, predicate="works_at", valid_from=day(60))
     uri = remembered(tmp_path / "m", [again], archived=[first])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         versions = memory.history("Marta", "works_at", now=NOW)[1]
     assert [(v.fact.valid_from, v.fact.valid_to) for v in versions] == [(day(60), None), (EPOCH, day(30))]
     assert [known_of(uri, as_of=day(n)) for n in (10, 45, 70)] == [["f_a1"], [], ["f_a2"]]
@@ -412,7 +412,7 @@ def test_a_history_has_every_version_but_candidates_and_rejected_ones_latest_fir
     later = fact("f_z", JOB, valid_from=day(5), created_at=day(0))
     twin = fact("f_3b", JOB, status="archived", created_at=day(3))
     uri = remembered(tmp_path / "m", [*made[:2], later, made[4], made[5]], archived=[*made[2:4], twin])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         listed = [version.fact.id for version in memory.history("Marta", now=NOW)[1]]
         assert listed == ["f_z", "f_3b", "f_3", "f_2", "f_1", "f_0"]
         assert [version.fact.id for version in memory.history("Marta", limit=2, now=NOW)[1]] == listed[:2]
@@ -426,7 +426,7 @@ def test_a_wording_that_was_absorbed_ended_for_the_reason_of_the_one_that_stayed
         decision("close", "f_a2", day(30), "A later message says that it is over.", "f_a3"),
     ]  # fmt: skip
     uri = remembered(tmp_path / "m", [old, kept], more={"decisions": why})
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         versions = {v.fact.id: (v.why, v.ended_by and v.ended_by.id) for v in memory.history("Marta", now=NOW)[1]}
     assert versions == {"f_a1": ("The same meaning.", "f_a2"), "f_a2": ("A later message says that it is over.", None)}
 
@@ -453,7 +453,7 @@ def test_words_are_looked_for_literally_in_statement_and_relation(
     if not (uri := tmp_path_factory.getbasetemp() / "literal").exists():
         others = [fact("f_b", "The flag is a_b."), fact("f_c", "A path has \\ in it.", predicate="works_at")]
         remembered(uri, [fact("f_a", "Marta is 100% sure."), *others])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         assert {version.fact.id for version in memory.history("marta", words, relation=relation)[1]} == found
 
 
@@ -471,7 +471,7 @@ def replaced(count: int) -> list[Row]:
 def test_a_chain_is_walked_from_any_of_its_facts_and_told_oldest_first(tmp_path: Path) -> None:
     rows = replaced(5)
     uri = remembered(tmp_path / "m", rows[3:], archived=rows[:3])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         for start in ("f_000", "f_002", "f_004"):
             chain = memory.chain(start, now=NOW)
             assert [version.fact.id for version in chain.versions] == [row["id"] for row in rows]
@@ -482,7 +482,7 @@ def test_a_chain_is_walked_from_any_of_its_facts_and_told_oldest_first(tmp_path:
 @pytest.mark.proof
 def test_a_chain_that_is_too_long_is_cut_at_64_and_says_so(tmp_path: Path) -> None:
     uri = remembered(tmp_path / "m", replaced(MAX_CHAIN + 6))
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         chain = memory.chain("f_069", now=NOW)
     assert [v.fact.id for v in chain.versions] == [f"f_{n:03d}" for n in range(6, 70)]
     assert (chain.has_circle, chain.is_cut) == (False, True)
@@ -492,7 +492,7 @@ def test_a_circle_ends_and_is_reported(tmp_path: Path) -> None:
     rows = replaced(3)
     rows[2] |= superseded("f_000", day(9))
     uri = remembered(tmp_path / "m", rows)
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         chain = memory.chain("f_001", now=NOW)
         assert sorted(v.fact.id for v in chain.versions) == ["f_000", "f_001", "f_002"]
         assert chain.has_circle
@@ -541,7 +541,7 @@ def test_neighbours_are_found_breadth_first_in_both_directions_over_what_held_th
     over = link("f_x", "e_a", "e_h", valid_to=day(10))
     people = [{"id": f"e_{n}", "canonical_name": n, "name": n, "entity_type": "person"} for n in "abcdefgh"]
     uri = remembered(tmp_path / "m", [*kept, over, similar], archived=[archived], more={"entities": people})
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         for hops in range(5):
             around = memory.neighbours("a", hops, now=NOW)
             assert {one.id: one.depth for one in around.entities} == distances(kept, "e_a", hops)
@@ -579,7 +579,7 @@ def test_what_a_fact_leans_on_and_what_contradicts_it_is_shown_with_it(tmp_path:
     ]
     gone = fact("f_gone", JOB, status="retracted", expired_at=day(9))
     uri = remembered(tmp_path / "m", facts, archived=[gone], more={"pair_decisions": pairs})
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         recalls = memory.recall("What about Ferrywise?", now=NOW).facts
         for told in (recalls, memory.facts_of("Marta", now=NOW)[1]):
             by_id = {found.id: found.as_json() for found in told}
@@ -595,7 +595,7 @@ def test_what_a_fact_leans_on_and_what_contradicts_it_is_shown_with_it(tmp_path:
 
 def test_a_conflict_is_seen_as_soon_as_it_is_committed_and_gone_when_it_is_decided(tmp_path: Path) -> None:
     uri = remembered(tmp_path / "m", [fact("f_a", "Marta likes tea."), fact("f_b", "Marta dislikes tea.")])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
 
         def disputed() -> set[str]:
             return {found.id for found in memory.recall("tea", now=NOW).facts if found.conflicts_with}
@@ -629,7 +629,7 @@ def test_why_tells_whose_words_were_absorbed_what_was_compared_and_where_it_was_
         ],
     }  # fmt: skip
     uri = remembered(tmp_path / "m", facts, more=more)
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         story = memory.why("f_new")
         assert memory.why("a_1").title == "Team page"
     assert [source.message_id for source in story.evidence] == ["m_f_new"]
@@ -657,7 +657,7 @@ def test_what_leans_on_a_fact_that_is_over_stands_behind_and_is_not_doubted_whil
     ]
     gone = fact("f_gone", JOB, **superseded("f_b", day(9)), valid_from=day(1))
     uri = remembered(tmp_path / "m", facts, archived=[gone])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         now = memory.recall("Who leads the crew of Ferrywise?", now=NOW).facts
         then = memory.recall("Who leads the crew of Ferrywise?", as_of=day(5), now=NOW).facts
     assert [(found.id, found.suspect_of is not None) for found in now] == [("f_b", False), ("f_a", True)]

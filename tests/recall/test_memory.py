@@ -15,7 +15,7 @@ from stores import CLOSED, fact, recalled, remembered
 from talk import EXAMPLES, NOW, START, learn, rows, said, written
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import StoreMismatch, UnknownName, UnusableInput
 from slowwave.settings import RecallSettings
 from slowwave.text import digest
@@ -86,7 +86,7 @@ def test_two_facts_of_one_sentence_are_told_once(tmp_path: Path) -> None:
 def test_the_message_that_matches_best_is_the_first_source(tmp_path: Path) -> None:
     text = "She spends every Thursday evening with the harbour choir."
     uri = remembered(tmp_path / "m", [fact("choir", "Marta sings.", evidence_count=2)], [("choir", text)])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         [found] = memory.recall("harbour choir on Thursday", now=NOW).facts
         [other] = memory.recall("Marta sings", now=NOW).facts
     assert [source.message_id for source in found.provenance] == ["x_0", "m_choir"]
@@ -97,7 +97,7 @@ def test_the_message_that_matches_best_is_the_first_source(tmp_path: Path) -> No
 
 @pytest.mark.proof
 def test_the_examples_answer_most_of_their_questions(learned: tuple[Path, dict[str, Any]]) -> None:
-    with Memory.open(str(learned[0])) as memory:
+    with OpenMemory.open(str(learned[0])) as memory:
         hits = 0
         for question in QUESTIONS:
             found = memory.recall(question["question"], k=10, now=NOW).facts
@@ -106,7 +106,7 @@ def test_the_examples_answer_most_of_their_questions(learned: tuple[Path, dict[s
 
 
 def test_recalled_facts_come_best_first_at_most_k_each_once(learned: tuple[Path, dict[str, Any]]) -> None:
-    with Memory.open(str(learned[0])) as memory:
+    with OpenMemory.open(str(learned[0])) as memory:
         few = memory.recall("Why Redis Streams?", k=3, now=NOW).facts
         many = memory.recall("Why Redis Streams?", k=40, now=NOW).facts
     assert len(few) == 3
@@ -126,7 +126,7 @@ def test_recalled_facts_come_best_first_at_most_k_each_once(learned: tuple[Path,
      "\ud800", "שלום \u202e", "日本語", "x" * 20_000, "the of and", "🙂"],
 )  # fmt: skip
 def test_no_query_does_any_harm(learned: tuple[Path, dict[str, Any]], query: str) -> None:
-    with Memory.open(str(learned[0])) as memory:
+    with OpenMemory.open(str(learned[0])) as memory:
         found = memory.recall(query, k=5, now=NOW)
     assert found.query == query
     assert len(found.facts) <= 5
@@ -135,7 +135,7 @@ def test_no_query_does_any_harm(learned: tuple[Path, dict[str, Any]], query: str
 def test_an_empty_memory_knows_nothing(tmp_path: Path) -> None:
     seat = open_embedder()
     Store.create(str(tmp_path / "m"), "default", (seat.name, seat.dims))
-    with Memory.open(str(tmp_path / "m")) as memory:
+    with OpenMemory.open(str(tmp_path / "m")) as memory:
         assert memory.recall("Who is Marta?").facts == ()
         assert memory.entities() == (0, ())
         assert memory.search_entities("Marta") == ()
@@ -147,25 +147,25 @@ def test_an_empty_memory_knows_nothing(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_named_with_what_is(learned: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match="no store"):
-        Memory.open(str(tmp_path / "nowhere"))
+        OpenMemory.open(str(tmp_path / "nowhere"))
     assert not (tmp_path / "nowhere").exists()
     with pytest.raises(UnknownName, match="default"):
-        Memory.open(str(learned[0]), "other")
-    with Memory.open(str(learned[0])) as memory, pytest.raises(UnknownName, match="organization"):
+        OpenMemory.open(str(learned[0]), "other")
+    with OpenMemory.open(str(learned[0])) as memory, pytest.raises(UnknownName, match="organization"):
         memory.entities(type="organisations")
 
 
 def test_a_store_is_only_read_with_the_embedding_model_it_was_made_with(tmp_path: Path) -> None:
     Store.create(str(tmp_path / "m"), "default", ("slowwave/minilm-static-256", 128))
     with pytest.raises(StoreMismatch, match="128"):
-        Memory.open(str(tmp_path / "m"))
+        OpenMemory.open(str(tmp_path / "m"))
 
 
 @pytest.mark.proof
 def test_an_open_memory_sees_each_commit_and_a_reading_that_began_before_is_not_disturbed(tmp_path: Path) -> None:
     talk = written(tmp_path / "a.jsonl", said([("Marta", "I work at Ferrywise as the backend lead.")]))
     learn(talk, tmp_path / "m")
-    with Memory.open(str(tmp_path / "m")) as memory:
+    with OpenMemory.open(str(tmp_path / "m")) as memory:
         old = memory.snapshot
         assert memory.recall("Where does Marta work?", now=NOW).facts
         assert not [fact for fact in memory.recall("cello", now=NOW).facts if "cello" in fact.statement]
@@ -183,7 +183,7 @@ def test_a_recall_is_logged_with_the_cosine_and_never_as_a_commit(memory_copy: P
     query = "Which queue did we choose for the importer, and why?"
     store = Store.open(str(memory_copy))
     head, mine = store.head, f"query_hash = '{digest(query)}'"
-    with Memory.open(str(memory_copy)) as memory:
+    with OpenMemory.open(str(memory_copy)) as memory:
         found = memory.recall(query, k=4, now=NOW).facts
         assert store.log("retrieval_events", mine).is_empty()  # buffered: a reader does not wait for its log
     events = store.log("retrieval_events", mine).sort("rank")
@@ -210,14 +210,14 @@ def test_both_ends_of_a_recalled_relation_are_logged(tmp_path: Path) -> None:
 def test_a_full_buffer_is_written_while_the_memory_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("recall.access_events.BUFFERED", 4)
     uri = remembered(tmp_path / "m", [fact("boats", "Marta restores boats.")])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         for count in (0, 1):  # a query, a fact and an entity make three events
             memory.recall("Who restores boats?", now=NOW)
             assert len(Store.open(str(uri)).log("retrieval_events")) == count
 
 
 def test_looking_at_an_entity_is_logged_too(memory_copy: Path) -> None:
-    with Memory.open(str(memory_copy)) as memory:
+    with OpenMemory.open(str(memory_copy)) as memory:
         entity, _ = memory.facts_of("Devon Clarke", now=NOW)
     log = Store.open(str(memory_copy)).log(
         "entity_access_log", f"query_hash = '{digest('Devon Clarke')}' AND run_id = ''"
@@ -231,7 +231,7 @@ def test_a_log_that_cannot_be_written_never_fails_the_read(
     def full(self: Store, *args: Any, **more: Any) -> None:
         raise OSError("No space left on device")
 
-    with Memory.open(str(memory_copy)) as memory, caplog.at_level(logging.WARNING, "slowwave"):
+    with OpenMemory.open(str(memory_copy)) as memory, caplog.at_level(logging.WARNING, "slowwave"):
         monkeypatch.setattr(Store, "append", full)
         assert memory.recall("Why Redis Streams?", now=NOW).facts
         memory.close()
@@ -245,7 +245,7 @@ def test_an_entity_is_found_by_any_of_its_names(tmp_path: Path) -> None:
     uri = remembered(tmp_path / "m", [fact("f", "Marta plays the violin.")])
     with Store.open(str(uri)).commit("alias", "alias", EPOCH) as tx:
         tx.upsert("entity_aliases", pl.DataFrame([{"id": "a", "alias_name": "mana", "entity_id": "e_marta"}]))
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         for name in ("Marta", "marta", "  MARTA ", "Mana", "mar"):
             entity, known = memory.facts_of(name, now=NOW)
             assert (entity.id, entity.aliases) == ("e_marta", ("mana",))
@@ -264,7 +264,7 @@ def test_of_several_entities_that_begin_alike_none_is_guessed(tmp_path: Path) ->
         tx.upsert(
             "entities", pl.DataFrame([*people, {"id": "e_x", "canonical_name": "100%_sure", "name": "100%_sure"}])
         )
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         with pytest.raises(UnknownName, match=r"several begin like that.*Anna a, Anna b"):
             memory.facts_of("Anna")
         assert memory.facts_of("Anna A")[0].id == "e_a"
@@ -272,7 +272,7 @@ def test_of_several_entities_that_begin_alike_none_is_guessed(tmp_path: Path) ->
 
 
 def test_facts_of_an_entity_are_its_own_live_ones_newest_first(learned: tuple[Path, dict[str, Any]]) -> None:
-    with Memory.open(str(learned[0])) as memory:
+    with OpenMemory.open(str(learned[0])) as memory:
         entity, known = memory.facts_of("Devon Clarke", now=NOW)
         _, everything = memory.facts_of("Devon Clarke", now=NOW, everything=True)
         _, before = memory.facts_of("Devon Clarke", now=NOW, as_of=datetime(2026, 3, 20, tzinfo=UTC))
@@ -286,7 +286,7 @@ def test_facts_of_an_entity_are_its_own_live_ones_newest_first(learned: tuple[Pa
 
 
 def test_entities_are_listed_by_how_much_is_known_of_them(learned: tuple[Path, dict[str, Any]]) -> None:
-    with Memory.open(str(learned[0])) as memory:
+    with OpenMemory.open(str(learned[0])) as memory:
         total, shown = memory.entities(limit=8)
         _, people = memory.entities(limit=100, type="person")
     assert total == rows(learned[0], "entities").height > len(shown) == 8
@@ -301,7 +301,7 @@ def test_the_story_of_a_replaced_fact_tells_who_said_it_and_what_came_after(
 ) -> None:
     store, _ = learned
     old, new = rows(store, "lineage").select("old_id", "new_id").row(0)
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         story, prefixed = memory.why(old), memory.why(old[:-3])
     assert prefixed == story
     assert (story.kind, story.columns["status"]) == ("facts", "superseded")
@@ -314,7 +314,7 @@ def test_the_story_of_a_replaced_fact_tells_who_said_it_and_what_came_after(
 @pytest.mark.parametrize("kind", ["facts", "entities", "messages", "runs", "patch_batches"])
 def test_every_kind_of_row_has_a_story(learned: tuple[Path, dict[str, Any]], kind: str) -> None:
     name = rows(learned[0], kind)["id"][0]
-    with Memory.open(str(learned[0])) as memory:
+    with OpenMemory.open(str(learned[0])) as memory:
         story = memory.why(name)
         assert (story.id, story.kind) == (name, kind)
         assert json.dumps(story.as_json(), default=str)

@@ -14,7 +14,7 @@ from talk import NOW, START, learn, said, written
 from typer.testing import CliRunner
 
 from apps.cli import app
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.ranking.order import WHOLE, is_covered, only_asks, passage_of
 from storage.store import Store
@@ -91,7 +91,7 @@ QUESTION = "At how many degrees do I bake a rye loaf in the oven?"
 
 
 def test_what_the_assistant_said_and_no_fact_holds_is_found(store: Path) -> None:
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         found = memory.recall(QUESTION, scope="global", now=NOW)
         assert found.passages[0].message_id == "m_bread"
         assert "240 degrees" in found.passages[0].text
@@ -102,7 +102,7 @@ def test_what_the_assistant_said_and_no_fact_holds_is_found(store: Path) -> None
 
 
 def test_no_order_no_tool_and_no_other_scope_is_quoted(store: Path) -> None:
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         quoted = {one.message_id for one in memory.recall(QUESTION, scope="global", now=NOW).passages}
         other = {one.message_id for one in memory.recall(QUESTION, scope="other", now=NOW).passages}
     assert quoted.isdisjoint({"m_order", "m_tool", "m_other"})
@@ -110,7 +110,7 @@ def test_no_order_no_tool_and_no_other_scope_is_quoted(store: Path) -> None:
 
 
 def test_what_a_fact_says_and_what_no_longer_holds_is_not_quoted(store: Path) -> None:
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         found = memory.recall("Where does Marta live and work?", now=NOW)
         then = memory.recall("Where does Marta live?", as_of=START + timedelta(days=1), only="messages", now=NOW)
     assert [one.statement for one in found.facts] == ["Marta works at Ferrywise."]
@@ -125,7 +125,7 @@ def test_what_holds_no_longer_is_not_quoted_wherever_it_lies(tmp_path: Path, sta
     over = fact("city", "Marta lives in Porto.", status=status, expired_at=NOW - timedelta(days=9))
     facts, archived = ([fact("work", "Marta works at Ferrywise.")], [over]) if is_archived else ([over], [])
     path = remembered(tmp_path / "m", facts, [("city", "Yes, I live in Porto.")], archived)
-    with Memory.open(str(path)) as memory:
+    with OpenMemory.open(str(path)) as memory:
         found = memory.recall("Where does Marta live? In Porto?", now=NOW)
     assert not [one for one in found.passages if "Porto" in one.text]
 
@@ -138,13 +138,13 @@ def test_of_an_earlier_time_messages_are_found_behind_many_later_ones(store: Pat
         row["occurred_at"] = START + timedelta(days=30)
     with Store.open(str(store)).commit("later", "later", EPOCH) as tx:
         tx.upsert("messages", pl.DataFrame(later))
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         found = memory.recall(QUESTION, 3, as_of=START + timedelta(days=3), scope="global", now=NOW)
     assert "m_bread" in {one.message_id for one in found.passages}
 
 
 def test_nothing_is_quoted_that_was_said_after_the_moment(store: Path) -> None:
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         early = memory.recall(QUESTION, as_of=START + timedelta(days=1), now=NOW)
         unknown = memory.recall(QUESTION, known_as_of=EPOCH - timedelta(days=400), now=NOW)
     assert "m_bread" not in {one.message_id for one in early.passages}
@@ -152,7 +152,7 @@ def test_nothing_is_quoted_that_was_said_after_the_moment(store: Path) -> None:
 
 
 def test_one_of_the_two_can_be_left_out(store: Path) -> None:
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         facts = memory.recall("Where does Marta work?", only="facts", now=NOW)
         messages = memory.recall(QUESTION, only="messages", now=NOW)
         assert (bool(facts.facts), facts.passages) == (True, ())
@@ -168,7 +168,7 @@ def test_other_wordings_find_what_one_alone_does_not(store: Path) -> None:
     def statements(*also: str) -> list[str]:
         return [one.statement for one in memory.recall("xylograph", also=also, now=NOW).facts]
 
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         assert statements("Where does Marta work?") == ["Marta works at Ferrywise."]
         one = memory.recall("Where does Marta work?", now=NOW)
         both = memory.recall("Where does Marta work?", also=["Where does Marta work?", QUESTION], now=NOW)
@@ -179,7 +179,7 @@ def test_other_wordings_find_what_one_alone_does_not(store: Path) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("budget", [100, 150, 300, 800])
 def test_a_larger_budget_loses_no_line(store: Path, budget: int) -> None:
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         small, large = (memory.context_for(QUESTION, size, now=NOW).splitlines() for size in (budget, 2 * budget))
     assert {*small} <= {*large}
 
@@ -190,7 +190,7 @@ def test_a_forgotten_person_is_in_no_passage(tmp_path: Path) -> None:
     learn([written(tmp_path / "talk.jsonl", said(talk))], tmp_path / "m")
     done = CliRunner().invoke(app, ["forget", "Marta", "--yes", "--store", str(tmp_path / "m")])
     assert done.exit_code == 0, done.output
-    with Memory.open(str(tmp_path / "m")) as memory:
+    with OpenMemory.open(str(tmp_path / "m")) as memory:
         found = memory.recall("Who plays the oboe? Marta?")
         block = memory.context_for("Who plays the oboe? Marta?", 1000)
     assert not [one for one in found.passages if "Marta" in one.text + one.speaker]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import app
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.timestamps import day_of
 
 LONG = (
@@ -97,7 +97,7 @@ def test_a_document_speaks_under_its_file_name(tmp_path: Path) -> None:
             "content": "The quay opens.", "search_text": "The quay opens.", "occurred_at": START, "graph_state": "done",
             "scope": "global"}  # fmt: skip
     known = [FACTS[0], fact("f_2", "The quay opens.")]
-    with Memory.open(str(remembered(tmp_path / "m", known, more={"messages": [read]}))) as memory:
+    with OpenMemory.open(str(remembered(tmp_path / "m", known, more={"messages": [read]}))) as memory:
         facts = memory.recall("Marta's violin and the quay").facts
         told = memory.speakers(facts)
         assert {*told.values()} == {"Marta", "plan.md"}

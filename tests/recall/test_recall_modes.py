@@ -16,7 +16,7 @@ from stores import fact as plain_fact
 from talk import NOW
 
 from apps.tables import parts_lines
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
@@ -83,13 +83,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def memory(store: Path) -> Iterator[Memory]:
+def memory(store: Path) -> Iterator[OpenMemory]:
     """That store, asked without traces."""
-    with Memory.open(str(store), settings=PLAIN, is_logged=False) as opened:
+    with OpenMemory.open(str(store), settings=PLAIN, is_logged=False) as opened:
         yield opened
 
 
-def names(memory: Memory, query: str, **how: Any) -> list[str]:
+def names(memory: OpenMemory, query: str, **how: Any) -> list[str]:
     return [found.id for found in memory.recall(query, now=NOW, **how).facts]
 
 
@@ -99,7 +99,7 @@ def names(memory: Memory, query: str, **how: Any) -> list[str]:
 @pytest.mark.parametrize("graph", ["bfs", "spread"])
 def test_a_walk_brings_what_no_word_of_the_question_says(store: Path, graph: str) -> None:
     chosen = RecallSettings(graph="none", graph_weight=1.0, neighbours=0.0, others_weight=1.0)
-    with Memory.open(str(store), settings=chosen, is_logged=False) as memory:
+    with OpenMemory.open(str(store), settings=chosen, is_logged=False) as memory:
         plain = memory.recall("What about Marta?", now=NOW).facts
         found = memory.recall("What about Marta?", now=NOW, graph=graph).facts
     places = [fact.id for fact in plain].index("lies"), [fact.id for fact in found].index("lies")
@@ -113,7 +113,7 @@ def test_a_walk_brings_what_no_word_of_the_question_says(store: Path, graph: str
         assert fact.score == pytest.approx(parts["search"] + parts.get("graph", 0.0), abs=1e-6)
 
 
-def test_a_walk_brings_nothing_that_the_question_may_not_see(store: Path, memory: Memory) -> None:
+def test_a_walk_brings_nothing_that_the_question_may_not_see(store: Path, memory: OpenMemory) -> None:
     assert "lies" in names(memory, "Marta", graph="bfs")
     assert "lies" not in names(memory, "Marta", graph="bfs", scope="kestrel")
     assert names(memory, "Marta", graph="bfs", as_of=EPOCH - DAY) == []
@@ -121,13 +121,13 @@ def test_a_walk_brings_nothing_that_the_question_may_not_see(store: Path, memory
 
 
 def test_the_settings_say_whether_relations_are_followed_and_a_question_may_say_otherwise(store: Path) -> None:
-    with Memory.open(str(store), settings=RecallSettings(graph="bfs"), is_logged=False) as memory:
+    with OpenMemory.open(str(store), settings=RecallSettings(graph="bfs"), is_logged=False) as memory:
         walked, plain = (memory.recall("Marta", now=NOW, graph=graph).facts for graph in (None, "none"))
     assert any("graph" in fact.parts for fact in walked)
     assert not any("graph" in fact.parts for fact in plain)
 
 
-def test_a_way_that_does_not_exist_is_answered_with_those_that_do(memory: Memory) -> None:
+def test_a_way_that_does_not_exist_is_answered_with_those_that_do(memory: OpenMemory) -> None:
     with pytest.raises(UnusableInput, match="none, bfs, spread"):
         memory.recall("Marta", graph="dijkstra")
 
@@ -135,7 +135,7 @@ def test_a_way_that_does_not_exist_is_answered_with_those_that_do(memory: Memory
 # Conversations
 
 
-def test_facts_of_the_conversation_that_goes_on_come_sooner(memory: Memory) -> None:
+def test_facts_of_the_conversation_that_goes_on_come_sooner(memory: OpenMemory) -> None:
     before, after = (memory.recall(QUESTION, now=NOW, conversation=which).facts for which in ("c", "d"))
     for told, said_here in ((before, {"works", "lies", "bees"}), (after, {"honey", "bread"})):
         assert [fact.score for fact in told] == sorted((fact.score for fact in told), reverse=True)
@@ -145,7 +145,7 @@ def test_facts_of_the_conversation_that_goes_on_come_sooner(memory: Memory) -> N
             assert fact.score == pytest.approx(parts["search"] * parts["limbic"] * parts["episode"], abs=1e-6)
 
 
-def test_the_last_conversations_restrict_what_may_answer(memory: Memory) -> None:
+def test_the_last_conversations_restrict_what_may_answer(memory: OpenMemory) -> None:
     assert set(names(memory, QUESTION, last=1)) == {"honey", "bread"}
     assert set(names(memory, QUESTION, last=2)) == {"works", "bees", "honey", "bread"}
     assert set(names(memory, QUESTION, last=99)) == {"works", "bees", "honey", "bread"}
@@ -153,7 +153,7 @@ def test_the_last_conversations_restrict_what_may_answer(memory: Memory) -> None
         memory.recall(QUESTION, last=0)
 
 
-def test_an_unknown_conversation_is_named_with_those_there_are(memory: Memory) -> None:
+def test_an_unknown_conversation_is_named_with_those_there_are(memory: OpenMemory) -> None:
     with pytest.raises(UnknownName, match=r"Unknown conversation 'nowhere'.*Known: c, d"):
         memory.recall(QUESTION, conversation="nowhere")
 
@@ -162,9 +162,9 @@ def test_an_unknown_conversation_is_named_with_those_there_are(memory: Memory) -
 
 
 def test_a_turn_beside_a_matching_one_has_a_share_of_its_words(store: Path) -> None:
-    with Memory.open(str(store), settings=PLAIN.model_copy(update={"neighbours": 0.5}), is_logged=False) as memory:
+    with OpenMemory.open(str(store), settings=PLAIN.model_copy(update={"neighbours": 0.5}), is_logged=False) as memory:
         found = {fact.id: fact for fact in memory.recall("beekeeping bees", now=NOW).facts}
-    with Memory.open(str(store), settings=PLAIN, is_logged=False) as memory:
+    with OpenMemory.open(str(store), settings=PLAIN, is_logged=False) as memory:
         plain = {fact.id: fact for fact in memory.recall("beekeeping bees", now=NOW).facts}
     words = {name: fact.parts["words"] for name, fact in found.items()}
     assert {name for name, share in words.items() if share} == {"lies", "bees"}  # honey is of another talk
@@ -176,7 +176,7 @@ def test_a_turn_beside_a_matching_one_has_a_share_of_its_words(store: Path) -> N
 # Parts
 
 
-def test_parts_are_told_only_where_they_are_asked_for(memory: Memory) -> None:
+def test_parts_are_told_only_where_they_are_asked_for(memory: OpenMemory) -> None:
     found = memory.recall(QUESTION, now=NOW)
     assert all("parts" not in told for told in found.as_json()["facts"])
     explained = found.as_json(explained=True)["facts"]
@@ -190,7 +190,7 @@ def test_parts_are_told_only_where_they_are_asked_for(memory: Memory) -> None:
         assert told["score"] == pytest.approx(parts["search"] * parts["limbic"], abs=1e-5)
 
 
-def test_the_parts_of_a_score_leave_out_factors_that_are_one_for_all(memory: Memory) -> None:
+def test_the_parts_of_a_score_leave_out_factors_that_are_one_for_all(memory: OpenMemory) -> None:
     def shown(**how: Any) -> str:
         console = Console(width=250)
         with console.capture() as captured:
@@ -217,7 +217,7 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
     ]
     place = remembered(tmp_path / "m", said, more={"entities": [*map(entity, ("marta", "ben", "bees", "roof"))]})
     settings = RecallSettings(graph="bfs", limbic=True, **weights)
-    with Memory.open(str(place), settings=settings, is_logged=False) as memory:
+    with OpenMemory.open(str(place), settings=settings, is_logged=False) as memory:
         found = memory.recall("Does Marta keep bees on the roof in June?", now=NOW, conversation="c").facts
     assert len(found) >= 3
     assert {"period", "limbic", "graph"} <= {name for fact in found for name in fact.parts}
@@ -238,10 +238,10 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
 def test_diversity_tells_a_repetition_later(tmp_path: Path) -> None:
     said = ["Marta keeps bees on the roof.", "Marta keeps her bees on the roof.", "Ben keeps goats in the yard."]
     uri = remembered(tmp_path / "m", [plain_fact(f"f{n}", text) for n, text in enumerate(said)])
-    with Memory.open(str(uri), is_logged=False) as memory:
+    with OpenMemory.open(str(uri), is_logged=False) as memory:
         [first, second, other] = names(memory, QUESTION)
     assert other == "f2"
-    with Memory.open(str(uri), settings=RecallSettings(diversity=1.0), is_logged=False) as memory:
+    with OpenMemory.open(str(uri), settings=RecallSettings(diversity=1.0), is_logged=False) as memory:
         found = memory.recall(QUESTION, now=NOW).facts
     assert [fact.id for fact in found] == [first, other, second]
     assert found[0].parts["diversity"] == 1.0 > found[1].parts["diversity"] > found[2].parts["diversity"]
@@ -250,7 +250,7 @@ def test_diversity_tells_a_repetition_later(tmp_path: Path) -> None:
 # What may be
 
 
-def test_what_may_hold_between_two_named_things_is_told_apart(memory: Memory) -> None:
+def test_what_may_hold_between_two_named_things_is_told_apart(memory: OpenMemory) -> None:
     found = memory.recall("Does the baker get on with Marta's people?", now=NOW)
     assert [belief.id for belief in found.uncertain] == ["b2", "b1", "b4"]
     assert not {belief.id for belief in found.uncertain} & {fact.id for fact in found.facts}
@@ -261,7 +261,7 @@ def test_what_may_hold_between_two_named_things_is_told_apart(memory: Memory) ->
 @pytest.mark.proof
 @pytest.mark.parametrize(("limit", "expected"), [(0, []), (1, ["b2"]), (9, ["b2", "b1", "b4", "b3"])])
 def test_how_many_pending_beliefs_are_told_is_a_setting(store: Path, limit: int, expected: list[str]) -> None:
-    with Memory.open(str(store), settings=RecallSettings(uncertain_limit=limit), is_logged=False) as memory:
+    with OpenMemory.open(str(store), settings=RecallSettings(uncertain_limit=limit), is_logged=False) as memory:
         assert [belief.id for belief in memory.recall("Cleo and Marta?", now=NOW).uncertain] == expected
         assert [belief.id for belief in memory.uncertain("Cleo", "Marta", now=NOW)] == expected
 
@@ -277,13 +277,13 @@ def test_how_many_pending_beliefs_are_told_is_a_setting(store: Path, limit: int,
         ("Cleo and Marta", {"scope": "kestrel"}),
     ],
 )
-def test_nothing_uncertain_is_told_where_nobody_asked_for_it(memory: Memory, query: str, how: Any) -> None:
+def test_nothing_uncertain_is_told_where_nobody_asked_for_it(memory: OpenMemory, query: str, how: Any) -> None:
     found = memory.recall(query, now=NOW, **how)
     assert found.uncertain == ()
     assert "uncertain" not in found.as_json()
 
 
-def test_a_name_of_several_words_is_one_name(memory: Memory) -> None:
+def test_a_name_of_several_words_is_one_name(memory: OpenMemory) -> None:
     assert [belief.id for belief in memory.recall("ben, mary   ANN?", now=NOW, scope="kestrel").uncertain] == ["far"]
 
 
@@ -293,7 +293,7 @@ def test_a_name_of_several_words_is_one_name(memory: Memory) -> None:
 def test_facts_about_somebody_else_stand_behind_where_the_question_names_people(store: Path) -> None:
     def scores(weight: float, query: str) -> dict[str, float]:
         chosen = PLAIN.model_copy(update={"others_weight": weight, "limbic": False})
-        with Memory.open(str(store), settings=chosen, is_logged=False) as memory:
+        with OpenMemory.open(str(store), settings=chosen, is_logged=False) as memory:
             return {found.id: found.score for found in memory.recall(query, now=NOW).facts}
 
     plain, chosen = (scores(weight, "Does Cleo keep bees on the roof?") for weight in (1.0, 0.5))

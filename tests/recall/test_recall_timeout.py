@@ -19,7 +19,7 @@ from apps.mcp.reading_tools import _why_empty
 from recall import graphs, walks
 from recall import recalling as reading
 from recall.loop import Deadline
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import TookTooLong
 from slowwave.graph.walks import Walk
 from slowwave.settings import RecallSettings
@@ -37,14 +37,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return remembered(tmp_path_factory.mktemp("slow") / "m", [plays, fact("g", "Marta sings.")])
 
 
-def opened(place: Path, milliseconds: int) -> Memory:
-    return Memory.open(
+def opened(place: Path, milliseconds: int) -> OpenMemory:
+    return OpenMemory.open(
         str(place), settings=RecallSettings.model_validate({"walk": {"recall_timeout_ms": milliseconds}})
     )
 
 
 @pytest.fixture
-def memory(place: Path) -> Iterator[Memory]:
+def memory(place: Path) -> Iterator[OpenMemory]:
     """One that has answered from this state before, and has 50 ms for what it is asked now."""
     with opened(place, 50) as memory:
         for _ in range(2):
@@ -59,7 +59,7 @@ async def hangs(*_: Any, **__: Any) -> Any:
 @pytest.mark.proof
 @pytest.mark.parametrize("read", ["search", "place", "answers", "passages"])
 def test_s2_44_whatever_is_slow_the_recall_ends_empty_and_says_why(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, read: str
+    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, read: str
 ) -> None:
     monkeypatch.setattr(reading, read, hangs)
     with caplog.at_level(logging.WARNING, "slowwave"):
@@ -70,7 +70,7 @@ def test_s2_44_whatever_is_slow_the_recall_ends_empty_and_says_why(
 
 
 def test_s2_44_a_read_that_holds_up_the_loop_itself_does_not_hang_who_asks(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stuck = threading.Event()
 
@@ -87,7 +87,7 @@ def test_s2_44_a_read_that_holds_up_the_loop_itself_does_not_hang_who_asks(
 
 
 def test_s2_44_the_conversation_that_is_going_on_is_read_within_the_time(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stuck = threading.Event()
     monkeypatch.setattr(reading, "messages_of", lambda *_: stuck.wait())
@@ -98,7 +98,7 @@ def test_s2_44_the_conversation_that_is_going_on_is_read_within_the_time(
 
 
 def test_s2_44_many_questions_end_together_and_are_not_counted_as_use(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[str] = []
     monkeypatch.setattr(memory._reader.accesses, "note", lambda query, *_: noted.append(query))
@@ -114,7 +114,7 @@ def test_s2_44_what_a_walk_needs_may_take_half_of_the_time_and_the_rest_answers(
 ) -> None:
     monkeypatch.setattr(walks, "_found", hangs)
     how = {"held_mb": 320 if is_held else 0, "walk": {"recall_timeout_ms": 100}}
-    with Memory.open(str(place), settings=RecallSettings.model_validate(how)) as memory:
+    with OpenMemory.open(str(place), settings=RecallSettings.model_validate(how)) as memory:
         found = memory.recall(QUERY, now=NOW)  # the first, which has 1 s
     assert [each.id for each in found.facts][:1] == ["f"]
     assert not found.is_timed_out
@@ -126,8 +126,8 @@ def test_in_a_memory_of_very_many_facts_relations_are_not_even_read(
 ) -> None:
     read: list[object] = []
     monkeypatch.setattr(graphs, "_live_reads", lambda: read.append(1) or {})
-    monkeypatch.setattr(walks, "MOST_FACTS", 0)
-    with Memory.open(str(place), settings=RecallSettings(held_mb=0)) as memory:
+    monkeypatch.setattr(walks, "WALKED_FACTS", 0)
+    with OpenMemory.open(str(place), settings=RecallSettings(held_mb=0)) as memory:
         assert [each.id for each in memory.recall(QUERY, now=NOW).facts][:1] == ["f"]
     assert read == []
 
@@ -185,7 +185,7 @@ def test_what_embedding_takes_is_not_counted() -> None:
 
 
 def test_an_error_of_a_read_that_is_a_time_out_itself_is_told_as_it_is(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
+    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(*_: Any, **__: Any) -> Any:
         raise TimeoutError("the storage")
@@ -195,7 +195,7 @@ def test_an_error_of_a_read_that_is_a_time_out_itself_is_told_as_it_is(
         memory.recall(QUERY, now=NOW)
 
 
-def test_a_block_is_empty_then_and_a_model_is_not_asked(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_is_empty_then_and_a_model_is_not_asked(memory: OpenMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "search", hangs)
     block = memory._block(QUERY, 1000, now=NOW)
     assert (block.text, block.is_timed_out) == ("", True)

@@ -22,7 +22,7 @@ from recall.facts import ALL, stored, valid_rows
 from recall.graphs import GRAPH_TABLES, Graphs, graph_of
 from recall.search import Question
 from recall.walks import Walked, walked
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import UnknownName
 from slowwave.settings import RecallSettings
 from slowwave.validity import Moment
@@ -216,7 +216,7 @@ def test_s2_27_where_no_word_names_anybody_the_nearest_in_meaning_begin(
     with store.commit("r", "r", NOW) as tx:
         tx.upsert("entities", described)
     assert asked(uri, "bakery")[0].seed_id == "e_a"
-    with Memory.open(str(uri), is_logged=False) as memory:
+    with OpenMemory.open(str(uri), is_logged=False) as memory:
         assert [(one.name, one.found_by) for one in memory.find_entities("bakery", 1)] == [("Ana", "meaning")]
     assert asked(uri, "") == ()
 
@@ -234,7 +234,7 @@ def test_a_walk_can_begin_at_more_entities_and_lead_over_similar_ones(place: Pat
 
 
 def test_recall_with_a_graph_finds_what_no_word_of_the_question_says(place: Path) -> None:
-    with Memory.open(str(place), is_logged=False) as memory:
+    with OpenMemory.open(str(place), is_logged=False) as memory:
         for mode in ("bfs", "spread"):
             assert "f_cd" in {found.id for found in memory.recall("Bruno", graph=mode, now=NOW).facts}
 
@@ -243,7 +243,7 @@ def test_recall_with_a_graph_finds_what_no_word_of_the_question_says(place: Path
 
 
 def test_s2_37_neighbours_can_be_of_some_types_and_at_most_so_many(place: Path) -> None:
-    with Memory.open(str(place), is_logged=False) as memory:
+    with OpenMemory.open(str(place), is_logged=False) as memory:
         around = memory.neighbours("Ana", 3, now=NOW)
         assert [(one.name, one.depth) for one in around.entities] == [
             ("Ana", 0), ("Bruno", 1), ("Dario", 1), ("Carla", 2), ("Elena", 2),
@@ -260,7 +260,7 @@ def test_s2_37_neighbours_can_be_of_some_types_and_at_most_so_many(place: Path) 
 
 
 def test_how_two_entities_are_related_is_told_by_the_facts_between_them(place: Path) -> None:
-    with Memory.open(str(place), is_logged=False) as memory:
+    with OpenMemory.open(str(place), is_logged=False) as memory:
         way = memory.path("Elena", "Bruno", now=NOW)
         assert way is not None
         assert [one.name for one in way.entities] == ["Elena", "Dario", "Ana", "Bruno"]
@@ -276,7 +276,7 @@ def test_how_two_entities_are_related_is_told_by_the_facts_between_them(place: P
 
 
 def test_t44_entities_are_found_by_beginnings_of_words_and_by_other_names(place: Path) -> None:
-    with Memory.open(str(place), is_logged=False) as memory:
+    with OpenMemory.open(str(place), is_logged=False) as memory:
         assert [(one.name, one.score, one.found_by) for one in memory.find_entities("bru")] == [("Bruno", 1.0, "words")]
         assert [one.name for one in memory.find_entities("BOSS")] == ["Dario"]
         assert "Farid" not in {one.name for one in memory.find_entities("farid")}  # archived
@@ -285,7 +285,7 @@ def test_t44_entities_are_found_by_beginnings_of_words_and_by_other_names(place:
 
 def test_what_a_walk_returns_counts_as_read_and_what_it_passes_does_not(tmp_path: Path) -> None:
     uri = written(tmp_path / "m")
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         memory.path("Carla", "Ana", now=NOW)
         memory.neighbours("Ana", 1, limit=1, now=NOW)
     events = Store.open(str(uri)).snapshot().frame("retrieval_events")

@@ -17,7 +17,7 @@ from stores import fact, remembered
 
 from apps.cli import main
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import (
     TYPES,
@@ -112,7 +112,7 @@ def ferry(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.proof
 def test_entities_and_histories_are_asked_for_in_either_language(ferry: str) -> None:
-    with Memory.open(ferry, is_logged=False) as memory:
+    with OpenMemory.open(ferry, is_logged=False) as memory:
         for word in ("Proyecto", "project", "PROYECTO"):
             assert memory.entities(type=word)[0] == 2
         assert memory.facts_of("Ferry (Proyecto)")[0].id == "e_ferry"

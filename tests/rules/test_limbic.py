@@ -18,7 +18,7 @@ from stores import fact, remembered
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.lifecycle.usage_scores import importance, temporal
 from slowwave.ranking.entity_weights import (
     base_scores,
@@ -224,7 +224,7 @@ def a_store(uri: Path, **more: Sequence[Row]) -> Path:
 
 def order_of(uri: Path, **how: Any) -> list[str]:
     chosen = RecallSettings(**{"limbic": True, **how})
-    with Memory.open(str(uri), settings=chosen, is_logged=False) as memory:
+    with OpenMemory.open(str(uri), settings=chosen, is_logged=False) as memory:
         return [found.id for found in memory.recall("Who drinks tea in the garden?", now=NOW).facts]
 
 
@@ -237,7 +237,7 @@ def test_unless_asked_what_was_not_read_for_long_is_told_as_what_was(tmp_path: P
     usage = [read("dora", 90), read("ana", 1, last=NOW - timedelta(days=1000))]
     uri = a_store(tmp_path / "m", entity_usage=usage)
     assert order_of(uri)[0] == "f_dora"
-    with Memory.open(str(uri), is_logged=False) as memory:
+    with OpenMemory.open(str(uri), is_logged=False) as memory:
         told = memory.recall("Who drinks tea in the garden?", now=NOW).facts
     assert [found.id for found in told] == sorted(TEA)
 
@@ -294,7 +294,7 @@ def test_the_weight_of_use_of_the_settings_ranks_facts_and_entities(tmp_path: Pa
     unused = {"importance_weight": 0.0, "company_weight": 0.0, "decay_per_hour": 0.0}
     for how, gain in (({}, 1.5), ({**unused, "importance_weight": 3.0}, 4.0), (unused, 1.0)):
         settings = RecallSettings.model_validate({"limbic": True, "use": how})
-        with Memory.open(str(uri), settings=settings, is_logged=False) as memory:
+        with OpenMemory.open(str(uri), settings=settings, is_logged=False) as memory:
             [dora] = [one for one in memory.search_entities("Dora", now=NOW) if one.id == "e_dora"]
             [fact] = [one for one in memory.recall("Who drinks tea?", now=NOW).facts if one.id == "f_dora"]
         assert dora.parts["importance"] == fact.parts["importance"] == pytest.approx(gain)
@@ -309,7 +309,7 @@ def test_a_merged_entity_gives_its_reads_to_its_heir(tmp_path: Path) -> None:
 
 def test_a_new_count_is_seen_at_once(tmp_path: Path) -> None:
     uri = a_store(tmp_path / "m")
-    with Memory.open(str(uri), settings=RecallSettings(limbic=True), is_logged=False) as memory:
+    with OpenMemory.open(str(uri), settings=RecallSettings(limbic=True), is_logged=False) as memory:
         assert memory.recall("Who drinks tea?", now=NOW).facts[0].id == "f_ana"
         with Store.open(str(uri)).commit("steward", "usage.count", NOW) as tx:
             tx.upsert("entity_usage", pl.DataFrame([read("cleo", 40)]))
@@ -320,7 +320,7 @@ def test_entities_are_found_by_meaning_words_and_use(tmp_path: Path) -> None:
     alike = open_embedder().embed(["gardener"])[0].tolist()
     people = [entity(name, status="active", vector=alike if name != "ana" else None) for name in NAMES]
     uri = a_store(tmp_path / "m", entities=people, entity_usage=[read("dora", 9)])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         found = memory.search_entities("gardener", 2, now=NOW)
         named = memory.search_entities("an", 5, now=NOW)
         assert memory.search_entities("gardener", now=NOW, limit=1)[0] == found[0]
@@ -342,6 +342,6 @@ def test_an_entity_without_a_description_is_found_by_what_is_known_of_it(tmp_pat
     merged = entity("old", merged_into="e_ana", vector=profile["vector"])
     people = [*(entity(name, status="active") for name in NAMES), merged]
     uri = a_store(tmp_path / "m", entities=people, entity_profiles=[profile])
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         [found] = memory.search_entities("beekeeper", now=NOW)
     assert (found.id, found.cosine) == ("e_ben", pytest.approx(1.0, abs=0.2))

@@ -15,7 +15,7 @@ from talk import START, assert_same, contents, learn, rows, said, say_yes, writt
 
 from apps.configuration import Place
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.revision.candidates import DIRECTIVES, MESSAGES, Candidates
 from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, decayed, decayed_at, noisy_or, plan_beliefs
 from slowwave.settings import BeliefSettings, IngestSettings, Settings
@@ -368,7 +368,7 @@ def test_two_weak_hints_in_different_conversations_become_a_fact_that_shows_both
     twice: tuple[Path, dict[str, Any]],
 ) -> None:
     store, summary = twice
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         _, [fact] = memory.facts_of("Devon")
     assert fact.confidence == pytest.approx(noisy_or(0.72, 0.72))
     assert [(p.conversation_id, p.quote) for p in fact.provenance] == [("c1", WISH), ("c2", WISH)]
@@ -449,7 +449,7 @@ JOB = "Trabajo en Ferrywise."
 def test_what_is_uncertain_between_two_things_is_shown_apart_until_it_is_known(tmp_path: Path) -> None:
     store = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", talk(1, JOB)), store, **BELIEFS)
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         [found] = memory.uncertain("Ferrywise", "Devon")
         assert memory.uncertain("Devon", "Ferrywise") == (found,)
         assert memory.recall("Ferrywise").facts == ()
@@ -461,6 +461,6 @@ def test_what_is_uncertain_between_two_things_is_shown_apart_until_it_is_known(t
         [later] = memory.uncertain("Devon", "Ferrywise", now=found.last_at + timedelta(days=30))
     assert later.probability == pytest.approx(0.75 / 1.3)
     learn(written(tmp_path / "b.jsonl", talk(2, JOB + " Estoy contento.")), store, **BELIEFS)
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         assert memory.uncertain("Devon", "Ferrywise") == ()
         assert len(memory.recall("Ferrywise").facts) == 1

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from stores import fact, remembered
 
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.ranking.periods import Period, event_in, period_of
 from slowwave.settings import RecallSettings
 
@@ -92,7 +92,7 @@ def test_what_is_of_the_period_comes_first(tmp_path: Path, settings: dict[str, A
         for month, thing in enumerate(("boats", "horses", "apples", "a bridge", "the sea", "two dogs"), 1)
     ]
     store = remembered(tmp_path / "m", facts)
-    with Memory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
+    with OpenMemory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
         found = memory.recall(question, k=3, now=NOW)
         assert found.facts[0].id == "p3"
         assert found.facts[0].parts["period"] > found.facts[1].parts["period"] == 0.0
@@ -104,7 +104,7 @@ def test_who_says_all_but_the_time_shares_all_words_with_the_question(tmp_path: 
     texts = {"p3": "Ben painted boats.", "p4": "Ben slept.", "p5": "Ana swam."}
     facts = [fact(name, text, valid_from=datetime(2023, int(name[1]), 5, tzinfo=UTC)) for name, text in texts.items()]
     store = remembered(tmp_path / "m", facts)
-    with Memory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
+    with OpenMemory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
         plain = memory.recall("What did Ben paint?", now=NOW).facts[0]
         for also in ((), ("Ben paintings in March 2023",)):
             dated = memory.recall("What did Ben paint in March 2023?", also=also, now=NOW).facts[0]
@@ -120,7 +120,7 @@ def test_a_fact_is_found_by_a_general_word_that_is_never_shown(tmp_path: Path, s
     ]
     facts[2]["search_terms"] = "ailment injury"
     store = remembered(tmp_path / "m", facts)
-    with Memory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
+    with OpenMemory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
         found = memory.recall("Which ailment does Ben have?", now=NOW)
         assert found.facts[0].id == "t2"
         assert "ailment" not in str(found.facts[0].as_json())
@@ -160,7 +160,7 @@ def test_where_somebody_worked_at_a_time_is_what_held_then(tmp_path: Path) -> No
         fact("cat", "Ben has a cat with opinions.", valid_from=datetime(2023, 3, 6, tzinfo=UTC)),
     ]
     store = remembered(tmp_path / "m", facts)
-    with Memory.open(str(store), is_logged=False) as memory:
+    with OpenMemory.open(str(store), is_logged=False) as memory:
         assert memory.recall("Where did Ben work in March 2023?", now=NOW).facts[0].id == "works"
 
 
@@ -187,7 +187,7 @@ def test_what_was_before_and_after_an_event(tmp_path: Path) -> None:
     ]
     facts.append(fact("moved", "Ben moved to Porto.", valid_from=datetime(2023, 2, 20, tzinfo=UTC)))
     store = remembered(tmp_path / "m", facts)
-    with Memory.open(str(store), is_logged=False) as memory:
+    with OpenMemory.open(str(store), is_logged=False) as memory:
         for side, expected in (("before", {"p1", "p2"}), ("after", {"p3", "p4"})):
             found = memory.recall(f"What did Ben paint {side} he moved to Porto?", k=5, now=NOW).facts
             painted = [one.id for one in found if one.id != "moved"]

@@ -15,7 +15,7 @@ from talk import NOW, START, learn, rows, said, say_yes, written
 from test_review import ANA, IDS, T1, T2, T3, drafted, made, one_of, proposed, run_at
 
 from recall.proposals import list_proposals
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused
 from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat_key
 from slowwave.review.proposals import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
@@ -114,7 +114,7 @@ def test_what_was_approved_is_known_from_then_on(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said([("Marta", "I live in Lisbon.")]))
     learn(talk, tmp_path / "m", approval="manual", now=NOW)
     say_yes(tmp_path / "m", now=NOW + timedelta(days=3))
-    with Memory.open(str(tmp_path / "m"), is_logged=False) as asked:
+    with OpenMemory.open(str(tmp_path / "m"), is_logged=False) as asked:
         then = {
             day: asked.recall("Where does Marta live?", known_as_of=NOW + timedelta(days=day)).facts for day in (1, 4)
         }

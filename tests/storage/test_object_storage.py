@@ -20,7 +20,7 @@ from bench.loopback_storage import CONDITIONAL, LoopbackStorage, loopback_storag
 from inference.embedding import open_embedder
 from recall.export import export
 from recall.export_files import ExportFiles
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.settings import RetentionSettings
 from storage.connection import HEAD, connect, has_namespace, namespaces
@@ -94,7 +94,7 @@ class TestLife:
     @pytest.mark.proof
     def test_what_was_ingested_is_recalled_and_the_doctor_finds_nothing(self, house: Store, learned: Learned) -> None:
         assert learned["counts"]["facts learned"] > 0
-        with Memory.open(URI) as memory:
+        with OpenMemory.open(URI) as memory:
             assert "Lisbon" in memory.recall("Where does Marta live?").facts[0].statement
         assert house.log("retrieval_events").height > 0
         assert examine(house) == ()

@@ -15,7 +15,7 @@ from talk import NOW
 from recall.loop import Deadline
 from recall.recalling import UNASKED
 from recall.search import Question
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
@@ -55,8 +55,8 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
-def opened(uri: str, **settings: Any) -> Memory:
-    return Memory.open(uri, is_logged=False, settings=RecallSettings(**settings))
+def opened(uri: str, **settings: Any) -> OpenMemory:
+    return OpenMemory.open(uri, is_logged=False, settings=RecallSettings(**settings))
 
 
 def told(found: Recollection) -> tuple[Any, ...]:
@@ -145,7 +145,7 @@ def test_questions_about_some_entities_are_answered_alike(uri: str, names: tuple
 
 def test_each_question_of_many_leaves_its_own_events(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", [fact("boats", "Marta restores boats."), fact("honey", "Marta sells honey.")])
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         found = memory.recall_many(["boats", "honey"], 1, now=NOW)
     log = Store.open(str(place)).log("retrieval_events", columns=["fact_id", "rank"])
     assert sorted(log.rows()) == sorted((one.facts[0].id, 1) for one in found)

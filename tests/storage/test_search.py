@@ -123,7 +123,7 @@ def test_rows_that_the_index_does_not_contain_yet_are_found_as_well(
     since = search._indexed_until(snapshot.handle("facts"))
     assert (since is None) == (most == 30)
     if since is not None:
-        newer = search._newer_rows(snapshot.handle("facts"), since, None)["id"]
+        newer = search._rows_since(snapshot.handle("facts"), since, None)["id"]
         assert sorted(newer) == sorted([*changed["id"], *new["id"][:3], *new["id"][6:]])
     found = nearest(snapshot, "facts", asked, 5, where)
     assert any(name.startswith("new-") for name in found["id"])

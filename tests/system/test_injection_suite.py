@@ -33,7 +33,7 @@ from prompts import rendering
 from recall.aspects import aspects
 from recall.atlas import atlas_data
 from recall.context import HEADER, WARNING, render_context
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.filters.injection import injection_reason
 from slowwave.records import (
     ArtifactQuestion,
@@ -291,7 +291,7 @@ def infested(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_block_for_a_prompt_is_one_line_of_words_for_each_fact_whatever_they_say(infested: Path) -> None:
-    with Memory.open(str(infested)) as memory:
+    with OpenMemory.open(str(infested)) as memory:
         _, facts = memory.facts_of("Redis Streams", now=NOW)
     lines = render_context(facts, 100_000).text.splitlines()
     assert lines[:2] == [HEADER, WARNING]
@@ -386,7 +386,7 @@ def versions(store: Path) -> tuple[int, dict[str, int]]:
 def test_reading_writes_nothing_but_that_something_was_read(infested: Path, asked: tuple[bool, list[Any]]) -> None:
     assert asked[0]
     known = versions(infested)
-    with Memory.open(str(infested)) as memory:
+    with OpenMemory.open(str(infested)) as memory:
         for graph in ("bfs", "spread"):
             memory.recall("What does Marta do?", 5, graph=graph, now=NOW)
         memory.context_for("Marta", 2_000, now=NOW)

@@ -24,7 +24,7 @@ from apps.mcp.server import make_server
 from bench import synthetic
 from bench.big_store import build_store
 from recall.context import ContextBlock, count_tokens, render_context
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.settings import Settings
 from slowwave.types import Mention, Passage, RecalledFact
 
@@ -80,7 +80,7 @@ def test_more_room_never_loses_a_line_from_100_to_8000_tokens(
 
 @pytest.mark.parametrize("question", ["Where does Devon live?", "Which tools are used?", "what did we decide"])
 def test_more_room_never_loses_a_line_of_what_was_learned(learned: tuple[Path, object], question: str) -> None:
-    with Memory.open(str(learned[0]), is_logged=False) as memory:
+    with OpenMemory.open(str(learned[0]), is_logged=False) as memory:
         blocks = [(room, memory._block(question, room)) for room in ROOMS]
     assert blocks[-1][1].facts
     assert blocks[-1][1].passages
@@ -90,7 +90,7 @@ def test_more_room_never_loses_a_line_of_what_was_learned(learned: tuple[Path, o
 @pytest.mark.proof
 def test_more_room_never_loses_a_line_of_many_facts(tmp_path: Path) -> None:
     questions = build_store(str(tmp_path / "m"), 400, 5)
-    with Memory.open(str(tmp_path / "m"), is_logged=False) as memory:
+    with OpenMemory.open(str(tmp_path / "m"), is_logged=False) as memory:
         for question in questions[:3]:
             blocks = [(room, memory._block(question, room)) for room in ROOMS]
             assert len(blocks[-1][1].facts) > 20
@@ -133,7 +133,7 @@ def assert_only(named: int, told: str) -> None:
     [pytest.param(*case, marks=pytest.mark.proof if 1 < case[0] < len(TOWNS) else ()) for case in times()],
 )
 def test_an_earlier_time_shows_nothing_that_was_said_later(moves: Path, named: int, at: datetime) -> None:
-    with Memory.open(str(moves), is_logged=False) as memory:
+    with OpenMemory.open(str(moves), is_logged=False) as memory:
         for graph in ("none", "bfs", "spread"):
             found = memory.recall(ASKED, 20, as_of=at, graph=graph, also=["boats", "Which town is it today?"])
             assert_only(named, str([found.facts, found.passages, found.uncertain]))
@@ -144,7 +144,7 @@ def test_an_earlier_time_shows_nothing_that_was_said_later(moves: Path, named: i
         assert (TOWNS[named - 1] in block) == (named > 0)
         assert_only(named, str(memory.facts_of("Marta", as_of=at)[1]))
         assert_only(named, str(memory.neighbours("Marta", as_of=at)))
-    with Memory.open(str(moves), is_logged=False) as memory:
+    with OpenMemory.open(str(moves), is_logged=False) as memory:
         assert not memory.recall(ASKED, known_as_of=at).facts  # all of it was learned long after
 
 
@@ -166,7 +166,7 @@ def test_agents_and_the_model_that_answers_see_no_later_words_either(
 
     for named, at in times()[1::3]:
         assert_only(named, asyncio.run(over_mcp(at)))
-        with Memory.open(str(moves), is_logged=False) as memory:
+        with OpenMemory.open(str(moves), is_logged=False) as memory:
             memory.ask(ASKED, model=CLAUDE, as_of=at)
         assert_only(named, json.dumps(api.requests))
         assert TOWNS[named - 1] in json.dumps(api.requests)

@@ -25,7 +25,7 @@ from apps.configuration import Place
 from apps.mcp.server import make_server
 from inference.secrets import clean_error, without_secrets
 from recall.atlas import atlas_data
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.filters.redaction import redact_values
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
@@ -150,7 +150,7 @@ def told(planted: Planted, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 def read_back(store: Path, planted: Planted) -> list[str]:
     """What reading gives: recall, the atlas, the report, an agent's tools."""
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         found = memory.recall(planted.plant("aws_key", "a question"), 50, now=NOW)
         known = [str(memory.entities(500)), str(memory.communities(now=NOW)), str(memory.facts_of("Marta"))]
         answers = [str(found.facts), *known]  # what was asked is told to whoever asked

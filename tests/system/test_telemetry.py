@@ -35,7 +35,7 @@ import storage.telemetry
 from apps.cli import app
 from apps.runs_commands import duration
 from flows.decay import decay
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.lifecycle.run_effects import effects, retired
 from slowwave.lifecycle.run_effects import written as facts_written
 from slowwave.settings import SleepSettings
@@ -83,9 +83,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         forget_instruments()
         store = heard.store
         learn(written(folder / "talk.jsonl", said()), store, llm={"model": CLAUDE})
-        with Memory.open(str(store)) as memory:
+        with OpenMemory.open(str(store)) as memory:
             memory.recall("Where does Marta live?")
-        with Memory.open(str(store), is_logged=False) as memory:
+        with OpenMemory.open(str(store), is_logged=False) as memory:
             memory.recall("Where does Devon live?")
         asyncio.run(decay(store=str(store), now=NOW))
         with pytest.raises(ZeroDivisionError), Store.open(str(store)).commit("r", "broken", EPOCH):
@@ -259,7 +259,7 @@ def test_spans_and_measures_go_to_the_collector_that_the_environment_names(
     monkeypatch.setattr(metrics._internal, "_METER_PROVIDER_SET_ONCE", type(trace._TRACER_PROVIDER_SET_ONCE)())
     forget_instruments()
     assert start_telemetry(os.environ)
-    with Memory.open(str(seen.store)) as memory:
+    with OpenMemory.open(str(seen.store)) as memory:
         memory.recall("Where does Marta live?")
     spans, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
     assert isinstance(spans, otel.TracerProvider)

@@ -17,7 +17,7 @@ from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, overt
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.deduplication.artifacts import (
     NEAR,
     ArtifactPlan,
@@ -496,7 +496,7 @@ def test_two_versions_of_a_document_in_either_order_are_one_chain(
     for batch in [chosen] if is_one_run else [[file] for file in chosen]:
         read(batch, tmp_path / "m")
         link(tmp_path / "m")
-    with Memory.open(str(tmp_path / "m")) as memory:
+    with OpenMemory.open(str(tmp_path / "m")) as memory:
         chain = memory.versions("kestrel RUNBOOK")
         total, heads = memory.artifacts()
     assert [(one.version_no, one.conversation_id, one.is_head) for one in chain] == [
@@ -759,7 +759,7 @@ def test_an_artifact_is_found_by_id_its_beginning_or_title_and_names_are_given_f
     store = two_versions(tmp_path)
     link(store)
     ids = filed(store)["id"].to_list()
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         for asked in (ids[0], ids[1][:12], "Kestrel runbook"):
             assert [one.id for one in memory.versions(asked)] == ids
         with pytest.raises(UnknownName, match="Kestrel runbook"):

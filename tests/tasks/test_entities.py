@@ -20,7 +20,7 @@ from apps.cli import main
 from inference.embedding import open_embedder
 from recall.entities import exact_row
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.entity_merges import ancestors, join_beliefs, joined_summary, refusal
@@ -283,7 +283,7 @@ def test_what_said_something_between_the_two_is_archived_with_its_reason(one: tu
 def test_of_two_employers_none_is_guessed_and_both_are_shown_in_doubt(one: tuple[Path, Run, Merged]) -> None:
     store, _, merged = one
     assert [(c.predicate, c.known[1], c.moved[1]) for c in merged.conflicts] == [("works_at", GLOBEX, ACME)]
-    with Memory.open(str(store), is_logged=False) as memory:
+    with OpenMemory.open(str(store), is_logged=False) as memory:
         told = {each.statement: each for each in memory.facts_of("Bob", now=NOW)[1]}
     assert [other.statement for other in told[ACME].conflicts_with] == [GLOBEX]
     assert told[ACME].status == told[GLOBEX].status == "active"
@@ -293,7 +293,10 @@ def test_a_merged_entity_is_found_under_its_old_names_and_not_listed(
     template: Path, one: tuple[Path, Run, Merged]
 ) -> None:
     store = one[0]
-    with Memory.open(str(template), is_logged=False) as before, Memory.open(str(store), is_logged=False) as memory:
+    with (
+        OpenMemory.open(str(template), is_logged=False) as before,
+        OpenMemory.open(str(store), is_logged=False) as memory,
+    ):
         count, listed = memory.entities()
         assert (count, "Bob" in {each.name for each in listed}) == (before.entities()[0] - 1, False)
         for name in ("Bob", "bobby", "BOB", "Rob"):

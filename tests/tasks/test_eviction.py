@@ -19,7 +19,7 @@ from inference.embedding import open_embedder
 from recall.overview import changes, stats
 from recall.proposals import list_proposals
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import UndoRefused
 from slowwave.lifecycle.pruning_and_eviction import deletable
 from slowwave.review.proposals import Person
@@ -188,7 +188,7 @@ MOMENTS = [START + timedelta(days=n) for n in (1, 45)]
 def answers(uri: Path) -> dict[str, Any]:
     """All that the read road says about the past and the present of a store."""
     told: dict[str, Any] = {}
-    with Memory.open(str(uri), is_logged=False) as memory:
+    with OpenMemory.open(str(uri), is_logged=False) as memory:
         for question in QUESTIONS:
             for when in ({}, *({kind: at} for kind in ("as_of", "known_as_of") for at in MOMENTS)):
                 # so many that no tail is cut: there a fact that is over takes the place of one that is not
@@ -384,7 +384,7 @@ def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callab
     assert (done.entities, [each.statement for each in done.decisions]) == (2, ["Gone (tool)", "Like (tool)"])
     assert ids(uri, "entities", "status = 'archived'") == ["e_gone", "e_like"]
     assert decided(uri, "archive").keys() == {"e_gone", "e_like"}
-    with Memory.open(str(uri), is_logged=False) as memory:
+    with OpenMemory.open(str(uri), is_logged=False) as memory:
         assert [one.id for one in memory.entities()[1]] == ["e_ana"]
         assert memory.entities(everything=True)[0] == 3
         assert memory.facts_of("gone", everything=True, now=NOW)[0].id == "e_gone"

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from apps import people_commands
 from apps.cli import app
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
 from slowwave.lifecycle.erasure import VOCABULARY, label_names
 from slowwave.lifecycle.forgotten_names import NameMatcher
@@ -263,7 +263,7 @@ def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(done: Done
     assert "c1-002" not in texts
     found = rows(done.store, "messages").filter(pl.col("message_id") == "c1-003")["search_text"].item()
     assert found.startswith("Devon: I prefer")  # what it came after is gone
-    with Memory.open(str(done.store)) as memory:
+    with OpenMemory.open(str(done.store)) as memory:
         statements = [fact.statement for fact in memory.recall("Does Devon drink coffee or tea?").facts]
     assert "Devon prefers rooibos tea." in statements
     assert not any("Quint" in each for each in statements)
@@ -276,7 +276,7 @@ def test_after_it_no_answer_report_export_or_map_names_whoever_is_forgotten(
     store, api = str(done.store), serve(filled("QuestionAnswer", {"known": False, "answer": "", "lines": []}))
     asked = (f"What does {NAME} do in Porto?", "Who sings alto?", "tea or coffee")
     told = []
-    with Memory.open(store, is_logged=False) as memory:
+    with OpenMemory.open(store, is_logged=False) as memory:
         for question in asked:
             found = memory.recall(question, 50, graph="bfs")
             told += [str(found.facts), str(found.passages), memory.context_for(question, 4000)]

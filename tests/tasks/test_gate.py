@@ -19,7 +19,7 @@ from inference.embedding import open_embedder
 from recall.history import story_of
 from recall.recalling import Recaller
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import RecallFell
 from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, plan_probes, question, staying
 from slowwave.lifecycle.usage_scores import usage_of
@@ -216,7 +216,7 @@ def test_facts_on_their_way_out_are_not_asked_about_but_one_recall_or_a_pin_keep
 
 
 def test_logged_recalls_come_first_with_the_facts_that_they_returned_first(memory: Path) -> None:
-    with Memory.open(str(memory), settings=RecallSettings(k=5)) as asked:
+    with OpenMemory.open(str(memory), settings=RecallSettings(k=5)) as asked:
         asked.recall("Who plays the violin?", now=NOW - timedelta(hours=2))
         old = asked.recall("Who was in Lisbon?", now=NOW - timedelta(hours=1))
         asked.recall("Who plays the violin?", now=NOW)

@@ -25,7 +25,6 @@ from inference.embedding import Embedder, open_embedder
 from recall.entity_review import duplicates_of
 from slowwave import frames
 from slowwave.api import OpenMemory
-from slowwave.api import OpenMemory as Memory
 from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
 from slowwave.deduplication.observations import (
     connected,
@@ -404,7 +403,7 @@ def test_what_is_observed_becomes_live_on_the_one_road_and_is_found_again(first_
         ("observations", "user", "done")
     ]
     assert rows(store, "fact_evidence")["fact_id"].n_unique() == 4
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         assert memory.recall("Is it green tea that Marta Oliveira likes?", k=1).facts[0].statement == TEA
     assert examine(Store.open(str(store))) == ()
 
@@ -416,7 +415,7 @@ def test_what_is_observed_with_a_date_holds_or_happens_then(tmp_path: Path) -> N
     told = live(store)
     assert told[since]["valid_from"] == datetime(2026, 5, 3, tzinfo=NOW.tzinfo)
     assert (told[plan]["valid_from"], told[plan]["event_at"].date().isoformat()) == (NOW, "2026-09-09")
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         found = next(fact for fact in memory.recall("exam", k=5).facts if fact.statement == plan)
     assert (found.event_at, found.event_precision) == (told[plan]["event_at"], "day")
 
@@ -579,7 +578,7 @@ def test_every_door_looks_for_duplicates_with_the_same_thresholds(door: Callable
 def test_duplicates_are_reported_with_content_flags_and_measures(first_observed: tuple[Path, Added]) -> None:
     store, _ = first_observed
     before = contents(store)
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         report = memory.duplicates("Marta", now=NOW).as_json()
         assert memory.duplicates("Marta", 1.0, 1.0, now=NOW).duplicates_found == 1
         assert memory.duplicates("Marta", 0.0, 0.0, now=NOW).duplicates_found > 1
@@ -615,7 +614,7 @@ def test_what_is_retired_leaves_recall_takes_its_flags_along_and_comes_back_with
     assert {fact for fact, _ in done.facts} == {quartet, ferries, tea}
     assert done.flags_cleared == (cello,)
     assert set(live(store)) == {CELLO}
-    with Memory.open(str(store)) as memory:
+    with OpenMemory.open(str(store)) as memory:
         left = memory.duplicates("Marta", 0.0, 0.0, now=NOW + timedelta(hours=2))
     assert (left.total_observations, left.duplicates_found) == (1, 0)
     kept = live(store)[CELLO]

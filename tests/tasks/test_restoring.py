@@ -21,7 +21,7 @@ from apps.cli import main
 from inference.embedding import open_embedder
 from recall.history import archived
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.lifecycle.restore import plan_restoration
 from slowwave.settings import StewardSettings
@@ -147,11 +147,11 @@ def test_what_is_restored_is_recalled_again_and_does_not_fade_at_once(keep: Keep
         tx.upsert("facts", tx.by_ids("facts", ["bees"]).with_columns(vector))
     score(a_run(uri, NOW, "s0"), HOW)
     assert prune(a_run(uri, NOW, "steward-1"), HOW).ids == ("bees",)
-    with Memory.open(str(uri)) as memory:
+    with OpenMemory.open(str(uri)) as memory:
         assert memory.recall("bees", now=NOW).facts == ()
     assert restore(a_run(uri), ["bees"]) == Restored((("bees", "Ana uses bees"),))
     assert rows(uri, "fact_scores")["id"].to_list() == ["tea"]
-    with Memory.open(str(uri), is_logged=False) as memory:  # to be recalled would save it for ever
+    with OpenMemory.open(str(uri), is_logged=False) as memory:  # to be recalled would save it for ever
         assert [found.id for found in memory.recall("bees", now=LATER).facts] == ["bees"]
     score(a_run(uri, LATER, "s1"), HOW)
     assert rows(uri, "fact_scores", "id = 'bees'")["quality_score"].to_list() == [0.5]

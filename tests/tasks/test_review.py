@@ -22,7 +22,7 @@ from talk import STAMPS, assert_same, contents, rows
 from apps.cli import main
 from apps.review_commands import age
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.review.changes import NOW, RowChange, changed_words, describe, in_brief, in_words, parts_in_words
 from slowwave.review.proposals import (
@@ -188,7 +188,7 @@ def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: 
 def test_what_waits_is_believed_until_somebody_says_yes_also_when_asked_for_the_time_between(memory: Path) -> None:
     [waits] = waiting(memory, 0)
     approve(run_at(memory, T3), [waits.id], ANA)
-    with Memory.open(str(memory), "default") as known:
+    with OpenMemory.open(str(memory), "default") as known:
         between = {each.id for each in known.facts_of("Marta", known_as_of=T2, now=T3 + timedelta(1))[1]}
         now = {each.id for each in known.facts_of("Marta", now=T3 + timedelta(1))[1]}
     assert IDS[0] in between

@@ -17,7 +17,7 @@ from talk import CLAUDE, NOW, START, assert_same, contents, dying, extractor, le
 
 from prompts.packing import CUT, pack_sessions
 from prompts.rendering import render_sessions
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
 from slowwave.records import SessionQuestion, Turn
 from slowwave.settings import SessionSettings
@@ -200,7 +200,7 @@ def test_a_conversation_is_summarised_at_three_pairs_not_at_four_and_again_at_fi
     assert len(asked_for_summaries(api)) == len(commits) == 2
     assert rows(place, "commits", "kind = 'ingest.sessions'").equals(commits)
     assert rows(place, "episodes")["messages"].to_list() == [10]
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         story = memory.why("c1")
         assert [each.summary for each in memory.episodes_of("Marta")] == [held(place)[0]]
     assert (story.kind, story.columns["summary"]) == ("episodes", held(place)[0])

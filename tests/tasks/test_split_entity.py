@@ -21,7 +21,7 @@ from recall.entity_review import analyze_split, duplicates_of, find_split_candid
 from recall.graphs import graph_of
 from recall.proposals import list_proposals
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.resolution.mentions import new_id
 from slowwave.review.proposals import Person
@@ -292,13 +292,13 @@ def test_one_commit_makes_it_and_the_ledger_names_who_said_yes(parted: tuple[Pat
         "Eve",
         "terminal",
     )
-    with Memory.open(str(store), is_logged=False) as memory:
+    with OpenMemory.open(str(store), is_logged=False) as memory:
         assert "move" in [step[1] for step in memory.why(IDS[CACHE[0]]).decisions]
         assert "split" in [step[1] for step in memory.why(ATLAS).decisions]
 
 
 def recalled(store: Path) -> list[list[tuple[str, float]]]:
-    with Memory.open(str(store), is_logged=False) as memory:
+    with OpenMemory.open(str(store), is_logged=False) as memory:
         asked = ("What does Atlas cache?", "Tuesdays", "Redis", "When does the kernel boot?")
         return [[(each.statement, each.score) for each in memory.recall(q, now=NOW).facts] for q in asked]
 
@@ -411,7 +411,7 @@ def test_structure_is_no_knowledge(template: Path, parted: tuple[Path, Run, Any]
     counts = {each["name"]: each["count"] for each in scan_entities(snapshot(store), EACH, NOW).iter_rows(named=True)}
     assert counts == {"Atlas": 3, CHILDREN[0]: 8, CHILDREN[1]: 6, "Small": 1}
     assert duplicates_of(snapshot(store), NOW, CHILDREN[0]).total_observations == 8
-    with Memory.open(str(store), is_logged=False) as memory:
+    with OpenMemory.open(str(store), is_logged=False) as memory:
         listed = {each.name: each.facts for each in memory.entities()[1]}
         assert (listed["Atlas"], listed[CHILDREN[0]], listed[CHILDREN[1]]) == (4, 8, 6)
         assert memory.recall(f"{CHILDREN[0]} part of Atlas contains", now=NOW).facts
@@ -425,7 +425,7 @@ def test_structure_is_no_knowledge(template: Path, parted: tuple[Path, Run, Any]
 
 def test_what_is_known_is_shown_where_it_is_filed(parted: tuple[Path, Run, Any]) -> None:
     ties = {f"Atlas contains {name}." for name in CHILDREN} | {f"{name} is a part of Atlas." for name in CHILDREN}
-    with Memory.open(str(parted[0]), is_logged=False) as memory:
+    with OpenMemory.open(str(parted[0]), is_logged=False) as memory:
         of_atlas = {each.statement for each in memory.facts_of("Atlas", now=NOW)[1]}
         of_cache = {each.statement for each in memory.facts_of(CHILDREN[0], now=NOW)[1]}
         then = {each.statement for each in memory.facts_of("Atlas", known_as_of=NOW - timedelta(days=1), now=NOW)[1]}

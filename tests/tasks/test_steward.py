@@ -19,7 +19,7 @@ from talk import assert_same, contents, dying, overtaken, rows
 from inference.embedding import open_embedder
 from recall.overview import quality
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.entrenchment import KEPT_KINDS
 from slowwave.lifecycle import pruning_and_eviction
 from slowwave.lifecycle.pruning_and_eviction import PrunePlan, is_due, may_fade_sql, plan_prune, prune_age_days
@@ -467,13 +467,13 @@ def learns(uri: Path, number: float) -> None:
         tx.upsert("metadata", pl.DataFrame({"id": [LEARNING], "number": [number]}))
 
 
-def answers(memory: Memory, **how: Any) -> set[str]:
+def answers(memory: OpenMemory, **how: Any) -> set[str]:
     return {found.id for found in memory.recall("Who keeps bees on the roof?", now=NOW, **how).facts}
 
 
 def test_what_has_faded_is_recalled_while_the_steward_learns_and_not_afterwards(bees: Path) -> None:
     everyone = {"new", "worthy", "faded", "pinned", "axiom", "kept"}
-    with Memory.open(str(bees), settings=RecallSettings(min_quality=0.05)) as memory:
+    with OpenMemory.open(str(bees), settings=RecallSettings(min_quality=0.05)) as memory:
         assert answers(memory) == everyone  # nobody has said that learning is over
         learns(bees, 1.0)
         assert answers(memory) == everyone
@@ -485,13 +485,13 @@ def test_what_has_faded_is_recalled_while_the_steward_learns_and_not_afterwards(
             freed = tx.by_ids("facts", ["pinned"], with_vector=True)
             tx.upsert("facts", freed.with_columns(pinned=pl.lit(False)))
         assert answers(memory) == everyone - {"faded", "pinned"}
-    with Memory.open(str(bees)) as memory:  # unless it is asked for, nothing is hidden
+    with OpenMemory.open(str(bees)) as memory:  # unless it is asked for, nothing is hidden
         assert answers(memory) == everyone
 
 
 def test_what_has_faded_takes_no_place_of_others(bees: Path) -> None:
     learns(bees, 0.0)
-    with Memory.open(str(bees), settings=RecallSettings(min_quality=0.05)) as memory:
+    with OpenMemory.open(str(bees), settings=RecallSettings(min_quality=0.05)) as memory:
         assert len(memory.recall("Who keeps bees on the roof?", k=5, now=NOW).facts) == 5
 
 

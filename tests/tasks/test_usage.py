@@ -17,7 +17,7 @@ from talk import dying, overtaken, started
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.api import OpenMemory as Memory
+from slowwave.api import OpenMemory
 from slowwave.errors import UnknownName
 from slowwave.lifecycle.usage_scores import (
     LARGEST_SET,
@@ -461,7 +461,7 @@ def test_entities_are_weighed_by_relations_alone_and_only_changes_are_written(pl
         similar = facts.with_columns(id=pl.format("s{}", "id"), kind=pl.lit("similarity"))
         over = facts.with_columns(id=pl.format("o{}", "id"), status=pl.lit("superseded"))
         tx.upsert("facts", pl.concat([similar, over]))
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         memory.facts_of("Bruno", now=NOW)
     count_usage(a_run(place))
     assert weigh_entities(a_run(place)) == 3
@@ -479,7 +479,7 @@ def test_entities_are_weighed_by_relations_alone_and_only_changes_are_written(pl
 
 
 def test_entities_are_weighed_by_the_settings_of_the_steward(place: Path) -> None:
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         memory.facts_of("Bruno", now=NOW)
     count_usage(a_run(place))
     weigh_entities(a_run(place), UseSettings(degree_weight=1.0, max_degree=2))
@@ -492,7 +492,7 @@ def test_entities_are_weighed_by_the_settings_of_the_steward(place: Path) -> Non
 
 def test_a_question_is_logged_without_the_secrets_in_it(place: Path) -> None:
     secret = "ghp_" + "a1B2c3D4" * 5
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         memory.recall(f"Where does Bruno live? My token is {secret}", k=2, now=NOW)
     asked = Store.open(str(place)).log("recalled_queries")
     assert asked.select("k", "at").rows() == [(2, NOW)]
@@ -501,7 +501,7 @@ def test_a_question_is_logged_without_the_secrets_in_it(place: Path) -> None:
 
 
 def test_each_relation_on_the_way_to_a_neighbour_counts_once_and_has_no_cosine(place: Path) -> None:
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         memory.neighbours("Ana", now=NOW)
     store = Store.open(str(place))
     events = store.log("retrieval_events").sort("rank")
@@ -516,13 +516,13 @@ def test_what_cannot_be_logged_fails_no_read(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(Store, "append", lambda *_: 1 / 0)
-    with Memory.open(str(place)) as memory:
+    with OpenMemory.open(str(place)) as memory:
         assert memory.recall("Where does Bruno live?", now=NOW).facts
     assert "access events were lost" in caplog.text
 
 
 def test_what_maintenance_reads_is_logged_nowhere(place: Path) -> None:
-    with Memory.open(str(place), is_logged=False) as memory:
+    with OpenMemory.open(str(place), is_logged=False) as memory:
         assert memory.recall("Where does Bruno live?", now=NOW).facts
         assert memory.neighbours("Ana", now=NOW).facts
         assert memory.facts_of("Ana", now=NOW)[1]
@@ -539,10 +539,10 @@ def test_a_memory_of_an_earlier_commit_answers_as_that_state_did(place: Path) ->
     with store.commit("gone", "test", NOW) as tx:
         tx.delete("facts", ["f2"])
     question = "Where does Bruno live?"
-    with Memory.open(str(place), commit=made) as memory, Memory.open(str(place)) as newest:
+    with OpenMemory.open(str(place), commit=made) as memory, OpenMemory.open(str(place)) as newest:
         assert "f2" in {fact.id for fact in memory.recall(question, now=NOW).facts}
         assert "f2" not in {fact.id for fact in newest.recall(question, now=NOW).facts}
         assert len(memory.facts_of("Bruno", now=NOW)[1]) == 2
         assert len(newest.facts_of("Bruno", now=NOW)[1]) == 1
     with pytest.raises(UnknownName, match="commit 99"):
-        Memory.open(str(place), commit=99)
+        OpenMemory.open(str(place), commit=99)
