@@ -250,7 +250,7 @@ def try_all(mutants: Sequence[str], tests: Sequence[str], processes: int, done: 
 
     os.environ["HYPOTHESIS_PROFILE"] = "mutants"
     os.environ["MUTANT_UNDER_TEST"] = "stats"
-    args = ["-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not proof", "-s", "-q", "--tb=no", *tests]
+    args = ["-p", "no:xdist", "-p", "no:cacheprovider", "-s", "-q", "--tb=no", *tests]
     warm = Warm(mutants, processes, done)
     vars(trampoline)["record_trampoline_hit"] = lambda name, caller=None: warm.measuring.now.add(name)
     handle, kept = tempfile.mkstemp()

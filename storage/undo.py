@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from slowwave.errors import UndoRefused, UnknownName
+from slowwave.graph.communities import member_lists, without_members
 from slowwave.ranking.searched_texts import READ
 
 from .changes import (
@@ -213,6 +214,7 @@ class _Undoing:
         put_back: dict[str, int] = {}
         removed: dict[str, int] = {}
         turned = self._turn_back(runs, put_back, removed, dry_run)
+        strays = pl.Series("id", [], dtype=pl.String)
         for found in self._traces(runs):
             if found.name in turned:
                 continue
@@ -223,7 +225,10 @@ class _Undoing:
             put_back[found.name], removed[found.name] = len(images), len(gone)
             if not dry_run:
                 self._revert(found, images, gone)
+                if found.name == "entities":
+                    strays = gone
         if not dry_run:
+            self._take_out_of_communities(strays)
             self._tx.undoes = runs
             self._note(runs)
         return UndoReport(tuple(runs), put_back, removed)
@@ -254,6 +259,14 @@ class _Undoing:
             raise UndoRefused(
                 "Some of these runs are from before a re-embedding, and some from after it.", "Undo them one by one."
             )
+
+    def _take_out_of_communities(self, entities: pl.Series) -> None:
+        """Communities that a later run found stay, without entities that are gone; those of fewer than two go."""
+        listed = member_lists(self._tx.frame("communities", columns=["id", "entity_ids", "joined_ids"]))
+        named = listed.filter(pl.col("id").is_in(entities.implode()))["community_id"].unique()
+        left, dropped = without_members(self._tx.by_ids("communities", named), entities)
+        self._tx.upsert("communities", left)
+        self._tx.delete("communities", dropped)
 
     def _images(self, found: Trace) -> pl.DataFrame:
         """The rows as they were before, with vectors of the model of now."""

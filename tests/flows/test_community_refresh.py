@@ -497,12 +497,17 @@ def test_what_was_undone_is_told_no_longer_and_who_was_undone_is_no_member(found
     tell(found, ["Gil secretly with Anna"], run="ing-1")
     refreshed(found, now=NOW + timedelta(hours=1))
     assert any("Gil" in summary for summary, _ in about(found).values())
-    undo(Store.open(str(found)), "ing-1", "undo-1", NOW)
+    store = Store.open(str(found))
+    before = contents(found)["communities"]
+    undo(store, "ing-1", "undo-1", NOW)
+    assert examine(store) == ()
     assert "Gil" not in str(about(found))
     with OpenMemory.open(str(found)) as memory:
         _, listed = memory.communities(now=NOW)
     (band,) = (one for one in listed if "Anna" in one.name)
     assert (band.size, band.is_outdated) == (3, True)
+    undo(store, "undo-1", "undo-2", NOW)
+    assert contents(found)["communities"].equals(before)
 
 
 def test_an_archived_member_is_not_named(found: Path) -> None:
