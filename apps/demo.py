@@ -5,11 +5,14 @@ questions.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from os.path import relpath
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -138,14 +141,15 @@ def _store(keep: Path | None) -> Iterator[str]:
 
 def _next_commands(keep: Path | None) -> None:
     out.rule("[bold]Next", align="left")
+    program = "slowwave" if which("slowwave") else relpath(sys.argv[0])
     place = f" --store {keep}" if keep else ""
     if keep is None:
-        out.print("slowwave demo --keep ./memory          keep this store and look around in it", markup=False)
-    out.print(f'slowwave recall "Who is Marta\'s manager?"{place}', markup=False)
-    out.print(f'slowwave path "Marta Oliveira" Lisbon{place}       how two of them are related', markup=False)
-    out.print(f"slowwave facts Kestrel{place}", markup=False)
-    out.print(f'slowwave history "Marta Oliveira"{place}', markup=False)
-    out.print(f"slowwave atlas{place}          all of it as one page", markup=False)
-    out.print(f"slowwave report{place}         what wants a person's eye", markup=False)
-    out.print(f"slowwave mcp{place}            serve agents", markup=False)
-    out.print("slowwave ingest ~/.claude/projects --store ./mine      your own conversations", markup=False)
+        out.print(
+            f"{program} demo --keep ./memory          first: keeps this memory, where the next ones look", markup=False
+        )
+    for command in (
+        'recall "Who is Marta\'s manager?"', 'path "Marta Oliveira" Lisbon', "facts Kestrel", 'history "Marta Oliveira"',
+        "atlas", "report", "mcp",
+    ):  # fmt: skip
+        out.print(f"{program} {command}{place}", markup=False)
+    out.print(f"{program} ingest ~/.claude/projects --store ./mine      your own conversations", markup=False)
