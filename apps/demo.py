@@ -144,12 +144,15 @@ def _next_commands(keep: Path | None) -> None:
     program = "slowwave" if which("slowwave") else relpath(sys.argv[0])
     place = f" --store {keep}" if keep else ""
     if keep is None:
-        out.print(
-            f"{program} demo --keep ./memory          first: keeps this memory, where the next ones look", markup=False
-        )
+        out.print(f"{program} demo --keep ./memory     first: the others look there", markup=False)
     for command in (
-        'recall "Who is Marta\'s manager?"', 'path "Marta Oliveira" Lisbon', "facts Kestrel", 'history "Marta Oliveira"',
-        "atlas", "report", "mcp",
-    ):  # fmt: skip
+        'recall "Who is Marta\'s manager?"',
+        'path "Marta Oliveira" Lisbon',
+        "facts Kestrel",
+        'history "Marta Oliveira"',
+        "atlas",
+        "report",
+        "mcp",
+    ):
         out.print(f"{program} {command}{place}", markup=False)
-    out.print(f"{program} ingest ~/.claude/projects --store ./mine      your own conversations", markup=False)
+    out.print(f"{program} ingest ~/.claude/projects --store ./mine", markup=False)
