@@ -15,7 +15,6 @@ import typer
 
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
-from slowwave.review.proposals import Person
 
 from .configuration import Place
 from .options import By, DryRun, ExactEntity, Ids, JsonOption, add_command
@@ -338,6 +337,8 @@ def execute(
     if dry_run:
         done = splitting.preview(run, entity, proposal=proposal, plan=brought)
     else:
+        from slowwave.review.proposals import Person  # imports Polars
+
         person = Person(by or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser(), "terminal")
         done = splitting.execute(run, entity, person, place.settings.split, proposal=proposal, plan=brought)
     if as_json:

@@ -12,7 +12,6 @@ from rich.console import RenderableType
 
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.ingestion.formats import known_format
-from slowwave.ingestion.windows import Period
 from slowwave.settings import BackfillSettings
 from slowwave.timestamps import parse_moment
 
@@ -294,6 +293,7 @@ def backfill(
     """
     from flows.backfill import STAGES
     from flows.backfill import backfill as flow
+    from slowwave.ingestion.windows import Period  # imports Polars
 
     periods = get_args(Period)
     if window not in periods:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
-from slowwave.deduplication.pairs_for_a_model import Mode
 from slowwave.errors import RecallFell, UnusableInput
 from slowwave.settings import (
     CommunitySettings,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
     from slowwave.types import Community
 
-MODES = get_args(Mode)
 W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings)
 N = TypeVar("N", bound=str)
 NAMED = 8
@@ -84,9 +82,10 @@ def consolidate(
     A second run changes nothing and costs nothing.
     """
     from flows.consolidate import consolidate as flow
+    from slowwave.deduplication.pairs_for_a_model import Mode
 
-    if mode not in MODES:
-        raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(MODES)}.")
+    if mode not in get_args(Mode):
+        raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(get_args(Mode))}.")
     own = with_flags("consolidate", place.settings.consolidate, model).consolidate
     since_when = parse_moment(since) if since else None
     parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from slowwave.errors import UnusableInput
-from slowwave.lexicon.aspects import shown
 from slowwave.lexicon.labels import Locale, shown_type
 
 from .configuration import Place
@@ -169,6 +168,8 @@ def _show_aspects(known: Profiles) -> None:
 
 def _profile_table(known: Profiles, names: Sequence[str]) -> Table:
     """A row for each aspect, to fit into 80 columns; of several namespaces their scores instead of the category."""
+    from slowwave.lexicon.aspects import shown  # imports Polars
+
     made = Table(box=SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, collapse_padding=True)
     for name in ("aspect", *(() if names else ("category",)), "known"):
         made.add_column(name, no_wrap=True)
@@ -196,6 +197,8 @@ def _name(icon: str, name: str) -> str:
 
 def bar(score: float) -> str:
     """Twenty cells, filled by the score of 0 to 100; half a cell is filled."""
+    from slowwave.lexicon.aspects import shown  # imports Polars
+
     filled = shown(score * CELLS / 100)
     full, empty = ("█", "░") if _takes_unicode() else ("#", "-")
     return full * filled + empty * (CELLS - filled)

@@ -18,7 +18,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from slowwave.errors import Refused, UnusableInput
-from slowwave.review.proposals import Person, renamed, without
 
 from .configuration import Place
 from .options import By, JsonOption, Limit, Yes, add_command
@@ -26,6 +25,7 @@ from .printing import err, out, print_json, short_id, show_undo, shown, table
 
 if TYPE_CHECKING:
     from recall.proposals import Proposal, ProposalStory
+    from slowwave.review.proposals import Person
     from tasks.people.review import DecidedProposal
     from tasks.people.review_runs import Choice
     from tasks.runtime.runs import Run
@@ -291,6 +291,7 @@ def modify(
 ) -> None:
     """Replace a proposed split or deletion by a modified one, which needs its own approval."""
     from recall.proposals import proposal_named
+    from slowwave.review.proposals import renamed, without
     from tasks.people.review_runs import modified
 
     if ask is None and not rename and not leave:
@@ -329,6 +330,8 @@ def _pairs(given: Sequence[str]) -> dict[str, str]:
 
 def _person(by: str | None) -> Person:
     """Who sits at this terminal."""
+    from slowwave.review.proposals import Person  # imports Polars
+
     return Person(by or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser(), "terminal")
 
 

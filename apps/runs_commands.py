@@ -13,7 +13,6 @@ from uuid import uuid4
 import typer
 
 from slowwave.errors import UnusableInput
-from slowwave.ingestion.windows import window_name
 from slowwave.settings import (
     BackfillSettings,
     CommunitySettings,
@@ -134,6 +133,8 @@ def _window(window: Mapping[str, str] | None) -> str:
     if window is None:
         return ""
     since, until = (in_utc(datetime.fromisoformat(window[end])) for end in ("since", "until"))
+    from slowwave.ingestion.windows import window_name  # imports Polars
+
     return window_name(since, until)
 
 

@@ -782,6 +782,13 @@ print("IMPORTED", *[name for name in {list(names)} if name in sys.modules])
     [
         ([["--help"], ["--version"]], ["lancedb", "polars", "prefect", "numpy"]),
         ([["recall", "--help"]], ["lancedb", "prefect", "anthropic", "hdbscan"]),
+        (
+            [
+                [name, "--help"]
+                for name in ("ingest", "stats", "pin", "undo", "doctor", "why", "facts", "forget", "export")
+            ],
+            ["lancedb", "polars", "prefect", "numpy"],
+        ),
     ],
 )
 def test_help_imports_nothing_heavy(commands: list[list[str]], absent: list[str]) -> None:
