@@ -7,7 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -291,8 +291,11 @@ def facts_chart(snapshot: Snapshot, run: Run) -> bytes:
     facts = pl.concat([snapshot.frame(name, believed, columns) for name in FACT_TABLES])
     line = believed_over_time(facts, run.now)
     chart = _chart("Line", title="Facts believed", y_title="facts", fill=True, show_dots=False)
-    chart.x_labels = [f"{at:%Y-%m-%d}" for at in line["at"]]
-    chart.x_labels_major = chart.x_labels[:: max(1, len(line) // MARKS)]
+    times, step = line["at"].to_list(), -(-len(line) // MARKS)
+    is_short = len(times) > 1 and times[-1] - times[0] < timedelta(days=MARKS)
+    shown = "%d %b %H:%M" if is_short else "%Y-%m-%d"
+    chart.x_labels = [at.strftime(shown) if n % step == 0 else "" for n, at in enumerate(times)]
+    chart.x_labels_major = [label for label in chart.x_labels if label]
     chart.add("believed", line["believed"].to_list())
     return _drawn(chart)
 

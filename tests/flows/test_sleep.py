@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from base64 import b64decode
 from collections.abc import Callable, Iterator
@@ -364,6 +365,8 @@ def test_the_pictures_of_a_run_are_svg_that_a_page_can_show(store: Path) -> None
         drawn = ElementTree.fromstring(b64decode(url.partition(",")[2]))
         assert title in "".join(drawn.itertext())
         assert not [element for element in drawn.iter() if element.tag.endswith("script") and element.get("src")]
+    labels = [text for text in drawn.itertext() if re.fullmatch(r"\d\d \w{3} \d\d:\d\d|\d{4}-\d\d-\d\d", text)]
+    assert 1 < len(labels) <= 6  # all in their place: more would be drawn over each other
 
 
 def test_the_gate_is_watched_by_default_in_the_night_only() -> None:
