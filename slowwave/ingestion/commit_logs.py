@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from slowwave import text
+
 from .formats import Note
 from .transcripts import Message, Origin, time_of
 
@@ -12,7 +14,6 @@ _MAX_CHARS = 1_000_000
 """Of a longer message the rest is dropped while it is read."""
 _COMMIT = re.compile(r"commit ([0-9a-f]{7,64})\b")
 _FIELD = re.compile(r"(Author|AuthorDate|Date|Merge):\s+(.*)")
-_ADDRESS = re.compile(r"\s*<[^<>]*>\s*\Z")
 _TRAILER = re.compile(r"(?:[A-Z][\w-]*-(?:by|Id|on|to)|Fixes|Closes|Refs|Bug|Cc|Link): \S", re.IGNORECASE)
 _ZONE = re.compile(r" (?=[+-]\d{4}\Z)")
 _DECIDES = re.compile(
@@ -57,11 +58,11 @@ def parse_git_log(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, M
 
 
 def _message(commit: str, fields: dict[str, str], body: list[str], origin: Origin) -> Iterator[Message | Note]:
-    author = _ADDRESS.sub("", fields.get("Author", ""))
+    author = fields.get("Author", "").rpartition("<")[0].strip()
     if not author:
         yield _NO_AUTHOR
         return
-    words = "\n".join(line for line in body if not _TRAILER.match(line)).strip()
+    words = text.unwrapped("\n".join(line for line in body if not _TRAILER.match(line)).strip())
     if "Merge" in fields or author.endswith("[bot]") or _OF_PROGRAMS.match(words) or not _DECIDES.search(words):
         yield _DECIDES_NOTHING
         return

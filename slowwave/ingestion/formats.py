@@ -61,6 +61,11 @@ _KEY = re.compile(r'(?<!\\)"(\w+)"\s*:')
 _BETWEEN = re.compile(r"[\s,]*")
 _LENIENT = json.JSONDecoder(strict=False)
 _HEADING = re.compile(r"^#{1,6} +\S", re.MULTILINE)
+_PROJECTS = frozenset({"uuid", "docs", "prompt_template"})
+_LISTS = (
+    *(frozenset({"id", "profile", "real_name"}), frozenset({"uuid", "full_name"}), _PROJECTS),
+    *(frozenset({"id", "created", "members", "is_archived"}), frozenset({"id", "created", "members", "topic"})),
+)
 
 
 class _Signature(NamedTuple):
@@ -74,6 +79,7 @@ class _Signature(NamedTuple):
 
 # The order decides: the sessions of Gemini have keys of Claude Code, and all of them have keys of plain messages.
 _SIGNATURES = (
+    _Signature("", _PROJECTS, _PROJECTS),
     _Signature("chatgpt", frozenset({"mapping"}), frozenset({"current_node", "create_time", "title"})),
     _Signature("gemini-cli", frozenset({"sessionId", "projectHash"}), frozenset({"messages", "startTime"})),
     _Signature("claude-code", frozenset({"type"}), frozenset({"sessionId", "leafUuid", "parentUuid", "isSidechain"})),
@@ -88,10 +94,9 @@ _SIGNATURES = (
         "slack", frozenset({"type", "ts", "text"}), frozenset({"user", "bot_id"}), r'"ts"\s*:\s*"\d{9,10}\.\d{6}"'
     ),
 )
-_PEOPLE = (frozenset({"id", "profile", "real_name"}), frozenset({"uuid", "full_name"}))
 _FROM_LINE = re.compile(r"From \S+ .*\d{4}")
 _MAIL_HEADERS = ("From", "Date", "Message-ID")
-_COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0,3}?Author: [^\n]*<[^\n]*>")
+_COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0,3}?Author: [^\n<]*<[^\n>]*>")
 _DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
 CHAT_LINE = re.compile(
@@ -274,10 +279,10 @@ def _has_form_of_chat(line: re.Match[str]) -> bool:
     return bool(line["comma"] or not is_year_first) and bool(line["open"] or not line["second"])
 
 
-def names_people(head: str) -> bool:
-    """Whether JSON is the list of people in an export of Slack or Claude.ai, which the chats beside it use."""
+def is_list_of_export(head: str) -> bool:
+    """Whether JSON lists the people, channels or projects of an export of Slack or Claude.ai, and has no messages."""
     keys = set(_KEY.findall(head))
-    return any(keys >= each for each in _PEOPLE)
+    return any(keys >= each for each in _LISTS)
 
 
 def _is_markdown(head: str, suffix: str) -> bool:

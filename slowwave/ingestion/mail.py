@@ -9,7 +9,7 @@ from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message as Mail
 from email.utils import parseaddr
-from html.parser import HTMLParser
+from html import unescape
 
 from slowwave import text
 
@@ -42,8 +42,9 @@ _ATTRIBUTION = re.compile(
     re.MULTILINE,
 )
 _SOFT_BREAK = re.compile(r"(?<=\S)(?<!\n--) \n(?![>\n]|-- ?\n)")
-_QUOTING = ("blockquote",)
-_SILENT = ("script", "style", "head", "title", *_QUOTING)
+_TAG = re.compile(r"<(?P<closes>/?)(?P<name>[a-zA-Z!?][a-zA-Z0-9]*)(?P<rest>[^<>]*)>")
+_SPACE = re.compile(r"\s+")
+_SILENT = ("script", "style", "head", "title", "blockquote")
 _BREAKING = ("br", "p", "div", "li", "tr", "h1", "h2", "h3", "h4")
 
 
@@ -152,38 +153,34 @@ def _part_text(part: Mail) -> str:
     return words.replace("\r\n", "\n")
 
 
-class _Words(HTMLParser):
-    """The text of HTML without scripts, styles and quotes."""
+def _html_text(markup: str) -> str:
+    """The text of HTML without scripts, styles and quotes.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self._silent: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        is_quote = tag == "div" and "gmail_quote" in (dict(attrs).get("class") or "")
-        if tag in _SILENT or is_quote or (self._silent and tag == self._silent[-1]):
-            self._silent.append(tag)
-        if tag in _BREAKING and not self._silent:
-            self.words.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._silent and self._silent[-1] == tag:
-            self._silent.pop()
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self.words.append(re.sub(r"\s+", " ", data))
-
-
-def _html_text(html: str) -> str:
-    parser = _Words()
-    try:
-        parser.feed(html)
-        parser.close()
-    except (AssertionError, ValueError):  # markup that Python's parser gives up on: what came before it is kept
-        pass
-    return re.sub(r"\n\s*\n+", "\n\n", "".join(parser.words))
+    By hand, because the time of Python's parser grows with the square of damaged markup, and anybody can send a mail.
+    """
+    opened, *others = markup.split("<!--")
+    markup = opened + "".join(other.partition("-->")[2] for other in others)
+    words: list[str] = []
+    silent: list[str] = []
+    end = 0
+    for tag in _TAG.finditer(markup):
+        if not silent:
+            words.append(_SPACE.sub(" ", markup[end : tag.start()]))
+        end, name = tag.end(), tag["name"].lower()
+        if tag["closes"]:
+            if silent and silent[-1] == name:
+                silent.pop()
+            continue
+        if name == "body":
+            silent.clear()
+        if name in _SILENT or "gmail_quote" in tag["rest"] or (silent and name == silent[-1]):
+            silent.append(name)
+        elif name in _BREAKING and not silent:
+            words.append("\n")
+    if not silent:
+        words.append(_SPACE.sub(" ", markup[end:]))
+    lines = unescape("".join(words)).split("\n")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(line.strip() for line in lines))
 
 
 def own_words(body: str) -> str:
@@ -196,4 +193,4 @@ def own_words(body: str) -> str:
             break
         if not line.startswith(">") and not _SENT_FROM.match(line):
             kept.append(line.rstrip())
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+    return text.unwrapped(re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip())

@@ -17,7 +17,7 @@ _MAX_CHARS = 1_000_000
 _BEFORE_ANY = Note("unreadable", "text before the first message")
 _NOTICE = Note("skipped", "a notice of WhatsApp (no sender, a file or call, a deleted message)")
 _BAD_DAY = Note("adjusted", "the time is not one that can be read")
-_EDITED = re.compile(r"\s*\u200e?<[^<>\n]{1,60}>\s*\Z")
+_EDITED = re.compile(r"\u200e?<[^<>\n]{1,60}>\Z")
 _DELETED = re.compile(
     r"(?:This message was deleted|You deleted this message|null|Missed (?:voice|video) call.*)\.?\Z", re.IGNORECASE
 )
@@ -25,7 +25,7 @@ _TITLE = re.compile(
     r"\A(?:WhatsApp Chat (?:with|-)|WhatsApp-Chat mit|Chat de WhatsApp con|Conversa do WhatsApp com)\s+"
 )
 _EXPORTED = re.compile(
-    r"_Exported on (?P<a>\d{1,4})[./-](?P<b>\d{1,2})[./-](?P<c>\d{1,4})\D*?(?:GMT[^ ]* )?"
+    r"_Exported on (?P<a>\d{1,4})[./-](?P<b>\d{1,2})[./-](?P<c>\d{1,4})\D{0,40}?(?:GMT[^ ]{0,9} )?"
     r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})(?: (?P<half>[AP])M)?"
 )
 _OFFSET = re.compile(r"\bGMT(?:([+-])(\d{1,2})(?::(\d{2}))?)?")
@@ -61,7 +61,7 @@ def _chat_message(
     sender = CHAT_SENDER.match(head["rest"])
     words = "\n".join([(sender["words"] or "") if sender else "", *body]).strip()
     # Signs from left to right stand before all that WhatsApp writes itself, in every language.
-    own = _EDITED.sub("", words)
+    own = _EDITED.sub("", words).strip()
     if not sender or not own or words.startswith("\u200e") or _DELETED.match(own):
         yield _NOTICE
         return

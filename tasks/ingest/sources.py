@@ -25,9 +25,9 @@ from slowwave.ingestion.formats import (
     Shape,
     binary_kind,
     encoding_of,
+    is_list_of_export,
     json_fault,
     known_format,
-    names_people,
     shape_of,
     sniff_format,
     top_keys,
@@ -158,8 +158,10 @@ def _format_of(path: Path, head: str, format: str, *, is_named: bool, is_whole: 
     if not found:
         if fault := json_fault(head, is_whole=is_whole):
             raise UnusableInput(f"{path} is not valid JSON: {fault}.", "Mend it, or save it once more.")
-        if names_people(head):
-            raise UnusableInput(f"{path} names people for the chats beside it.", "Name the folder or the chats.")
+        if is_list_of_export(head):
+            raise UnusableInput(
+                f"{path} lists people, channels or projects of an export, no messages.", "Name the folder or the chats."
+            )
         keys = ", ".join(top_keys(head))
         raise UnusableInput(
             f"{path} is none of the JSON formats that slowwave knows" + (f" (its keys: {keys})." if keys else "."),

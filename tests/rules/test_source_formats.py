@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slowwave.ingestion.agent_sessions import codex_origin, parse_codex, parse_gemini
 from slowwave.ingestion.chat_exports import names_of, parse_claude_ai, parse_slack
 from slowwave.ingestion.commit_logs import parse_git_log
-from slowwave.ingestion.formats import Note, names_people, sniff_format
+from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
 from slowwave.ingestion.mail import own_words, parse_mail
 from slowwave.ingestion.parsers import TEXT_PARSERS, conversation_of
 from slowwave.ingestion.text_chats import day_order, parse_cursor, parse_whatsapp
@@ -230,10 +230,22 @@ def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format
     assert conversation_of(PurePath(path), format) == name
 
 
-def test_lists_of_people_are_told_from_chats() -> None:
-    assert names_people('[{"id": "U1", "team_id": "T", "real_name": "Nora", "profile": {"display_name": "n"}}]')
-    assert names_people('[{"uuid": "a", "full_name": "Nora", "email_address": "x"}]')
-    assert not names_people(SLACK_DAY)
+@pytest.mark.parametrize(
+    "head",
+    [
+        '[{"id": "U1", "team_id": "T", "real_name": "Nora", "profile": {"display_name": "n"}}]',
+        '[{"uuid": "a", "full_name": "Nora", "email_address": "x"}]',
+        '[{"id": "C1", "name": "quay", "created": 1, "is_archived": false, "members": [], "topic": {}}]',
+        '[{"uuid": "p", "name": "x", "prompt_template": "", "docs": [{"filename": "a", "content": "b"}]}]',
+    ],
+)
+def test_lists_of_an_export_are_told_from_its_chats(head: str) -> None:
+    assert is_list_of_export(head)
+    assert sniff_format(head, ".json") == ""
+    assert not is_list_of_export(SLACK_DAY)
+
+
+def test_a_person_without_an_id_or_a_name_is_left_out() -> None:
     assert names_of(
         ["x", {"id": "U1"}, {"name": "n"}, {"id": [], "name": "n"}, {"id": "U2", "profile": 3, "name": "b"}]
     ) == {"U2": "b"}
@@ -379,6 +391,9 @@ def test_a_day_that_can_be_read_in_two_ways_gives_a_chat_of_cursor_no_time() -> 
     assert [one.at for one in messages(parse_cursor(chinese, ORIGIN))] == [day(2026, 3, 4, 2, 28, 33)]
 
 
+LONG = "The boats leave at nine in summer and at ten in winter, as the"
+
+
 def mails(*texts: str) -> list[str]:
     return "".join(f"From x@example.com Mon Mar  2 09:00:00 2026\n{text}\n" for text in texts).splitlines(keepends=True)
 
@@ -416,6 +431,10 @@ def test_mails_of_one_thread_are_one_conversation() -> None:
         ("Nine.\n\nFrom: Nora <n@x.org>\nSent: Monday, March 2\nTo: Ben\n\nWhen?", "Nine."),
         ("Nine.\n-- \nNora\nHarbour", "Nine."),
         ("Nine.\n\nSent from my iPhone", "Nine."),
+        (
+            f"{LONG}\ncouncil said.\n\n- {LONG}\n- and more\nBye,\nNora",
+            f"{LONG} council said.\n\n- {LONG}\n- and more\nBye,\nNora",
+        ),
         ("On Monday Ben wrote:\nfirst a list, then a letter.", "On Monday Ben wrote:\nfirst a list, then a letter."),
         ("--help shows more.\n--- a/x\nFrom: here: we go", "--help shows more.\n--- a/x\nFrom: here: we go"),
     ],
@@ -444,6 +463,16 @@ def test_parts_and_encodings_of_mails_are_read_as_they_say() -> None:
         "At nine o'clock.",
         "Boats leave.\n\nFrom nine on 2 March 2026.",
     ]
+
+
+@pytest.mark.parametrize(
+    "piece", ["<a b='", "<a", "</a", "<!--", "<![CDATA[", "<", "<div>", "On a wrote", "\n \n", "`"]
+)
+def test_text_that_is_made_to_take_long_ends(piece: str) -> None:
+    """Patterns that look back over all of it would take minutes here."""
+    html = mail("a", piece * 30_000 + "<p>Nine.</p>", Content_Type="text/html")
+    plain = mail("b", piece * 30_000 + "\nNine.")
+    assert len(list(parse_mail(mails(html, plain), ORIGIN))) == 2
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,7 @@ def test_a_slack_thread_goes_on_in_the_file_of_another_day_with_the_names_of_the
     assert found["content"][0].startswith("Ivo Matos owns the tide display")
     passed_over = issues(read(EXAMPLES / "sources" / "slack"), "skipped")
     assert (
-        "names people for the chats beside it"
+        "lists people, channels or projects"
         in {issue.path: issue.reason for issue in passed_over}[
             (EXAMPLES / "sources" / "slack" / "users.json").as_posix()
         ]
