@@ -534,6 +534,24 @@ def test_a_commit_that_decides_nothing_is_skipped_and_counted(text: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("subject", "decides"),
+    [
+        ("Switch the cache from Redis to Valkey", True),
+        ("Replace moment with date-fns", True),
+        ("Drop support for Node 18", True),
+        ("docs: we keep times in UTC", True),
+        ("Deprecate /v1", True),
+        ("Lines are no longer than 120", False),
+        ("How a task decides", False),
+        ("Add tests", False),
+        ("Fix crash in parser", False),
+    ],
+)
+def test_a_decision_is_a_choice_a_replacement_or_a_reason(subject: str, decides: bool) -> None:
+    assert bool(messages(parse_git_log(commit(subject).splitlines(), ORIGIN))) == decides
+
+
+@pytest.mark.parametrize(
     "date", ["Mon Mar 2 10:00:00 2026 +0100", "2026-03-02 10:00:00 +0100", "2026-03-02T10:00:00+01:00", "1772442000"]
 )
 def test_dates_of_git_are_read_in_its_usual_forms(date: str) -> None:
