@@ -17,8 +17,8 @@ _FIELD = re.compile(r"(Author|AuthorDate|Date|Merge):\s+(.*)")
 _TRAILER = re.compile(r"(?:[A-Z][\w-]*-(?:by|Id|on|to)|Fixes|Closes|Refs|Bug|Cc|Link): \S", re.IGNORECASE)
 _ZONE = re.compile(r" (?=[+-]\d{4}\Z)")
 _DECIDES = re.compile(
-    r"\b(?:decided|decides? (?:to|on|that|against)|decision (?:to|on|against)|agreed|instead of|rather than|in favou?r of"
-    r"|because|so that|no longer(?! than)|from now on"
+    r"\b(?:decided|decides? (?:to|on|that|against)|decision (?:to|on|against)|agreed|instead of|rather than"
+    r"|in favou?r of|because|so that|no longer(?! than)|from now on"
     r"|replac\w+ .{1,80}(?:with|by)|(?:switch|migrat|mov|chang)\w* .{0,80}?(?:to|from)|adopt\w*|deprecat\w+"
     r"|drop\w* support|standardi[sz]e|we (?:use|keep|chose|want|will)|prefer\w*|by default|root cause|due to)\b",
     re.IGNORECASE,
