@@ -11,7 +11,7 @@ import typer
 from rich.console import RenderableType
 
 from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.ingestion.formats import known_format
+from slowwave.ingestion.formats import FORMATS, known_format
 from slowwave.settings import BackfillSettings
 from slowwave.timestamps import parse_moment
 
@@ -88,7 +88,7 @@ def ingest(
         list[Path] | None, typer.Argument(help="Files or folders of conversations and documents.", show_default=False)
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", help="auto, messages, claude-code, chatgpt, markdown or text.")
+        str, typer.Option("--format", help=f"auto, {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
     ] = "auto",
     owner: OwnerOption = None,
     *,

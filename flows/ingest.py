@@ -26,7 +26,10 @@ from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
-Format = Literal["auto", "messages", "claude-code", "chatgpt", "markdown", "text"]
+Format = Literal[
+    "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor", "slack", "whatsapp",
+    "mail", "git-log", "markdown", "text",
+]  # fmt: skip
 
 
 @flow("ingest")
@@ -44,8 +47,9 @@ async def ingest(
     """Turn conversations and documents into facts. The same input again does nothing and costs nothing.
 
     Args:
-        paths: Files or folders on the machine of the worker: JSON lines of messages, Claude Code sessions,
-            ChatGPT exports, Markdown or plain text. None: what is stored already and waits is extracted.
+        paths: Files or folders on the machine of the worker: JSON lines of messages, sessions of coding
+            agents, exports of chats, mail, logs of Git, Markdown or plain text. None: what is stored already and waits
+            is extracted.
         namespace: Which memory inside the store; tenants are kept apart by it.
         store: Folder or address of the store.
         format: How to read the files; auto looks at each.

@@ -24,6 +24,7 @@ FORGOTTEN = "[forgotten]"
 MAX_NAME_BYTES = 512
 ENDING = r"(?:ing|ed|es|s|e)$"
 """The common endings of English words, for those that compare words without them."""
+_WRAPPED = re.compile(r"(?m)(^\S.{48,118}\S)\n(?=[^\W\d_]|[\"'(“„«])")
 
 
 def readable(text: str) -> str:
@@ -85,6 +86,14 @@ def cut_long(text: str, limit: int) -> str:
         return text
     line_end = text.rfind("\n", 0, limit)
     return text[:line_end] if line_end > limit // 2 else text[:limit]
+
+
+def unwrapped(text: str) -> str:
+    """The text without the line ends by which a program wraps it, because a sentence would end there.
+
+    A line of at least 50 characters goes on in the next one, unless that is blank, indented, quoted or of a list.
+    """
+    return _WRAPPED.sub(r"\1 ", text)
 
 
 def sentences(text: str) -> list[str]:

@@ -59,7 +59,9 @@ _SOURCES = Table(
     "one file or document that was read",
     {
         "uri": text("Path or address as given.", required=True),
-        "format": text("messages, claude-code, chatgpt, markdown, text, mem0, graphiti, mcp-memory or slowwave."),
+        "format": text(
+            "The format of the file (claude-code, slack, markdown …), mem0, graphiti, mcp-memory or slowwave."
+        ),
         "content_hash": text("Hash of the bytes, so that the same input is known again."),
         "state": text("running while it is being read, then completed."),
         "messages": count("Messages read from it."),

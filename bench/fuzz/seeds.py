@@ -6,6 +6,8 @@ import json
 from functools import cache
 from pathlib import Path
 
+from slowwave.ingestion.formats import FORMATS
+
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 4096
 
@@ -82,7 +84,7 @@ def seeds() -> dict[str, list[bytes]]:
     documents = {"answers": _ANSWERS, "calls": _CALLS, "reviews": _REVIEWS}
     made = {name: [text.encode() for text in texts] for name, texts in written.items()}
     made |= {name: [json.dumps(each).encode() for each in kinds] for name, kinds in documents.items()}
-    talks = _examples("conversations", "documents", "formats", "bad")
-    made["conversations"] = [bytes([n % 7]) + text for n, text in enumerate(talks)]
+    talks = _examples("conversations", "documents", "formats", "sources", "bad")
+    made["conversations"] = [bytes([n % (len(FORMATS) + 2)]) + text for n, text in enumerate(talks)]
     made["exports"] = _examples("foreign")
     return made

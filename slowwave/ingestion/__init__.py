@@ -2,6 +2,12 @@
 
 - `formats`: what kind of file is it?
 - `transcripts`: JSON of a conversation becomes messages
+- `chat_exports`: Claude.ai and Slack
+- `agent_sessions`: Codex and Gemini CLI
+- `text_chats`: WhatsApp and Cursor
+- `mail`: what people wrote in mails
+- `commit_logs`: decisions in commit messages
+- `parsers`: which parser reads which format?
 - `conversations`: messages in order, each once
 - `documents`: passages of documents and pasted texts
 - `windows`: which messages are extracted in one call?

@@ -7,7 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
@@ -28,6 +28,9 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FIELD = re.compile(r"^(title|date|created):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_NOTE_LINK = re.compile(
+    r"(?P<code>`+[^`]*`+)|(?P<embeds>!)?\[\[(?P<note>[^\s\[\]|][^\[\]|\n]*)(?:\|(?P<words>[^\[\]\n]+))?\]\]"
+)
 _BREAKS = (re.compile(r"[.!?…][\"'”’)\]]*\s+|\n+"), re.compile(r"\s+"))
 
 
@@ -52,7 +55,7 @@ def document_head(head: str, *, is_markdown: bool, fallback: str) -> tuple[str, 
         return fallback, ""
     matter, rest = _split_front_matter(head.splitlines())
     fields = {key: value.strip("\"'") for key, value in _FIELD.findall("\n".join(matter))}
-    headings = (block.text for block in blocks(rest, is_markdown=True) if block.kind == "heading")
+    headings = (_without_links(block.text) for block in blocks(rest, is_markdown=True) if block.kind == "heading")
     title = fields.get("title") or next(headings, "") or fallback
     return title[:_MAX_TITLE], fields.get("date") or fields.get("created") or ""
 
@@ -68,6 +71,8 @@ def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, over
     overlap = min(overlap, tokens // 2)
     heading, is_fresh = "", False
     for block in blocks(_body(lines, is_markdown), is_markdown=is_markdown):
+        if is_markdown and block.kind != "code":
+            block = replace(block, text=_without_links(block.text))
         if block.kind == "heading":
             if is_fresh:
                 yield _passage(heading, texts)
@@ -127,6 +132,23 @@ def blocks(lines: Iterable[str], *, is_markdown: bool) -> Iterator[DocumentBlock
 def _prose(kept: list[str]) -> Iterator[DocumentBlock]:
     if kept:
         yield DocumentBlock("prose", "\n".join(kept).strip())
+
+
+def _without_links(written: str) -> str:
+    """The text with the shown words in place of links between notes (`[[Note|words]]`), and without embedded files.
+
+    Code between backticks stays as it is.
+    """
+    if "[[" not in written:
+        return written
+    return _NOTE_LINK.sub(lambda found: found["code"] or _shown_of_link(found), written)
+
+
+def _shown_of_link(found: re.Match[str]) -> str:
+    if found["embeds"]:
+        return ""
+    note = found["note"].partition("#")[0] or found["note"].strip("#^")
+    return (found["words"] or note.rpartition("/")[2]).strip()
 
 
 def _code(kept: list[str], info: str) -> Iterator[DocumentBlock]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -16,12 +16,20 @@ from slowwave.errors import UnknownName
 
 Shape = Literal["lines", "values", "prose"]
 
-FORMATS = ("messages", "claude-code", "chatgpt", "markdown", "text")
+FORMATS = (
+    *("messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor"),
+    *("slack", "whatsapp", "mail", "git-log", "markdown", "text"),
+)
 DOCUMENTS = frozenset({"markdown", "text"})
+CHATS_OF_TEXT = frozenset({"cursor", "whatsapp", "mail", "git-log"})
+"""Formats of messages that are written as lines of text, not as JSON."""
+VALUES = frozenset({"chatgpt", "claude-ai", "gemini-cli", "slack"})
+"""Formats of JSON values over many lines."""
 DOCUMENT_SUFFIXES = frozenset(
     {"", ".md", ".markdown", ".mdx", ".mkd", ".txt", ".text", ".rst", ".adoc", ".org", ".log"}
 )
 LINE_SUFFIXES = frozenset({".jsonl", ".ndjson"})
+MAIL_SUFFIXES = frozenset({".mbox", ".eml"})
 JSON_SUFFIXES = LINE_SUFFIXES | {".json"}
 MIXED = "slowwave-mixed"
 
@@ -53,8 +61,51 @@ _KEY = re.compile(r'(?<!\\)"(\w+)"\s*:')
 _BETWEEN = re.compile(r"[\s,]*")
 _LENIENT = json.JSONDecoder(strict=False)
 _HEADING = re.compile(r"^#{1,6} +\S", re.MULTILINE)
-_CLAUDE_KEYS = frozenset({"sessionId", "leafUuid", "parentUuid", "isSidechain"})
-_CHATGPT_KEYS = frozenset({"current_node", "create_time", "title"})
+_PROJECTS = frozenset({"uuid", "docs", "prompt_template"})
+_LISTS = (
+    *(frozenset({"id", "profile", "real_name"}), frozenset({"uuid", "full_name"}), _PROJECTS),
+    *(frozenset({"id", "created", "members", "is_archived"}), frozenset({"id", "created", "members", "topic"})),
+)
+
+
+class _Signature(NamedTuple):
+    """The keys of a JSON format: all of the first, one of the second; and words that its text has."""
+
+    format: str
+    all_keys: frozenset[str]
+    one_of: frozenset[str]
+    words: str = ""
+
+
+# The order decides: the sessions of Gemini have keys of Claude Code, and all of them have keys of plain messages.
+_SIGNATURES = (
+    _Signature("", _PROJECTS, _PROJECTS),
+    _Signature("chatgpt", frozenset({"mapping"}), frozenset({"current_node", "create_time", "title"})),
+    _Signature("gemini-cli", frozenset({"sessionId", "projectHash"}), frozenset({"messages", "startTime"})),
+    _Signature("claude-code", frozenset({"type"}), frozenset({"sessionId", "leafUuid", "parentUuid", "isSidechain"})),
+    _Signature("claude-ai", frozenset({"chat_messages", "uuid"}), frozenset({"name", "account"})),
+    _Signature(
+        "codex",
+        frozenset({"timestamp", "type", "payload"}),
+        frozenset({"payload"}),
+        r'"type"\s*:\s*"(?:session_meta|response_item|event_msg|turn_context)"',
+    ),
+    _Signature(
+        "slack", frozenset({"type", "ts", "text"}), frozenset({"user", "bot_id"}), r'"ts"\s*:\s*"\d{9,10}\.\d{6}"'
+    ),
+)
+_FROM_LINE = re.compile(r"From \S+ .*\d{4}")
+_MAIL_HEADERS = ("From", "Date", "Message-ID")
+_COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0,3}?Author: [^\n<]*<[^\n>]*>")
+_DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
+_CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
+CHAT_LINE = re.compile(
+    rf"[\u200e\u200f]*(?P<open>\[)?{_DAY}(?P<comma>,)?\s(?:à |at |um )?{_CLOCK}(?(open)\]|\s[-–])\s(?P<rest>.*)"
+)
+"""The first line of a message in a chat of WhatsApp: day, time and what follows."""
+CHAT_SENDER = re.compile(r"[~\s\u200e]*(?P<sender>[^:\n\"“„«]{1,80}):(?: (?P<words>.*)|$)")
+_LOG_LEVELS = frozenset({"INFO", "WARN", "WARNING", "ERROR", "DEBUG", "TRACE", "FATAL", "CRITICAL", "NOTICE"})
+_CURSOR = re.compile(r"_Exported on [^\n]{6,60} from Cursor \([^\n]{1,30}\)_\s*\n\s*---\s*\n\s*\*\*(?:User|Cursor)\*\*")
 _MESSAGE_KEYS = frozenset(
     {"content", "text", "role", "speaker", "sender", "author", "messages", "chat_messages", "conversation_id"}
 )
@@ -141,8 +192,8 @@ def sniff_format(head: str, suffix: str) -> str:
     if shape == "prose":
         if suffix in JSON_SUFFIXES:
             return "" if head.strip() else "messages"
-        return "markdown" if _is_markdown(head, suffix) else "text"
-    found = [_format_of_keys(keys) for keys in _key_sets(head, shape)]
+        return _chat_of_text(head) or ("markdown" if _is_markdown(head, suffix) else "text")
+    found = [_format_of_keys(keys, head) for keys in _key_sets(head, shape)]
     known = next((name for name in found if name), "")
     if known or suffix in JSON_SUFFIXES:
         return known or ("messages" if re.fullmatch(r"[\s\[\]{}]*", head) else "")
@@ -193,12 +244,45 @@ def _key_sets(head: str, shape: Shape) -> Iterable[set[str]]:
     yield set(_KEY.findall(head))
 
 
-def _format_of_keys(keys: set[str]) -> str:
-    if "mapping" in keys and keys & _CHATGPT_KEYS:
-        return "chatgpt"
-    if "type" in keys and keys & _CLAUDE_KEYS:
-        return "claude-code"
+def _format_of_keys(keys: set[str], head: str) -> str:
+    for each in _SIGNATURES:
+        if keys >= each.all_keys and keys & each.one_of and (not each.words or re.search(each.words, head)):
+            return each.format
     return "messages" if keys & _MESSAGE_KEYS else ""
+
+
+def _chat_of_text(head: str) -> str:
+    """The format of messages in lines of text; empty for a document."""
+    body = head.lstrip("\ufeff \t\r\n").replace("\r\n", "\n")
+    if _COMMIT.match(body):
+        return "git-log"
+    opening = body.split("\n\n", 1)[0]
+    headers = [re.search(rf"(?im)^{name}:", opening) for name in _MAIL_HEADERS]
+    if all(headers) or (_FROM_LINE.match(body) and sum(map(bool, headers)) > 1):
+        return "mail"
+    if _CURSOR.search(body, 0, 2000):
+        return "cursor"
+    return "whatsapp" if _is_whatsapp(body.rstrip().split("\n")[:_SNIFFED_LINES]) else ""
+
+
+def _is_whatsapp(lines: Sequence[str]) -> bool:
+    """Whether lines are a chat rather than a log: two messages or all of few lines, and no levels as senders."""
+    found = [line for line in map(CHAT_LINE.match, lines) if line and _has_form_of_chat(line)]
+    senders = [sender["sender"] for sender in (CHAT_SENDER.match(line["rest"]) for line in found) if sender]
+    is_log = any(sender.split(".")[-1].strip() in _LOG_LEVELS for sender in senders)
+    return bool(senders) and not is_log and (len(found) > 1 or len(lines) <= 2)
+
+
+def _has_form_of_chat(line: re.Match[str]) -> bool:
+    """Logs write the year first and no comma, or seconds without brackets."""
+    is_year_first = len(line["a"]) == 4
+    return bool(line["comma"] or not is_year_first) and bool(line["open"] or not line["second"])
+
+
+def is_list_of_export(head: str) -> bool:
+    """Whether JSON lists the people, channels or projects of an export of Slack or Claude.ai, and has no messages."""
+    keys = set(_KEY.findall(head))
+    return any(keys >= each for each in _LISTS)
 
 
 def _is_markdown(head: str, suffix: str) -> bool:

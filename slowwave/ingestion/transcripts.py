@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -189,14 +189,14 @@ class Message(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Defaults of a file for messages without their own values."""
+    """Defaults of a file for messages without their own values, and the names of ids that its messages use."""
 
     conversation_id: str
     scope: str = "global"
+    names: Mapping[str, str] = MappingProxyType({})
 
 
 Parsed = Iterable[Message | Note]
-Parser = Callable[[Any, Origin], Parsed]
 
 
 def parse_message(item: Any, origin: Origin) -> Parsed:
@@ -234,7 +234,7 @@ def _message(item: dict[str, Any], origin: Origin) -> Parsed:
     message = Message(
         labels[0] or origin.conversation_id, labels[1] or "", role, speaker, words, at, labels[2] or origin.scope
     )
-    return (*_with_tools(message, tools), *notes)
+    return (*with_tools(message, tools), *notes)
 
 
 def _parse_nested(outer: dict[str, Any], nested: list[Any], origin: Origin) -> Iterator[Message | Note]:
@@ -275,7 +275,7 @@ def parse_claude_code(item: Any, origin: Origin) -> Parsed:
     session, message_id = label(item.get("sessionId")) or origin.conversation_id, label(item.get("uuid")) or ""
     found = Message(session, message_id, role, speaker, content, at, folder(item.get("cwd")) or origin.scope,
                     is_excerpt=role == "tool")  # fmt: skip
-    return (*_with_tools(found, tools), *((problem,) if problem else ()))
+    return (*with_tools(found, tools), *((problem,) if problem else ()))
 
 
 def parse_chatgpt(item: Any, origin: Origin) -> Iterator[Message | Note]:
@@ -351,12 +351,7 @@ def _parts_text(content: dict[str, Any]) -> str:
     return "\n\n".join(part for part in texts if isinstance(part, str) and part)
 
 
-PARSERS: Mapping[str, Parser] = MappingProxyType(
-    {"messages": parse_message, "claude-code": parse_claude_code, "chatgpt": parse_chatgpt}
-)
-
-
-def _with_tools(message: Message, tools: Sequence[str]) -> Iterator[Message | Note]:
+def with_tools(message: Message, tools: Sequence[str]) -> Iterator[Message | Note]:
     """The message itself if it has text, then one message of role tool for each use and result of a tool."""
     if message.content:
         yield message

@@ -15,6 +15,7 @@ from prompts.responses import RelationNames, WindowExtraction
 from slowwave import frames
 from slowwave.extraction.roster import Owner, owner_of, roster
 from slowwave.filters.noise import TEACHING_GATES
+from slowwave.ingestion.formats import FORMATS
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import RelationQuestion
 from slowwave.resolution.entity_resolution import Resolution
@@ -40,7 +41,7 @@ DURABILITY = "durability"
 INJECTION = "skipped_injection"
 UNFINISHED = "graph_state IN ('pending', 'failed')"
 AGAIN = f"graph_state IN ('pending', 'failed', 'done', 'skipped_{DURABILITY}', '{INJECTION}')"
-CONVERSATIONS = "format IN ('messages', 'claude-code', 'chatgpt', 'markdown', 'text')"
+CONVERSATIONS = f"format IN ({', '.join(map(quoted, FORMATS))})"
 
 
 @dataclass(frozen=True, slots=True)

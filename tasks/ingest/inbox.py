@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slowwave.errors import NothingYet, SlowwaveError, UnusableInput
-from slowwave.ingestion.formats import DOCUMENT_SUFFIXES, DOCUMENTS, JSON_SUFFIXES
+from slowwave.ingestion.formats import DOCUMENT_SUFFIXES, DOCUMENTS, JSON_SUFFIXES, MAIL_SUFFIXES
 from slowwave.settings import ExtractSettings
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
@@ -24,7 +24,7 @@ from .sources import find_sources
 
 DONE, FAILED = "done", "failed"
 PARTIAL = frozenset({".part", ".partial", ".tmp", ".crdownload", ".download", ".swp"})
-LOOK_READABLE = (DOCUMENT_SUFFIXES | JSON_SUFFIXES) - {""}
+LOOK_READABLE = (DOCUMENT_SUFFIXES | JSON_SUFFIXES | MAIL_SUFFIXES) - {""}
 """How the names of conversations and documents end; what has another name in a folder of others is passed over."""
 FileOutcome = Literal["waiting", "new", "known", "unusable", "passed over"]
 

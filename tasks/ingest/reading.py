@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TextIO
@@ -20,10 +20,12 @@ from slowwave import text
 from slowwave.errors import NothingYet, UnusableInput
 from slowwave.extraction.dates import note_date, passage_date
 from slowwave.filters.redaction import redact, redact_lines
+from slowwave.ingestion.chat_exports import names_of
 from slowwave.ingestion.conversations import Conversations, empty_frame
 from slowwave.ingestion.documents import document_head, passages
-from slowwave.ingestion.formats import DOCUMENTS, MIXED, Loaded, Note, load_lines, load_values
-from slowwave.ingestion.transcripts import PARSERS, Message, Origin, Parsed
+from slowwave.ingestion.formats import CHATS_OF_TEXT, DOCUMENTS, MIXED, Loaded, Note, load_lines, load_values
+from slowwave.ingestion.parsers import NEXT_ORIGIN, PARSERS, TEXT_PARSERS, WITH_PEOPLE, conversation_of
+from slowwave.ingestion.transcripts import Message, Origin, Parsed
 from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_time
 from tasks.runtime.runs import Run, store_of
@@ -37,6 +39,7 @@ _BLOCK_MESSAGES = 4096
 _BLOCK_CHARS = 4_194_304
 _HEAD_CHARS = 32_768
 _SHOWN_LINES = 20
+_PEOPLE = "users.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,8 @@ def _segments(
     scope: str,
     time: datetime,
 ) -> Iterator[tuple[pl.DataFrame, Mapping[str, str]]]:
-    reader = _read_document if source.format in DOCUMENTS else _read_transcript
+    documents, chats = dict.fromkeys(DOCUMENTS, _read_document), dict.fromkeys(CHATS_OF_TEXT, _read_chat)
+    reader = (documents | chats).get(source.format, _read_transcript)
     for block in _blocks(reader(source, settings, scope)):
         changes = iter(conversations.add_all([found for _, found in block if not isinstance(found, Note)]))
         for line, found in block:
@@ -144,13 +148,53 @@ def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[
 
 def _read_transcript(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
     """(line, message or note) of a file of conversations."""
-    parse, origin = PARSERS[source.format], Origin(_one_line(source.path.stem), scope)
+    parse, advance = PARSERS[source.format], NEXT_ORIGIN.get(source.format)
+    origin = _origin(source, scope)
     for line, value, note in _loaded(source):
         if note:
             yield line, note
         if note and note.kind == "unreadable":
             continue
+        origin = advance(value, origin) if advance else origin
         yield from ((line, found) for found in _parsed(partial(parse, value, origin)))
+
+
+def _read_chat(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
+    """(line, message or note) of conversations that are lines of text."""
+    yield from TEXT_PARSERS[source.format](_Lines(source), _origin(source, scope))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of a file of text, from the beginning each time; a mail decodes its parts itself."""
+
+    source: SourceInfo
+
+    def __iter__(self) -> Iterator[str]:
+        is_mail = self.source.format == "mail"
+        with (_open_text(self.source) if not is_mail else self.source.path.open(
+            encoding="ascii", errors="surrogateescape")) as stream:  # fmt: skip
+            yield from _text_lines(stream)
+
+
+def _origin(source: SourceInfo, scope: str) -> Origin:
+    names = MappingProxyType(dict[str, str]())
+    if source.format in WITH_PEOPLE:
+        beside = (source.path.parent / _PEOPLE, source.path.parent.parent / _PEOPLE)
+        lists = [path for path in beside if path.is_file() and not path.is_symlink()]
+        names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names
+    return Origin(_one_line(conversation_of(source.path, source.format)), scope, names)
+
+
+@lru_cache(maxsize=8)
+def _names_in(path: Path, changed_at: int) -> MappingProxyType[str, str]:
+    """The names of ids in a list of people; none where it cannot be read, because the chats can be."""
+    try:
+        with path.open(encoding="utf-8", errors=MIXED) as stream:
+            people = [value for _, value, _ in load_values(iter(lambda: stream.read(_CHUNK), ""))]
+    except OSError:
+        people = []
+    return MappingProxyType(names_of(people))
 
 
 def _parsed(parse: Callable[[], Parsed]) -> Parsed:

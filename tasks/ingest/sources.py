@@ -16,13 +16,16 @@ from slowwave.errors import UnusableInput
 from slowwave.filters.redaction import redact
 from slowwave.ingestion.conversations import hidden_names
 from slowwave.ingestion.formats import (
+    CHATS_OF_TEXT,
     DOCUMENT_SUFFIXES,
     DOCUMENTS,
     FORMATS,
     MIXED,
+    VALUES,
     Shape,
     binary_kind,
     encoding_of,
+    is_list_of_export,
     json_fault,
     known_format,
     shape_of,
@@ -129,10 +132,10 @@ def _open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
     if kind and shape != "lines":
         raise UnusableInput(f"{path} is {kind}, not text.", f"{READABLE}; convert or unpack it first.")
     found = _format_of(path, shown, format, is_named=is_named, is_whole=len(head) < _HEAD_BYTES)
-    if found in DOCUMENTS:
+    if found in DOCUMENTS | CHATS_OF_TEXT:
         shape = "prose"
     elif shape == "prose":
-        shape = "values" if found == "chatgpt" else "lines"
+        shape = "values" if found in VALUES else "lines"
     uri = _shown(path)
     return SourceInfo(
         id=text.row_id("s", uri, content_hash), uri=uri, path=path, format=found, shape=shape, encoding=encoding,
@@ -155,6 +158,10 @@ def _format_of(path: Path, head: str, format: str, *, is_named: bool, is_whole: 
     if not found:
         if fault := json_fault(head, is_whole=is_whole):
             raise UnusableInput(f"{path} is not valid JSON: {fault}.", "Mend it, or save it once more.")
+        if is_list_of_export(head):
+            raise UnusableInput(
+                f"{path} lists people, channels or projects of an export, no messages.", "Name the folder or the chats."
+            )
         keys = ", ".join(top_keys(head))
         raise UnusableInput(
             f"{path} is none of the JSON formats that slowwave knows" + (f" (its keys: {keys})." if keys else "."),

@@ -426,7 +426,7 @@ def test_an_id_that_several_rows_begin_with_is_not_guessed(run: Run, store: Path
         (("ingest", "nowhere.jsonl"), 2, "There is no file or folder 'nowhere.jsonl'"),
         (("ingest",), 2, "Name files or folders"),
         (("ingest", EXAMPLES / "bad" / "not-a-format.bin"), 2, "claude-code"),
-        (("ingest", EXAMPLES / "documents", "--format", "pdf"), 2, "Known: auto, chatgpt, claude-code"),
+        (("ingest", EXAMPLES / "documents", "--format", "pdf"), 2, "Known: auto, chatgpt, claude-ai, claude-code"),
         (("ingest", EXAMPLES / "documents", "--llm", "anthropc/x"), 2, "Did you mean 'anthropic'?"),
         (("ingest", EXAMPLES / "documents", "--llm", "anthropic"), 2, "names no model"),
         (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "ANTHROPIC_API_KEY"),

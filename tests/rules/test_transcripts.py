@@ -22,7 +22,8 @@ from slowwave.ingestion.formats import (
     load_values,
     sniff_format,
 )
-from slowwave.ingestion.transcripts import PARSERS, Message, Origin, parse_chatgpt, parse_claude_code, parse_message
+from slowwave.ingestion.parsers import NEXT_ORIGIN, PARSERS
+from slowwave.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 from slowwave.timestamps import parse_time
 
 ORIGIN = Origin("file", "global")
@@ -300,7 +301,8 @@ FIELDS = [
     "conversation_id", "role", "speaker", "content", "text", "messages", "occurred_at",
     "message_id", "scope", "type", "message", "uuid", "sessionId", "cwd", "timestamp", "isMeta",
     "mapping", "current_node", "author", "parts", "content_type", "metadata", "children", "parent",
-    "id", "name", "title",
+    "id", "name", "title", "payload", "ts", "thread_ts", "user", "user_profile", "subtype", "bot_id", "chat_messages",
+    "sender", "attachments", "created_at", "account", "parent_message_uuid", "toolCalls", "args", "output", "arguments",
 ]  # fmt: skip
 ITEMS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.dictionaries(st.sampled_from(FIELDS), JSON), max_size=9)
 
@@ -309,7 +311,8 @@ ITEMS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.dictionaries(st.sampl
 @given(item=ITEMS | JSON)
 def test_no_value_breaks_a_parser_or_the_frame(name: str, item: object) -> None:
     gathered = Conversations(NOW, 50_000)
-    for one in PARSERS[name](item, ORIGIN):
+    origin = NEXT_ORIGIN[name](item, ORIGIN) if name in NEXT_ORIGIN else ORIGIN
+    for one in PARSERS[name](item, origin):
         if isinstance(one, Message):
             gathered.add(one)
     frame = gathered.take(NOW)
@@ -447,5 +450,8 @@ def test_binary_is_told_from_text_with_a_stray_control_character() -> None:
 
 
 def test_an_unknown_format_is_named_with_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match=r"Did you mean 'markdown'.*chatgpt, claude-code, markdown, messages, text"):
+    with pytest.raises(
+        UnknownName,
+        match=r"Did you mean 'markdown'.*chatgpt, claude-ai, claude-code, .*markdown, messages, slack, text",
+    ):
         known_format("markdwon")

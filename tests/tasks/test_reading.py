@@ -92,7 +92,9 @@ def test_a_missing_path_is_named_before_anything_is_read(tmp_path: Path) -> None
 
 
 def test_an_unknown_format_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match=r"Unknown format 'json'.*auto, chatgpt, claude-code, markdown, messages"):
+    with pytest.raises(
+        UnknownName, match=r"Unknown format 'json'.*auto, chatgpt, claude-ai, claude-code, .*markdown, messages"
+    ):
         read(tmp_path, format="json")
 
 
@@ -291,6 +293,126 @@ def test_the_bundled_export_of_chatgpt_has_one_branch_of_each_conversation() -> 
     assert sorted(batches[0].titles.values()) == ["Azores for two", "Rye bread"]
     assert not found["content"].str.contains("Terceira|250 degrees|user_profile").any()
     assert found["content"].str.contains("São Miguel for the second week").sum() == 1
+
+
+def test_every_bundled_source_is_known_by_its_content_and_read_without_loss() -> None:
+    good = read(EXAMPLES / "sources")
+    assert issues(good) == []
+    assert issues(good, "adjusted") == []
+    counts = dict.fromkeys(FORMATS, 0)
+    for batch in good:
+        counts[batch.source.format] += len(batch.messages)
+    read_elsewhere = {"messages", "claude-code", "chatgpt", "text"}
+    assert {format for format, count in counts.items() if count} == set(FORMATS) - read_elsewhere
+    assert counts == dict.fromkeys(read_elsewhere, 0) | {
+        "claude-ai": 6, "codex": 5, "gemini-cli": 4, "cursor": 3, "slack": 4, "whatsapp": 3, "mail": 2, "git-log": 1,
+        "markdown": 2,
+    }  # fmt: skip
+    spoken = frame(good).filter(role="user")["speaker"].unique().sort().to_list()
+    assert spoken == ["Clara Duarte", "Ivo Matos", "Rita Sousa", "user"]
+
+
+def test_a_slack_thread_goes_on_in_the_file_of_another_day_with_the_names_of_the_list_above() -> None:
+    found = frame(read(EXAMPLES / "sources" / "slack")).filter(pl.col("conversation_id").str.contains("/17792641"))
+    assert found.select("ordinal", "speaker", pl.col("occurred_at").dt.day()).rows() == [
+        (0, "Rita Sousa", 20),
+        (1, "Ivo Matos", 21),
+    ]
+    assert found["content"][0].startswith("Ivo Matos owns the tide display")
+    passed_over = issues(read(EXAMPLES / "sources" / "slack"), "skipped")
+    assert (
+        "lists people, channels or projects"
+        in {issue.path: issue.reason for issue in passed_over}[
+            (EXAMPLES / "sources" / "slack" / "users.json").as_posix()
+        ]
+    )
+
+
+@pytest.mark.parametrize("people", [None, "", "[broken", '{"id": 3}', "link"])
+def test_without_a_list_of_people_slack_is_read_with_its_ids(tmp_path: Path, people: str | None) -> None:
+    day = '[{"type": "message", "user": "U1", "text": "Nine.", "ts": "1772442000.000100"}]'
+    file = write(tmp_path / "harbour" / "2026-03-02.json", day)
+    if people == "link":
+        elsewhere = write(tmp_path.parent / "elsewhere.json", '[{"id": "U1", "name": "Nora"}]')
+        (tmp_path / "users.json").symlink_to(elsewhere)
+    elif people is not None:
+        write(tmp_path / "users.json", people)
+    assert frame(read(file)).select("conversation_id", "speaker").rows() == [("slack/harbour", "U1")]
+
+
+@pytest.mark.parametrize(
+    ("sample", "more"),
+    [
+        ("WhatsApp Chat with Boat club.txt", "[15/05/2026, 08:00:00] Rita Sousa: Fine.\n"),
+        ("harbour.mbox", "From x Tue May 26 06:00:00 2026\nFrom: N <n@x.org>\nMessage-ID: <n@x.org>\n\nFine.\n"),
+        ("git-log.txt", "\ncommit 1234567\nAuthor: N <n@x.org>\n\n    Use x instead of y\n"),
+        ("cursor_tide_widget.md", "\n---\n\n**Cursor**\n\nFine.\n"),
+    ],
+)
+def test_a_source_that_has_grown_gives_the_same_rows_and_one_more(tmp_path: Path, sample: str, more: str) -> None:
+    content = (EXAMPLES / "sources" / sample).read_bytes()
+    file = write(tmp_path / sample, content)
+    before = frame(read(file))["id"].to_list()
+    after = frame(read(write(file, content + more.encode())))["id"].to_list()
+    assert set(before) < set(after)
+    assert len(after) == len(before) + 1
+
+
+@pytest.mark.parametrize(
+    "sample",
+    ["WhatsApp Chat with Boat club.txt", "claude-ai/conversations.json", "git-log.txt", "cursor_tide_widget.md"],
+)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+def test_sources_are_read_in_other_encodings(tmp_path: Path, sample: str, encoding: str) -> None:
+    text = (EXAMPLES / "sources" / sample).read_text().replace("\u200e", "").replace("Sousa", "Conceição")
+    file = write(tmp_path / Path(sample).name, text.encode(encoding))
+    plain = write(tmp_path / "plain" / Path(sample).name, text)
+    columns = ["role", "speaker", "content", "occurred_at"]
+    assert frame(read(file)).select(columns).rows() == frame(read(plain)).select(columns).rows()
+
+
+def test_a_folder_of_mails_one_by_one_is_read_under_any_name(tmp_path: Path) -> None:
+    box = (EXAMPLES / "sources" / "harbour.mbox").read_text(encoding="latin-1")
+    for number, text in enumerate(box.split("\nFrom ")):
+        write(tmp_path / "cur" / f"177970000{number}.M1P2.host:2,S", text.partition("\n")[2])
+    found = frame(read(tmp_path))
+    assert found["speaker"].to_list() == ["Rita Sousa", "Clara Duarte"]
+    assert found["conversation_id"].n_unique() == 1
+
+
+def test_a_mail_with_a_mark_of_its_encoding_and_lines_of_windows_is_read(tmp_path: Path) -> None:
+    content = (EXAMPLES / "sources" / "harbour.mbox").read_bytes()
+    marked = b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n")
+    columns = ["speaker", "content", "conversation_id"]
+    both = [frame(read(write(tmp_path / f"{n}.mbox", each))) for n, each in enumerate((content, marked))]
+    assert both[0].select(columns).rows() == both[1].select(columns).rows()
+    assert len(both[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("opening", "more"),
+    [
+        ("[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:15:33] Ben: ", "and more\n"),
+        ("commit 9f1c0d2\nAuthor: N <n@x>\nDate: 1772442000\n\n    because\n", "    and more\n"),
+        ("From: N <n@x.org>\nDate: Mon, 2 Mar 2026 09:00:00 +0000\nMessage-ID: <a@x>\n\n", "and more\n"),
+        ("_Exported on 3/20/2026 at 9:00:00 from Cursor (2)_\n\n---\n\n**User**\n\n", "and more\n"),
+    ],
+)
+def test_one_message_of_a_megabyte_is_cut_as_any_other(tmp_path: Path, opening: str, more: str) -> None:
+    batches = read(write(tmp_path / "huge.txt", opening + more * 110_000))
+    assert frame(batches)["content"].str.len_chars().max() <= 50_000
+    assert "a message longer than the limit was cut" in [issue.reason for issue in issues(batches, "adjusted")]
+
+
+def test_links_between_notes_are_read_as_they_are_shown_and_code_stays(tmp_path: Path) -> None:
+    note = "# [[Quay|The quay]]\n\n[[people/Nora Quint#Work]] and ![[a.png]] `[[table]]` [[ -f x ]]\n\n```\n[[x]]\n```"
+    batches = read(write(tmp_path / "note.md", note))
+    assert frame(batches)["content"].to_list() == [
+        "The quay\n\nNora Quint and  `[[table]]` [[ -f x ]]\n\n```\n[[x]]\n```"
+    ]
+    assert set(frame(batches)["speaker"]) == {"The quay"}
+    plain = frame(read(write(tmp_path / "note.txt", "See [[Quay]].")))
+    assert plain["content"].to_list() == ["See [[Quay]]."]
 
 
 def test_bad_examples_do_no_harm() -> None:

@@ -1,0 +1,159 @@
+"""Chats that are exported as text: WhatsApp and Cursor. Their days are written in the order of the writer's country."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from .formats import CHAT_LINE, CHAT_SENDER, Note
+from .transcripts import Message, Origin, time_of
+
+DayOrder = Literal["ymd", "dmy", "mdy"]
+
+_MAX_CHARS = 1_000_000
+"""Of a longer message the rest is dropped while it is read."""
+_BEFORE_ANY = Note("unreadable", "text before the first message")
+_NOTICE = Note("skipped", "a notice of WhatsApp (no sender, a file or call, a deleted message)")
+_BAD_DAY = Note("adjusted", "the time is not one that can be read")
+_EDITED = re.compile(r"\u200e?<[^<>\n]{1,60}>\Z")
+_DELETED = re.compile(
+    r"(?:This message was deleted|You deleted this message|null|Missed (?:voice|video) call.*)\.?\Z", re.IGNORECASE
+)
+_TITLE = re.compile(
+    r"\A(?:WhatsApp Chat (?:with|-)|WhatsApp-Chat mit|Chat de WhatsApp con|Conversa do WhatsApp com)\s+"
+)
+_EXPORTED = re.compile(
+    r"_Exported on (?P<a>\d{1,4})[./-](?P<b>\d{1,2})[./-](?P<c>\d{1,4})\D{0,40}?(?:GMT[^ ]{0,9} )?"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})(?: (?P<half>[AP])M)?"
+)
+_OFFSET = re.compile(r"\bGMT(?:([+-])(\d{1,2})(?::(\d{2}))?)?")
+_TURNS = {"**User**": "user", "**Cursor**": "assistant"}
+
+
+def parse_whatsapp(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
+    """(line, message or note) of an exported chat; `lines` is read twice, the first time for the order of its days.
+
+    The chat is one conversation. It has no zone, so its times are taken for UTC.
+    """
+    order = day_order(lines)
+    title = _TITLE.sub("", origin.conversation_id)
+    start, head, body, size = 0, None, list[str](), 0
+    for number, line in enumerate(lines, 1):
+        found = CHAT_LINE.match(line)
+        if found:
+            if head:
+                yield from ((start, each) for each in _chat_message(head, body, order, origin, title))
+            start, head, body, size = number, found, [], 0
+        elif head and size < _MAX_CHARS:
+            body.append(line.rstrip("\r\n"))
+            size += len(line)
+        elif not head and line.strip(" \t\r\n\ufeff"):
+            yield number, _BEFORE_ANY
+    if head:
+        yield from ((start, each) for each in _chat_message(head, body, order, origin, title))
+
+
+def _chat_message(
+    head: re.Match[str], body: list[str], order: DayOrder, origin: Origin, title: str
+) -> Iterator[Message | Note]:
+    sender = CHAT_SENDER.match(head["rest"])
+    words = "\n".join([(sender["words"] or "") if sender else "", *body]).strip()
+    # Signs from left to right stand before all that WhatsApp writes itself, in every language.
+    own = _EDITED.sub("", words).strip()
+    if not sender or not own or words.startswith("\u200e") or _DELETED.match(own):
+        yield _NOTICE
+        return
+    at = _moment(head, order)
+    if at is None:
+        yield _BAD_DAY
+    yield Message(origin.conversation_id, "", "user", " ".join(sender["sender"].split()), own, at, origin.scope, title)
+
+
+def day_order(lines: Iterable[str]) -> DayOrder:
+    """The order of day, month and year in the days of a chat.
+
+    A year of four digits or a number above 12 decides, else the order in which the chat runs backwards less often. Of
+    two equal ones month before day goes with a clock of twelve hours.
+    """
+    has_half = False
+    last, back = {"dmy": (0, 0, 0), "mdy": (0, 0, 0)}, {"dmy": 0, "mdy": 0}
+    for found in filter(None, map(CHAT_LINE.match, lines)):
+        a, b, year = int(found["a"]), int(found["b"]), int(found["c"])
+        if len(found["a"]) == 4:
+            return "ymd"
+        if found["sign"] == "." or a > 12:
+            return "dmy"
+        if b > 12:
+            return "mdy"
+        has_half = has_half or bool(found["half"])
+        for order, day in (("dmy", (year, b, a)), ("mdy", (year, a, b))):
+            back[order] += day < last[order]
+            last[order] = day
+    if back["dmy"] == back["mdy"]:
+        return "mdy" if has_half else "dmy"
+    return "dmy" if back["dmy"] < back["mdy"] else "mdy"
+
+
+def _moment(found: re.Match[str], order: DayOrder) -> int | None:
+    """Microseconds since 1970, as if in UTC; None for a day or time that does not exist."""
+    numbers = dict(zip(order, (int(found[name]) for name in "abc"), strict=True))
+    hour, half = int(found["hour"]), (found["half"] or "").lower()
+    if half:
+        hour = hour % 12 + 12 * (half == "p")
+    year = numbers["y"] + 2000 * (numbers["y"] < 100)
+    try:
+        day = datetime(
+            year, numbers["m"], numbers["d"], hour, int(found["minute"]), int(found["second"] or 0), tzinfo=UTC
+        )
+    except ValueError:
+        return None
+    return time_of(day.isoformat())[0]
+
+
+def parse_cursor(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
+    """(line, message or note) of a chat that Cursor exported as Markdown; all of it has the time of the export.
+
+    Without a time where the day of the export may be written in two ways.
+    """
+    title, role, start, turns, at = "", "", 0, 0, None
+    body: list[str] = []
+    before, size = "", 0
+
+    def message() -> Message:
+        words = "\n".join(body).strip().removesuffix("---").strip()
+        moment = None if at is None else at + turns
+        return Message(origin.conversation_id, "", role, role, words, moment, origin.scope, title)
+
+    for number, line in enumerate(lines, 1):
+        plain = line.strip()
+        if plain in _TURNS and before == "---":
+            if role:
+                yield start, message()
+                turns += 1
+            role, start, body, size = _TURNS[plain], number, [], 0
+        elif role and size < _MAX_CHARS:
+            body.append(line.rstrip("\r\n"))
+            size += len(line)
+        elif not role and plain.startswith("# "):
+            title = plain[2:].strip()
+        elif not role and (exported := _EXPORTED.match(plain)):
+            at = _exported_at(exported, plain)
+        elif not role and plain.strip("-\ufeff") and not plain.startswith("_Exported"):
+            yield number, _BEFORE_ANY
+        before = plain or before
+    if role:
+        yield start, message()
+
+
+def _exported_at(found: re.Match[str], line: str) -> int | None:
+    a, b = int(found["a"]), int(found["b"])
+    if len(found["a"]) < 4 and a <= 12 and b <= 12 and a != b:
+        return None
+    at = _moment(found, "ymd" if len(found["a"]) == 4 else "dmy" if a > 12 else "mdy")
+    zone = _OFFSET.search(line)
+    if at is None or not zone or not zone[1]:
+        return at
+    ahead = timedelta(hours=int(zone[2]), minutes=int(zone[3] or 0)) // timedelta(microseconds=1)
+    return at - ahead if zone[1] == "+" else at + ahead

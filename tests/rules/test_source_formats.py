@@ -1,0 +1,580 @@
+"""Exports and sessions that people have: who speaks, in which conversation, when, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slowwave.ingestion.agent_sessions import codex_origin, parse_codex, parse_gemini
+from slowwave.ingestion.chat_exports import names_of, parse_claude_ai, parse_slack
+from slowwave.ingestion.commit_logs import parse_git_log
+from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
+from slowwave.ingestion.mail import own_words, parse_mail
+from slowwave.ingestion.parsers import TEXT_PARSERS, conversation_of
+from slowwave.ingestion.text_chats import day_order, parse_cursor, parse_whatsapp
+from slowwave.ingestion.transcripts import Message, Origin
+
+ORIGIN = Origin("file", "global")
+NINE = 1_772_442_000_000_000  # 2 March 2026, 9:00 UTC
+
+
+def messages(found: Iterable[Any]) -> list[Message]:
+    return [one for one in (each if isinstance(each, Message | Note) else each[1] for each in found)
+            if isinstance(one, Message)]  # fmt: skip
+
+
+def notes(found: Iterable[Any], kind: str = "skipped") -> list[str]:
+    values = [each if isinstance(each, Message | Note) else each[1] for each in found]
+    return [one.reason for one in values if isinstance(one, Note) and one.kind == kind]
+
+
+def day(*numbers: int) -> int:
+    return round(datetime(*numbers, tzinfo=UTC).timestamp() * 10**6)  # type: ignore[misc,arg-type]
+
+
+SLACK_DAY = '[\n  {"type": "message", "user": "U1", "text": "Nine.", "ts": "1772442000.000100"}\n]'
+GEMINI = (
+    '{"sessionId": "s", "projectHash": "h", "startTime": "x", "messages": [{"id": "1", "type": "user", "content": ""}]}'
+)
+CODEX = '{"timestamp":"2026-03-02T09:00:00Z","type":"session_meta","payload":{"id":"s","cwd":"/src/harbour"}}\n'
+COMMIT = "commit 9f1c0d2a4b6e8f\nAuthor: Nora Quint <n@example.com>\nDate:   Mon Mar 2 10:00:00 2026 +0100\n\n"
+MAIL = "From: Nora Quint <nora@example.com>\nDate: Mon, 2 Mar 2026 10:00:00 +0100\nMessage-ID: <a@example.com>\n"
+CURSOR = "# Boats\n_Exported on 3/20/2026 at 10:00:00 PDT from Cursor (2.4.27)_\n\n---\n\n**User**\n\nWhen?\n"
+
+
+@pytest.mark.parametrize("suffix", ["", ".txt", ".md", ".log", ".jsonl", ".json", ".mbox"])
+@pytest.mark.parametrize(
+    ("head", "format"),
+    [
+        ('[{"uuid": "c", "name": "Boats", "account": {"uuid": "a"}, "chat_messages": [{"sender": "human"', "claude-ai"),
+        (CODEX, "codex"),
+        (GEMINI, "gemini-cli"),
+        (GEMINI + "\n", "gemini-cli"),
+        (SLACK_DAY, "slack"),
+    ],
+)
+def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format: str) -> None:
+    assert sniff_format(head, suffix) == format
+
+
+@pytest.mark.parametrize("suffix", ["", ".txt", ".md", ".log", ".mbox"])
+@pytest.mark.parametrize(
+    ("head", "format"),
+    [
+        ("[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:16:00] Ben: Ten.", "whatsapp"),
+        ("\u200e[02.03.26, 21:15:32] Boats: \u200eencrypted\n[02.03.26, 21:16:00] Ben: Ten.", "whatsapp"),
+        ("02/03/2026, 21:15 - Nora: Nine.\r\n02/03/2026, 21:16 - Ben: Ten.", "whatsapp"),
+        ("3/2/26, 9:15\u202fPM - Nora: Nine.\n3/2/26, 9:16\u202fPM - Ben: Ten.", "whatsapp"),
+        ("2026-03-02, 21:15 - Nora: Nine.\n2026-03-02, 21:16 - Ben: Ten.", "whatsapp"),
+        (COMMIT + "    Use UTC\n", "git-log"),
+        ("From nora@example.com Mon Mar  2 09:00:00 2026\n" + MAIL + "\nNine.\n", "mail"),
+        ("Received: by example.com\n" + MAIL + "\nNine.\n", "mail"),
+        (CURSOR, "cursor"),
+    ],
+)
+def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, format: str) -> None:
+    assert sniff_format(head, suffix) == format
+
+
+@pytest.mark.parametrize(
+    ("head", "suffix", "format"),
+    [
+        ("2026-03-02 21:15:00 - INFO: started\n2026-03-02 21:16:00 - INFO: stopped", ".log", "text"),
+        ("[2026-03-02 21:15:00] production.ERROR: started\n[2026-03-02 21:16:00] production.ERROR: x", ".log", "text"),
+        ("[02/03/2026 21:15:00] ERROR: started\n[02/03/2026 21:16:00] INFO: x", ".log", "text"),
+        ("From: Nora\nTo: Ben\nSubject: boats\n\nNine.", ".txt", "text"),
+        ("From 2 March 2026 on, boats leave at nine.", ".txt", "text"),
+        ("commit 9f1c0d2 broke it.\n\nAuthor: me", ".txt", "text"),
+        ("# Boats\n\nA chat was _Exported on 3/2/2026 from Cursor_.\n", ".md", "markdown"),
+        ("# Log\n\n- 02/03/2026, 21:15 - Nora: Nine.\n", ".md", "markdown"),
+        ('{"type": "note", "ts": 1772442000, "text": "x", "user": "n"}\n', ".jsonl", "messages"),
+        (
+            '{"timestamp": "2026-03-02", "type": "x", "payload": {}, "content": "y", "role": "user"}\n',
+            ".jsonl",
+            "messages",
+        ),
+        ('{"conversation_id": "c", "chat_messages": [{"role": "user", "content": "x"}]}\n', ".jsonl", "messages"),
+        ('{"role": "user", "content": "{\\"type\\": \\"response_item\\", \\"payload\\": {}}"}\n', ".jsonl", "messages"),
+        (
+            '{"type":"user","sessionId":"s","uuid":"u","message":{"role":"user","content":"x"}}\n',
+            ".jsonl",
+            "claude-code",
+        ),
+    ],
+)
+def test_what_only_looks_like_another_format_is_read_as_before(head: str, suffix: str, format: str) -> None:
+    assert sniff_format(head, suffix) == format
+
+
+def claude(*listed: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"uuid": "c", "name": "Boats", "account": {"uuid": "a"}, "chat_messages": list(listed)} | fields
+
+
+def turn(uuid: str, text: str, sender: str = "human", **fields: Any) -> dict[str, Any]:
+    return {"uuid": uuid, "text": text, "sender": sender, "created_at": "2026-03-02T09:00:00Z", "content": []} | fields
+
+
+def test_a_person_of_claude_ai_has_the_name_of_the_list_of_people() -> None:
+    origin = Origin("file", "global", names_of([{"uuid": "a", "full_name": "Nora Quint", "email_address": "n@x.org"}]))
+    found = messages(parse_claude_ai(claude(turn("1", "Nine?"), turn("2", "Ten.", "assistant")), origin))
+    assert [(one.speaker, one.role, one.content, one.title) for one in found] == [
+        ("Nora Quint", "user", "Nine?", "Boats"),
+        ("assistant", "assistant", "Ten.", "Boats"),
+    ]
+    assert {one.speaker for one in messages(parse_claude_ai(claude(turn("1", "Nine?")), ORIGIN))} == {"user"}
+
+
+ROOT = "00000000-0000-4000-8000-000000000000"
+
+
+def test_of_a_conversation_of_claude_ai_only_the_branch_of_the_last_message_counts() -> None:
+    item = claude(
+        turn("1", "Nine?", parent_message_uuid=ROOT), turn("2", "No.", "assistant", parent_message_uuid="1"),
+        turn("3", "Ten?", parent_message_uuid=ROOT), turn("4", "Yes.", "assistant", parent_message_uuid="3"),
+    )  # fmt: skip
+    found = list(parse_claude_ai(item, ORIGIN))
+    assert [one.content for one in messages(found)] == ["Ten?", "Yes."]
+    assert len(notes(found)) == 2
+
+
+@pytest.mark.parametrize("parent", [None, "lost", "2"])
+def test_where_parents_lead_nowhere_no_message_of_claude_ai_is_lost(parent: str | None) -> None:
+    item = claude(turn("1", "Nine?", parent_message_uuid=parent), turn("2", "No.", parent_message_uuid="1"))
+    assert [one.content for one in messages(parse_claude_ai(item, ORIGIN))] == ["Nine?", "No."]
+
+
+def test_blocks_of_claude_ai_come_before_its_plain_text_and_thoughts_and_files_are_left_out() -> None:
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Nine."}]
+    found = list(parse_claude_ai(claude(turn("1", "Nine.\n```\nblock not supported\n```", content=blocks,
+                                             attachments=[{"extracted_content": "a list"}])), ORIGIN))  # fmt: skip
+    assert [one.content for one in messages(found)] == ["Nine."]
+    assert notes(found) == ["the text of an attached file"]
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        ({"uuid": "c"}, "an object without chat_messages instead of a conversation"),
+        (claude(turn("1", "x", "narrator")), "a message without a known sender"),
+        (claude("x"), "a text instead of a message"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_broken_part_of_claude_ai_is_named(item: object, reason: str) -> None:
+    assert notes(parse_claude_ai(item, ORIGIN), "unreadable") == [reason]
+
+
+def slack(**fields: Any) -> dict[str, Any]:
+    return {"type": "message", "user": "U1", "text": "Nine.", "ts": "1772442000.000100"} | fields
+
+
+NORA = {"id": "U1", "name": "nora", "profile": {"real_name": "Nora Quint", "display_name": "nq"}}
+CHANNEL = Origin("slack/harbour", "global", names_of([NORA, {"id": "U2", "name": "ben"}]))
+
+
+def test_a_thread_of_slack_is_a_conversation_with_its_first_message_and_replies_of_other_days() -> None:
+    items = [
+        slack(thread_ts="1772442000.000100", reply_count=2),
+        slack(ts="1772442001.000100", user="U2"),
+        slack(ts="1772528400.000100", thread_ts="1772442000.000100", user="U3", user_profile={"real_name": "Ana"}),
+    ]
+    found = [one for item in items for one in messages(parse_slack(item, CHANNEL))]
+    assert [(one.conversation_id, one.speaker, one.at, one.title) for one in found] == [
+        ("slack/harbour/1772442000.000100", "Nora Quint", NINE + 100, "#harbour"),
+        ("slack/harbour", "ben", NINE + 10**6 + 100, "#harbour"),
+        ("slack/harbour/1772442000.000100", "Ana", NINE + 86_400 * 10**6 + 100, "#harbour"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<@U1> &amp; <@U9>", "Nora Quint & U9"),
+        ("<@U9|ana> in <#C1|quay> and <#C2>", "ana in #quay and #C2"),
+        ("see <https://example.com/a|the list>", "see the list (https://example.com/a)"),
+        ("<https://example.com|example.com> <mailto:a@b.org|a@b.org>", "example.com a@b.org"),
+        ("<!here> <!subteam^S1|@crew>", "@here @crew"),
+        ("2 &lt; 3 <", "2 < 3 <"),
+    ],
+)
+def test_references_of_slack_are_read_as_they_are_shown(text: str, shown: str) -> None:
+    assert messages(parse_slack(slack(text=text), CHANNEL))[0].content == shown
+
+
+def test_bots_of_slack_are_tools_and_its_notices_no_messages() -> None:
+    bot = messages(parse_slack(slack(subtype="bot_message", bot_id="B1", user=None, username="ci"), CHANNEL))[0]
+    assert (bot.role, bot.speaker, bot.is_excerpt) == ("tool", "ci", True)
+    for notice in (slack(subtype="channel_join"), slack(type="huddle"), slack(subtype=["x"])):
+        assert len(notes(parse_slack(notice, CHANNEL))) == 1
+    assert notes(parse_slack(slack(text=None), CHANNEL), "unreadable") == ["text is nothing"]
+    assert notes(parse_slack(slack(ts="soon"), CHANNEL), "adjusted") == ["the time is not one that can be read"]
+
+
+@pytest.mark.parametrize(
+    ("path", "format", "name"),
+    [
+        ("export/harbour/2026-03-02.json", "slack", "slack/harbour"),
+        ("harbour.json", "slack", "slack/harbour"),
+        ("WhatsApp Chat - Nora/_chat.txt", "whatsapp", "WhatsApp Chat - Nora"),
+        ("_chat.txt", "whatsapp", "_chat"),
+        ("a/_chat.txt", "messages", "_chat"),
+    ],
+)
+def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format: str, name: str) -> None:
+    assert conversation_of(PurePath(path), format) == name
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '[{"id": "U1", "team_id": "T", "real_name": "Nora", "profile": {"display_name": "n"}}]',
+        '[{"uuid": "a", "full_name": "Nora", "email_address": "x"}]',
+        '[{"id": "C1", "name": "quay", "created": 1, "is_archived": false, "members": [], "topic": {}}]',
+        '[{"uuid": "p", "name": "x", "prompt_template": "", "docs": [{"filename": "a", "content": "b"}]}]',
+    ],
+)
+def test_lists_of_an_export_are_told_from_its_chats(head: str) -> None:
+    assert is_list_of_export(head)
+    assert sniff_format(head, ".json") == ""
+    assert not is_list_of_export(SLACK_DAY)
+
+
+def test_a_person_without_an_id_or_a_name_is_left_out() -> None:
+    assert names_of(
+        ["x", {"id": "U1"}, {"name": "n"}, {"id": [], "name": "n"}, {"id": "U2", "profile": 3, "name": "b"}]
+    ) == {"U2": "b"}
+
+
+def codex(kind: str = "response_item", **payload: Any) -> dict[str, Any]:
+    return {"timestamp": "2026-03-02T09:00:00Z", "type": kind, "payload": payload}
+
+
+def spoken(words: str, role: str = "user") -> dict[str, Any]:
+    return codex(type="message", role=role, content=[{"type": "input_text", "text": words}])
+
+
+def test_the_lines_of_codex_belong_to_the_session_and_project_of_its_first_line() -> None:
+    origin = codex_origin(json.loads(CODEX), ORIGIN)
+    assert codex_origin(spoken("Nine?"), origin) is origin
+    assert messages(parse_codex(spoken("Nine?"), origin)) == [
+        Message("s", "", "user", "user", "Nine?", NINE, "harbour")
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        codex("event_msg", type="user_message", message="Nine?"),
+        codex("turn_context", cwd="/x"),
+        codex(type="reasoning", summary=[]),
+        spoken("x", "developer"),
+        spoken("<environment_context>\n<cwd>/x</cwd>"),
+        spoken("# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>"),
+        spoken("<user_instructions>x"),
+    ],
+)
+def test_what_codex_writes_for_itself_is_skipped_and_counted(line: dict[str, Any]) -> None:
+    found = list(parse_codex(line, ORIGIN))
+    assert len(notes(found)) == len(found) == 1
+
+
+def test_of_a_request_from_an_editor_only_the_words_of_the_person_count() -> None:
+    words = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nUse pnpm."
+    assert messages(parse_codex(spoken(words), ORIGIN))[0].content == "Use pnpm."
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (codex(type="function_call", name="exec", arguments='{"cmd":"ls"}'), 'exec {"cmd":"ls"}'),
+        (codex(type="function_call_output", output="a.py"), "a.py"),
+        (codex(type="custom_tool_call", name="apply_patch", input="*** Begin"), "apply_patch *** Begin"),
+        (codex(type="function_call_output", output={"content": "a.py", "success": True}), "a.py"),
+        (codex(type="local_shell_call", action={"command": ["ls"]}), 'local_shell_call {"command":["ls"]}'),
+    ],
+)
+def test_calls_of_tools_in_codex_are_excerpts(line: dict[str, Any], words: str) -> None:
+    [found] = messages(parse_codex(line, ORIGIN))
+    assert (found.role, found.content, found.is_excerpt) == ("tool", words, True)
+
+
+def test_a_session_of_gemini_has_its_people_assistant_and_tools() -> None:
+    call = {"name": "read_file", "args": {"path": "a"}, "resultDisplay": "x = 1"}
+    session = {"sessionId": "s", "projectHash": "h", "summary": "Boats", "messages": [
+        {"id": "1", "timestamp": "2026-03-02T09:00:00Z", "type": "user", "content": [{"text": "Nine?"}]},
+        {"id": "2", "timestamp": "2026-03-02T09:00:01Z", "type": "gemini", "content": "", "toolCalls": [call, 3]},
+        {"id": "3", "type": "info", "content": "Cancelled."},
+        {"id": "4", "content": "x"},
+    ]}  # fmt: skip
+    found = list(parse_gemini(session, ORIGIN))
+    assert [(one.message_id, one.role, one.content, one.at, one.title) for one in messages(found)] == [
+        ("1", "user", "Nine?", NINE, "Boats"),
+        ("2/1", "tool", 'read_file {"path":"a"}\nx = 1', NINE + 10**6, "Boats"),
+    ]
+    assert notes(found) == ["a notice of the program"]
+    assert notes(found, "unreadable") == ["an object without a type instead of a message"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "order"),
+    [
+        (["13/02/2026, 09:00 - N: x"], "dmy"),
+        (["2/13/26, 9:00 AM - N: x"], "mdy"),
+        (["02.03.26, 09:00 - N: x"], "dmy"),
+        (["2026-03-02, 09:00 - N: x"], "ymd"),
+        (["1/2/26, 09:00 - N: x", "1/3/26, 09:00 - N: x", "2/1/26, 09:00 - N: x"], "mdy"),
+        (["1/2/26, 9:00 AM - N: x", "2/1/26, 9:00 AM - N: x", "1/3/26, 9:00 AM - N: x"], "mdy"),
+        (["11/2/26, 9:00 PM - N: x", "1/3/26, 9:00 PM - N: x"], "dmy"),
+        (["1/2/26, 9:00 PM - N: x"], "mdy"),
+        (["1/2/26, 09:00 - N: x"], "dmy"),
+    ],
+)
+def test_the_order_of_day_and_month_is_that_in_which_the_chat_goes_on(lines: list[str], order: str) -> None:
+    assert day_order(lines) == order
+
+
+def test_a_chat_of_whatsapp_is_one_conversation_and_later_lines_belong_to_their_message() -> None:
+    chat = [
+        "02/03/2026, 09:00 - Messages and calls are end-to-end encrypted.\n",
+        "02/03/2026, 09:00 - Nora Quint: Nine?\n", "\n", "Or: ten.\n",
+        "02/03/2026, 09:01 - ~ Ben: \u200e<This message was edited>\n",
+        "02/03/2026, 09:01 - Ben: Ten. \u200e<This message was edited>\n",
+        "02/03/2026, 09:02 - Ben: <Media omitted>\n", "02/03/2026, 09:02 - Ben: \u200eimage omitted\n",
+        "02/03/2026, 09:02 - Ben: You deleted this message\n", "02/03/2026, 09:03 - Ben: 10:30 <-> 11:00\n",
+        "29/02/2026, 09:04 - ~ Ben: Yes.\n",
+    ]  # fmt: skip
+    found = list(parse_whatsapp(chat, Origin("WhatsApp Chat with Crew")))
+    assert [(line, one.speaker, one.content, one.at) for line, one in found if isinstance(one, Message)] == [
+        (2, "Nora Quint", "Nine?\n\nOr: ten.", NINE),
+        (6, "Ben", "Ten.", NINE + 60 * 10**6),
+        (10, "Ben", "10:30 <-> 11:00", NINE + 180 * 10**6),
+        (11, "Ben", "Yes.", None),
+    ]
+    assert {(one.conversation_id, one.title, one.role) for one in messages(found)} == {
+        ("WhatsApp Chat with Crew", "Crew", "user")
+    }
+    assert len(notes(found)) == 5
+    assert notes(found, "adjusted") == ["the time is not one that can be read"]
+
+
+def test_lines_before_the_first_message_are_lost_by_number() -> None:
+    found = list(parse_whatsapp(["\n", "Crew\n", "3/2/26, 12:15\u202fAM - Nora: Nine.\n"], ORIGIN))
+    assert [(line, type(one)) for line, one in found] == [(2, Note), (3, Message)]
+    assert messages(found)[0].at == day(2026, 3, 2, 0, 15)
+
+
+def test_a_chat_of_cursor_has_its_turns_and_the_time_of_its_export() -> None:
+    text = (
+        CURSOR.replace("PDT", "GMT+5:30")
+        + "\n---\n\n**Cursor**\n\nAt nine.\n\n---\n\nOr **User**\n\n---\n\n**User**\n\nFine.\n"
+    )
+    found = messages(parse_cursor(text.splitlines(keepends=True), ORIGIN))
+    assert [(one.role, one.content) for one in found] == [
+        ("user", "When?"),
+        ("assistant", "At nine.\n\n---\n\nOr **User**"),
+        ("user", "Fine."),
+    ]
+    assert [one.at for one in found] == [day(2026, 3, 20, 4, 30) + number for number in range(3)]
+    assert {one.title for one in found} == {"Boats"}
+
+
+def test_a_day_that_can_be_read_in_two_ways_gives_a_chat_of_cursor_no_time() -> None:
+    ambiguous = CURSOR.replace("3/20/2026", "3/4/2026").splitlines()
+    assert [one.at for one in messages(parse_cursor(ambiguous, ORIGIN))] == [None]
+    chinese = CURSOR.replace("3/20/2026 at 10:00:00 PDT", "2026/3/4 at GMT+8 10:28:33").splitlines()
+    assert [one.at for one in messages(parse_cursor(chinese, ORIGIN))] == [day(2026, 3, 4, 2, 28, 33)]
+
+
+LONG = "The boats leave at nine in summer and at ten in winter, as the"
+
+
+def mails(*texts: str) -> list[str]:
+    return "".join(f"From x@example.com Mon Mar  2 09:00:00 2026\n{text}\n" for text in texts).splitlines(keepends=True)
+
+
+def mail(own: str, body: str = "Nine.", **headers: str) -> str:
+    fields = {"From": "Nora Quint <nora@example.com>", "Date": "Mon, 2 Mar 2026 10:00:00 +0100",
+              "Message-ID": f"<{own}@example.com>", "Subject": "Boats"}  # fmt: skip
+    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    return "".join(f"{name}: {value}\n" for name, value in fields.items()) + f"\n{body}\n"
+
+
+def test_mails_of_one_thread_are_one_conversation() -> None:
+    found = messages(parse_mail(mails(
+        mail("a"), mail("b", References="<a@example.com>", Subject="Re: AW: Boats"),
+        mail("c", In_Reply_To="<b@example.com>", From="=?utf-8?b?w4luZGU=?= <e@example.com>"), mail("d"),
+        mail("e", References="<gone@example.com> <a@example.com>"), mail("f", In_Reply_To="<gone@example.com>"),
+    ), ORIGIN))  # fmt: skip
+    threads = [one.conversation_id for one in found]
+    assert [threads.index(thread) for thread in threads] == [0, 0, 0, 3, 4, 4]
+    assert len({one.message_id for one in found}) == 6
+    assert [one.speaker for one in found[:3]] == ["Nora Quint", "Nora Quint", "Énde"]
+    assert {(one.title, one.at, one.role) for one in found} == {("Boats", NINE, "user")}
+    assert not any("@" in one.conversation_id + one.message_id for one in found)
+
+
+@pytest.mark.parametrize(
+    ("body", "own"),
+    [
+        ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12, Nora <n@x.org> wrote:\n> When?\n", "Nine."),
+        ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12,\nNora <n@x.org> wrote:\n\n> When?\n> Now?\n", "Nine."),
+        ("Neun.\n\nAm 02.03.26 um 10:12 schrieb Nora:\n> Wann?\n", "Neun."),
+        ("> When?\nNine.\n> Where?\nHere.", "Nine.\nHere."),
+        ("Nine.\n\n-----Original Message-----\nFrom: Nora\nWhen?", "Nine."),
+        ("Nine.\n\n________________________________\nFrom: Nora\nSent: Monday\n\nWhen?", "Nine."),
+        ("Nine.\n\nFrom: Nora <n@x.org>\nSent: Monday, March 2\nTo: Ben\n\nWhen?", "Nine."),
+        ("Nine.\n-- \nNora\nHarbour", "Nine."),
+        ("Nine.\n\nSent from my iPhone", "Nine."),
+        (
+            f"{LONG}\ncouncil said.\n\n- {LONG}\n- and more\nBye,\nNora",
+            f"{LONG} council said.\n\n- {LONG}\n- and more\nBye,\nNora",
+        ),
+        ("On Monday Ben wrote:\nfirst a list, then a letter.", "On Monday Ben wrote:\nfirst a list, then a letter."),
+        ("--help shows more.\n--- a/x\nFrom: here: we go", "--help shows more.\n--- a/x\nFrom: here: we go"),
+    ],
+)
+def test_of_a_mail_only_the_words_of_its_writer_are_kept(body: str, own: str) -> None:
+    assert own_words(body) == own
+
+
+def test_parts_and_encodings_of_mails_are_read_as_they_say() -> None:
+    parts = (
+        'Content-Type: text/html; charset="utf-8"\n\n<style>p {}</style><p>Nine &amp; ten</p>'
+        '<div class="gmail_quote">On Monday, Ben wrote:<div>When?</div></div><p>Bye</p>'
+    )
+    html = mail("a", f"--b\n{parts}\n--b--", Content_Type='multipart/mixed; boundary="b"')
+    quoted = mail(
+        "b", "=C9vora", Content_Type='text/plain; charset="iso-8859-1"', Content_Transfer_Encoding="quoted-printable"
+    )
+    raw = mail("c", "\udcc9vora", Content_Type='text/plain; charset="nonsense"', Content_Transfer_Encoding="8bit")
+    flowed = mail("d", "At nine \no'clock.\n-- \nNora", Content_Type="text/plain; format=flowed")
+    escaped = mail("e", "Boats leave.\n\n>From nine on 2 March 2026.")
+    found = messages(parse_mail(mails(html, quoted, raw, flowed, escaped), ORIGIN))
+    assert [one.content for one in found] == [
+        "Nine & ten\nBye",
+        "Évora",
+        "Évora",
+        "At nine o'clock.",
+        "Boats leave.\n\nFrom nine on 2 March 2026.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "piece", ["<a b='", "<a", "</a", "<!--", "<![CDATA[", "<", "<div>", "On a wrote", "\n \n", "`"]
+)
+def test_text_that_is_made_to_take_long_ends(piece: str) -> None:
+    """Patterns that look back over all of it would take minutes here."""
+    html = mail("a", piece * 30_000 + "<p>Nine.</p>", Content_Type="text/html")
+    plain = mail("b", piece * 30_000 + "\nNine.")
+    assert len(list(parse_mail(mails(html, plain), ORIGIN))) == 2
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"List_Unsubscribe": "<https://example.com>"},
+        {"Auto_Submitted": "auto-replied"},
+        {"Precedence": "bulk"},
+        {"X_Gmail_Labels": "Spam,Unread"},
+    ],
+)
+def test_mails_that_nobody_wrote_or_wanted_are_skipped_and_counted(headers: dict[str, str]) -> None:
+    found = list(parse_mail(mails(mail("a", **headers), mail("b")), ORIGIN))
+    assert len(notes(found)) == len(messages(found)) == 1
+    listed = mail("a", List_Unsubscribe="<https://example.com>", List_Post="<mailto:l@example.com>", Precedence="list")
+    assert len(messages(parse_mail(mails(listed), ORIGIN))) == 1
+
+
+def test_one_mail_without_a_box_and_what_is_no_mail_have_their_lines() -> None:
+    single = list(parse_mail(mail("a").splitlines(keepends=True), ORIGIN))
+    assert [(line, type(one)) for line, one in single] == [(1, Message)]
+    broken = list(parse_mail(mails(mail("a"), "no header at all\n", mail("c", Date="soonish")), ORIGIN))
+    lost = [(line, one.kind) for line, one in broken if isinstance(one, Note)]
+    assert lost == [(9, "unreadable"), (12, "adjusted")]
+    assert [one.at for one in messages(broken)] == [NINE, None]
+
+
+def commit(words: str, author: str = "Nora Quint", extra: str = "", sha: str = "9f1c0d2") -> str:
+    body = "".join(f"    {line}\n" if line else "\n" for line in words.split("\n"))
+    return f"commit {sha}\n{extra}Author: {author} <n@example.com>\nDate:   Mon Mar 2 10:00:00 2026 +0100\n\n{body}\n"
+
+
+def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
+    words = "Keep times in UTC instead of local time\n\nIt moved\n\nSigned-off-by: Nora <n@example.com>"
+    log = (
+        commit(words)
+        + " a.py | 2 +-\n    1 file changed\n\n"
+        + commit("Use pnpm because of the lock file", sha="8e0b9c1")
+    )
+    found = list(parse_git_log(log.splitlines(keepends=True), Origin("harbour")))
+    assert [(line, *one[:6]) for line, one in found if isinstance(one, Message)] == [
+        (1, "harbour", "9f1c0d2", "user", "Nora Quint", "Keep times in UTC instead of local time\n\nIt moved", NINE),
+        (14, "harbour", "8e0b9c1", "user", "Nora Quint", "Use pnpm because of the lock file", NINE),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        commit("Fix typo"),
+        commit("Bump boat from 1.0 to 2.0"),
+        commit("Merge branch 'x' because of y", extra="Merge: 1234567 89abcde\n"),
+        commit("Use x instead of y", "renovate[bot]"),
+    ],
+)
+def test_a_commit_that_decides_nothing_is_skipped_and_counted(text: str) -> None:
+    found = list(parse_git_log(text.splitlines(), ORIGIN))
+    assert len(notes(found)) == len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "decides"),
+    [
+        ("Switch the cache from Redis to Valkey", True),
+        ("Replace moment with date-fns", True),
+        ("Drop support for Node 18", True),
+        ("docs: we keep times in UTC", True),
+        ("Deprecate /v1", True),
+        ("Lines are no longer than 120", False),
+        ("How a task decides", False),
+        ("Add tests", False),
+        ("Fix crash in parser", False),
+    ],
+)
+def test_a_decision_is_a_choice_a_replacement_or_a_reason(subject: str, decides: bool) -> None:
+    assert bool(messages(parse_git_log(commit(subject).splitlines(), ORIGIN))) == decides
+
+
+@pytest.mark.parametrize(
+    "date", ["Mon Mar 2 10:00:00 2026 +0100", "2026-03-02 10:00:00 +0100", "2026-03-02T10:00:00+01:00", "1772442000"]
+)
+def test_dates_of_git_are_read_in_its_usual_forms(date: str) -> None:
+    text = commit("Use x instead of y").replace("Mon Mar 2 10:00:00 2026 +0100", date)
+    assert messages(parse_git_log(text.splitlines(), ORIGIN))[0].at == NINE
+    full = text.replace("Date:   ", "AuthorDate: ").replace(
+        "\n\n", "\nCommit: Ben <b@x>\nCommitDate: 2027-01-01\n\n", 1
+    )
+    assert messages(parse_git_log(full.splitlines(), ORIGIN))[0].at == NINE
+
+
+PIECES = st.sampled_from([
+    "commit 9f1c0d2\n", "Author: N <n@x>\n", "Date: x\n", "    because\n", "\n", "From a Mon 2026\n", "--b\n",
+    "\udcff\n", "From: N <n@x.org>\n", "Content-Type: multipart/mixed; boundary=b\n", "Content-Type: message/rfc822\n",
+    "Date: =?x?q?=ff?=\n", "Subject: =?utf-8?b?w?=\n", "Content-Transfer-Encoding: base64\n", "Message-ID: <>\n",
+    "Content-Type: text/html\n", "<p></div><![x\n", "[02/03/2026, 21:15:32] N: x\n", "99/99/99, 9:99 - N: x\n", "---\n",
+    "**User**\n", "_Exported on 99/99/2026 at 99:99:99 GMT+99 from Cursor (1)_\n",
+])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(TEXT_PARSERS))
+@given(lines=st.lists(PIECES | st.text(max_size=12), max_size=25))
+def test_no_text_breaks_a_parser_and_each_finding_has_its_line(name: str, lines: list[str]) -> None:
+    found = list(TEXT_PARSERS[name](lines, ORIGIN))
+    assert all(0 < line <= len(lines) for line, _ in found)
+    assert all(one.content.strip() or name == "cursor" for one in messages(found))
