@@ -28,7 +28,7 @@ _ENDED = ("superseded", "retracted", "archived")
 
 def ingest_messages(
     place: Place,
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[Mapping[str, object]],
     conversation: str | None,
     speaker: str | None,
     limits: Mapping[str, Any],
@@ -52,7 +52,7 @@ def ingest_messages(
     return _ingested(place.store().snapshot(), summary)
 
 
-def _lines(messages: Sequence[Mapping[str, Any]], conversation: str | None) -> list[str]:
+def _lines(messages: Sequence[Mapping[str, object]], conversation: str | None) -> list[str]:
     """Each message as a line of JSON that names its conversation."""
     if isinstance(messages, str | Mapping) or not messages:
         raise UnusableInput("There are no messages.", "Give a list of them, each with `role` and `content`.")
@@ -91,8 +91,8 @@ def _ingested(snapshot: Snapshot, summary: Mapping[str, Any]) -> Ingested:
     is_new = pl.col("id").is_in(decided.filter(pl.col("action") == "create")["subject_id"].implode())
     learned = facts.filter(is_new & (pl.col("status") == "active"))
     ended = facts.filter(~is_new & pl.col("status").is_in(_ENDED))
+    mentions = [tuple(Mention(*row) for row in part.select("id", "statement").iter_rows()) for part in (learned, ended)]
     return Ingested(
-        run, str(summary["state"]), dict(summary["counts"]), dict(summary["refused"]),
-        *(tuple(Mention(*row) for row in part.select("id", "statement").iter_rows()) for part in (learned, ended)),
+        run, str(summary["state"]), dict(summary["counts"]), dict(summary["refused"]), mentions[0], mentions[1],
         tuple(summary["notes"]), tuple(summary["errors"]),
     )  # fmt: skip

@@ -65,7 +65,8 @@ def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: 
 def latest_facts(snapshot: Snapshot, moment: Moment, limit: int | None) -> tuple[int, tuple[RecalledFact, ...]]:
     """How many facts are live, and those of them that were stored last."""
     live = snapshot.frame("facts", live_sql(moment.now), ["id", "created_at"])
-    first = live.sort("created_at", "id", descending=[True, False]).select("id").head(len(live) if limit is None else limit)
+    newest = live.sort("created_at", "id", descending=[True, False]).select("id")
+    first = newest if limit is None else newest.head(limit)
     rows = first.join(stored(snapshot, HOT, first["id"]), on="id", how="left", maintain_order="left")
     return len(live), shown(snapshot, rows, moment)
 

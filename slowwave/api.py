@@ -490,7 +490,7 @@ class OpenMemory:
 
     def ingest(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Sequence[Mapping[str, object]],
         conversation: str | None = None,
         *,
         speaker: str | None = None,
@@ -537,8 +537,8 @@ class OpenMemory:
     def revise(self, fact: str, statement: str) -> Added:
         """State a live fact anew: the statement is added to its entity, and the fact is retired and points at it.
 
-        Nothing is retired where the statement is refused, or says the same as the fact (`confirmed`, with its id). These
-        are two runs; `chain` has both versions. Raises as `retire` does.
+        Nothing is retired where the statement is refused, or says the same as the fact (`confirmed`, with its id).
+        These are two runs; `chain` has both versions. Raises as `retire` does.
         """
         refuse_a_fork()
         from recall.history import fact_named

@@ -6,4 +6,5 @@
 - `openai_agents`: a session that learns
 - `pydantic_ai`: a tool set
 - `llama_index`: a memory block
+- `reading`: what they share, for a memory that is not there yet
 """

@@ -30,7 +30,9 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from slowwave.api import OpenMemory
-from slowwave.errors import NoStoreYet, Refused, SlowwaveError, TookTooLong, UnknownName
+from slowwave.errors import Refused, TookTooLong, UnusableInput
+
+from .reading import read_or
 
 Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""
@@ -99,19 +101,12 @@ class SlowwaveStore(BaseStore):
 
     def _live(self) -> dict[Place, _Kept]:
         now = time.time()
-        return {
-            place: each for place, each in self._all().items() if each.expires is None or each.expires > now
-        }
+        return {place: each for place, each in self._all().items() if each.expires is None or each.expires > now}
 
     def _all(self) -> dict[Place, _Kept]:
         """All items of the newest state, oldest first; read again only where the memory has changed."""
-        try:
-            snapshot = self._memory.snapshot
-        except NoStoreYet:
-            return {}
-        except UnknownName as error:
-            if error.kind != "namespace":
-                raise
+        snapshot = read_or(None, lambda: self._memory.snapshot)
+        if snapshot is None:
             return {}
         if snapshot.sequence != self._sequence:
             columns = ["id", "statement", "status", "created_at", "updated_at", "expired_at", "replaced_by"]
@@ -170,7 +165,7 @@ class SlowwaveStore(BaseStore):
         for namespace, statements in fresh.items():
             refused += self._add(namespace, statements)
         if refused:
-            raise Refused(f"Not stored: {'; '.join(refused)}", "Change the value; docs/integrations.md says what is kept.")
+            raise Refused(f"Not stored: {'; '.join(refused)}", "docs/integrations.md says what can be kept.")
 
     def _revise(
         self, old: _Kept, namespace: tuple[str, ...], statement: str, fresh: dict[tuple[str, ...], list[str]]
@@ -198,7 +193,9 @@ def _statement(place: Place, value: Mapping[str, Any], ttl: float | None) -> str
     try:
         words = json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise SlowwaveError(f"The value of {key!r} is not JSON: {error}.", "Store texts, numbers, lists, dicts.") from error
+        raise UnusableInput(
+            f"The value of {key!r} is not JSON: {error}.", "Store texts, numbers, lists, dicts."
+        ) from error
     head = f"Item {json.dumps(key, ensure_ascii=False)} of {json.dumps('.'.join(namespace), ensure_ascii=False)}: "
     until = "" if ttl is None else f" expires {int(time.time() + ttl * _MINUTE)}"
     return _SPACES.sub(lambda found: f"\\u{ord(found[0]):04x}", head + words) + until

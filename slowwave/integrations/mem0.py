@@ -17,14 +17,17 @@ from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from slowwave.api import OpenMemory, open_memory
-from slowwave.errors import NoStoreYet, Refused, UnknownName, UnusableInput
+from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.types import RecalledFact
+
+from .reading import read_or
 
 SCOPES = ("user_id", "agent_id", "run_id")
 """The ids of mem0; the first one given names the namespace, the others the conversation."""
 
 Messages = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Item = dict[str, Any]
+NO_FACTS: tuple[RecalledFact, ...] = ()
 T = TypeVar("T")
 
 
@@ -44,7 +47,9 @@ class _Scope(NamedTuple):
 class Memory:
     """The calls of mem0's `Memory`, sync. Raises mem0's `ValueError` where no id is given, else errors of slowwave."""
 
-    def __init__(self, store: str | PathLike[str] | None = None, *, settings: str | PathLike[str] | None = None) -> None:
+    def __init__(
+        self, store: str | PathLike[str] | None = None, *, settings: str | PathLike[str] | None = None
+    ) -> None:
         """Memories in `store`, by default SLOWWAVE_STORE or `./memory`; `settings` is a file as for `open_memory`."""
         self._where: dict[str, Any] = {"store": store, "settings": settings}
         self._opened: dict[str, OpenMemory] = {}
@@ -95,7 +100,7 @@ class Memory:
 
     def get(self, memory_id: str) -> Item | None:
         """A memory, or what took its place; None where it is unknown or gone."""
-        namespace, fact = _parts(memory_id)
+        namespace, _, fact = memory_id.partition(":")
         current = self._read(namespace, lambda memory: _current(memory, fact), None)
         return None if current is None else self._items(namespace, [current])[0]
 
@@ -110,7 +115,7 @@ class Memory:
     ) -> dict[str, list[Item]]:
         """The live memories of a user, those that were stored last first; ids may stand in `filters` or alone."""
         scope = _scope({**(filters or {}), **ids})
-        found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], ())
+        found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], NO_FACTS)
         chosen = _distinct(filter(scope.covers, found))[: top_k or limit or 100]
         return {"results": self._items(scope.namespace, chosen)}
 
@@ -130,7 +135,7 @@ class Memory:
         """The memories that answer a query, best first; `score` is that of recall, not a cosine."""
         scope, k = _scope({**(filters or {}), **ids}), top_k or limit or 20
         asked = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
-        found = self._read(scope.namespace, lambda memory: memory.recall(query, asked, only="facts").facts, ())
+        found = self._read(scope.namespace, lambda memory: memory.recall(query, asked, only="facts").facts, NO_FACTS)
         chosen = [fact for fact in _distinct(filter(scope.covers, found)) if fact.score >= (threshold or 0.0)][:k]
         items = self._items(scope.namespace, chosen)
         return {"results": [item | {"score": fact.score} for item, fact in zip(items, chosen, strict=True)]}
@@ -181,7 +186,7 @@ class Memory:
     ) -> dict[str, str]:
         """Retire all memories of a user, or those of a conversation; pinned ones stay and are an error."""
         scope = _scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
-        found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], ())
+        found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], NO_FACTS)
         if gone := [fact.id for fact in found if scope.covers(fact)]:
             self._memory(scope.namespace).retire(gone)
         return {"message": "Memories deleted successfully!"}
@@ -211,14 +216,7 @@ class Memory:
 
     def _read(self, namespace: str, read: Callable[[OpenMemory], T], nothing: T) -> T:
         """What is read, or `nothing` where the user has no memory yet."""
-        try:
-            return read(self._memory(namespace))
-        except NoStoreYet:
-            return nothing
-        except UnknownName as error:
-            if error.kind not in ("namespace", "store"):
-                raise
-            return nothing
+        return read_or(nothing, lambda: read(self._memory(namespace)))
 
     def _known(self, namespace: str, fact: str, memory_id: str) -> RecalledFact:
         current = self._read(namespace, lambda memory: _current(memory, fact), None)
@@ -259,7 +257,7 @@ def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]
 def _scope(given: Mapping[str, Any]) -> _Scope:
     """Whose memories these ids mean; `ValueError` where there is none, or another filter."""
     if unknown := sorted({*given} - {*SCOPES}):
-        raise UnusableInput(f"There is no filter {unknown[0]!r}.", f"slowwave keeps no metadata; use {', '.join(SCOPES)}.")
+        raise UnusableInput(f"There is no filter {unknown[0]!r}.", f"Use {', '.join(SCOPES)}: metadata is not kept.")
     ids = {name: str(given[name]).strip() for name in SCOPES if given.get(name) is not None}
     if not ids or not all(ids.values()):
         raise ValueError("At least one of user_id, agent_id and run_id is needed, and none may be empty.")

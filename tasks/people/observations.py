@@ -207,8 +207,9 @@ def _outcome(content: str, fact: Mapping[str, Any]) -> Outcome:
 def delete_observations(run: Run, entity_id: str, ids: Sequence[str], replaced_by: str | None = None) -> Retired:
     """Retire observations of an entity: archived, out of recall, and back with undo (S0-05).
 
-    They point at the fact they are `replaced_by`, so that a chain of versions leads there. `ids` may be beginnings, or the short forms that tables show. All are retired or none: `UnusableInput` names those
-    that are not live observations of the entity, `Refused` those that are pinned.
+    They point at the fact that they are `replaced_by`, so that their chain leads there. `ids` may be beginnings, or the
+    short forms that tables show. All are retired or none: `UnusableInput` names those that are not live observations of
+    the entity, `Refused` those that are pinned.
     """
     with store_of(run).commit(run.id, "observations.retire", run.now) as tx:
         plan = plan_to_retire(tx, run, entity_id, ids)
