@@ -527,11 +527,13 @@ class OpenMemory:
         named = [fact_named(self.snapshot, each) for each in text_list("facts", facts)]
         with self._adding:
             owners = self.snapshot.by_ids("facts", named, ["id", "owner_entity_id"])
-            runs = []
+            runs, gone = [], set[str]()
             for (owner,), rows in owners.group_by("owner_entity_id", maintain_order=True):
-                run = self.place.run("retire")
-                retire(run, str(owner), rows["id"].to_list())
-                runs.append(run.id)
+                left = [each for each in rows["id"] if each not in gone]  # the other end of a relation goes with it
+                if left:
+                    run = self.place.run("retire")
+                    gone |= {each for each, _ in retire(run, str(owner), left).facts}
+                    runs.append(run.id)
             return tuple(runs)
 
     def revise(self, fact: str, statement: str) -> Added:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from slowwave.api import OpenMemory, open_memory
-from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.errors import Refused, TookTooLong, UnknownName, UnusableInput
 from slowwave.types import RecalledFact
 
 from .reading import read_or
@@ -135,7 +135,7 @@ class Memory:
         """The memories that answer a query, best first; `score` is that of recall, not a cosine."""
         scope, k = _scope({**(filters or {}), **ids}), top_k or limit or 20
         asked = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
-        found = self._read(scope.namespace, lambda memory: memory.recall(query, asked, only="facts").facts, NO_FACTS)
+        found = self._read(scope.namespace, lambda memory: _recalled(memory, query, asked), NO_FACTS)
         chosen = [fact for fact in _distinct(filter(scope.covers, found)) if fact.score >= (threshold or 0.0)][:k]
         items = self._items(scope.namespace, chosen)
         return {"results": [item | {"score": fact.score} for item, fact in zip(items, chosen, strict=True)]}
@@ -241,6 +241,13 @@ class Memory:
             }
             for fact in facts
         ]
+
+
+def _recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...]:
+    found = memory.recall(query, k, only="facts")
+    if found.is_timed_out:
+        raise TookTooLong("The search took longer than it may.", "Increase recall_timeout_ms of [recall].")
+    return found.facts
 
 
 def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ def memory_tools(memory: OpenMemory, *, token_budget: int = 1000, can_add: bool 
         (outcome,) = added.outcomes
         return f"{outcome.outcome}: {outcome.reason}" if outcome.reason else outcome.outcome
 
-    for tool in (recall, *([remember] if can_add else [])):
-        tools.add_function(tool)
+    tools.add_function(recall)
+    if can_add:
+        tools.add_function(remember)
     return tools

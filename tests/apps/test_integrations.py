@@ -54,6 +54,7 @@ def _run(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **names: Any)
 # mem0
 
 
+@pytest.mark.proof
 def test_the_example_of_mem0_does_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,6 +66,7 @@ def test_the_example_of_mem0_does_what_the_page_says(
     assert "rooibos" in left
 
 
+@pytest.mark.proof
 def test_a_memory_is_found_by_its_old_id_until_it_is_deleted_and_undo_brings_it_back(
     face: Memory, tmp_path: Path
 ) -> None:
@@ -89,6 +91,7 @@ def test_a_memory_is_found_by_its_old_id_until_it_is_deleted_and_undo_brings_it_
     assert face.get(old)["memory"] == "The ferry has six engines."
 
 
+@pytest.mark.proof
 def test_what_two_relations_of_one_sentence_say_is_one_memory_and_goes_as_one(face: Memory) -> None:
     face.add("My sister Anna is a nurse in Coimbra.", user_id="ann")
     (only,) = face.get_all(user_id="ann")["results"]
@@ -97,6 +100,7 @@ def test_what_two_relations_of_one_sentence_say_is_one_memory_and_goes_as_one(fa
     assert face.get_all(user_id="ann") == {"results": []}
 
 
+@pytest.mark.proof
 def test_a_run_narrows_what_is_listed_found_and_deleted(face: Memory) -> None:
     face.add(LISBON, user_id="ann", run_id="r 1")
     face.add("I prefer rooibos tea.", user_id="ann", run_id="r2")
@@ -154,6 +158,7 @@ def test_ids_that_are_nearly_alike_stay_apart(one: str, other: str) -> None:
 # LangGraph
 
 
+@pytest.mark.proof
 def test_the_example_of_langgraph_does_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,6 +170,7 @@ def test_the_example_of_langgraph_does_what_the_page_says(
     assert filtered.endswith("[('users', 'amy')]")
 
 
+@pytest.mark.proof
 def test_a_langgraph_store_answers_like_the_one_of_langgraph(memory: OpenMemory) -> None:
     base = pytest.importorskip("langgraph.store.base")
     from langgraph.store.memory import InMemoryStore
@@ -220,6 +226,7 @@ def _plain(result: Any) -> Any:
     return (result.namespace, result.key, result.value) if hasattr(result, "value") else result
 
 
+@pytest.mark.proof
 def test_a_langgraph_search_is_recall_and_a_put_goes_through_the_gates(memory: OpenMemory) -> None:
     base = pytest.importorskip("langgraph.store.base")
     from slowwave.integrations.langgraph import SlowwaveStore
@@ -316,6 +323,7 @@ def test_the_tools_of_pydantic_ai_recall_and_remember_through_the_gates(known: P
     assert asyncio.run(tools["remember"]("Amy", "Amy sings on Mondays.")) == "added"  # type: ignore[call-arg, arg-type]
 
 
+@pytest.mark.proof
 def test_the_example_of_llama_index_does_what_the_page_says(
     known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -326,6 +334,7 @@ def test_the_example_of_llama_index_does_what_the_page_says(
     assert "My cat is called Miso." in messages.filter(conversation_id="thread-8")["content"].to_list()
 
 
+@pytest.mark.proof
 def test_the_example_of_the_agents_sdk_does_what_the_page_says(
     known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -353,6 +362,7 @@ def test_the_example_of_the_agents_sdk_does_what_the_page_says(
     assert "Anna" in recalled
 
 
+@pytest.mark.proof
 def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
     memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

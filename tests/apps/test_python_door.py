@@ -180,6 +180,7 @@ def test_what_is_added_waits_where_a_person_approves(copy: Path, tmp_path: Path)
     assert set(rows(copy, "facts").filter(status="active")["id"]) == {"f_part", "f_paint"}
 
 
+@pytest.mark.proof
 def test_messages_are_learned_from_once_and_a_conversation_grows(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "I live in Lisbon.", "timestamp": "2026-03-01T09:00:00Z"}]
     with open_memory(tmp_path / "memory") as memory:
@@ -200,6 +201,7 @@ def test_messages_are_learned_from_once_and_a_conversation_grows(tmp_path: Path)
         assert memory.snapshot.frame("messages")["conversation_id"].to_list() == ["talk", "talk"]
 
 
+@pytest.mark.proof
 def test_a_fact_that_is_revised_leads_to_the_new_one_and_what_is_retired_comes_back_with_undo(copy: Path) -> None:
     with open_memory(copy) as memory:
         said = memory.add_observations("ferry", "It carries forty cars across the bay.").outcomes[0].fact_id
@@ -218,6 +220,18 @@ def test_a_fact_that_is_revised_leads_to_the_new_one_and_what_is_retired_comes_b
         assert (memory.facts(1)[0], memory.facts(1)[1][0].id) == (3, outcome.fact_id)
     restore(existing_run("restore", str(copy), "default"), ["f_paint"])
     assert rows(copy, "facts").filter(id="f_paint").select("status", "replaced_by").row(0) == ("active", None)
+
+
+def test_a_relation_that_is_retired_by_both_its_ends_goes_once(tmp_path: Path) -> None:
+    ends = ("e_ferry", "e_harbour")
+    pair = [
+        fact(f"f_{name}", f"{one} {name} {other}", kind="structural", predicate=name, subject_id=one, object_id=other,
+             owner_entity_id=one, edge_type="hierarchical")
+        for name, (one, other) in {"part_of": ends, "contains": ends[::-1]}.items()
+    ]  # fmt: skip
+    with open_memory(remembered(tmp_path / "memory", pair)) as memory:
+        assert len(memory.retire(["f_part_of", "f_contains"])) == 1
+        assert memory.facts() == (0, ())
 
 
 # What cannot be asked
