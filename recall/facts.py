@@ -10,7 +10,7 @@ import polars as pl
 from slowwave.graph.links import is_filed_elsewhere
 from slowwave.ranking.order import RankedFact
 from slowwave.types import Entity, Provenance, RecalledFact
-from slowwave.validity import MAX_CHAIN, Moment
+from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.residents import Row
 from storage.snapshots import Snapshot
 from storage.warm import Tables
@@ -60,6 +60,15 @@ def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: 
         rows = valid_rows(snapshot, rows, moment)
     rows = rows.sort("valid_from", "id", descending=[True, False], nulls_last=True)
     return shown(snapshot, rows, moment)
+
+
+def latest_facts(snapshot: Snapshot, moment: Moment, limit: int | None) -> tuple[int, tuple[RecalledFact, ...]]:
+    """How many facts are live, and those of them that were stored last."""
+    live = snapshot.frame("facts", live_sql(moment.now), ["id", "created_at"])
+    newest = live.sort("created_at", "id", descending=[True, False]).select("id")
+    first = newest if limit is None else newest.head(limit)
+    rows = first.join(stored(snapshot, HOT, first["id"]), on="id", how="left", maintain_order="left")
+    return len(live), shown(snapshot, rows, moment)
 
 
 def stored(

@@ -7,7 +7,7 @@ and each command starts fast. So the parts of the project are imported inside th
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from os import PathLike, fspath
@@ -27,6 +27,7 @@ from .types import (
     Entity,
     Episode,
     FoundEntity,
+    Ingested,
     Neighbourhood,
     Path,
     RankedEntity,
@@ -287,6 +288,13 @@ class OpenMemory:
         self._reader.accesses.note_entities([entity.id], name, moment.now)
         return entity, known
 
+    def facts(self, limit: int | None = 50, *, now: Time | None = None) -> tuple[int, tuple[RecalledFact, ...]]:
+        """How many facts are live, and those of them that were stored last; with `limit=None` all of them."""
+        from recall.facts import latest_facts
+
+        at_least_one("limit", limit)
+        return latest_facts(self.snapshot, _moment(now), limit)
+
     def history(
         self,
         subject: str,
@@ -489,6 +497,75 @@ class OpenMemory:
             run = place.run("observe", makes_store=True)
             named, settings = text("entity", entity), place.kept(place.settings.ingest)
             return observe(run, named, statements, settings, entity_type=type, create=create)
+
+    def ingest(
+        self,
+        messages: Sequence[Mapping[str, object]],
+        conversation: str | None = None,
+        *,
+        speaker: str | None = None,
+        model: str | None = None,
+        max_usd: float | None = None,
+        max_calls: int | None = None,
+        now: Time | None = None,
+    ) -> Ingested:
+        """Learn from messages of a conversation, as `slowwave ingest` does from a file: the same filters, one run.
+
+        A message has `role` and `content`, and may have `name`, `timestamp` and `message_id`. A conversation grows when
+        its name is given again; without a name it gets one from its messages. What is known already is passed over and
+        costs nothing. `speaker` is the name of the person who speaks as `user`. `model` and the limits stand in place
+        of those of the settings. Raises `UnusableInput` for what is no message, and `BudgetReached` never: what was not
+        extracted waits for the next run.
+        """
+        refuse_a_fork()
+        from apps.messages import ingest_messages  # imports the write road, which reading does not need
+
+        limits = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
+        with self._adding:
+            return ingest_messages(self.place, messages, conversation, speaker, limits, time(now))
+
+    def retire(self, facts: str | Sequence[str]) -> tuple[str, ...]:
+        """Retire live facts: out of recall, into the archive; returns the runs, one for each entity, to undo them.
+
+        `facts` are ids. Raises `UnknownName` for an unknown one, `UnusableInput` for one that is no longer live, and
+        `Refused` for one that is pinned.
+        """
+        refuse_a_fork()
+        from recall.history import fact_named
+        from tasks.people.observations import retire
+
+        named = [fact_named(self.snapshot, each) for each in text_list("facts", facts)]
+        with self._adding:
+            owners = self.snapshot.by_ids("facts", named, ["id", "owner_entity_id"])
+            runs, gone = [], set[str]()
+            for (owner,), rows in owners.group_by("owner_entity_id", maintain_order=True):
+                left = [each for each in rows["id"] if each not in gone]  # the other end of a relation goes with it
+                if left:
+                    run = self.place.run("retire")
+                    gone |= {each for each, _ in retire(run, str(owner), left).facts}
+                    runs.append(run.id)
+            return tuple(runs)
+
+    def revise(self, fact: str, statement: str) -> Added:
+        """State a live fact anew: the statement is added to its entity, and the fact is retired and points at it.
+
+        Nothing is retired where the statement is refused, or says the same as the fact (`confirmed`, with its id).
+        These are two runs; `chain` has both versions. Raises as `retire` does.
+        """
+        refuse_a_fork()
+        from recall.history import fact_named
+        from tasks.people.observations import observe, plan_to_retire, retire
+
+        old, place = fact_named(self.snapshot, text("fact", fact)), self.place
+        with self._adding:
+            owner = self.snapshot.by_ids("facts", [old], ["owner_entity_id"]).item()
+            plan_to_retire(self.snapshot, place.run("retire"), owner, [old])  # raises before anything is added
+            settings = place.kept(place.settings.ingest)
+            added = observe(place.run("observe"), owner, [text("statement", statement)], settings)
+            new = added.outcomes[0].fact_id
+            if new is not None and new != old:
+                retire(place.run("retire"), owner, [old], replaced_by=new)
+            return added
 
     def close(self) -> None:
         """Write the pending access events; the memory can be used again after that."""

@@ -82,7 +82,9 @@ def plan_restoration(
     refused = _refused(archived, others, single, now)
     coming = archived.join(refused, on="id", how="anti", maintain_order="left").sort("id")
     restored = activated(coming, "restored").with_columns(
-        expired_at=pl.lit(None, dtype=frames.TIME), consolidated_at=pl.lit(None, dtype=frames.TIME)
+        expired_at=pl.lit(None, dtype=frames.TIME),
+        consolidated_at=pl.lit(None, dtype=frames.TIME),
+        replaced_by=pl.lit(None, dtype=pl.String),
     )
     back = restored["id"].to_list()
     there = {*back, *partners["id"]}

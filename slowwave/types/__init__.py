@@ -18,7 +18,7 @@ from .entities import (
     RankedEntity,
 )
 from .facts import Mention, Passage, Provenance, RecalledFact, Recollection, Reply, UncertainFact, best_match
-from .stories import Chain, Decided, Pair, Story, Version
+from .stories import Chain, Decided, Ingested, Pair, Story, Version
 
 __all__ = [
     "Added",
@@ -31,6 +31,7 @@ __all__ = [
     "Entity",
     "Episode",
     "FoundEntity",
+    "Ingested",
     "Member",
     "Mention",
     "Neighbour",

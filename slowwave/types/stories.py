@@ -48,6 +48,24 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
+class Ingested:
+    """What messages became: facts `learned`, and facts that `ended` because of them; `run` can be undone.
+
+    `counts` are those of the run, `refused` how many messages each filter refused, by its name; `notes` and `errors`
+    are sentences for people.
+    """
+
+    run: str
+    state: str
+    counts: Mapping[str, int]
+    refused: Mapping[str, int]
+    learned: tuple[Mention, ...] = ()
+    ended: tuple[Mention, ...] = ()
+    notes: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """The decision about a fact and another one that was compared with it."""
 

@@ -48,7 +48,7 @@ def find_target(
     *,
     create: bool = False,
 ) -> Target:
-    """The entity of exactly that name or alias, or with `create` a new one of that type (concept if none is given).
+    """The entity of exactly that name, alias or id, or with `create` a new one of that type (concept if none is given).
 
     A name that is known under one other type means that entity, unless types are kept apart (S2-09). Raises
     `UnusableInput` where the name is unknown, means several entities, or cannot be a name.
@@ -85,7 +85,8 @@ def _known(reading: Reading, name: str) -> pl.DataFrame:
     wanted = [normalise_name(name)]
     aliased = reading.by_ids("entity_aliases", wanted, ["entity_id"], key="alias_name")["entity_id"]
     own = reading.by_ids("entities", wanted, ["id"], key="canonical_name")["id"]
-    return reading.by_ids("entities", pl.concat([aliased, own]), where="merged_into IS NULL")
+    itself = pl.Series([name], dtype=pl.String)  # an id: the person who speaks as `user` may have no name yet
+    return reading.by_ids("entities", pl.concat([aliased, own, itself]), where="merged_into IS NULL")
 
 
 def _unknown(reading: Reading, name: str) -> UnusableInput:

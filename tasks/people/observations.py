@@ -81,7 +81,9 @@ def observe(
     return replace(added, run=run.id)
 
 
-def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = False) -> Retired:
+def retire(
+    run: Run, entity_id: str, ids: Sequence[str], *, replaced_by: str | None = None, dry_run: bool = False
+) -> Retired:
     """`delete_observations` as a run of its own, which can be undone; raises before it begins where it may not."""
     planned = plan_to_retire(existing_store(run).snapshot(), run, entity_id, ids)
     if dry_run:
@@ -89,7 +91,7 @@ def retire(run: Run, entity_id: str, ids: Sequence[str], *, dry_run: bool = Fals
     return as_run(
         run,
         {"entity": entity_id, "ids": list(ids)},
-        lambda: delete_observations(run, entity_id, ids),
+        lambda: delete_observations(run, entity_id, ids, replaced_by),
         lambda done: {RunCount.FACTS_RETIRED: len(done.facts), RunCount.FLAGS_CLEARED: len(done.flags_cleared)},
     )
 
@@ -202,14 +204,19 @@ def _outcome(content: str, fact: Mapping[str, Any]) -> Outcome:
 
 
 @task("retire observations")
-def delete_observations(run: Run, entity_id: str, ids: Sequence[str]) -> Retired:
+def delete_observations(run: Run, entity_id: str, ids: Sequence[str], replaced_by: str | None = None) -> Retired:
     """Retire observations of an entity: archived, out of recall, and back with undo (S0-05).
 
-    `ids` may be beginnings, or the short forms that tables show. All are retired or none: `UnusableInput` names those
-    that are not live observations of the entity, `Refused` those that are pinned.
+    They point at the fact that they are `replaced_by`, so that their chain leads there. `ids` may be beginnings, or the
+    short forms that tables show. All are retired or none: `UnusableInput` names those that are not live observations of
+    the entity, `Refused` those that are pinned.
     """
     with store_of(run).commit(run.id, "observations.retire", run.now) as tx:
         plan = plan_to_retire(tx, run, entity_id, ids)
+        if replaced_by is not None:
+            is_gone = pl.col("id").is_in(plan.retired)
+            winner = pl.when(is_gone).then(pl.lit(replaced_by)).otherwise("replaced_by")
+            plan = replace(plan, facts=plan.facts.with_columns(replaced_by=winner))
         carry_out(tx, plan)
     renew_profiles(run, [entity_id])
     return _retired(entity_id, plan)

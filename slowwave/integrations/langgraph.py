@@ -1,0 +1,245 @@
+"""A `BaseStore` of LangGraph whose items are facts: `put` goes through the gates, and `search` with a query is recall.
+
+An item is one observation of the entity of its LangGraph namespace, in words from which it can be read back. So it has
+provenance, history and undo, and is found by any other recall of the memory. `pip install slowwave[langgraph]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    validate_op_namespace,
+)
+from langgraph.store.memory import InMemoryStore
+
+from slowwave.api import OpenMemory
+from slowwave.errors import Refused, TookTooLong, UnusableInput
+
+from .reading import read_or
+
+Place = tuple[tuple[str, ...], str]
+"""Namespace and key of an item."""
+
+_HEAD = 'Item "'
+_SAVED = re.compile(r'Item ("(?:[^"\\]|\\.)*") of ("(?:[^"\\]|\\.)*"): ')
+_EXPIRES = re.compile(r" expires (\d+)$")
+_BARE = re.compile(r"(?<=[:,\[])( ?)(\[redacted:\w+\])(?=[,}\]])")
+"""What took the place of a secret together with its quotes."""
+_SPACES = re.compile(r"(?<=\s)\s|[^\S ]")
+"""White space that a statement would lose."""
+_MINUTE = 60
+
+
+class _Kept(NamedTuple):
+    """A live item with the fact that says it, and when it expires, in seconds since 1970."""
+
+    item: Item
+    fact: str
+    statement: str
+    expires: int | None
+
+
+class SlowwaveStore(BaseStore):
+    """Items of LangGraph in an open memory. Times to live run from the last `put`; reading does not renew them.
+
+    Raises `Refused` where a gate refuses a value, after all other operations of the batch were done; `TookTooLong`
+    where a search takes longer than the memory's settings allow.
+    """
+
+    supports_ttl = True
+    __slots__ = ("_kept", "_memory", "_sequence", "ttl_config")
+
+    def __init__(self, memory: OpenMemory, *, ttl: TTLConfig | None = None) -> None:
+        """A store over an open memory, which may hold other facts besides; `ttl` gives the default time to live."""
+        self._memory = memory
+        self._kept: dict[Place, _Kept] = {}
+        self._sequence: int | None = None
+        self.ttl_config = ttl
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """The results of the operations; all reads see the state before the writes, as in LangGraph's own stores."""
+        asked = list(ops)
+        for op in asked:
+            validate_op_namespace(op)
+        kept = self._live()
+        shelf = _shelf(kept) if any(isinstance(op, SearchOp | ListNamespacesOp) for op in asked) else InMemoryStore()
+        results = [self._read(op, kept, shelf) for op in asked]
+        if writes := {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}:
+            self._write(writes, kept)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """`batch` in another thread, so that the event loop goes on."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def sweep_ttl(self) -> int:
+        """Retire what has expired; returns how many items. Until then they are only hidden."""
+        now = time.time()
+        gone = [each.fact for each in self._all().values() if each.expires is not None and each.expires <= now]
+        if gone:
+            self._memory.retire(gone)
+        return len(gone)
+
+    # Reading
+
+    def _live(self) -> dict[Place, _Kept]:
+        now = time.time()
+        return {place: each for place, each in self._all().items() if each.expires is None or each.expires > now}
+
+    def _all(self) -> dict[Place, _Kept]:
+        """All items of the newest state, oldest first; read again only where the memory has changed."""
+        snapshot = read_or(None, lambda: self._memory.snapshot)
+        if snapshot is None:
+            return {}
+        if snapshot.sequence != self._sequence:
+            columns = ["id", "statement", "status", "created_at", "updated_at", "expired_at", "replaced_by"]
+            rows = snapshot.frame("facts", f"starts_with(statement, '{_HEAD}')", columns).sort("created_at", "id")
+            self._kept, self._sequence = _items(rows.iter_rows(named=True)), snapshot.sequence
+        return self._kept
+
+    def _read(self, op: Op, kept: Mapping[Place, _Kept], shelf: InMemoryStore) -> Result:
+        if isinstance(op, GetOp):
+            found = kept.get((op.namespace, op.key))
+            return None if found is None else found.item
+        if isinstance(op, SearchOp):
+            return self._search(op, kept, shelf)
+        return None if isinstance(op, PutOp) else shelf.batch([op])[0]
+
+    def _search(self, op: SearchOp, kept: Mapping[Place, _Kept], shelf: InMemoryStore) -> list[SearchItem]:
+        """What the filter leaves, best first where there is a query; what recall does not find comes last."""
+        found = shelf.search(op.namespace_prefix, filter=op.filter, limit=len(kept) or 1)
+        left = {kept[each.namespace, each.key].fact: kept[each.namespace, each.key].item for each in found}
+        wanted = op.offset + op.limit
+        scores = self._scores(op.query, left, wanted) if op.query and left else {}
+        order = sorted(left, key=lambda fact: -scores.get(fact, float("-inf")))
+        return [_scored(left[fact], scores.get(fact)) for fact in order[op.offset : wanted]]
+
+    def _scores(self, query: str, among: Mapping[str, Item], wanted: int) -> dict[str, float]:
+        """The scores of these facts for a query; more facts are recalled until enough of them are among them."""
+        k = 2 * wanted
+        while True:
+            recalled = self._memory.recall(query, k, only="facts")
+            if recalled.is_timed_out:
+                raise TookTooLong("The search took longer than it may.", "Increase recall_timeout_ms of [recall].")
+            scores = {fact.id: fact.score for fact in recalled.facts if fact.id in among}
+            if len(scores) >= min(wanted, len(among)) or len(recalled.facts) < k:
+                return scores
+            k *= 4
+
+    # Writing
+
+    def _write(self, writes: Mapping[Place, PutOp], kept: Mapping[Place, _Kept]) -> None:
+        """Retire what is deleted, state anew what has changed, and add what is new, one run for each namespace."""
+        stored = self._all()
+        gone = [stored[place].fact for place, op in writes.items() if op.value is None and place in stored]
+        if gone:
+            self._memory.retire(gone)
+        fresh: dict[tuple[str, ...], list[str]] = {}
+        refused: list[str] = []
+        for place, op in writes.items():
+            if op.value is None:
+                continue
+            statement = _statement(place, op.value, op.ttl)
+            old = stored.get(place)
+            if old is None:
+                fresh.setdefault(op.namespace, []).append(statement)
+            elif old.statement != statement:
+                refused += self._revise(old, op.namespace, statement, fresh)
+        for namespace, statements in fresh.items():
+            refused += self._add(namespace, statements)
+        if refused:
+            raise Refused(f"Not stored: {'; '.join(refused)}", "docs/integrations.md says what can be kept.")
+
+    def _revise(
+        self, old: _Kept, namespace: tuple[str, ...], statement: str, fresh: dict[tuple[str, ...], list[str]]
+    ) -> list[str]:
+        (outcome,) = self._memory.revise(old.fact, statement).outcomes
+        if outcome.outcome == "confirmed":  # the same in other words; a store keeps the words
+            self._memory.retire(old.fact)
+            fresh.setdefault(namespace, []).append(statement)
+        return [f"{statement[:80]}: {outcome.reason}"] if outcome.outcome == "refused" else []
+
+    def _add(self, namespace: tuple[str, ...], statements: Sequence[str]) -> list[str]:
+        """Add new items; returns why some were refused."""
+        added = self._memory.add_observations(f"items of {'.'.join(namespace)}", statements)
+        reasons = {"confirmed": "Another item says the same under nearly the same key.", "refused": ""}
+        return [
+            f"{each.content[:80]}: {each.reason or reasons[each.outcome]}"
+            for each in added.outcomes
+            if each.outcome in reasons
+        ]
+
+
+def _statement(place: Place, value: Mapping[str, Any], ttl: float | None) -> str:
+    """An item in words from which it can be read back."""
+    namespace, key = place
+    try:
+        words = json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise UnusableInput(
+            f"The value of {key!r} is not JSON: {error}.", "Store texts, numbers, lists, dicts."
+        ) from error
+    head = f"Item {json.dumps(key, ensure_ascii=False)} of {json.dumps('.'.join(namespace), ensure_ascii=False)}: "
+    until = "" if ttl is None else f" expires {int(time.time() + ttl * _MINUTE)}"
+    return _SPACES.sub(lambda found: f"\\u{ord(found[0]):04x}", head + words) + until
+
+
+def _items(rows: Iterable[dict[str, Any]]) -> dict[Place, _Kept]:
+    """The live items among facts, oldest first; an item is as old as the first of the versions that led to it."""
+    since: dict[str, datetime] = {}
+    found: dict[Place, _Kept] = {}
+    for row in rows:
+        born = since.get(row["id"], row["created_at"])
+        if row["replaced_by"]:
+            since[row["replaced_by"]] = born
+        if row["status"] == "active" and row["expired_at"] is None and (parsed := _parsed(row["statement"])):
+            (namespace, key), value, expires = parsed
+            item = Item(
+                value=value, key=key, namespace=namespace, created_at=born, updated_at=row["created_at"]
+            )  # fmt: skip
+            found[namespace, key] = _Kept(item, row["id"], row["statement"], expires)
+    return dict(sorted(found.items(), key=lambda each: (each[1].item.created_at, each[0])))
+
+
+def _parsed(statement: str) -> tuple[Place, dict[str, Any], int | None] | None:
+    """Place, value and expiry of an item; None for another statement, and for one that can no longer be read."""
+    head = _SAVED.match(statement)
+    if head is None:
+        return None
+    end = _EXPIRES.search(statement)
+    body = statement[head.end() : end.start() if end else None]
+    for text in (body, _BARE.sub(r'\1"\2"', body)):
+        try:
+            key, namespace, value = json.loads(head[1]), json.loads(head[2]), json.loads(text)
+        except ValueError:
+            continue
+        return ((tuple(namespace.split(".")), key), value, int(end[1]) if end else None)
+    return None
+
+
+def _shelf(kept: Mapping[Place, _Kept]) -> InMemoryStore:
+    """The items in LangGraph's own store, which knows filters, paging and conditions of namespaces."""
+    shelf = InMemoryStore()
+    shelf.batch([PutOp(*place, each.item.value) for place, each in kept.items()])
+    return shelf
+
+
+def _scored(item: Item, score: float | None) -> SearchItem:
+    return SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
