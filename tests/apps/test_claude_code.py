@@ -55,6 +55,7 @@ class Claude:
     def __init__(self, root: Path) -> None:
         self.home, self.project, self.bin = root / "home", root / "work" / "kestrel-board", root / "bin"
         self.work, self._calls = self.home / "claude-code", root / "calls"
+        self.ran: list[tuple[str, ...]] = []
         for folder in (self.home / "memory", self.project, self.bin):
             folder.mkdir(parents=True)
         for name in ("slowwave", "python3"):
@@ -125,6 +126,7 @@ def at_home(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> Claude:
     (claude.home / "memory").rmdir()
 
     def run(program: str, *arguments: str) -> int:
+        claude.ran.append(arguments)
         monkeypatch.setattr(sys, "argv", [program, *arguments])
         try:
             slowwave()
@@ -190,8 +192,10 @@ def test_a_session_begins_with_the_block_of_its_project(claude: Claude) -> None:
     assert call["cwd"] == str(claude.home)  # a slowwave.toml of the project does not count
     asked = json.loads(call["asked"])
     assert asked == {"session": SESSION, "project": "kestrel-board", "lines": ["- Always use pnpm."], "prompt": ""}
+    (claude.work / "serve.log").unlink()
     claude.environment["SLOWWAVE_CLAUDE_TOKENS"] = "0"
     assert claude.says("SessionStart") == ""
+    assert not (claude.work / "serve.log").exists()
 
 
 def test_a_server_is_started_once_in_a_while_and_only_for_a_memory(claude: Claude) -> None:
@@ -352,16 +356,17 @@ def test_a_copy_has_the_messages_of_the_project_and_nothing_else(claude: Claude,
     assert not [*tmp_path.glob("none*")]
 
 
-def test_a_session_is_remembered_in_the_next_one_of_its_project_alone(
-    at_home: Claude, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_session_is_remembered_in_the_next_one_of_its_project_alone(at_home: Claude, tmp_path: Path) -> None:
     note(at_home)
     background.read()
     begun = at_home.says("SessionStart", session_id="another")
     assert "untrusted data" in begun
     assert "always use pnpm, never npm" in begun
     assert "imperative and without emoji" in begun
+    background.write_blocks(["elsewhere"])
+    assert os.listdir(at_home.work / "blocks") == ["kestrel-board.txt"]
     assert at_home.says("SessionStart", cwd=str(tmp_path)) == ""
+    assert at_home.ran[0][-2:] == ("--llm", "rules")  # nobody pays without having asked for it
     assert not [name for name in at_home.traces if name.startswith(("notes", "inbox"))]  # no copy stays
 
     with OpenMemory.open(str(at_home.home / "memory")) as memory:
@@ -375,7 +380,6 @@ def test_a_session_is_remembered_in_the_next_one_of_its_project_alone(
         assert memory.snapshot.count("messages") == before + 1
         assert "heron" in memory.context_for("Where do the kiosks run?", 500, scope="kestrel-board")
         _check_prompts(at_home, memory)
-    assert '"model": "rules"' not in capfd.readouterr().err
 
 
 def _check_prompts(claude: Claude, memory: OpenMemory) -> None:
@@ -442,24 +446,24 @@ def test_commands_ask_about_the_project_in_the_store_of_the_plugin(claude: Claud
 
 
 def test_remember_ingests_a_message_of_the_project_without_a_model(claude: Claude) -> None:
-    done = claude.run(
-        ["remember", "The", "server is heron."], SAYS='{"counts": {"facts learned": 1}, "run": "ingest-1"}'
-    )
+    def ingested() -> dict[str, Any]:
+        return [call for call in claude.calls() if call["argv"][0] == "ingest"][-1]
+
+    said = {"SAYS": '{"counts": {"facts learned": 1}, "run": "ingest-1"}'}
+    done = claude.run(["remember", "The", "server is heron."], **said)
     assert "ingest-1" in done.stdout
-    calls = claude.calls(2)
-    (call,) = (call for call in calls if call["argv"][0] == "ingest")
-    assert call["argv"][2:] == ["--json", "--llm", "rules"]
-    message = json.loads(call["files"][0])
+    assert ingested()["argv"][2:] == ["--json", "--llm", "rules"]
+    message = json.loads(ingested()["files"][0])
     assert (message["content"], message["scope"]) == ("Remember: The server is heron.", "kestrel-board")
     assert message["role"] == "user"
-    assert "blocks" in calls[-1]["argv"] or "blocks" in calls[0]["argv"]
     assert not [*(claude.work / "remember").iterdir()]
+    assert ["blocks", "kestrel-board"] in [call["argv"][1:] for call in claude.calls(2)]
+    (claude.home / "slowwave.toml").write_text("")
+    claude.run(["remember", "The server is heron."], **said)
+    assert ingested()["argv"][2:] == ["--json"]  # as the settings say
     refused = claude.run(["remember", "ok"], SAYS='{"counts": {}, "run": "ingest-2", "refused": {"durability": 1}}')
     assert refused.returncode == 4
     assert "durability" in refused.stdout
-    (claude.home / "slowwave.toml").write_text("")
-    claude.run(["remember", "The server is heron."], SAYS='{"counts": {}, "run": "ingest-3"}')
-    assert claude.calls(4)[-1]["argv"][2:] == ["--json"] or claude.calls(5)[-2]["argv"][2:] == ["--json"]
 
 
 def test_forget_shows_and_only_a_person_erases(claude: Claude) -> None:

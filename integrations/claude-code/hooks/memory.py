@@ -132,9 +132,10 @@ def hook() -> None:
 
 def session_start(event: dict, python: str) -> None:
     """Add the block that was written last, and wake the server; read what an earlier session left."""
-    block = _text_of(block_file(event["project"])) if tokens() else ""
-    _add(event, block)
-    _tell({"session": event["session"], "project": event["project"], "lines": block.splitlines()}, python)
+    if tokens():
+        block = _text_of(block_file(event["project"]))
+        _add(event, block)
+        _tell({"session": event["session"], "project": event["project"], "lines": block.splitlines()}, python)
     if waiting("notes", ".json") or waiting("inbox", ".jsonl"):
         start(python, "read")
 
