@@ -79,7 +79,6 @@ class _Signature(NamedTuple):
 
 # The order decides: the sessions of Gemini have keys of Claude Code, and all of them have keys of plain messages.
 _SIGNATURES = (
-    _Signature("", _PROJECTS, _PROJECTS),
     _Signature("chatgpt", frozenset({"mapping"}), frozenset({"current_node", "create_time", "title"})),
     _Signature("gemini-cli", frozenset({"sessionId", "projectHash"}), frozenset({"messages", "startTime"})),
     _Signature("claude-code", frozenset({"type"}), frozenset({"sessionId", "leafUuid", "parentUuid", "isSidechain"})),
@@ -248,6 +247,9 @@ def _format_of_keys(keys: set[str], head: str) -> str:
     for each in _SIGNATURES:
         if keys >= each.all_keys and keys & each.one_of and (not each.words or re.search(each.words, head)):
             return each.format
+    # The documents of a project have a content, too.
+    if keys >= _PROJECTS and not keys & (_MESSAGE_KEYS - {"content"}):
+        return ""
     return "messages" if keys & _MESSAGE_KEYS else ""
 
 
