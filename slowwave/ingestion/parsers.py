@@ -31,7 +31,7 @@ TEXT_PARSERS: Mapping[str, TextParser] = MappingProxyType(
 )
 """Of all lines of a file, which can be read more than once."""
 NEXT_ORIGIN: Mapping[str, Callable[[Any, Origin], Origin]] = MappingProxyType({"codex": codex_origin})
-"""How a value changes the defaults of the values after it."""
+"""How a value sets the defaults of itself and the values after it; the first that does so counts."""
 WITH_PEOPLE = frozenset({"slack", "claude-ai"})
 """Formats with a list of people, `users.json`, beside or above the file."""
 

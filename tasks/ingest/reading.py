@@ -149,13 +149,15 @@ def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[
 def _read_transcript(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
     """(line, message or note) of a file of conversations."""
     parse, advance = PARSERS[source.format], NEXT_ORIGIN.get(source.format)
-    origin = _origin(source, scope)
+    start = origin = _origin(source, scope)
     for line, value, note in _loaded(source):
         if note:
             yield line, note
         if note and note.kind == "unreadable":
             continue
-        origin = advance(value, origin) if advance else origin
+        # A fork repeats the lines of its parent, also the one that names the session.
+        if advance and origin is start:
+            origin = advance(value, origin)
         yield from ((line, found) for found in _parsed(partial(parse, value, origin)))
 
 
