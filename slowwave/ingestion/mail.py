@@ -103,7 +103,7 @@ def _message(mail: Mail, roots: dict[str, str], origin: Origin) -> Iterator[Mess
     at, problem = time_of(written)
     if problem:
         yield problem
-    name, address = parseaddr(sender)
+    name, address = _person(mail, sender)
     # Addresses are redacted, so a thread has a name without one.
     thread, message_id = f"mail-{text.digest(root, size=8)}", text.digest(own, size=8) if own else ""
     yield Message(thread, message_id, "user", name or address or sender or "user", words, at, origin.scope, subject)
@@ -119,12 +119,20 @@ def _is_by_machine(mail: Mail) -> bool:
 def _header(mail: Mail, name: str) -> str:
     """The decoded value of a header; empty without one."""
     value = mail.get(name)
-    if value is None:
-        return ""
+    return "" if value is None else _decoded(value)
+
+
+def _decoded(value: str) -> str:
     try:
         return str(make_header(decode_header(value))).strip()
     except (LookupError, ValueError, MessageError):
         return str(value).strip()
+
+
+def _person(mail: Mail, sender: str) -> tuple[str, str]:
+    """Name and address of the sender; a name is decoded by itself, because it may have a comma."""
+    name, address = parseaddr(str(mail.get("From", "")))
+    return (_decoded(name), address) if "@" in address and "=?" not in address else parseaddr(sender)
 
 
 def _body(mail: Mail) -> str:
