@@ -93,7 +93,8 @@ _SIGNATURES = (
         "slack", frozenset({"type", "ts", "text"}), frozenset({"user", "bot_id"}), r'"ts"\s*:\s*"\d{9,10}\.\d{6}"'
     ),
 )
-_FROM_LINE = re.compile(r"From \S+ .*\d{4}")
+FROM_LINE = re.compile(r"From \S+(?: at \S+)? +\w{3} \w{3} +\d+ \d\d:\d\d")
+"""The line before each mail of an mbox."""
 _MAIL_HEADERS = ("From", "Date", "Message-ID")
 _COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0,3}?Author: [^\n<]*<[^\n>]*>")
 _DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
@@ -260,7 +261,7 @@ def _chat_of_text(head: str) -> str:
         return "git-log"
     opening = body.split("\n\n", 1)[0]
     headers = [re.search(rf"(?im)^{name}:", opening) for name in _MAIL_HEADERS]
-    if all(headers) or (_FROM_LINE.match(body) and sum(map(bool, headers)) > 1):
+    if all(headers) or (FROM_LINE.match(body) and sum(map(bool, headers)) > 1):
         return "mail"
     if _CURSOR.search(body, 0, 2000):
         return "cursor"

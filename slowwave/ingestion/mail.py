@@ -13,12 +13,11 @@ from html import unescape
 
 from slowwave import text
 
-from .formats import Note, decode_mixed
+from .formats import FROM_LINE, Note, decode_mixed
 from .transcripts import Message, Origin, time_of
 
 _MAX_CHARS = 64_000_000
 """Of a longer message (of its attachments) the rest is dropped while it is read."""
-_FROM_LINE = re.compile(r"From \S+ .*\d{4}")
 _BOM = "\udcef\udcbb\udcbf"
 _NO_MAIL = Note("unreadable", "neither sender nor date: not a message of mail")
 _BY_MACHINE = Note("skipped", "a mail that a program sent, or a newsletter")
@@ -62,12 +61,14 @@ def parse_mail(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Mess
 
 
 def _mails(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """(first line, text) of each mail: it begins after a blank line with a line `From address date`."""
-    start, body, size, is_blank = 1, list[str](), 0, True
+    """(first line, text) of each mail: in a box it begins after a blank line with a line `From address date`."""
+    start, body, size, is_blank, is_box = 1, list[str](), 0, True, None
     for number, line in enumerate(lines, 1):
         if number == 1:
             line = line.removeprefix(_BOM).removeprefix("\ufeff")
-        if is_blank and _FROM_LINE.match(line):
+        if is_box is None and line.strip():
+            is_box = bool(FROM_LINE.match(line))
+        if is_box and is_blank and FROM_LINE.match(line):
             if "".join(body).strip():
                 yield start, "".join(body)
             start, body, size = number, [], 0
