@@ -192,7 +192,7 @@ def sniff_format(head: str, suffix: str) -> str:
     if shape == "prose":
         if suffix in JSON_SUFFIXES:
             return "" if head.strip() else "messages"
-        return _chat_of_text(head) or ("markdown" if _is_markdown(head, suffix) else "text")
+        return _chat_of_text(head, suffix) or ("markdown" if _is_markdown(head, suffix) else "text")
     found = [_format_of_keys(keys, head) for keys in _key_sets(head, shape)]
     known = next((name for name in found if name), "")
     if known or suffix in JSON_SUFFIXES:
@@ -254,14 +254,15 @@ def _format_of_keys(keys: set[str], head: str) -> str:
     return "messages" if keys & _MESSAGE_KEYS else ""
 
 
-def _chat_of_text(head: str) -> str:
+def _chat_of_text(head: str, suffix: str) -> str:
     """The format of messages in lines of text; empty for a document."""
     body = head.lstrip("\ufeff \t\r\n").replace("\r\n", "\n")
     if _COMMIT.match(body):
         return "git-log"
     opening = body.split("\n\n", 1)[0]
     headers = [re.search(rf"(?im)^{name}:", opening) for name in _MAIL_HEADERS]
-    if all(headers) or (FROM_LINE.match(body) and sum(map(bool, headers)) > 1):
+    is_mail = all(headers[:2] if suffix in MAIL_SUFFIXES else headers)
+    if is_mail or (FROM_LINE.match(body) and sum(map(bool, headers)) > 1):
         return "mail"
     if _CURSOR.search(body, 0, 2000):
         return "cursor"

@@ -22,15 +22,20 @@ _BOM = "\udcef\udcbb\udcbf"
 _NO_MAIL = Note("unreadable", "neither sender nor date: not a message of mail")
 _BY_MACHINE = Note("skipped", "a mail that a program sent, or a newsletter")
 _UNWANTED = Note("skipped", "a mail in spam, trash or drafts")
+_UNWANTED_LABELS = frozenset({"spam", "trash", "draft", "drafts"})
 _NO_OWN_WORDS = Note("skipped", "a mail without words of its writer (quotes, files)")
 _IDS = re.compile(r"<([^<>\s]+)>")
 _REPLY = re.compile(r"\A(?:\s*(?:re|aw|sv|antw|fwd?|wg|rv|enc|tr)\s*(?:\[\d+\])?:)+\s*", re.IGNORECASE)
 _ENDS = re.compile(
     r"--\s?\Z|-{2,}\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht|Mensaje original|Message d'origine"
-    r"|Mensagem original)\s*-{2,}|Begin forwarded message:|_{20,}\Z"
+    r"|Mensagem original)\s*-{2,}|Begin forwarded message:"
 )
 _HEADER_BLOCK = re.compile(
     r"^\*?(?:From|Von|De|Da):\*? [^\n]+\n\*?(?:Sent|Date|To|Gesendet|Datum|Enviado|An):\*? ", re.MULTILINE
+)
+# A line of underscores ends a mail only before headers, the notice of a list, or nothing.
+_RULE = re.compile(
+    r"^_{20,}[ \t]*(?:\n\s*)?(?:\Z|(?=\*?\w[\w ]{0,20}:\*? [^\n]+\n\*?\w[\w ]{0,20}:|\S+ mailing list\b))", re.MULTILINE
 )
 _SENT_FROM = re.compile(
     r"(?:Sent from my |Sent from Mail|Get Outlook for |Von meinem .+ gesendet|Enviado do meu |Enviado desde mi )"
@@ -91,7 +96,7 @@ def _message(mail: Mail, roots: dict[str, str], origin: Origin) -> Iterator[Mess
     root = roots.get(before[0], before[0]) if before else own or f"{origin.conversation_id}: {subject}"
     if own:
         roots[own] = root
-    if re.search(r"\b(?:Spam|Trash|Drafts?)\b", _header(mail, "X-Gmail-Labels")):
+    if _UNWANTED_LABELS & {label.strip(' "').lower() for label in _header(mail, "X-Gmail-Labels").split(",")}:
         yield _UNWANTED
         return
     if _is_by_machine(mail):
@@ -195,9 +200,9 @@ def _html_text(markup: str) -> str:
 def own_words(body: str) -> str:
     """The text that its writer wrote: without quoted lines, what was forwarded, and the signature."""
     body = _ATTRIBUTION.sub("", body)
-    cut = _HEADER_BLOCK.search(body)
+    cut = min((found.start() for found in (_HEADER_BLOCK.search(body), _RULE.search(body)) if found), default=None)
     kept: list[str] = []
-    for line in (body[: cut.start()] if cut else body).split("\n"):
+    for line in body[:cut].split("\n"):
         if _ENDS.match(line):
             break
         if not line.startswith(">") and not _SENT_FROM.match(line):
