@@ -100,7 +100,7 @@ _COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0
 _DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
 CHAT_LINE = re.compile(
-    rf"[\u200e\u200f]*(?P<open>\[)?{_DAY}(?P<comma>,)?\s(?:à |at |um )?{_CLOCK}(?(open)\]|\s[-–])\s(?P<rest>.*)"
+    rf"[\u200e\u200f]*(?P<open>\[)?{_DAY}(?P<comma>,)?\s(?P<word>à |at |um )?{_CLOCK}(?(open)\]|\s[-–])\s(?P<rest>.*)"
 )
 """The first line of a message in a chat of WhatsApp: day, time and what follows."""
 CHAT_SENDER = re.compile(r"[~\s\u200e]*(?P<sender>[^:\n\"“„«]{1,80}):(?: (?P<words>.*)|$)")
@@ -257,6 +257,10 @@ def _format_of_keys(keys: set[str], head: str) -> str:
 def _chat_of_text(head: str, suffix: str) -> str:
     """The format of messages in lines of text; empty for a document."""
     body = head.lstrip("\ufeff \t\r\n").replace("\r\n", "\n")
+    if _CURSOR.search(body, 0, 2000):
+        return "cursor"
+    if suffix in _MARKDOWN_SUFFIXES:
+        return ""
     if _COMMIT.match(body):
         return "git-log"
     opening = body.split("\n\n", 1)[0]
@@ -264,23 +268,23 @@ def _chat_of_text(head: str, suffix: str) -> str:
     is_mail = all(headers[:2] if suffix in MAIL_SUFFIXES else headers)
     if is_mail or (FROM_LINE.match(body) and sum(map(bool, headers)) > 1):
         return "mail"
-    if _CURSOR.search(body, 0, 2000):
-        return "cursor"
     return "whatsapp" if _is_whatsapp(body.rstrip().split("\n")[:_SNIFFED_LINES]) else ""
 
 
 def _is_whatsapp(lines: Sequence[str]) -> bool:
-    """Whether lines are a chat rather than a log: two messages or all of few lines, and no levels as senders."""
-    found = [line for line in map(CHAT_LINE.match, lines) if line and _has_form_of_chat(line)]
+    """Whether lines are a chat rather than a log: it begins with a message, has two or few lines, and no levels."""
+    matches = [CHAT_LINE.match(line) for line in lines]
+    found = [line for line in matches if line and _has_form_of_chat(line)]
     senders = [sender["sender"] for sender in (CHAT_SENDER.match(line["rest"]) for line in found) if sender]
-    is_log = any(sender.split(".")[-1].strip() in _LOG_LEVELS for sender in senders)
-    return bool(senders) and not is_log and (len(found) > 1 or len(lines) <= 2)
+    is_log = any(sender.split(".")[-1].upper().strip("[] ") in _LOG_LEVELS for sender in senders)
+    return bool(senders) and matches[0] in found and not is_log and (len(found) > 1 or len(lines) <= 2)
 
 
 def _has_form_of_chat(line: re.Match[str]) -> bool:
-    """Logs write the year first and no comma, or seconds without brackets."""
+    """Logs write seconds without brackets, and no comma in brackets or after a year that comes first."""
     is_year_first = len(line["a"]) == 4
-    return bool(line["comma"] or not is_year_first) and bool(line["open"] or not line["second"])
+    has_comma = bool(line["comma"] or line["word"])
+    return (has_comma or not (is_year_first or line["open"])) and bool(line["open"] or not line["second"])
 
 
 def is_list_of_export(head: str) -> bool:
