@@ -103,7 +103,10 @@ CHAT_LINE = re.compile(
     rf"[\u200e\u200f]*(?P<open>\[)?{_DAY}(?P<comma>,)?\s(?P<word>à |at |um )?{_CLOCK}(?(open)\]|\s[-–])\s(?P<rest>.*)"
 )
 """The first line of a message in a chat of WhatsApp: day, time and what follows."""
-CHAT_SENDER = re.compile(r"[~\s\u200e]*(?P<sender>[^:\n\"“„«]{1,80}):(?: (?P<words>.*)|$)")
+# A quote that is open at the colon is the new name of a group, in a notice.
+CHAT_SENDER = re.compile(
+    r"[~\s\u200e]*(?P<sender>(?:[^:\n\"“„«]|\"[^\":\n]{0,60}\"|[“„][^“”:\n]{0,60}[“”]|«[^»:\n]{0,60}»){1,80}):(?: (?P<words>.*)|$)"
+)
 _LOG_LEVELS = frozenset({"INFO", "WARN", "WARNING", "ERROR", "DEBUG", "TRACE", "FATAL", "CRITICAL", "NOTICE"})
 _CURSOR = re.compile(r"_Exported on [^\n]{6,60} from Cursor \([^\n]{1,30}\)_\s*\n\s*---\s*\n\s*\*\*(?:User|Cursor)\*\*")
 _MESSAGE_KEYS = frozenset(

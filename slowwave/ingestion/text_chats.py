@@ -17,7 +17,12 @@ _MAX_CHARS = 1_000_000
 _BEFORE_ANY = Note("unreadable", "text before the first message")
 _NOTICE = Note("skipped", "a notice of WhatsApp (no sender, a file or call, a deleted message)")
 _BAD_DAY = Note("adjusted", "the time is not one that can be read")
-_EDITED = re.compile(r"\u200e?<[^<>\n]{1,60}>\Z")
+_EDITED = re.compile(
+    r"(?:\u200e<[^<>\n]{1,60}>|<(?:Media omitted|This message was edited|Medien ausgeschlossen"
+    r"|Diese Nachricht wurde bearbeitet|(?:Multimedia|Archivo) omitido|Se editó este mensaje|Mídia oculta"
+    r"|Arquivo de mídia oculto|Mensagem editada|Médias? omis|Ce message a été modifié|Media omessi"
+    r"|Questo messaggio è stato modificato|Media weggelaten|Dit bericht is bewerkt)\.?>)\Z"
+)
 _DELETED = re.compile(
     r"(?:This message was deleted|You deleted this message|null|Missed (?:voice|video) call.*)\.?\Z", re.IGNORECASE
 )
@@ -59,10 +64,11 @@ def _chat_message(
     head: re.Match[str], body: list[str], order: DayOrder, origin: Origin, title: str
 ) -> Iterator[Message | Note]:
     sender = CHAT_SENDER.match(head["rest"])
-    words = "\n".join([(sender["words"] or "") if sender else "", *body]).strip()
+    first = (sender["words"] or "").strip() if sender else ""
     # Signs from left to right stand before all that WhatsApp writes itself, in every language.
+    words = "\n".join(body if first.startswith("\u200e") else [first, *body]).strip()
     own = _EDITED.sub("", words).strip()
-    if not sender or not own or words.startswith("\u200e") or _DELETED.match(own):
+    if not sender or not own or _DELETED.match(own):
         yield _NOTICE
         return
     at = _moment(head, order)
