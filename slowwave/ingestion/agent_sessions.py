@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from slowwave import text
 
-from .formats import Note
+from .formats import Loaded, Note
 from .transcripts import (
     Message,
     Origin,
@@ -26,6 +26,7 @@ from .transcripts import (
 _NO_MESSAGE = Note("skipped", "a line that holds no message (settings, reasoning, tokens)")
 _OWN_WORDS = Note("skipped", "a message that the program wrote for the model")
 _OWN_NOTICE = Note("skipped", "a notice of the program")
+_TAKEN_BACK = Note("skipped", "a message that was taken back")
 _WRITTEN_BY_CODEX = re.compile(r"\s*(?:<[a-z]+(?:_[a-z]+)+>|<INSTRUCTIONS>|<permissions|# AGENTS\.md instructions)")
 _IDE_CONTEXT = re.compile(r"\A# Context from my IDE setup:.*?^## My request for Codex:\s*", re.DOTALL | re.MULTILINE)
 _CALL_WORDS = ("arguments", "input", "action", "query")
@@ -83,6 +84,45 @@ def _tool_words(payload: dict[str, Any], kind: str) -> str:
         words = words["content"]
     shown = words if isinstance(words, str) else "" if words is None else text.as_json(words)
     return shown if is_output else f"{label(payload.get('name')) or kind} {shown}".strip()
+
+
+def gemini_sessions(loaded: Iterable[Loaded]) -> Iterator[Loaded]:
+    """The messages of whole sessions or of sessions in lines, each as a session of one message.
+
+    In lines a message is written again when it grows, so its last form counts; `$rewindTo` takes back the message that
+    it names and all after it (all where it names none that is known); `$set` changes the session or repeats messages.
+    """
+    session: dict[str, Any] = {}
+    messages: dict[object, Loaded] = {}
+    for line, value, note in loaded:
+        change = value.get("$set", value) if isinstance(value, dict) else None
+        if not isinstance(change, dict):
+            yield line, value, note
+        elif "$rewindTo" in value:
+            known = list(messages)
+            target = label(value["$rewindTo"])
+            for key in known[known.index(target) if target in messages else 0 :]:
+                yield messages.pop(key)[0], None, _TAKEN_BACK
+        else:
+            is_message = change is value and ("sessionId" not in value or "type" in value)
+            listed = [value] if is_message else change.get("messages", [])
+            if not isinstance(listed, list):
+                yield line, value, note
+                continue
+            if not is_message:
+                if change.get("sessionId", session.get("sessionId")) != session.get("sessionId"):
+                    yield from _with_session(session, messages)
+                    session, messages = {}, {}
+                session |= change
+            for number, each in enumerate(listed):
+                key = label(each.get("id")) if isinstance(each, dict) else ""
+                messages[key or (line, number)] = (line, each, None if number else note)
+    yield from _with_session(session, messages)
+
+
+def _with_session(session: dict[str, Any], messages: dict[object, Loaded]) -> Iterator[Loaded]:
+    for line, message, note in messages.values():
+        yield line, session | {"messages": [message]}, note
 
 
 def parse_gemini(item: Any, origin: Origin) -> Iterator[Message | Note]:

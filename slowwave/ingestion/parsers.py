@@ -8,10 +8,10 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
-from .agent_sessions import codex_origin, parse_codex, parse_gemini
+from .agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
 from .chat_exports import parse_claude_ai, parse_slack
 from .commit_logs import parse_git_log
-from .formats import Note
+from .formats import Loaded, Note
 from .mail import parse_mail
 from .text_chats import parse_cursor, parse_whatsapp
 from .transcripts import Message, Origin, Parsed, parse_chatgpt, parse_claude_code, parse_message
@@ -32,6 +32,10 @@ TEXT_PARSERS: Mapping[str, TextParser] = MappingProxyType(
 """Of all lines of a file, which can be read more than once."""
 NEXT_ORIGIN: Mapping[str, Callable[[Any, Origin], Origin]] = MappingProxyType({"codex": codex_origin})
 """How a value sets the defaults of itself and the values after it; the first that does so counts."""
+GATHERED: Mapping[str, Callable[[Iterable[Loaded]], Iterator[Loaded]]] = MappingProxyType(
+    {"gemini-cli": gemini_sessions}
+)
+"""How the values of a file become those of its parser, where one value changes another."""
 WITH_PEOPLE = frozenset({"slack", "claude-ai"})
 """Formats with a list of people, `users.json`, beside or above the file."""
 

@@ -24,7 +24,7 @@ from slowwave.ingestion.chat_exports import names_of
 from slowwave.ingestion.conversations import Conversations, empty_frame
 from slowwave.ingestion.documents import document_head, passages
 from slowwave.ingestion.formats import CHATS_OF_TEXT, DOCUMENTS, MIXED, Loaded, Note, load_lines, load_values
-from slowwave.ingestion.parsers import NEXT_ORIGIN, PARSERS, TEXT_PARSERS, WITH_PEOPLE, conversation_of
+from slowwave.ingestion.parsers import GATHERED, NEXT_ORIGIN, PARSERS, TEXT_PARSERS, WITH_PEOPLE, conversation_of
 from slowwave.ingestion.transcripts import Message, Origin, Parsed
 from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_time
@@ -150,10 +150,11 @@ def _read_transcript(source: SourceInfo, settings: IngestSettings, scope: str) -
     """(line, message or note) of a file of conversations."""
     parse, advance = PARSERS[source.format], NEXT_ORIGIN.get(source.format)
     start = origin = _origin(source, scope)
-    for line, value, note in _loaded(source):
+    loaded = _loaded(source)
+    for line, value, note in GATHERED[source.format](loaded) if source.format in GATHERED else loaded:
         if note:
             yield line, note
-        if note and note.kind == "unreadable":
+        if note and note.kind != "adjusted":
             continue
         # A fork repeats the lines of its parent, also the one that names the session.
         if advance and origin is start:
