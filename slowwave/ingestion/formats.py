@@ -105,7 +105,8 @@ CHAT_LINE = re.compile(
 """The first line of a message in a chat of WhatsApp: day, time and what follows."""
 # A quote that is open at the colon is the new name of a group, in a notice.
 CHAT_SENDER = re.compile(
-    r"[~\s\u200e]*(?P<sender>(?:[^:\n\"“„«]|\"[^\":\n]{0,60}\"|[“„][^“”:\n]{0,60}[“”]|«[^»:\n]{0,60}»){1,80}):(?: (?P<words>.*)|$)"
+    r"[~\s\u200e]*(?P<sender>(?:[^:\n\"“„«]|\"[^\":\n]{0,60}\"|[“„][^“”:\n]{0,60}[“”]|«[^»:\n]{0,60}»){1,80})"
+    r":(?: (?P<words>.*)|$)"
 )
 _LOG_LEVELS = frozenset({"INFO", "WARN", "WARNING", "ERROR", "DEBUG", "TRACE", "FATAL", "CRITICAL", "NOTICE"})
 _CURSOR = re.compile(r"_Exported on [^\n]{6,60} from Cursor \([^\n]{1,30}\)_\s*\n\s*---\s*\n\s*\*\*(?:User|Cursor)\*\*")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.ingestion.agent_sessions import codex_origin, parse_codex, parse_gemini
+from slowwave.ingestion.agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
 from slowwave.ingestion.chat_exports import names_of, parse_claude_ai, parse_slack
 from slowwave.ingestion.commit_logs import parse_git_log
 from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
@@ -57,6 +57,7 @@ CURSOR = "# Boats\n_Exported on 3/20/2026 at 10:00:00 PDT from Cursor (2.4.27)_\
         (CODEX, "codex"),
         (GEMINI, "gemini-cli"),
         (GEMINI + "\n", "gemini-cli"),
+        ('{"sessionId":"s","projectHash":"h","startTime":"x"}\n{"id":"1","type":"user","content":""}\n', "gemini-cli"),
         (SLACK_DAY, "slack"),
     ],
 )
@@ -64,7 +65,7 @@ def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format
     assert sniff_format(head, suffix) == format
 
 
-@pytest.mark.parametrize("suffix", ["", ".txt", ".md", ".log", ".mbox"])
+@pytest.mark.parametrize("suffix", ["", ".txt", ".log", ".mbox"])
 @pytest.mark.parametrize(
     ("head", "format"),
     [
@@ -73,10 +74,14 @@ def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format
         ("02/03/2026, 21:15 - Nora: Nine.\r\n02/03/2026, 21:16 - Ben: Ten.", "whatsapp"),
         ("3/2/26, 9:15\u202fPM - Nora: Nine.\n3/2/26, 9:16\u202fPM - Ben: Ten.", "whatsapp"),
         ("2026-03-02, 21:15 - Nora: Nine.\n2026-03-02, 21:16 - Ben: Ten.", "whatsapp"),
+        ("02/03/2026 21:15 - Nora: Nine.\n02/03/2026 21:16 - Ben: Ten.", "whatsapp"),
+        ("[02/03/2026 à 21:15:32] Nora : Nine.\n[02/03/2026 à 21:16:00] Ben: Ten.", "whatsapp"),
+        ('[02.03.26, 21:15:32] Ana "Nani" Ruiz: Nine.\n[02.03.26, 21:16:00] Ana "Nani" Ruiz: Ten.', "whatsapp"),
         (COMMIT + "    Use UTC\n", "git-log"),
         ("From nora@example.com Mon Mar  2 09:00:00 2026\n" + MAIL + "\nNine.\n", "mail"),
         ("Received: by example.com\n" + MAIL + "\nNine.\n", "mail"),
         (CURSOR, "cursor"),
+        ("From nora at example.com  Mon Mar  2 09:00:00 2026\n" + MAIL + "\nNine.\n", "mail"),
     ],
 )
 def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, format: str) -> None:
@@ -89,6 +94,18 @@ def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, forma
         ("2026-03-02 21:15:00 - INFO: started\n2026-03-02 21:16:00 - INFO: stopped", ".log", "text"),
         ("[2026-03-02 21:15:00] production.ERROR: started\n[2026-03-02 21:16:00] production.ERROR: x", ".log", "text"),
         ("[02/03/2026 21:15:00] ERROR: started\n[02/03/2026 21:16:00] INFO: x", ".log", "text"),
+        ("[12/05/2026 09:00:01] server: started\n[12/05/2026 09:00:02] server: stopped", ".log", "text"),
+        ("[12/05/2026 09:00:01] [INFO] server: started\n[12/05/2026 09:00:02] [INFO] server: x", ".txt", "text"),
+        ("[12/05/2026, 09:00:01] Info: started\n[12/05/2026, 09:00:02] [Info]: stopped", ".log", "text"),
+        ("[12/05/2026 09:00:01] <nora> see: x\n[12/05/2026 09:00:02] <ben> so: y", ".log", "text"),
+        ("Changes\n\n12/05/2026 10:00 - Version 2: new\n13/05/2026 10:00 - Version 3: newer", ".txt", "text"),
+        ("12.05.2026 10:00 - Alarm: pump fails\n12.05.2026 11:00 - Alarm: pump runs", ".md", "markdown"),
+        (MAIL + "\nNine.\n", ".md", "markdown"),
+        (COMMIT + "    Use UTC\n", ".markdown", "markdown"),
+        (CURSOR, ".md", "cursor"),
+        (MAIL.replace("Message-ID", "X-Id") + "\nNine.\n", ".eml", "mail"),
+        (MAIL.replace("Message-ID", "X-Id") + "\nNine.\n", ".txt", "text"),
+        ("From here on 2 March 2026\nFrom: Nora\nDate: today\n\nNine.", ".txt", "text"),
         ("From: Nora\nTo: Ben\nSubject: boats\n\nNine.", ".txt", "text"),
         ("From 2 March 2026 on, boats leave at nine.", ".txt", "text"),
         ("commit 9f1c0d2 broke it.\n\nAuthor: me", ".txt", "text"),
@@ -101,6 +118,11 @@ def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, forma
             "messages",
         ),
         ('{"conversation_id": "c", "chat_messages": [{"role": "user", "content": "x"}]}\n', ".jsonl", "messages"),
+        (
+            '[{"uuid": "1", "prompt_template": "t", "docs": [], "messages": [{"role": "user", "content": "x"}]}]',
+            ".json",
+            "messages",
+        ),
         ('{"role": "user", "content": "{\\"type\\": \\"response_item\\", \\"payload\\": {}}"}\n', ".jsonl", "messages"),
         (
             '{"type":"user","sessionId":"s","uuid":"u","message":{"role":"user","content":"x"}}\n',
@@ -321,6 +343,46 @@ def test_a_session_of_gemini_has_its_people_assistant_and_tools() -> None:
     assert notes(found, "unreadable") == ["an object without a type instead of a message"]
 
 
+def test_a_session_of_gemini_in_lines_has_the_last_form_of_each_message_that_was_not_taken_back() -> None:
+    header = {"sessionId": "s", "projectHash": "h", "startTime": "x", "lastUpdated": "x"}
+    turns = [{"id": str(n), "type": "gemini" if n % 2 == 0 else "user", "content": f"turn {n}"} for n in range(1, 6)]
+    lines = [
+        header, turns[0], turns[1] | {"content": ""}, {"$set": {"lastUpdated": "y", "summary": "Boats"}},
+        turns[1], turns[2], turns[3], {"$rewindTo": "3"}, {"$set": {"messages": [turns[1], turns[4]]}}, "x",
+        turns[0] | {"id": None}, header | {"sessionId": "t"}, turns[0],
+    ]  # fmt: skip
+    loaded = [(number, line, None) for number, line in enumerate(lines, 1)]
+    found = [
+        (line, one) for line, value, note in gemini_sessions(loaded) if not note for one in parse_gemini(value, ORIGIN)
+    ]
+    assert [(line, one.conversation_id, one.content) for line, one in found if isinstance(one, Message)] == [
+        (2, "s", "turn 1"),
+        (9, "s", "turn 2"),
+        (9, "s", "turn 5"),
+        (11, "s", "turn 1"),
+        (13, "t", "turn 1"),
+    ]
+    assert {one.title for one in messages(found)} == {"Boats", ""}
+    assert [(line, one.kind) for line, one in found if isinstance(one, Note)] == [(10, "unreadable")]
+    assert [(line, note.reason) for line, _, note in gemini_sessions(loaded) if note] == [
+        (6, "a message that was taken back"),
+        (7, "a message that was taken back"),
+    ]
+
+
+def test_a_session_of_gemini_that_is_taken_back_to_an_unknown_message_is_empty_and_broken_lines_are_kept() -> None:
+    broken = Note("unreadable", "not JSON")
+    lines = [(1, {"sessionId": "s"}, None), (2, {"id": "1", "type": "user", "content": "x"}, None),
+             (3, None, broken), (4, {"$rewindTo": ["gone"]}, None), (5, {"$set": 3}, None)]  # fmt: skip
+    assert [(line, note.kind if note else "") for line, _, note in gemini_sessions(lines)] == [
+        (3, "unreadable"),
+        (2, "skipped"),
+        (5, ""),
+    ]
+    whole = [(1, json.loads(GEMINI), None), (2, {"sessionId": "t", "messages": 3}, None)]
+    assert list(gemini_sessions(whole)) == [whole[1], whole[0]]
+
+
 @pytest.mark.parametrize(
     ("lines", "order"),
     [
@@ -361,6 +423,31 @@ def test_a_chat_of_whatsapp_is_one_conversation_and_later_lines_belong_to_their_
     }
     assert len(notes(found)) == 5
     assert notes(found, "adjusted") == ["the time is not one that can be read"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("Ada: \u200eIMG-1.jpg (file attached)\nWe decided on the blue boat", "We decided on the blue boat"),
+        ("Ada: the cache is now Map<String, Boat>", "the cache is now Map<String, Boat>"),
+        ("Ada: link <https://x.org/a>", "link <https://x.org/a>"),
+        ("Ada: Ten. <This message was edited>", "Ten."),
+        ("Ada: Zehn. <Diese Nachricht wurde bearbeitet.>", "Zehn."),
+        ("Ada: Dez. \u200e<whatever it says>", "Dez."),
+        ('Ana "Nani" Ruiz: Nine.', "Nine."),
+        ("Ana „Nani“ Ruiz: Nine.", "Nine."),
+        ('Ada: the "blue: one"', 'the "blue: one"'),
+        ('Ada changed the subject to "Boats: all"', None),
+        ('Ada changed the subject from "Boats" to "Boats: all"', None),
+        ("Ada hat den Betreff zu „Boote: alle“ geändert", None),
+        ("Ada: \u200eIMG-1.jpg (file attached)", None),
+        ("Ada: <Medien ausgeschlossen>", None),
+    ],
+)
+def test_of_a_message_of_whatsapp_only_what_the_program_wrote_is_left_out(line: str, words: str | None) -> None:
+    found = list(parse_whatsapp(f"02/03/2026, 09:00 - {line}".splitlines(keepends=True), ORIGIN))
+    assert [one.content for one in messages(found)] == ([words] if words else [])
+    assert len(notes(found)) == (not words)
 
 
 def test_lines_before_the_first_message_are_lost_by_number() -> None:
@@ -429,6 +516,10 @@ def test_mails_of_one_thread_are_one_conversation() -> None:
         ("Nine.\n\n-----Original Message-----\nFrom: Nora\nWhen?", "Nine."),
         ("Nine.\n\n________________________________\nFrom: Nora\nSent: Monday\n\nWhen?", "Nine."),
         ("Nine.\n\nFrom: Nora <n@x.org>\nSent: Monday, March 2\nTo: Ben\n\nWhen?", "Nine."),
+        ("Nine.\n\n________________________________\nDe : Nora\nEnvoyé : lundi\n\nQuand ?", "Nine."),
+        ("Nine.\n\n________________________________\n\n", "Nine."),
+        ("Nine.\n____________________\nboats mailing list\nhttps://x.org", "Nine."),
+        ("Nine.\n\n____________________\n\nPart two: ten.", "Nine.\n\n____________________\n\nPart two: ten."),
         ("Nine.\n-- \nNora\nHarbour", "Nine."),
         ("Nine.\n\nSent from my iPhone", "Nine."),
         (
@@ -482,13 +573,38 @@ def test_text_that_is_made_to_take_long_ends(piece: str) -> None:
         {"Auto_Submitted": "auto-replied"},
         {"Precedence": "bulk"},
         {"X_Gmail_Labels": "Spam,Unread"},
+        {"X_Gmail_Labels": 'Unread, "Drafts"'},
     ],
 )
 def test_mails_that_nobody_wrote_or_wanted_are_skipped_and_counted(headers: dict[str, str]) -> None:
     found = list(parse_mail(mails(mail("a", **headers), mail("b")), ORIGIN))
     assert len(notes(found)) == len(messages(found)) == 1
     listed = mail("a", List_Unsubscribe="<https://example.com>", List_Post="<mailto:l@example.com>", Precedence="list")
-    assert len(messages(parse_mail(mails(listed), ORIGIN))) == 1
+    labelled = mail("b", X_Gmail_Labels="Inbox,Draft contracts")
+    assert len(messages(parse_mail(mails(listed, labelled), ORIGIN))) == 2
+
+
+@pytest.mark.parametrize(
+    ("sender", "speaker"),
+    [
+        ("=?utf-8?q?M=C3=BCller=2C_Ada?= <a@x.org>", "Müller, Ada"),
+        ("=?utf-8?q?M=C3=BCller?=,\n =?utf-8?q?_Ada?= <a@x.org>", "Müller"),
+        ('"Quint, Nora" <n@x.org>', "Quint, Nora"),
+        ("=?utf-8?q?Ada_M=C3=BCller_=3Ca=40x=2Eorg=3E?=", "Ada Müller"),
+        ("a@x.org (Ada)", "Ada"),
+    ],
+)
+def test_the_speaker_of_a_mail_has_the_whole_name(sender: str, speaker: str) -> None:
+    assert [one.speaker for one in messages(parse_mail(mails(mail("a", From=sender)), ORIGIN))] == [speaker]
+
+
+def test_a_paragraph_that_begins_with_from_belongs_to_its_mail() -> None:
+    body = "Boats leave.\n\nFrom nine on 2 March 2026 they stop."
+    assert [one.content for one in messages(parse_mail(mails(mail("a", body), mail("b")), ORIGIN))] == [body, "Nine."]
+    single = mail("a", "Boats leave.\n\nFrom x@example.com Mon Mar  2 09:00:00 2026\nis how a box begins.")
+    for text in (single, "\n" + single):
+        [found] = messages(parse_mail(text.splitlines(keepends=True), ORIGIN))
+        assert found.content.endswith("is how a box begins.")
 
 
 def test_one_mail_without_a_box_and_what_is_no_mail_have_their_lines() -> None:

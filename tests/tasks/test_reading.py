@@ -371,6 +371,35 @@ def test_sources_are_read_in_other_encodings(tmp_path: Path, sample: str, encodi
     assert frame(read(file)).select(columns).rows() == frame(read(plain)).select(columns).rows()
 
 
+def test_the_messages_of_a_forked_session_of_codex_belong_to_the_fork(tmp_path: Path) -> None:
+    def line(kind: str, **payload: Any) -> str:
+        return json.dumps({"timestamp": "2026-03-02T09:00:00Z", "type": kind, "payload": payload}) + "\n"
+
+    said = line("response_item", type="message", role="user", content=[{"type": "input_text", "text": "Nine."}])
+    file = write(
+        tmp_path / "fork.jsonl",
+        line("session_meta", id="fork", cwd="/a/quay") + line("session_meta", id="parent", cwd="/a/old") + said,
+    )
+    assert frame(read(file)).select("conversation_id", "scope").rows() == [("fork", "quay")]
+
+
+def test_a_session_of_gemini_in_lines_is_read_with_its_tools_and_no_message_twice(tmp_path: Path) -> None:
+    turn = {"timestamp": "2026-03-02T09:00:00Z", "id": "2", "type": "gemini", "content": ""}
+    lines = [
+        {"sessionId": "s", "projectHash": "h", "startTime": "2026-03-02T09:00:00Z"},
+        turn | {"id": "1", "type": "user", "content": [{"text": "Nine?"}]},
+        turn,
+        turn | {"toolCalls": [{"name": "ls", "args": {}}], "content": "At nine."},
+    ]
+    batches = read(write(tmp_path / "session.jsonl", "".join(json.dumps(line) + "\n" for line in lines)))
+    assert frame(batches).select("conversation_id", "role", "content").rows() == [
+        ("s", "user", "Nine?"),
+        ("s", "assistant", "At nine."),
+        ("s", "tool", "ls {}"),
+    ]
+    assert issues(batches) == []
+
+
 def test_a_folder_of_mails_one_by_one_is_read_under_any_name(tmp_path: Path) -> None:
     box = (EXAMPLES / "sources" / "harbour.mbox").read_text(encoding="latin-1")
     for number, text in enumerate(box.split("\nFrom ")):
