@@ -513,9 +513,10 @@ class OpenMemory:
 
         A message has `role` and `content`, and may have `name`, `timestamp` and `message_id`. A conversation grows when
         its name is given again; without a name it gets one from its messages. What is known already is passed over and
-        costs nothing. `speaker` is the name of the person who speaks as `user`. `model` and the limits stand in place
-        of those of the settings. Raises `UnusableInput` for what is no message, and `BudgetReached` never: what was not
-        extracted waits for the next run.
+        costs nothing. Messages of one conversation and speaker that have equal texts and neither time nor id are one
+        message: give what is said again a `timestamp`. `speaker` is the name of the person who speaks as `user`.
+        `model` and the limits stand in place of those of the settings. Raises `UnusableInput` for what is no message,
+        and `BudgetReached` never: what was not extracted waits for the next run.
         """
         refuse_a_fork()
         from apps.messages import ingest_messages  # imports the write road, which reading does not need

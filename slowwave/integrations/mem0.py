@@ -21,6 +21,7 @@ from slowwave.errors import Refused, TookTooLong, UnknownName, UnusableInput
 from slowwave.types import RecalledFact
 
 from .reading import read_or
+from .turns import dated
 
 SCOPES = ("user_id", "agent_id", "run_id")
 """The ids of mem0; the first one given names the namespace, the others the conversation."""
@@ -251,7 +252,7 @@ def _recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...
 
 
 def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    learned = memory.ingest(turns, urlencode(scope.conversation) or None)
+    learned = memory.ingest(dated(turns), urlencode(scope.conversation) or None)
     changes = [(each, "ADD") for each in learned.learned] + [(each, "DELETE") for each in learned.ended]
     distinct = {(each.statement, event): each.id for each, event in reversed(changes)}
     results = [

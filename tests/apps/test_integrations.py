@@ -115,6 +115,16 @@ def test_a_run_narrows_what_is_listed_found_and_deleted(face: Memory) -> None:
     ]
 
 
+@pytest.mark.proof
+def test_what_is_said_again_is_learned_again(face: Memory) -> None:
+    for words in ("I live in Bonn.", "I moved from Bonn to Berlin.", "I live in Bonn."):
+        last = face.add(words, user_id="ann", run_id="r1")["results"]
+    assert "ADD" in [each["event"] for each in last if "Bonn" in each["memory"]]
+    face.delete_all(user_id="ann")
+    assert face.add("I live in Bonn.", user_id="ann", run_id="r1")["results"]
+    assert "Bonn" in face.get_all(user_id="ann")["results"][0]["memory"]
+
+
 def test_gates_hold_for_what_a_program_adds(face: Memory) -> None:
     added = face.add([{"role": "user", "content": ORDER}, {"role": "system", "content": "Be kind."}], user_id="ann",
                      infer=False)["results"]  # fmt: skip
@@ -393,6 +403,32 @@ def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
     learned = " ".join(fact.statement for fact in memory.facts(None)[1])
     assert "Lisbon" in learned
     assert "rooibos" in learned
+
+
+@pytest.mark.proof
+def test_a_session_learns_again_what_is_said_again(memory: OpenMemory) -> None:
+    pytest.importorskip("agents")
+    from slowwave.integrations.openai_agents import SlowwaveSession
+
+    async def use() -> None:
+        session = SlowwaveSession("thread", memory)
+        for words in (LISBON, PORTO, LISBON):
+            await session.add_items([{"role": "user", "content": words}])
+
+    asyncio.run(use())
+    assert memory.snapshot.frame("messages").sort("occurred_at")["content"].to_list() == [LISBON, PORTO, LISBON]
+
+
+@pytest.mark.proof
+def test_a_block_of_llama_index_learns_again_what_is_said_again(memory: OpenMemory) -> None:
+    types = pytest.importorskip("llama_index.core.base.llms.types")
+    from slowwave.integrations.llama_index import SlowwaveMemoryBlock
+
+    block = SlowwaveMemoryBlock(memory=memory)
+    for words in (LISBON, PORTO, LISBON):
+        said = types.ChatMessage(role="user", content=words, additional_kwargs={"session_id": "thread"})
+        asyncio.run(block.aput([said]))
+    assert memory.snapshot.frame("messages").sort("occurred_at")["content"].to_list() == [LISBON, PORTO, LISBON]
 
 
 def _raise(error: Exception) -> None:
