@@ -529,21 +529,26 @@ class OpenMemory:
         """Retire live facts: out of recall, into the archive; returns the runs, one for each entity, to undo them.
 
         `facts` are ids. Raises `UnknownName` for an unknown one, `UnusableInput` for one that is no longer live, and
-        `Refused` for one that is pinned.
+        `Refused` for one that is pinned; none is retired then.
         """
         refuse_a_fork()
         from recall.history import fact_named
-        from tasks.people.observations import retire
+        from tasks.people.observations import plan_to_retire, retire
 
         named = [fact_named(self.snapshot, each) for each in text_list("facts", facts)]
         with self._adding:
             owners = self.snapshot.by_ids("facts", named, ["id", "owner_entity_id"])
+            owned = [
+                (str(owner), rows["id"]) for (owner,), rows in owners.group_by("owner_entity_id", maintain_order=True)
+            ]
+            for owner, ids in owned:
+                plan_to_retire(self.snapshot, self.place.run("retire"), owner, ids.to_list())  # raises before any run
             runs, gone = [], set[str]()
-            for (owner,), rows in owners.group_by("owner_entity_id", maintain_order=True):
-                left = [each for each in rows["id"] if each not in gone]  # the other end of a relation goes with it
+            for owner, ids in owned:
+                left = [each for each in ids if each not in gone]  # the other end of a relation goes with it
                 if left:
                     run = self.place.run("retire")
-                    gone |= {each for each, _ in retire(run, str(owner), left).facts}
+                    gone |= {each for each, _ in retire(run, owner, left).facts}
                     runs.append(run.id)
             return tuple(runs)
 

@@ -18,6 +18,7 @@ from slowwave.errors import Refused, UnusableInput
 from slowwave.integrations.mem0 import Memory, _namespace
 from storage.store import Store
 from storage.undo import undo
+from tasks.entities.names import keep_facts
 
 LISBON = "I live in Lisbon."
 PORTO = "I moved from Lisbon to Porto in April 2026."
@@ -123,6 +124,18 @@ def test_what_is_said_again_is_learned_again(face: Memory) -> None:
     face.delete_all(user_id="ann")
     assert face.add("I live in Bonn.", user_id="ann", run_id="r1")["results"]
     assert "Bonn" in face.get_all(user_id="ann")["results"][0]["memory"]
+
+
+@pytest.mark.proof
+def test_all_memories_but_the_pinned_ones_are_deleted_and_those_are_named(face: Memory) -> None:
+    kept, _ = face.add(
+        [{"role": "user", "content": "The ferry has four engines."}, {"role": "user", "content": "It is blue."}],
+        user_id="ann", infer=False,
+    )["results"]  # fmt: skip
+    keep_facts(face._memory("user-ann").place.run("pin"), [kept["id"].partition(":")[2]], True)
+    with pytest.raises(Refused, match=kept["id"]):
+        face.delete_all(user_id="ann")
+    assert [each["id"] for each in face.get_all(user_id="ann")["results"]] == [kept["id"]]
 
 
 def test_gates_hold_for_what_a_program_adds(face: Memory) -> None:
