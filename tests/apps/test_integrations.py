@@ -273,6 +273,45 @@ def test_a_langgraph_search_is_recall_and_a_put_goes_through_the_gates(memory: O
     assert store.get(("amy",), "tea").value == {"text": "Amy drinks Rooibos tea"}
 
 
+@pytest.mark.proof
+def test_two_puts_of_one_key_at_once_leave_one_item(memory: OpenMemory) -> None:
+    pytest.importorskip("langgraph.store.base")
+    from slowwave.integrations.langgraph import SlowwaveStore
+
+    store = SlowwaveStore(memory)
+
+    async def put() -> None:
+        await asyncio.gather(
+            *(store.aput(("amy",), "car", {"text": f"Amy drives a {car}"}) for car in ("Saab", "Fiat"))
+        )
+
+    asyncio.run(put())
+    assert memory.facts()[0] == 1
+    store.delete(("amy",), "car")
+    assert store.get(("amy",), "car") is None
+
+
+@pytest.mark.proof
+def test_an_item_that_two_stores_have_put_is_changed_and_deleted_as_one(memory: OpenMemory) -> None:
+    pytest.importorskip("langgraph.store.base")
+    from slowwave.integrations.langgraph import SlowwaveStore, _statement
+
+    store, place = SlowwaveStore(memory), (("amy",), "car")
+    for how in ("changed", "deleted", "swept"):
+        ttl = 0 if how == "swept" else None
+        for car in ("Saab", "red Fiat"):
+            memory.add_observations("items of amy", [_statement(place, {"text": f"Amy drives a {how} {car}"}, ttl)])
+        assert memory.facts()[0] == 2
+        if how == "changed":
+            store.put(*place, {"text": "Amy walks to her work in the harbour"})
+            assert memory.facts()[0] == 1
+        if how == "swept":
+            assert store.sweep_ttl() == 1
+        else:
+            store.delete(*place)
+        assert (store.get(*place), memory.facts()[0]) == (None, 0)
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
