@@ -513,9 +513,10 @@ class OpenMemory:
 
         A message has `role` and `content`, and may have `name`, `timestamp` and `message_id`. A conversation grows when
         its name is given again; without a name it gets one from its messages. What is known already is passed over and
-        costs nothing. `speaker` is the name of the person who speaks as `user`. `model` and the limits stand in place
-        of those of the settings. Raises `UnusableInput` for what is no message, and `BudgetReached` never: what was not
-        extracted waits for the next run.
+        costs nothing. Messages of one conversation and speaker that have equal texts and neither time nor id are one
+        message: give what is said again a `timestamp`. `speaker` is the name of the person who speaks as `user`.
+        `model` and the limits stand in place of those of the settings. Raises `UnusableInput` for what is no message,
+        and `BudgetReached` never: what was not extracted waits for the next run.
         """
         refuse_a_fork()
         from apps.messages import ingest_messages  # imports the write road, which reading does not need
@@ -528,21 +529,26 @@ class OpenMemory:
         """Retire live facts: out of recall, into the archive; returns the runs, one for each entity, to undo them.
 
         `facts` are ids. Raises `UnknownName` for an unknown one, `UnusableInput` for one that is no longer live, and
-        `Refused` for one that is pinned.
+        `Refused` for one that is pinned; none is retired then.
         """
         refuse_a_fork()
         from recall.history import fact_named
-        from tasks.people.observations import retire
+        from tasks.people.observations import plan_to_retire, retire
 
         named = [fact_named(self.snapshot, each) for each in text_list("facts", facts)]
         with self._adding:
             owners = self.snapshot.by_ids("facts", named, ["id", "owner_entity_id"])
+            owned = [
+                (str(owner), rows["id"]) for (owner,), rows in owners.group_by("owner_entity_id", maintain_order=True)
+            ]
+            for owner, ids in owned:
+                plan_to_retire(self.snapshot, self.place.run("retire"), owner, ids.to_list())  # raises before any run
             runs, gone = [], set[str]()
-            for (owner,), rows in owners.group_by("owner_entity_id", maintain_order=True):
-                left = [each for each in rows["id"] if each not in gone]  # the other end of a relation goes with it
+            for owner, ids in owned:
+                left = [each for each in ids if each not in gone]  # the other end of a relation goes with it
                 if left:
                     run = self.place.run("retire")
-                    gone |= {each for each, _ in retire(run, str(owner), left).facts}
+                    gone |= {each for each, _ in retire(run, owner, left).facts}
                     runs.append(run.id)
             return tuple(runs)
 

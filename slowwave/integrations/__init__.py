@@ -7,4 +7,5 @@
 - `pydantic_ai`: a tool set
 - `llama_index`: a memory block
 - `reading`: what they share, for a memory that is not there yet
+- `turns`: what they share, for new turns without times
 """

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from threading import Lock
 from typing import Any, NamedTuple
 
 from langgraph.store.base import (
@@ -48,12 +49,16 @@ _MINUTE = 60
 
 
 class _Kept(NamedTuple):
-    """A live item with the fact that says it, and when it expires, in seconds since 1970."""
+    """A live item with the fact that says it, and when it expires, in seconds since 1970.
+
+    `others` are older live facts of the same place: another store over the memory may have put it at the same time.
+    """
 
     item: Item
     fact: str
     statement: str
     expires: int | None
+    others: tuple[str, ...]
 
 
 class SlowwaveStore(BaseStore):
@@ -64,13 +69,14 @@ class SlowwaveStore(BaseStore):
     """
 
     supports_ttl = True
-    __slots__ = ("_kept", "_memory", "_sequence", "ttl_config")
+    __slots__ = ("_kept", "_lock", "_memory", "_sequence", "ttl_config")
 
     def __init__(self, memory: OpenMemory, *, ttl: TTLConfig | None = None) -> None:
         """A store over an open memory, which may hold other facts besides; `ttl` gives the default time to live."""
         self._memory = memory
         self._kept: dict[Place, _Kept] = {}
         self._sequence: int | None = None
+        self._lock = Lock()  # a batch reads before it writes: two of them at once would put one key twice
         self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -78,11 +84,13 @@ class SlowwaveStore(BaseStore):
         asked = list(ops)
         for op in asked:
             validate_op_namespace(op)
-        kept = self._live()
-        shelf = _shelf(kept) if any(isinstance(op, SearchOp | ListNamespacesOp) for op in asked) else InMemoryStore()
-        results = [self._read(op, kept, shelf) for op in asked]
-        if writes := {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}:
-            self._write(writes, kept)
+        is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in asked)
+        with self._lock:
+            kept = self._live()
+            shelf = _shelf(kept) if is_wide else InMemoryStore()
+            results = [self._read(op, kept, shelf) for op in asked]
+            if writes := {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}:
+                self._write(writes, kept)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -92,9 +100,10 @@ class SlowwaveStore(BaseStore):
     def sweep_ttl(self) -> int:
         """Retire what has expired; returns how many items. Until then they are only hidden."""
         now = time.time()
-        gone = [each.fact for each in self._all().values() if each.expires is not None and each.expires <= now]
-        if gone:
-            self._memory.retire(gone)
+        with self._lock:
+            gone = [each for each in self._all().values() if each.expires is not None and each.expires <= now]
+            if gone:
+                self._memory.retire([fact for each in gone for fact in (each.fact, *each.others)])
         return len(gone)
 
     # Reading
@@ -148,7 +157,10 @@ class SlowwaveStore(BaseStore):
     def _write(self, writes: Mapping[Place, PutOp], kept: Mapping[Place, _Kept]) -> None:
         """Retire what is deleted, state anew what has changed, and add what is new, one run for each namespace."""
         stored = self._all()
-        gone = [stored[place].fact for place, op in writes.items() if op.value is None and place in stored]
+        gone: list[str] = []
+        for place, op in writes.items():
+            if old := stored.get(place):
+                gone += old.others if op.value is not None else (*old.others, old.fact)
         if gone:
             self._memory.retire(gone)
         fresh: dict[tuple[str, ...], list[str]] = {}
@@ -214,7 +226,9 @@ def _items(rows: Iterable[dict[str, Any]]) -> dict[Place, _Kept]:
             item = Item(
                 value=value, key=key, namespace=namespace, created_at=born, updated_at=row["created_at"]
             )  # fmt: skip
-            found[namespace, key] = _Kept(item, row["id"], row["statement"], expires)
+            older = found.get((namespace, key))
+            others = (*older.others, older.fact) if older else ()
+            found[namespace, key] = _Kept(item, row["id"], row["statement"], expires, others)
     return dict(sorted(found.items(), key=lambda each: (each[1].item.created_at, each[0])))
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from slowwave.api import OpenMemory
 
 from .reading import block_for
+from .turns import dated
 
 _ROLES = ("user", "assistant")
 
@@ -37,7 +38,7 @@ class SlowwaveMemoryBlock(BaseMemoryBlock[str]):
                 session = each.additional_kwargs.get("session_id")
                 sessions.setdefault(session, []).append({"role": each.role.value, "content": each.content})
         for session, turns in sessions.items():
-            await asyncio.to_thread(self.memory.ingest, turns, session)
+            await asyncio.to_thread(self.memory.ingest, dated(turns), session)
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Leave out the block: a part of it might say something else than the whole."""

@@ -21,6 +21,7 @@ from slowwave.errors import Refused, TookTooLong, UnknownName, UnusableInput
 from slowwave.types import RecalledFact
 
 from .reading import read_or
+from .turns import dated
 
 SCOPES = ("user_id", "agent_id", "run_id")
 """The ids of mem0; the first one given names the namespace, the others the conversation."""
@@ -184,11 +185,17 @@ class Memory:
     def delete_all(
         self, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
     ) -> dict[str, str]:
-        """Retire all memories of a user, or those of a conversation; pinned ones stay and are an error."""
+        """Retire all memories of a user, or those of a conversation; pinned ones stay, and `Refused` names them."""
         scope = _scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], NO_FACTS)
-        if gone := [fact.id for fact in found if scope.covers(fact)]:
-            self._memory(scope.namespace).retire(gone)
+        if chosen := [fact.id for fact in found if scope.covers(fact)]:
+            memory = self._memory(scope.namespace)
+            pinned = memory.snapshot.by_ids("facts", chosen, ["id"], where="pinned")["id"].sort().to_list()
+            if gone := [each for each in chosen if each not in pinned]:
+                memory.retire(gone)
+            if pinned:
+                names = ", ".join(_id(scope.namespace, each) for each in pinned)
+                raise Refused(f"All memories were deleted but the pinned ones: {names}.", "Unpin them first.")
         return {"message": "Memories deleted successfully!"}
 
     def reset(self) -> None:
@@ -251,7 +258,7 @@ def _recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...
 
 
 def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    learned = memory.ingest(turns, urlencode(scope.conversation) or None)
+    learned = memory.ingest(dated(turns), urlencode(scope.conversation) or None)
     changes = [(each, "ADD") for each in learned.learned] + [(each, "DELETE") for each in learned.ended]
     distinct = {(each.statement, event): each.id for each, event in reversed(changes)}
     results = [

@@ -14,6 +14,7 @@ from slowwave.api import OpenMemory
 from slowwave.errors import LeaseBusy, Transient
 
 from .reading import NOTHING, block_for
+from .turns import dated
 
 log = logging.getLogger("slowwave")
 _ROLES = ("user", "assistant")
@@ -42,11 +43,11 @@ class SlowwaveSession(SessionABC):
         """Keep items, and learn from their messages."""
         await self.underlying.add_items(items)
         given = [cast(Mapping[str, Any], item) for item in items]
-        self._unlearned += [
+        self._unlearned += dated(
             {"role": item["role"], "content": item["content"]}
             for item in given
             if item.get("role") in _ROLES and item.get("content")
-        ]
+        )
         try:
             await self.learn()
         except (LeaseBusy, Transient) as error:

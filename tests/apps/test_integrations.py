@@ -18,6 +18,7 @@ from slowwave.errors import Refused, UnusableInput
 from slowwave.integrations.mem0 import Memory, _namespace
 from storage.store import Store
 from storage.undo import undo
+from tasks.entities.names import keep_facts
 
 LISBON = "I live in Lisbon."
 PORTO = "I moved from Lisbon to Porto in April 2026."
@@ -113,6 +114,28 @@ def test_a_run_narrows_what_is_listed_found_and_deleted(face: Memory) -> None:
     assert [each["id"] for each in face.get_all(user_id="ann")["results"]] == [
         each["id"] for each in both if "tea" in each["memory"]
     ]
+
+
+@pytest.mark.proof
+def test_what_is_said_again_is_learned_again(face: Memory) -> None:
+    for words in ("I live in Bonn.", "I moved from Bonn to Berlin.", "I live in Bonn."):
+        last = face.add(words, user_id="ann", run_id="r1")["results"]
+    assert "ADD" in [each["event"] for each in last if "Bonn" in each["memory"]]
+    face.delete_all(user_id="ann")
+    assert face.add("I live in Bonn.", user_id="ann", run_id="r1")["results"]
+    assert "Bonn" in face.get_all(user_id="ann")["results"][0]["memory"]
+
+
+@pytest.mark.proof
+def test_all_memories_but_the_pinned_ones_are_deleted_and_those_are_named(face: Memory) -> None:
+    kept, _ = face.add(
+        [{"role": "user", "content": "The ferry has four engines."}, {"role": "user", "content": "It is blue."}],
+        user_id="ann", infer=False,
+    )["results"]  # fmt: skip
+    keep_facts(face._memory("user-ann").place.run("pin"), [kept["id"].partition(":")[2]], True)
+    with pytest.raises(Refused, match=kept["id"]):
+        face.delete_all(user_id="ann")
+    assert [each["id"] for each in face.get_all(user_id="ann")["results"]] == [kept["id"]]
 
 
 def test_gates_hold_for_what_a_program_adds(face: Memory) -> None:
@@ -248,6 +271,45 @@ def test_a_langgraph_search_is_recall_and_a_put_goes_through_the_gates(memory: O
     assert "Volvo" in memory.recall("Which car is Amy's?", 1).facts[0].statement
     store.put(("amy",), "tea", {"text": "Amy drinks Rooibos tea"})  # nearly the same words, but a store keeps words
     assert store.get(("amy",), "tea").value == {"text": "Amy drinks Rooibos tea"}
+
+
+@pytest.mark.proof
+def test_two_puts_of_one_key_at_once_leave_one_item(memory: OpenMemory) -> None:
+    pytest.importorskip("langgraph.store.base")
+    from slowwave.integrations.langgraph import SlowwaveStore
+
+    store = SlowwaveStore(memory)
+
+    async def put() -> None:
+        await asyncio.gather(
+            *(store.aput(("amy",), "car", {"text": f"Amy drives a {car}"}) for car in ("Saab", "Fiat"))
+        )
+
+    asyncio.run(put())
+    assert memory.facts()[0] == 1
+    store.delete(("amy",), "car")
+    assert store.get(("amy",), "car") is None
+
+
+@pytest.mark.proof
+def test_an_item_that_two_stores_have_put_is_changed_and_deleted_as_one(memory: OpenMemory) -> None:
+    pytest.importorskip("langgraph.store.base")
+    from slowwave.integrations.langgraph import SlowwaveStore, _statement
+
+    store, place = SlowwaveStore(memory), (("amy",), "car")
+    for how in ("changed", "deleted", "swept"):
+        ttl = 0 if how == "swept" else None
+        for car in ("Saab", "red Fiat"):
+            memory.add_observations("items of amy", [_statement(place, {"text": f"Amy drives a {how} {car}"}, ttl)])
+        assert memory.facts()[0] == 2
+        if how == "changed":
+            store.put(*place, {"text": "Amy walks to her work in the harbour"})
+            assert memory.facts()[0] == 1
+        if how == "swept":
+            assert store.sweep_ttl() == 1
+        else:
+            store.delete(*place)
+        assert (store.get(*place), memory.facts()[0]) == (None, 0)
 
 
 _JSON = st.recursive(
@@ -393,6 +455,32 @@ def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
     learned = " ".join(fact.statement for fact in memory.facts(None)[1])
     assert "Lisbon" in learned
     assert "rooibos" in learned
+
+
+@pytest.mark.proof
+def test_a_session_learns_again_what_is_said_again(memory: OpenMemory) -> None:
+    pytest.importorskip("agents")
+    from slowwave.integrations.openai_agents import SlowwaveSession
+
+    async def use() -> None:
+        session = SlowwaveSession("thread", memory)
+        for words in (LISBON, PORTO, LISBON):
+            await session.add_items([{"role": "user", "content": words}])
+
+    asyncio.run(use())
+    assert memory.snapshot.frame("messages").sort("occurred_at")["content"].to_list() == [LISBON, PORTO, LISBON]
+
+
+@pytest.mark.proof
+def test_a_block_of_llama_index_learns_again_what_is_said_again(memory: OpenMemory) -> None:
+    types = pytest.importorskip("llama_index.core.base.llms.types")
+    from slowwave.integrations.llama_index import SlowwaveMemoryBlock
+
+    block = SlowwaveMemoryBlock(memory=memory)
+    for words in (LISBON, PORTO, LISBON):
+        said = types.ChatMessage(role="user", content=words, additional_kwargs={"session_id": "thread"})
+        asyncio.run(block.aput([said]))
+    assert memory.snapshot.frame("messages").sort("occurred_at")["content"].to_list() == [LISBON, PORTO, LISBON]
 
 
 def _raise(error: Exception) -> None:

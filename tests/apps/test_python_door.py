@@ -23,7 +23,7 @@ from talk import rows, started
 
 import slowwave
 from slowwave import OpenMemory, launcher, open_memory, types
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave.errors import Refused, UnknownName, UnusableInput
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.retirement import restore
@@ -232,6 +232,18 @@ def test_a_relation_that_is_retired_by_both_its_ends_goes_once(tmp_path: Path) -
     with open_memory(remembered(tmp_path / "memory", pair)) as memory:
         assert len(memory.retire(["f_part_of", "f_contains"])) == 1
         assert memory.facts() == (0, ())
+
+
+@pytest.mark.parametrize("pinned", ["f_one", "f_two"])
+def test_of_facts_with_a_pinned_one_none_is_retired_whoever_owns_them(tmp_path: Path, pinned: str) -> None:
+    facts = [
+        fact(id_, f"{id_} is known.", owner_entity_id=f"e_{id_}", kind="observation", pinned=id_ == pinned)
+        for id_ in ("f_one", "f_two")
+    ]
+    with open_memory(remembered(tmp_path / "memory", facts)) as memory:
+        with pytest.raises(Refused, match=pinned):
+            memory.retire(["f_one", "f_two"])
+        assert memory.facts()[0] == 2
 
 
 # What cannot be asked
