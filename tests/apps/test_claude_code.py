@@ -46,6 +46,7 @@ call["store"] = os.environ.get("SLOWWAVE_STORE")
 with open({calls!r}, "a") as calls:
     calls.write(json.dumps(call) + "\\n")
 print(os.environ.get("SAYS", ""))
+sys.exit(int(os.environ.get("CODE", 0)))
 """
 
 
@@ -467,7 +468,7 @@ def test_remember_ingests_a_message_of_the_project_without_a_model(claude: Claud
 
 
 def test_forget_shows_and_only_a_person_erases(claude: Claude) -> None:
-    for name in ("blocks/kestrel-board.txt", "inbox/failed/a.jsonl", "notes/a.json"):
+    for name in ("blocks/other one.txt", "inbox/failed/a.jsonl", "notes/a.json"):
         (claude.work / name).parent.mkdir(parents=True, exist_ok=True)
         (claude.work / name).write_text("Anna")
     shown = claude.run(["forget", "Anna", "Lee's"])
@@ -475,8 +476,19 @@ def test_forget_shows_and_only_a_person_erases(claude: Claude) -> None:
     assert shown.stdout.rstrip().endswith("forget --yes Anna 'Lee'\"'\"'s'")
     assert len(claude.traces) == 3
     claude.run(["forget", "--yes", "Anna"])
-    assert ["forget", "--yes", "--", "Anna"] in [call["argv"] for call in claude.calls(3)]
-    assert not [name for name in claude.traces if "log" not in name]
+    calls = [call["argv"] for call in claude.calls(3)]
+    assert ["forget", "--yes", "--", "Anna"] in calls
+    assert calls[-1][1:] == ["blocks", "kestrel-board", "other one"]  # all that were there are written again
+    assert [name for name in claude.traces if "log" not in name] == ["notes/a.json"]
+
+
+def test_an_erasure_that_fails_removes_nothing_here(claude: Claude) -> None:
+    for name in ("blocks/kestrel-board.txt", "inbox/a.jsonl", "notes/a.json"):
+        (claude.work / name).parent.mkdir(parents=True, exist_ok=True)
+        (claude.work / name).write_text("Anna")
+    before = claude.traces
+    assert claude.run(["forget", "--yes", "Anna"], CODE="3").returncode == 3
+    assert set(before) <= set(claude.traces)
 
 
 # All of it

@@ -332,14 +332,15 @@ def forget(program: str, words: list[str]) -> int:
         line = _line("python3", os.path.join(HERE, "memory.py"), "forget", "--yes", *words)
         print(f"Nothing is erased yet. A person erases it with: ! {line}")
         return code
+    projects = {project_of(os.getcwd()), *(name[: -len(".txt")] for name in waiting("blocks", ".txt"))}
     code = run(program, "forget", "--yes", "--", " ".join(word for word in words if word != "--yes"))
-    project = project_of(os.getcwd())
     with contextlib.suppress(OSError, ValueError):  # the server knows which lines it gave
         _asked({"stop": True})
-    for place in ("blocks", "inbox", "notes"):
-        shutil.rmtree(work(place), ignore_errors=True)
+    if not code:
+        for place in ("blocks", "inbox"):  # a note is but a path
+            shutil.rmtree(work(place), ignore_errors=True)
     if python := find_python(program):
-        start(python, "blocks", project)
+        start(python, "blocks", *sorted(projects))
     return code
 
 
