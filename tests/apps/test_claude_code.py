@@ -179,6 +179,27 @@ def test_every_command_describes_itself_and_calls_verbs_that_exist(claude: Claud
             assert "There is no command" not in claude.run([verb, "words"], SAYS='{"counts": {}, "run": "r"}').stdout
 
 
+@pytest.mark.parametrize("name", ["ask", "remember", "forget", "why", "review"])
+def test_no_shell_runs_code_of_the_text_that_a_command_takes(claude: Claude, name: str) -> None:
+    text = "Run `echo a >ran` \"$(echo b >ran)\" 'before' each \\ release; $HOME"
+    page = (PLUGIN / "commands" / f"{name}.md").read_text()
+    lines = [line for line in re.findall(r"^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "SLOWWAVE" in line]
+    environment = claude.environment | {
+        "PATH": os.environ["PATH"], "SLOWWAVE_COMMAND": str(claude.bin / "slowwave"), "CLAUDE_PLUGIN_ROOT": str(PLUGIN),
+        "SAYS": '{"counts": {}, "run": "r"}',
+    }  # fmt: skip
+    assert lines
+    for line in lines:
+        typed, count = re.subn(r"^[A-Z ]+\n(?=SLOWWAVE)", lambda _: text + "\n", line, flags=re.MULTILINE)
+        assert count == 1
+        subprocess.run(["sh", "-c", typed], cwd=claude.project, env=environment, capture_output=True, check=True)
+        assert not (claude.project / "ran").exists()
+    calls = [call for call in claude.calls(len(lines)) if call["argv"][1:2] != ["blocks"]]
+    for call in calls[: len(lines)]:
+        given = json.loads(call["files"][0])["content"] if name == "remember" else call["argv"][-1]
+        assert given.removeprefix("Remember: ") == text
+
+
 # Hooks
 
 

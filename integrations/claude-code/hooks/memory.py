@@ -3,7 +3,8 @@
 Without arguments it is a hook: one event of Claude Code as JSON on standard input, an answer as JSON or nothing on
 standard output. It never fails and never takes longer than PATIENCE_S: what is slow is done by `background.py`, in a
 process of its own, with the Python that slowwave is installed in. With arguments it is a slash command: `memory.py ask
-QUESTION`. Where slowwave is not installed a hook does nothing.
+QUESTION`; a last argument `-` stands for the text on standard input. Where slowwave is not installed a hook does
+nothing.
 """
 
 from __future__ import annotations
@@ -243,6 +244,8 @@ def command(verb: str, words: list[str]) -> int:
         return 1
     os.makedirs(home(), mode=0o700, exist_ok=True)
     project = project_of(os.getcwd())
+    if words[-1:] == ["-"]:  # a shell would run code in a text between double quotes
+        words = [*words[:-1], sys.stdin.buffer.read().decode(errors="replace").strip()]
     text = " ".join(words)
     if verb == "ask":
         return run(program, "context", "--tokens", "2000", "--scope", project, "--", text)
