@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -92,7 +93,7 @@ class Claude:
         """The program of the plugin, as hooks.json calls it."""
         return subprocess.run(
             [sys.executable, "-I", "-S", PLUGIN / "hooks" / "memory.py", *words], input=text, capture_output=True,
-            text=True, cwd=self.project, env=self.environment | environment, timeout=100, check=False,
+            text=True, cwd=self.project, env=self.environment | environment, timeout=100, check=False, umask=0,
         )  # fmt: skip
 
     def calls(self, count: int = 1) -> list[dict[str, Any]]:
@@ -237,6 +238,30 @@ def test_a_transcript_is_noted_and_read_in_the_background(claude: Claude, name: 
     (noted,) = (claude.work / "notes").iterdir()
     assert json.loads(noted.read_text()) == {"transcript": str(TRANSCRIPT), "project": "kestrel-board"}
     assert noted.stat().st_mode & 0o077 == 0
+
+
+def test_all_that_the_plugin_makes_is_its_owners_alone(claude: Claude) -> None:
+    said = {"SAYS": '{"counts": {"facts learned": 1}, "run": "ingest-1"}'}
+    for act in (lambda: claude.says("SessionEnd"), lambda: claude.run(["remember", "The server is heron."], **said)):
+        shutil.rmtree(claude.home)
+        act()
+        claude.calls()
+        made = [claude.home, *claude.home.rglob("*")]
+        assert len(made) > 3
+        assert not [path for path in made if path.stat().st_mode & 0o077]
+
+
+def test_the_background_works_for_its_owner_alone(at_home: Claude, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["background.py", "read"])
+    monkeypatch.chdir(at_home.project)  # and back: to listen changes the folder
+    before = os.umask(0)
+    try:
+        background.main()
+        with background.listening():
+            made = [at_home.work / name for name in ("read.lock", plugin.SOCKET)]
+            assert not [path for path in made if path.stat().st_mode & 0o077]
+    finally:
+        os.umask(before)
 
 
 def test_what_an_earlier_session_left_is_read_at_the_next_start(claude: Claude) -> None:

@@ -231,6 +231,7 @@ class Server:
 
 
 def main() -> None:
+    os.umask(plugin.PRIVATE)
     verb, words = sys.argv[1], sys.argv[2:]
     if verb == "read":
         read()

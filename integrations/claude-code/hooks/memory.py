@@ -22,6 +22,8 @@ LEAST_WORDS, LONGEST_PROMPT = 3, 4000
 """Prompts of fewer words ("go on") ask for nothing; of longer ones, in characters, the beginning counts."""
 RETRY_S = 60.0
 """So long after a server was started no other one is."""
+PRIVATE = 0o077
+"""The umask of the plugin: all folders and files that it makes, and its socket, are their owner's alone."""
 SOCKET = "socket"
 REPOSITORY = os.path.join(".git", "worktrees")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -125,6 +127,7 @@ def hook() -> None:
     python = find_python(command)
     if not python or os.environ.get("SLOWWAVE_CLAUDE_CODE") == "off":
         return
+    os.umask(PRIVATE)
     event = json.loads(sys.stdin.buffer.read())
     project = project_of(os.environ.get("CLAUDE_PROJECT_DIR") or event["cwd"])
     event = {**event, "session": str(event["session_id"]), "project": project}
@@ -242,7 +245,8 @@ def command(verb: str, words: list[str]) -> int:
     if not program:
         print("slowwave is not installed: there is no command `slowwave` on the PATH. See docs/claude-code.md.")
         return 1
-    os.makedirs(home(), mode=0o700, exist_ok=True)
+    os.umask(PRIVATE)
+    os.makedirs(home(), exist_ok=True)
     project = project_of(os.getcwd())
     if words[-1:] == ["-"]:  # a shell would run code in a text between double quotes
         words = [*words[:-1], sys.stdin.buffer.read().decode(errors="replace").strip()]
