@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -467,6 +468,14 @@ def test_a_transcript_that_is_gone_and_a_note_that_is_broken_hold_up_nothing(at_
     assert at_home.traces == ["read.lock"]
 
 
+def test_a_transcript_that_cannot_be_read_stays_noted_and_holds_up_nothing(at_home: Claude) -> None:
+    note(at_home, at_home.project)  # a folder: whoever is root may read all files
+    gone = {"transcript": "/no/such/file.jsonl", "project": "kestrel-board"}
+    plugin.write_whole(plugin.work("notes", "z.json"), json.dumps(gone))
+    background.read()
+    assert at_home.traces == [f"notes/{SESSION}.json", "read.lock"]
+
+
 # Commands
 
 
@@ -525,7 +534,7 @@ def test_forget_shows_and_only_a_person_erases(claude: Claude) -> None:
     calls = [call["argv"] for call in claude.calls(3)]
     assert ["forget", "--yes", "--", "Anna"] in calls
     assert calls[-1][1:] == ["blocks", "kestrel-board", "other one"]  # all that were there are written again
-    assert [name for name in claude.traces if "log" not in name] == ["notes/a.json"]
+    assert [name for name in claude.traces if "lo" not in name] == ["notes/a.json"]  # beside a log, and locks
 
 
 def test_an_erasure_that_fails_removes_nothing_here(claude: Claude) -> None:
@@ -535,6 +544,24 @@ def test_an_erasure_that_fails_removes_nothing_here(claude: Claude) -> None:
     before = claude.traces
     assert claude.run(["forget", "--yes", "Anna"], CODE="3").returncode == 3
     assert set(before) <= set(claude.traces)
+
+
+def test_an_erasure_waits_until_what_is_read_has_been_read_and_no_server_runs(claude: Claude, at_home: Claude) -> None:
+    for name in ("remember/a.jsonl", "read.log", "serve.log"):
+        plugin.write_whole(str(claude.work / name), "Anna")
+    for name in ("read.lock", "server.lock"):
+        with ThreadPoolExecutor() as pool:
+            with plugin.lock(name):
+                erasing = pool.submit(claude.run, ["forget", "--yes", "Anna"])
+                time.sleep(0.3)
+                assert not [call for call in claude.calls(0) if call["argv"][0] == "forget"]
+                assert (claude.work / "remember" / "a.jsonl").exists()
+            assert erasing.result().returncode == 0
+        assert claude.calls(2)[0]["argv"][0] == "forget"
+        assert not {"remember/a.jsonl", "read.log", "serve.log"} & set(claude.traces)
+        shutil.rmtree(claude.work)
+        (claude.home.parent / "calls").unlink()
+        plugin.write_whole(str(claude.work / "remember" / "a.jsonl"), "Anna")
 
 
 # All of it

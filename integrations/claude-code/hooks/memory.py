@@ -14,6 +14,10 @@ import os
 import signal
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
+
 PATIENCE_S = 0.25
 """A hook ends after this time, whatever it was doing; the start of Python comes on top."""
 SESSION_TOKENS = 600
@@ -114,6 +118,20 @@ def write_whole(path: str, text: str) -> None:
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(part, path)
+
+
+def lock(name: str, *, is_waiting: bool = True) -> IO[str] | None:
+    """Hold a lock of the plugin until the file is closed; None where it is another's and nobody waits for it."""
+    import fcntl
+
+    os.makedirs(work(), exist_ok=True)
+    file = open(work(name), "w")  # noqa: SIM115 (whoever holds it closes it)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if is_waiting else fcntl.LOCK_NB))
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
 
 
 # Events
@@ -290,6 +308,7 @@ def _line(*words: str) -> str:
 
 def remember(program: str, project: str, text: str) -> int:
     """Ingest a message of the user, said now about the project."""
+    import contextlib
     import subprocess
     import uuid
     from datetime import datetime, timezone
@@ -309,7 +328,8 @@ def remember(program: str, project: str, text: str) -> int:
             [program, "ingest", path, "--json", *rules()], cwd=home(), env=environment(), stdout=subprocess.PIPE
         )
     finally:
-        os.remove(path)
+        with contextlib.suppress(FileNotFoundError):  # an erasure removed it
+            os.remove(path)
     if done.returncode:
         return done.returncode
     summary = json.loads(done.stdout)
@@ -331,7 +351,6 @@ def rules() -> list[str]:
 
 def forget(program: str, words: list[str]) -> int:
     """Show what an erasure would remove; with --yes, which a person types, erase it here too."""
-    import contextlib
     import shutil
 
     if "--yes" not in words:
@@ -339,16 +358,31 @@ def forget(program: str, words: list[str]) -> int:
         line = _line("python3", os.path.join(HERE, "memory.py"), "forget", "--yes", *words)
         print(f"Nothing is erased yet. A person erases it with: ! {line}")
         return code
-    projects = {project_of(os.getcwd()), *(name[: -len(".txt")] for name in waiting("blocks", ".txt"))}
-    code = run(program, "forget", "--yes", "--", " ".join(word for word in words if word != "--yes"))
-    with contextlib.suppress(OSError, ValueError):  # the server knows which lines it gave
-        _asked({"stop": True})
-    if not code:
-        for place in ("blocks", "inbox"):  # a note is but a path
-            shutil.rmtree(work(place), ignore_errors=True)
+    projects = {project_of(os.getcwd())}
+    with _stopped_server(), lock("read.lock"):
+        projects.update(name[: -len(".txt")] for name in waiting("blocks", ".txt"))
+        code = run(program, "forget", "--yes", "--", " ".join(word for word in words if word != "--yes"))
+        if not code:
+            for place in ("blocks", "inbox", "remember"):  # a note is but a path
+                shutil.rmtree(work(place), ignore_errors=True)
+            for name in os.listdir(work()):
+                if name.endswith(".log"):
+                    os.remove(work(name))
     if python := find_python(program):
         start(python, "blocks", *sorted(projects))
     return code
+
+
+def _stopped_server() -> IO[str]:
+    """Stop the server, which knows what it gave; until the lock that is returned is closed, no other one starts."""
+    import time
+
+    while not (held := lock("server.lock", is_waiting=False)):
+        try:
+            _asked({"stop": True})
+        except (OSError, ValueError):  # it ends, or does not listen yet
+            time.sleep(0.05)
+    return held
 
 
 def main() -> None:
