@@ -375,14 +375,15 @@ def forget(program: str, words: list[str]) -> int:
 
 def _stopped_server() -> IO[str]:
     """Stop the server, which knows what it gave; until the lock that is returned is closed, no other one starts."""
+    import contextlib
     import time
 
-    while not (held := lock("server.lock", is_waiting=False)):
-        try:
+    while True:
+        with contextlib.suppress(OSError, ValueError):  # there is none, or it does not listen yet
             _asked({"stop": True})
-        except (OSError, ValueError):  # it ends, or does not listen yet
-            time.sleep(0.05)
-    return held
+        if held := lock("server.lock", is_waiting=False):
+            return held
+        time.sleep(0.05)
 
 
 def main() -> None:
