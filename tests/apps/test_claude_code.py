@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,7 @@ call["store"] = os.environ.get("SLOWWAVE_STORE")
 with open({calls!r}, "a") as calls:
     calls.write(json.dumps(call) + "\\n")
 print(os.environ.get("SAYS", ""))
+sys.exit(int(os.environ.get("CODE", 0)))
 """
 
 
@@ -91,7 +94,7 @@ class Claude:
         """The program of the plugin, as hooks.json calls it."""
         return subprocess.run(
             [sys.executable, "-I", "-S", PLUGIN / "hooks" / "memory.py", *words], input=text, capture_output=True,
-            text=True, cwd=self.project, env=self.environment | environment, timeout=100, check=False,
+            text=True, cwd=self.project, env=self.environment | environment, timeout=100, check=False, umask=0,
         )  # fmt: skip
 
     def calls(self, count: int = 1) -> list[dict[str, Any]]:
@@ -178,6 +181,27 @@ def test_every_command_describes_itself_and_calls_verbs_that_exist(claude: Claud
             assert "There is no command" not in claude.run([verb, "words"], SAYS='{"counts": {}, "run": "r"}').stdout
 
 
+@pytest.mark.parametrize("name", ["ask", "remember", "forget", "why", "review"])
+def test_no_shell_runs_code_of_the_text_that_a_command_takes(claude: Claude, name: str) -> None:
+    text = "Run `echo a >ran` \"$(echo b >ran)\" 'before' each \\ release; $HOME"
+    page = (PLUGIN / "commands" / f"{name}.md").read_text()
+    lines = [line for line in re.findall(r"^```\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "SLOWWAVE" in line]
+    environment = claude.environment | {
+        "PATH": os.environ["PATH"], "SLOWWAVE_COMMAND": str(claude.bin / "slowwave"), "CLAUDE_PLUGIN_ROOT": str(PLUGIN),
+        "SAYS": '{"counts": {}, "run": "r"}',
+    }  # fmt: skip
+    assert lines
+    for line in lines:
+        typed, count = re.subn(r"^[A-Z ]+\n(?=SLOWWAVE)", lambda _: text + "\n", line, flags=re.MULTILINE)
+        assert count == 1
+        subprocess.run(["sh", "-c", typed], cwd=claude.project, env=environment, capture_output=True, check=True)
+        assert not (claude.project / "ran").exists()
+    calls = [call for call in claude.calls(len(lines)) if call["argv"][1:2] != ["blocks"]]
+    for call in calls[: len(lines)]:
+        given = json.loads(call["files"][0])["content"] if name == "remember" else call["argv"][-1]
+        assert given.removeprefix("Remember: ") == text
+
+
 # Hooks
 
 
@@ -215,6 +239,30 @@ def test_a_transcript_is_noted_and_read_in_the_background(claude: Claude, name: 
     (noted,) = (claude.work / "notes").iterdir()
     assert json.loads(noted.read_text()) == {"transcript": str(TRANSCRIPT), "project": "kestrel-board"}
     assert noted.stat().st_mode & 0o077 == 0
+
+
+def test_all_that_the_plugin_makes_is_its_owners_alone(claude: Claude) -> None:
+    said = {"SAYS": '{"counts": {"facts learned": 1}, "run": "ingest-1"}'}
+    for act in (lambda: claude.says("SessionEnd"), lambda: claude.run(["remember", "The server is heron."], **said)):
+        shutil.rmtree(claude.home)
+        act()
+        claude.calls()
+        made = [claude.home, *claude.home.rglob("*")]
+        assert len(made) > 3
+        assert not [path for path in made if path.stat().st_mode & 0o077]
+
+
+def test_the_background_works_for_its_owner_alone(at_home: Claude, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["background.py", "read"])
+    monkeypatch.chdir(at_home.project)  # and back: to listen changes the folder
+    before = os.umask(0)
+    try:
+        background.main()
+        with background.listening():
+            made = [at_home.work / name for name in ("read.lock", plugin.SOCKET)]
+            assert not [path for path in made if path.stat().st_mode & 0o077]
+    finally:
+        os.umask(before)
 
 
 def test_what_an_earlier_session_left_is_read_at_the_next_start(claude: Claude) -> None:
@@ -420,6 +468,14 @@ def test_a_transcript_that_is_gone_and_a_note_that_is_broken_hold_up_nothing(at_
     assert at_home.traces == ["read.lock"]
 
 
+def test_a_transcript_that_cannot_be_read_stays_noted_and_holds_up_nothing(at_home: Claude) -> None:
+    note(at_home, at_home.project)  # a folder: whoever is root may read all files
+    gone = {"transcript": "/no/such/file.jsonl", "project": "kestrel-board"}
+    plugin.write_whole(plugin.work("notes", "z.json"), json.dumps(gone))
+    background.read()
+    assert at_home.traces == [f"notes/{SESSION}.json", "read.lock"]
+
+
 # Commands
 
 
@@ -467,7 +523,7 @@ def test_remember_ingests_a_message_of_the_project_without_a_model(claude: Claud
 
 
 def test_forget_shows_and_only_a_person_erases(claude: Claude) -> None:
-    for name in ("blocks/kestrel-board.txt", "inbox/failed/a.jsonl", "notes/a.json"):
+    for name in ("blocks/other one.txt", "inbox/failed/a.jsonl", "notes/a.json"):
         (claude.work / name).parent.mkdir(parents=True, exist_ok=True)
         (claude.work / name).write_text("Anna")
     shown = claude.run(["forget", "Anna", "Lee's"])
@@ -475,8 +531,37 @@ def test_forget_shows_and_only_a_person_erases(claude: Claude) -> None:
     assert shown.stdout.rstrip().endswith("forget --yes Anna 'Lee'\"'\"'s'")
     assert len(claude.traces) == 3
     claude.run(["forget", "--yes", "Anna"])
-    assert ["forget", "--yes", "--", "Anna"] in [call["argv"] for call in claude.calls(3)]
-    assert not [name for name in claude.traces if "log" not in name]
+    calls = [call["argv"] for call in claude.calls(3)]
+    assert ["forget", "--yes", "--", "Anna"] in calls
+    assert calls[-1][1:] == ["blocks", "kestrel-board", "other one"]  # all that were there are written again
+    assert [name for name in claude.traces if "lo" not in name] == ["notes/a.json"]  # beside a log, and locks
+
+
+def test_an_erasure_that_fails_removes_nothing_here(claude: Claude) -> None:
+    for name in ("blocks/kestrel-board.txt", "inbox/a.jsonl", "notes/a.json"):
+        (claude.work / name).parent.mkdir(parents=True, exist_ok=True)
+        (claude.work / name).write_text("Anna")
+    before = claude.traces
+    assert claude.run(["forget", "--yes", "Anna"], CODE="3").returncode == 3
+    assert set(before) <= set(claude.traces)
+
+
+def test_an_erasure_waits_until_what_is_read_has_been_read_and_no_server_runs(claude: Claude, at_home: Claude) -> None:
+    for name in ("remember/a.jsonl", "read.log", "serve.log"):
+        plugin.write_whole(str(claude.work / name), "Anna")
+    for name in ("read.lock", "server.lock"):
+        with ThreadPoolExecutor() as pool:
+            with plugin.lock(name):
+                erasing = pool.submit(claude.run, ["forget", "--yes", "Anna"])
+                time.sleep(0.3)
+                assert not [call for call in claude.calls(0) if call["argv"][0] == "forget"]
+                assert (claude.work / "remember" / "a.jsonl").exists()
+            assert erasing.result().returncode == 0
+        assert claude.calls(2)[0]["argv"][0] == "forget"
+        assert not {"remember/a.jsonl", "read.log", "serve.log"} & set(claude.traces)
+        shutil.rmtree(claude.work)
+        (claude.home.parent / "calls").unlink()
+        plugin.write_whole(str(claude.work / "remember" / "a.jsonl"), "Anna")
 
 
 # All of it

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -44,7 +43,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 def read() -> None:
     """Hand over all transcripts that were noted, read the inbox, and write the blocks; one process after another."""
     os.nice(NICE)
-    with locked("read.lock"):
+    with plugin.lock("read.lock"):
         projects = sorted(set(fill_inbox()))
         if plugin.waiting("inbox", ".jsonl"):
             look()
@@ -64,8 +63,10 @@ def fill_inbox() -> Iterator[str]:
                 note = json.load(file)
             copy(note["transcript"], plugin.work("inbox", f"{name.removesuffix('.json')}.jsonl"), note["project"])
             yield note["project"]
-        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             print(f"{path}: {error!r}")
+            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+                continue  # it may be readable another time
         if os.stat(path).st_mtime_ns == noted_at:  # else more was said meanwhile
             os.remove(path)
 
@@ -99,19 +100,6 @@ def look() -> None:
     plugin.run(plugin.find_command(), *watch)
 
 
-@contextmanager
-def locked(name: str, *, is_waiting: bool = True) -> Iterator[bool]:
-    """Hold a lock of the plugin; False where it is another's and nobody waits for it. It ends with the process."""
-    os.makedirs(plugin.work(), mode=0o700, exist_ok=True)
-    with open(plugin.work(name), "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if is_waiting else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
 # Blocks
 
 
@@ -142,9 +130,10 @@ def open_memory(*, is_logged: bool) -> OpenMemory:
 
 def serve(request: str) -> None:
     """Answer prompts until nobody has asked for a while. There is one server; a second one ends at once."""
-    with locked("server.lock", is_waiting=False) as is_only:
-        if not is_only:
-            return
+    is_only = plugin.lock("server.lock", is_waiting=False)
+    if is_only is None:
+        return
+    with is_only:
         first = json.loads(request)
         with open_memory(is_logged=True) as memory:
             memory.recall(ABOUT, 1, scope="")  # finds nothing, but reads all; raises where there is no memory yet
@@ -231,13 +220,15 @@ class Server:
 
 
 def main() -> None:
+    os.umask(plugin.PRIVATE)
     verb, words = sys.argv[1], sys.argv[2:]
     if verb == "read":
         read()
     elif verb == "serve":
         serve(sys.stdin.read())
     elif verb == "blocks":
-        write_blocks(words)
+        with plugin.lock("read.lock"):  # not while something is erased
+            write_blocks(words)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Without arguments it is a hook: one event of Claude Code as JSON on standard input, an answer as JSON or nothing on
 standard output. It never fails and never takes longer than PATIENCE_S: what is slow is done by `background.py`, in a
 process of its own, with the Python that slowwave is installed in. With arguments it is a slash command: `memory.py ask
-QUESTION`. Where slowwave is not installed a hook does nothing.
+QUESTION`; a last argument `-` stands for the text on standard input. Where slowwave is not installed a hook does
+nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import os
 import signal
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
+
 PATIENCE_S = 0.25
 """A hook ends after this time, whatever it was doing; the start of Python comes on top."""
 SESSION_TOKENS = 600
@@ -21,6 +26,8 @@ LEAST_WORDS, LONGEST_PROMPT = 3, 4000
 """Prompts of fewer words ("go on") ask for nothing; of longer ones, in characters, the beginning counts."""
 RETRY_S = 60.0
 """So long after a server was started no other one is."""
+PRIVATE = 0o077
+"""The umask of the plugin: all folders and files that it makes, and its socket, are their owner's alone."""
 SOCKET = "socket"
 REPOSITORY = os.path.join(".git", "worktrees")
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -113,6 +120,20 @@ def write_whole(path: str, text: str) -> None:
     os.replace(part, path)
 
 
+def lock(name: str, *, is_waiting: bool = True) -> IO[str] | None:
+    """Hold a lock of the plugin until the file is closed; None where it is another's and nobody waits for it."""
+    import fcntl
+
+    os.makedirs(work(), exist_ok=True)
+    file = open(work(name), "w")  # noqa: SIM115 (whoever holds it closes it)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if is_waiting else fcntl.LOCK_NB))
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
 # Events
 
 
@@ -124,6 +145,7 @@ def hook() -> None:
     python = find_python(command)
     if not python or os.environ.get("SLOWWAVE_CLAUDE_CODE") == "off":
         return
+    os.umask(PRIVATE)
     event = json.loads(sys.stdin.buffer.read())
     project = project_of(os.environ.get("CLAUDE_PROJECT_DIR") or event["cwd"])
     event = {**event, "session": str(event["session_id"]), "project": project}
@@ -241,8 +263,11 @@ def command(verb: str, words: list[str]) -> int:
     if not program:
         print("slowwave is not installed: there is no command `slowwave` on the PATH. See docs/claude-code.md.")
         return 1
-    os.makedirs(home(), mode=0o700, exist_ok=True)
+    os.umask(PRIVATE)
+    os.makedirs(home(), exist_ok=True)
     project = project_of(os.getcwd())
+    if words[-1:] == ["-"]:  # a shell would run code in a text between double quotes
+        words = [*words[:-1], sys.stdin.buffer.read().decode(errors="replace").strip()]
     text = " ".join(words)
     if verb == "ask":
         return run(program, "context", "--tokens", "2000", "--scope", project, "--", text)
@@ -283,6 +308,7 @@ def _line(*words: str) -> str:
 
 def remember(program: str, project: str, text: str) -> int:
     """Ingest a message of the user, said now about the project."""
+    import contextlib
     import subprocess
     import uuid
     from datetime import datetime, timezone
@@ -302,7 +328,8 @@ def remember(program: str, project: str, text: str) -> int:
             [program, "ingest", path, "--json", *rules()], cwd=home(), env=environment(), stdout=subprocess.PIPE
         )
     finally:
-        os.remove(path)
+        with contextlib.suppress(FileNotFoundError):  # an erasure removed it
+            os.remove(path)
     if done.returncode:
         return done.returncode
     summary = json.loads(done.stdout)
@@ -324,7 +351,6 @@ def rules() -> list[str]:
 
 def forget(program: str, words: list[str]) -> int:
     """Show what an erasure would remove; with --yes, which a person types, erase it here too."""
-    import contextlib
     import shutil
 
     if "--yes" not in words:
@@ -332,15 +358,32 @@ def forget(program: str, words: list[str]) -> int:
         line = _line("python3", os.path.join(HERE, "memory.py"), "forget", "--yes", *words)
         print(f"Nothing is erased yet. A person erases it with: ! {line}")
         return code
-    code = run(program, "forget", "--yes", "--", " ".join(word for word in words if word != "--yes"))
-    project = project_of(os.getcwd())
-    with contextlib.suppress(OSError, ValueError):  # the server knows which lines it gave
-        _asked({"stop": True})
-    for place in ("blocks", "inbox", "notes"):
-        shutil.rmtree(work(place), ignore_errors=True)
+    projects = {project_of(os.getcwd())}
+    with _stopped_server(), lock("read.lock"):
+        projects.update(name[: -len(".txt")] for name in waiting("blocks", ".txt"))
+        code = run(program, "forget", "--yes", "--", " ".join(word for word in words if word != "--yes"))
+        if not code:
+            for place in ("blocks", "inbox", "remember"):  # a note is but a path
+                shutil.rmtree(work(place), ignore_errors=True)
+            for name in os.listdir(work()):
+                if name.endswith(".log"):
+                    os.remove(work(name))
     if python := find_python(program):
-        start(python, "blocks", project)
+        start(python, "blocks", *sorted(projects))
     return code
+
+
+def _stopped_server() -> IO[str]:
+    """Stop the server, which knows what it gave; until the lock that is returned is closed, no other one starts."""
+    import contextlib
+    import time
+
+    while True:
+        with contextlib.suppress(OSError, ValueError):  # there is none, or it does not listen yet
+            _asked({"stop": True})
+        if held := lock("server.lock", is_waiting=False):
+            return held
+        time.sleep(0.05)
 
 
 def main() -> None:
