@@ -186,13 +186,11 @@ def verdict(a: str, b: str) -> tuple[bool, str | None]:
     return passes, failed
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize(("guard", "a", "b"), APART)
 def test_statements_that_differ_in_what_matters_stay_apart(guard: str, a: str, b: str) -> None:
     assert verdict(a, b) == (False, guard)
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize(("a", "b"), TOGETHER)
 def test_statements_that_differ_in_form_alone_may_merge(a: str, b: str) -> None:
     assert verdict(a, b) == (True, None)
