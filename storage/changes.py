@@ -8,7 +8,7 @@ right.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from slowwave.errors import UndoRefused
+from slowwave.graph.communities import without_members
 from slowwave.review.changes import RowChange
 from slowwave.revision.mutual_exclusion import single_valued
 from slowwave.validity import live_sql
@@ -27,6 +28,8 @@ from .tables import TABLES, tables_of
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
+
+    from .transactions import Transaction
 
 WHOLES = tuple(
     tuple(name for name, table in TABLES.items() if table.whole == word)
@@ -244,6 +247,20 @@ def references_to(target: str) -> Iterable[tuple[str, str]]:
         for column, spec in TABLES[name].columns.items():
             if spec.refers == target:
                 yield name, column
+
+
+def leave_communities(tx: Transaction, entities: Collection[str]) -> None:
+    """Take entities that are no more out of their communities, whose summaries are then to be made again.
+
+    A community of fewer than two goes. Lists of members are the only references that no column declares.
+    """
+    if not len(entities):
+        return
+    lists = tx.frame("communities", columns=["id", "entity_ids", "joined_ids", "fingerprint"])
+    left, dropped = without_members(lists, entities)
+    stored = tx.by_ids("communities", left["id"]).drop("entity_ids", "joined_ids", "fingerprint")
+    tx.upsert("communities", stored.join(left, on="id", maintain_order="left"))
+    tx.delete("communities", dropped)
 
 
 def undo_steps(commits: pl.DataFrame) -> list[tuple[str, list[str]]]:

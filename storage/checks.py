@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from slowwave.graph.communities import member_lists, without_members
+from slowwave.graph.communities import member_lists
 from slowwave.review.changes import decoded
 
-from .changes import FACTS, places_of
+from .changes import FACTS, leave_communities, places_of
 from .rows import empty_frame
 from .schema import Role
 from .snapshots import Reading
@@ -138,12 +138,9 @@ def find_stray_members(patient: PartialSnapshot) -> pl.DataFrame:
 
 def part_with_strays(tx: Transaction, rows: pl.DataFrame) -> None:
     """Take them out; a community of fewer than two goes."""
-    communities = whole_rows(tx, "communities", rows["row_id"])
-    listed = member_lists(communities)["id"].unique()
+    listed = member_lists(tx.by_ids("communities", rows["row_id"]))["id"].unique()
     there = tx.by_ids("entities", listed, ["id"])["id"]
-    left, dropped = without_members(communities, listed.filter(~listed.is_in(there.implode())))
-    tx.upsert("communities", left)
-    tx.delete("communities", dropped)
+    leave_communities(tx, listed.filter(~listed.is_in(there.implode())))
 
 
 def find_shared_aliases(patient: PartialSnapshot) -> pl.DataFrame:

@@ -47,15 +47,16 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
 def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:
     """`nearest` in these rows for several calls: what is compared exactly is read once and kept."""
     table = reading.handle(name)
-    if table.count_rows() > EXACT_ROWS and _has_vector_index(table):
-        return _IndexedRows(table, where).nearest
+    if table.count_rows() > EXACT_ROWS and (index := _vector_index(table)) is not None:
+        return _IndexedRows(table, index, where).nearest
     has_vector = f"({where}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
     rows = read_rows(table, has_vector, ["id", "vector"])
     return partial(_exact, rows["id"], unit_matrix(rows["vector"], reading.dims))
 
 
-def _has_vector_index(table: Table) -> bool:
-    return any("vector" in index.columns for index in table.list_indices())
+def _vector_index(table: Table) -> str | None:
+    """The name of the index of vectors."""
+    return next((index.name for index in table.list_indices() if "vector" in index.columns), None)
 
 
 def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -144,9 +145,9 @@ class _IndexedRows:
     each question, and 71 such rows take it longer than the index of a million.
     """
 
-    def __init__(self, table: Table, where: str | None) -> None:
+    def __init__(self, table: Table, index: str, where: str | None) -> None:
         self._table, self._where = table, where
-        since = _indexed_until(table)
+        since = _indexed_until(table, index)
         self._newer = None if since is None else _rows_since(table, since, where)
 
     def nearest(self, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -184,19 +185,20 @@ class _IndexedRows:
     @cached_property
     def _few(self) -> pl.DataFrame | None:
         """The rows that meet the condition; None where they are more than `_FEW`."""
-        if len(read_rows(self._table, self._where, ["id"], _FEW + 1)) > _FEW:
+        ids = read_rows(self._table, self._where, ["id"], _FEW + 1)["id"].to_list()
+        if len(ids) > _FEW:
             return None
-        return read_rows(self._table, self._where, ["id", "vector"]).drop_nulls("vector")
+        parts = [read_rows(self._table, among, ["id", "vector"]) for among in (*id_filters(ids),) or ("false",)]
+        return pl.concat(parts).drop_nulls("vector")
 
 
-def _indexed_until(table: Table) -> int | None:
+def _indexed_until(table: Table, index: str) -> int | None:
     """The version of the table whose rows its index of vectors contains; None where too much is newer.
 
     The engine says how many rows are not in the index. As every write of a store writes whole rows, these are the rows
     that were written last. (A change of some columns alone would leave a row in the index and mark it as new.)
     """
-    (name,) = [index.name for index in table.list_indices() if "vector" in index.columns][:1]
-    stats = table.index_stats(name)
+    stats = table.index_stats(index)
     missing = stats.num_unindexed_rows if stats else EXACT_ROWS + 1
     if not missing or missing > EXACT_ROWS:
         return None if missing else table.version

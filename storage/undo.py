@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from slowwave.errors import UndoRefused, UnknownName
-from slowwave.graph.communities import member_lists, without_members
 from slowwave.ranking.searched_texts import READ
 
 from .changes import (
@@ -26,6 +25,7 @@ from .changes import (
     VersionReader,
     before_images,
     changed_by_others,
+    leave_communities,
     places_of,
     references_to,
     segments_of,
@@ -228,7 +228,7 @@ class _Undoing:
                 if found.name == "entities":
                     strays = gone
         if not dry_run:
-            self._take_out_of_communities(strays)
+            leave_communities(self._tx, strays)  # which a later run may have found
             self._tx.undoes = runs
             self._note(runs)
         return UndoReport(tuple(runs), put_back, removed)
@@ -259,14 +259,6 @@ class _Undoing:
             raise UndoRefused(
                 "Some of these runs are from before a re-embedding, and some from after it.", "Undo them one by one."
             )
-
-    def _take_out_of_communities(self, entities: pl.Series) -> None:
-        """Communities that a later run found stay, without entities that are gone; those of fewer than two go."""
-        listed = member_lists(self._tx.frame("communities", columns=["id", "entity_ids", "joined_ids"]))
-        named = listed.filter(pl.col("id").is_in(entities.implode()))["community_id"].unique()
-        left, dropped = without_members(self._tx.by_ids("communities", named), entities)
-        self._tx.upsert("communities", left)
-        self._tx.delete("communities", dropped)
 
     def _images(self, found: Trace) -> pl.DataFrame:
         """The rows as they were before, with vectors of the model of now."""

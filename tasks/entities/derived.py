@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ import polars as pl
 
 from recall.entities import LISTED
 from recall.graphs import RELATIONS
-from slowwave.graph.communities import JoinPlan, plan_joining, waiting, without_members
+from slowwave.graph.communities import JoinPlan, plan_joining, waiting
 from slowwave.graph.links import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
 from slowwave.ranking.searched_texts import DescribedEntity, Observed, entity_text
 from slowwave.settings import LinkSettings
@@ -264,15 +264,6 @@ def assign_new(run: Run) -> int:
         tx.upsert("communities", grown.with_columns(fingerprint=pl.lit(None, dtype=pl.String)))
         tx.upsert("decisions", plan.decisions)
     return len(plan.members)
-
-
-def leave_communities(tx: Transaction, entities: Collection[str]) -> None:
-    """Take entities that are no more out of their communities, whose summaries are then to be made again."""
-    lists = tx.frame("communities", columns=["id", "entity_ids", "joined_ids", "fingerprint"])
-    left, dropped = without_members(lists, entities)
-    stored = tx.by_ids("communities", left["id"]).drop("entity_ids", "joined_ids", "fingerprint")
-    tx.upsert("communities", stored.join(left, on="id", maintain_order="left"))
-    tx.delete("communities", dropped)
 
 
 def _join_plan(reading: Reading, run: Run, touched: pl.Series) -> JoinPlan:

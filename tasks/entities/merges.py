@@ -18,13 +18,13 @@ from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import BeliefSettings
 from slowwave.text import normalise_name
 from slowwave.validity import is_live, live_sql
+from storage.changes import leave_communities
 from storage.rows import column_names, quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
-from .derived import leave_communities
 from .names import names_in_use, new_vector, with_vector
 from .retirement import renew_profiles
 

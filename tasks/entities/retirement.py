@@ -33,7 +33,7 @@ from slowwave.lifecycle.usage_scores import REDUNDANT, usage_of
 from slowwave.resolution.entity_resolution import revived
 from slowwave.revision.mutual_exclusion import single_valued
 from slowwave.validity import live_sql, time_sql
-from storage.changes import FACT_TABLES, references_to
+from storage.changes import FACT_TABLES, leave_communities, references_to
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.tables import TABLES
@@ -42,7 +42,7 @@ from tasks.runtime.engine import log, task
 from tasks.runtime.runs import Run, as_run, store_of
 from tasks.runtime.writing import decide_and_write
 
-from .derived import leave_communities, refresh_profiles
+from .derived import refresh_profiles
 
 _PENDING = "outcome = 'pending'"
 

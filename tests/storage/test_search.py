@@ -120,7 +120,7 @@ def test_rows_that_the_index_does_not_contain_yet_are_found_as_well(
     snapshot = store.snapshot()
     exact = nearest(snapshot, "facts", asked, 5, where)
     monkeypatch.setattr(search, "EXACT_ROWS", most)
-    since = search._indexed_until(snapshot.handle("facts"))
+    since = search._indexed_until(snapshot.handle("facts"), "vector_idx")
     assert (since is None) == (most == 30)
     if since is not None:
         newer = search._rows_since(snapshot.handle("facts"), since, None)["id"]
