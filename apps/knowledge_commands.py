@@ -74,7 +74,10 @@ def facts(
     rows = [
         (
             words,
-            "\n".join(shown_relation(fact.predicate, place.locale) for fact in facts),
+            "\n".join(
+                f"{'not ' * (fact.polarity == 'negated')}{shown_relation(fact.predicate, place.locale)}"
+                for fact in facts
+            ),
             period,
             *([state] if everything else []),
             "\n".join(short_id(fact.id) for fact in facts),
@@ -83,6 +86,11 @@ def facts(
     ]
     status = ("status",) if everything else ()  # of facts of one time there is only one
     out.print(table(_title(entity, place.locale), ("fact", "relation", "valid", *status, "id"), rows))
+
+
+def _relation(fact: RecalledFact, locale: Locale) -> str:
+    relation = shown_relation(fact.predicate, locale)
+    return f"not {relation}" if fact.polarity == "negated" else relation
 
 
 def _title(entity: Entity, locale: Locale) -> str:

@@ -89,7 +89,7 @@ _CHANGE = re.compile(
     r"got (?:hired|engaged)|(?:got|just|newly) married|remarried|"
     r"(?<!is )(?<!are )(?<!am )(?<!'s )(?<!'m )(?<!'re )(?<!been )married\b(?! to\b)|"
     r"new (?:\w+ )?(?:job|employer|company|position|role|post|home|house|flat|apartment|place|address|town|city|"
-    r"country|wife|husband|partner|spouse|fiancée?|boss)|"
+    r"country|wife|husband|partner|spouse|fiancée?|boss|manager|supervisor)|"
     r"ahora|actualmente|hoy en día|ya no|de nuevo|desde|mudé|mudó|empecé|empezó|dejé|dejó|"
     r"jetzt|nun|derzeit|zurzeit|momentan|aktuell|inzwischen|mittlerweile|neuerdings|wieder|seit|nicht mehr|zog|"
     r"umgezogen|gewechselt)\b",
@@ -163,8 +163,10 @@ def tells_what_ended(statement: str, others: frozenset[str]) -> bool:
 
 
 def _names_one(statement: str, names: frozenset[str]) -> bool:
+    """Whether a statement has one of the names; "Elena's manager" describes whoever it is at the time."""
     lower = statement.lower()
-    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in names if name in lower)
+    found = (name for name in names if name in lower and "'s " not in name)
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in found)
 
 
 def is_lasting(relation: str) -> bool:

@@ -43,6 +43,8 @@ DEFAULT: tuple[Predicate, ...] = (
     Predicate("works_on", "working_on work_on", "n", "task", "person → project or task, now"),
     Predicate("joined", "", "n", "work", "person → organisation, event of joining"),
     Predicate("reports_to", "managed_by supervised_by", "n", "responsibility", "person → superior"),
+    Predicate("has_manager", "", "1", "responsibility"),
+    Predicate("has_boss", "", "1", "responsibility"),
     Predicate("manages", "manages_team leads supervises manage lead", "n", "responsibility", "person → team or person"),
     Predicate("member_of", "is_member_of", "n", "membership", "person → group or club"),
     Predicate("studies_at", "studied_at enrolled_at", "n", "study", "person → school"),

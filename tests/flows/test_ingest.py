@@ -37,7 +37,9 @@ from talk import (
     texts_of,
     written,
 )
+from typer.testing import CliRunner
 
+from apps.cli import app
 from slowwave.errors import BudgetReached, MissingKey, UnknownName, UnusableInput
 from slowwave.settings import IngestSettings
 from storage.doctor import examine
@@ -89,6 +91,20 @@ def test_every_message_ends_in_exactly_one_state_and_every_refused_one_says_whic
     assert summary["refused"] == {"injection": 1, "length": 1, "pre_filter": 1, "role": 1}
     assert summary["counts"]["messages stored"] == len(TALK)
     assert summary["counts"]["messages extracted"] == 6
+
+
+def test_a_new_manager_takes_the_place_of_the_old_one_and_a_job_that_was_left_is_not_listed_as_held(
+    tmp_path: Path,
+) -> None:
+    first = said([("Elena", "I work at Olivetti."), ("Elena", "My manager is Paolo Rossi.")])
+    then = said(
+        [("Elena", "My new manager is Giulia Ferri."), ("Elena", "I left Olivetti.")], "c2", NOW - timedelta(days=9)
+    )
+    learn(written(tmp_path / "talk.jsonl", [*first, *then]), tmp_path / "m")
+    live = dict(rows(tmp_path / "m", "facts", "status = 'active'").select("predicate", "statement").iter_rows())
+    assert live["has_manager"] == "Elena's new manager is Giulia Ferri."
+    shown = CliRunner().invoke(app, ["facts", "Elena", "--store", str(tmp_path / "m")]).output
+    assert "not works_at" in shown
 
 
 def test_the_examples_end_in_known_states_with_a_refusal_for_each_that_is_skipped(
