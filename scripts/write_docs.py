@@ -1,4 +1,4 @@
-"""Write docs/tables.md, docs/settings.md, docs/names.md and the demo's output in README.md from what they describe.
+"""Write the generated files from what they describe: pages of docs/, the demo's output in README.md, and share/.
 
 How to run it: `make docs`, or `python scripts/write_docs.py`.
 """
@@ -19,6 +19,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 
+from scripts.man_page import completion, man_page
 from scripts.names_page import names_page
 from slowwave.settings import Settings
 from storage.schema import STAMPS, ColumnSpec, Role, Table
@@ -325,12 +326,17 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/settings.md": settings_page,
     "docs/names.md": lambda: names_page(grid),
     "README.md": readme_page,
+    "share/man/man1/slowwave.1": man_page,
+    "share/bash-completion/completions/slowwave": lambda: completion("bash"),
+    "share/zsh/site-functions/_slowwave": lambda: completion("zsh"),
+    "share/fish/vendor_completions.d/slowwave.fish": lambda: completion("fish"),
 }
 
 
 def main() -> None:
     """Write every page."""
     for path, page in PAGES.items():
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(page(), encoding="utf-8")
 
 
