@@ -94,7 +94,7 @@ def obstacles(tag: str, root: Path = ROOT) -> Iterator[str]:
 def changes(version: str, root: Path = ROOT) -> str:
     """The chapter of a version in CHANGELOG.md without its heading; empty where there is none."""
     log = (root / "CHANGELOG.md").read_text(encoding="utf-8")
-    found = re.search(rf"^## {re.escape(version)}\b[^\n]*\n(.*?)(?=^## |\Z)", log, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^## {re.escape(version)}(?![\w.])[^\n]*\n(.*?)(?=^## |\Z)", log, re.MULTILINE | re.DOTALL)
     return found[1].strip() if found else ""
 
 
