@@ -107,7 +107,7 @@ def _installed() -> Iterator[Check]:
     remedy = "" if own.version == slowwave.__version__ else REINSTALL
     found = f"{slowwave.__version__}{f', installed as {own.version}' if remedy else ''}"
     yield Check("slowwave", "note" if remedy else "ok", found, remedy)
-    yield python(platform.python_version(), own.metadata.get("Requires-Python", ""))
+    yield python(platform.python_version(), own.metadata["Requires-Python"] or "")
     required = list(map(Requirement, own.requires or ()))
     yield from packages(required, version_of)
     yield extras(required, own.metadata.get_all("Provides-Extra") or [], version_of)

@@ -11,14 +11,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
-from typer.completion import get_completion_script
+from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-from apps.cli import HELP, app
+from apps.cli import COMPLETE, HELP, app
 from apps.configuration import FILE, VARIABLES
 from slowwave import __version__
 
 COMMON = ("--store", "--namespace", "--json")
 """Options of most commands, which are listed once."""
+AUTOLOADED = """
+# zsh reads this file at the first completion, which it also has to answer
+[[ $zsh_eval_context[-1] == loadautofunc ]] && _slowwave_completion "$@"
+"""
 DESCRIPTION = (
     "slowwave is long-term memory for agents: it turns conversations and documents into a temporal knowledge graph in "
     "LanceDB. Each fact says since when and until when it holds, and who said so. Every run can be undone."
@@ -69,7 +73,8 @@ def man_page() -> str:
 
 def completion(shell: str) -> str:
     """The script by which this shell completes the words of the command."""
-    return get_completion_script(prog_name="slowwave", complete_var="_SLOWWAVE_COMPLETE", shell=shell) + "\n"
+    script = get_completion_script(prog_name="slowwave", complete_var=COMPLETE, shell=shell)
+    return f"{script}\n{AUTOLOADED if shell == 'zsh' else ''}"
 
 
 def _commands(group: Any, names: tuple[str, ...]) -> Iterator[str]:

@@ -26,7 +26,9 @@ LONGEST_S = 300
 
 def run(command: list[str], **more: Any) -> str:
     """The standard output of a command; ends the program where the command fails."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, check=False, **more)
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, capture_output=True, text=True, timeout=LONGEST_S, check=False, **more
+    )
     print(f"{'ok' if done.returncode == 0 else 'FAILED'}  {' '.join(command)}", flush=True)
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
@@ -40,7 +42,7 @@ def try_everything(slowwave: str, folder: Path) -> None:
         (folder / name / "__init__.py").write_text("raise SystemExit('a package of somebody else was imported')\n")
     (folder / "talk.jsonl").write_text(json.dumps(LINE) + "\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SLOWWAVE_"))}
-    here = {"cwd": folder, "env": environment | {"HOME": str(folder)}}
+    here: dict[str, Any] = {"cwd": folder, "env": environment | {"HOME": str(folder)}}
     print(run([slowwave, "--version"], **here).strip())
     run([slowwave, "doctor", "--environment"], **here)
     run([slowwave, "demo"], **here)
@@ -60,7 +62,7 @@ def try_everything(slowwave: str, folder: Path) -> None:
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     ]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([slowwave, "mcp"], **pipes, **here) as server:
         assert server.stdin is not None
         assert server.stdout is not None
