@@ -6,10 +6,12 @@ cannot find out is a row of its own.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -40,6 +42,7 @@ COMPILED = ("numpy", "pyarrow", "polars", "scipy.sparse", "lancedb")
 LEAST_FREE = 1 << 30
 ANSWERS_WITHIN_S = 2.0
 CLOCK_TOLERANCE_S = 120.0
+PLUGIN = "memory@slowwave"
 AGENTS: Mapping[str, tuple[str, ...]] = {
     "Claude Code plugin": ("~/.claude/plugins/installed_plugins.json", "~/.claude/settings.json"),
     "Claude Code": (".mcp.json", "~/.claude.json"),
@@ -196,10 +199,21 @@ def agents(folder: Path, home: Path) -> Check:
 
 
 def _names_us(file: Path) -> bool:
+    """Whether a file lists our plugin, or a server that slowwave runs; a project of that name does not count."""
     try:
-        return "slowwave" in file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        document = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError):
         return False
+    return PLUGIN in text or any("slowwave" in json.dumps(each, default=str) for each in _servers(document))
+
+
+def _servers(document: Any) -> Iterator[Any]:
+    for name, value in document.items() if isinstance(document, dict) else ():
+        if name in ("mcpServers", "mcp_servers"):
+            yield value
+        else:
+            yield from _servers(value)
 
 
 def prefect_server() -> Check:

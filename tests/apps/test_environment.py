@@ -131,7 +131,15 @@ def test_programs_that_list_slowwave_are_found(tmp_path: Path, monkeypatch: pyte
     for folder in (here, home / ".cursor", commands):
         folder.mkdir(parents=True)
     (home / ".cursor/mcp.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
+    (home / ".claude.json").write_text('{"projects": {"/home/ana/slowwave": {"mcpServers": {}}}}')
     assert agents(here, home).found == "No agent is connected."
+    (home / ".claude.json").write_text('{"projects": {"/a": {"mcpServers": {"m": {"args": ["slowwave", "mcp"]}}}}}')
+    assert agents(here, home).found.startswith("Claude Code")
+    (home / ".claude.json").unlink()
+    (home / ".codex").mkdir()
+    (home / ".codex/config.toml").write_text('[mcp_servers.memory]\ncommand = "slowwave"\n')
+    assert agents(here, home).found.startswith("Codex")
+    (home / ".codex/config.toml").write_text("not = [valid")
     (here / ".mcp.json").write_text('{"mcpServers": {"memory": {"command": "slowwave", "args": ["mcp"]}}}')
     monkeypatch.setenv("PATH", str(commands))
     assert agents(here, home).found == "Claude Code; but the command slowwave is not on PATH."
