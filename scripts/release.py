@@ -87,8 +87,8 @@ def obstacles(tag: str, root: Path = ROOT) -> Iterator[str]:
         yield f"CHANGELOG.md has no chapter `## {version}` with text: rename `## Unreleased`."
     if json.loads((root / PLUGIN).read_text(encoding="utf-8"))["version"] != __version__:
         yield f"{PLUGIN} has another version than {__version__}."
-    if address(root) == OWNERLESS:
-        yield "pyproject.toml has no public address: set Repository in [project.urls], then `make docs`."
+    if address(root) == OWNERLESS or OWNERLESS in (root / "pyproject.toml").read_text(encoding="utf-8"):
+        yield "pyproject.toml has no public address: set Repository, put the owner for OWNER, then `make docs`."
 
 
 def changes(version: str, root: Path = ROOT) -> str:

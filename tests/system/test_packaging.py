@@ -49,7 +49,7 @@ DIST_INFO = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENS
 
 
 def test_the_version_stands_in_one_place_and_its_copies_are_the_same() -> None:
-    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert PROJECT["project"]["dynamic"] == ["version", "readme"]
     assert PROJECT["tool"]["hatch"]["version"]["path"] == "slowwave/__init__.py"
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
     assert json.loads((ROOT / PLUGIN).read_text(encoding="utf-8"))["version"] == __version__
@@ -95,6 +95,7 @@ def test_a_tag_of_this_version_with_a_chapter_and_an_address_can_be_released(che
         ("CHANGELOG.md", f"## {__version__}, 2026-12-01", "## 9.9.9", "has no chapter"),
         ("CHANGELOG.md", "- first\n\n- second\n", "", "has no chapter"),
         ("pyproject.toml", "Repository", "Homepage", "no public address"),
+        ("pyproject.toml", "[project.urls]", f"# {OWNERLESS}\n[project.urls]", "no public address"),
         (str(PLUGIN), __version__, "9.9.9", "another version"),
     ],
 )
@@ -225,6 +226,8 @@ def test_the_address_stands_in_one_place() -> None:
     files = ["README.md", "server.json", str(FORMULA), "Dockerfile", ".github/workflows/release.yml"]
     if address() == OWNERLESS:
         assert [file for file in files if named.search((ROOT / file).read_text(encoding="utf-8"))] == []
+    links = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
+    assert all(f"]({address()}/" in each["replacement"] for each in links)
     assert PROJECT["project"]["urls"] == ({} if address() == OWNERLESS else {"Repository": address()})
 
 
@@ -270,6 +273,7 @@ def test_the_wheel_has_every_file_of_the_packages_and_no_other(built: Path) -> N
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"slowwave"}
     assert wheel.stat().st_size < 10_000_000
     assert f"\nVersion: {__version__}\n" in metadata
+    assert re.findall(r"\]\((?!https?://|#)[^)]*\)", metadata) == []  # on PyPI relative links lead nowhere
     with tarfile.open(sdist) as packed:
         kept = {name.partition("/")[2] for name in packed.getnames()}
     tested = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
