@@ -18,6 +18,7 @@ RUN install -d -o slowwave -g slowwave /app/memory /app/inbox
 USER 10001
 ENV PATH=/app/.venv/bin:$PATH PYTHONUNBUFFERED=1 PREFECT_HOME=/home/slowwave/.prefect
 VOLUME ["/app/memory", "/app/inbox"]
+# No health check: the image has no service of its own; compose.yaml checks the server.
 # No entry point: workers of Kubernetes and ECS give a command of their own.
 # By hand: docker run --rm -v slowwave_memory:/app/memory slowwave slowwave stats
 CMD ["slowwave", "--help"]

@@ -9,16 +9,18 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
 import typer
 
+from slowwave import __version__
 from slowwave.errors import SlowwaveError
 
 from .printing import err, print_json
 
 HELP = "The sleep of an agent's memory."
+COMPLETE = "_SLOWWAVE_COMPLETE"
+"""The variable by which the script of a shell asks for completions."""
 _LISTED: Mapping[str, Mapping[str, str]] = {
     "ingest_commands": {
         "demo": "Ingest the bundled conversations without a key, show the facts, and answer three questions.",
@@ -111,6 +113,13 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     return whole_app()
 
 
+def app_to_complete(environ: Mapping[str, str]) -> typer.Typer:
+    """The command line as far as a shell needs it to complete a line: one module, or the list of commands."""
+    line = environ.get("_TYPER_COMPLETE_ARGS") or environ.get("COMP_WORDS", "")
+    name = next((word for word in line.split()[1:] if word in COMMANDS), None)
+    return _app_of([COMMANDS[name][0]]) if name else _overview()
+
+
 @cache
 def whole_app() -> typer.Typer:
     """All commands."""
@@ -149,7 +158,6 @@ def _empty_app() -> typer.Typer:
     made = typer.Typer(
         name="slowwave",
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
         help=HELP,
@@ -160,7 +168,7 @@ def _empty_app() -> typer.Typer:
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        print(f"slowwave {version('slowwave')}")
+        print(f"slowwave {__version__}")
         raise typer.Exit
 
 
@@ -183,9 +191,15 @@ def main() -> None:
         start_telemetry(os.environ)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a stop by a process manager is like Ctrl-C
     try:
-        app_for(sys.argv[1:])(prog_name="slowwave")
+        made = app_to_complete(os.environ) if COMPLETE in os.environ else app_for(sys.argv[1:])
+        made(prog_name="slowwave")
     except SlowwaveError as error:
         _fail("Error", error.message, error.remedy, error.exit_code, getattr(error, "told", None))
+    except ImportError as error:
+        if os.environ.get("SLOWWAVE_DEBUG"):
+            raise
+        message = f"A package is missing or broken: {error}."
+        _show_error("Error", message, "`slowwave doctor --environment` says which, and how to mend it.", 1)
     except Exception as error:
         if os.environ.get("SLOWWAVE_DEBUG"):
             raise
@@ -215,7 +229,12 @@ def _fail(kind: str, message: str, remedy: str, exit_code: int, details: Mapping
     """Say it, without secrets: terminal output also ends up in logs."""
     from inference.secrets import without_secrets
 
-    message, remedy = without_secrets(message), without_secrets(remedy)
+    _show_error(kind, without_secrets(message), without_secrets(remedy), exit_code, details)
+
+
+def _show_error(
+    kind: str, message: str, remedy: str, exit_code: int, details: Mapping[str, Any] | None = None
+) -> NoReturn:
     if "--json" in sys.argv:
         print_json({"error": message, "remedy": remedy, **({"told": details} if details else {})})
     err.print(f"{kind}:", style="bold red", end=" ")

@@ -245,6 +245,9 @@ def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what can be repaired, in one commit that can be undone.")
     ] = False,
+    environment: Annotated[
+        bool, typer.Option("--environment", help="Check the installation: versions, keys, server, disk, agents.")
+    ] = False,
     yes: Yes = False,
     *,
     place: Place,
@@ -252,8 +255,17 @@ def doctor(
 ) -> None:
     """Check the store for damage, such as duplicate keys and dangling ids. Exit code 1 if any is left.
 
-    --repair first shows the repairs, and asks before it makes them.
+    --repair first shows the repairs, and asks before it makes them. --environment checks the installation instead of
+    the store; exit code 1 if something needed is missing.
     """
+    if environment:
+        if repair:
+            raise UnusableInput("--environment repairs nothing.", "Use --repair without it.")
+        from .environment import show_environment
+
+        if not show_environment(place, as_json):
+            raise typer.Exit(1)
+        return
     from storage.doctor import examine, mend_head, prognosis
     from storage.doctor import repair as mend
 

@@ -1,4 +1,4 @@
-"""Write docs/tables.md, docs/settings.md, docs/names.md and the demo's output in README.md from what they describe.
+"""Write the generated files from what they describe: pages of docs/, the demo's output in README.md, and share/.
 
 How to run it: `make docs`, or `python scripts/write_docs.py`.
 """
@@ -19,7 +19,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 
+from scripts.man_page import completion, man_page
 from scripts.names_page import names_page
+from scripts.release import address, registry_manifest, server_name
 from slowwave.settings import Settings
 from storage.schema import STAMPS, ColumnSpec, Role, Table
 from storage.tables import TABLES
@@ -33,6 +35,7 @@ README_SECTIONS: Mapping[str, int] = {"What stopped being true": 13, "Three ques
 _RUN_ID = re.compile(r"ingest-\d{8}-\d{6}-[0-9a-f]{8}")
 _SHORT_ID = re.compile(r"│ [0-9a-f]{8} │$", re.MULTILINE)  # of a document's facts it depends on where the folder is
 _MILLISECONDS = re.compile(r"^ *\d+ ms *\n", re.MULTILINE)
+_MCP_NAME = re.compile("<!-- mcp-name: .* -->")
 TYPES = {"string": "text", "int64": "integer", "double": "number", "bool": "yes/no", "list<item: string>": "texts"}
 ROLES = {
     Role.STATE: ("State", "Pinned by every commit and reverted by `undo`."),
@@ -299,9 +302,10 @@ def _cell(text: str) -> str:
 
 
 def readme_page() -> str:
-    """README with the first lines of the most telling sections of the demo."""
+    """README with the first lines of the most telling sections of the demo, and its name in the MCP registry."""
     before, _, rest = (ROOT / "README.md").read_text(encoding="utf-8").partition(DEMO_BEGIN)
     after = rest.partition(DEMO_END)[2]
+    after = _MCP_NAME.sub(f"<!-- mcp-name: {server_name(address())} -->", after)
     return f"{before}{DEMO_BEGIN}\n```text\n{_demo_sections()}\n```\n{DEMO_END}{after}"
 
 
@@ -325,12 +329,18 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/settings.md": settings_page,
     "docs/names.md": lambda: names_page(grid),
     "README.md": readme_page,
+    "server.json": registry_manifest,
+    "share/man/man1/slowwave.1": man_page,
+    "share/bash-completion/completions/slowwave": lambda: completion("bash"),
+    "share/zsh/site-functions/_slowwave": lambda: completion("zsh"),
+    "share/fish/vendor_completions.d/slowwave.fish": lambda: completion("fish"),
 }
 
 
 def main() -> None:
     """Write every page."""
     for path, page in PAGES.items():
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(page(), encoding="utf-8")
 
 

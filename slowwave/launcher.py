@@ -15,6 +15,8 @@ PACKAGES = ("apps", "flows", "inference", "prompts", "recall", "storage", "tasks
 ALLOCATIONS = 50_000
 """Between two looks for garbage: what a command imports stays, and Python's own 700 would search it again and again."""
 
+REINSTALL = "Install it again: pip install --force-reinstall slowwave"
+
 
 def project_folder() -> Path:
     """The folder that holds `apps`, `flows`, `tasks` and the rest."""
@@ -35,7 +37,8 @@ def bring_in() -> None:
                 f"The module {name!r} of {other} has the name of one that slowwave needs in the same process.",
                 "Rename it, or reach the memory through `slowwave mcp` or the command line.",
             )
-    _put_first(folder)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 
 def _other_module(name: str, folder: Path) -> str | None:
@@ -48,16 +51,14 @@ def _other_module(name: str, folder: Path) -> str | None:
     return spec.origin
 
 
-def _put_first(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-
-
 def main() -> None:
     """Run the command line; libraries that would report home from it are asked not to."""
     os.environ.setdefault("DO_NOT_TRACK", "1")
     gc.set_threshold(ALLOCATIONS)
-    _put_first(project_folder())
-    from apps.cli import main as run
-
+    ours = str(project_folder())
+    sys.path[:] = [ours, *(each for each in sys.path if each != ours)]  # a folder `apps` of somebody else hides nothing
+    try:
+        from apps.cli import main as run
+    except ModuleNotFoundError as error:
+        sys.exit(f"Error: slowwave is not installed completely: there is no module {error.name!r}. {REINSTALL}")
     run()

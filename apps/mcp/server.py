@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import anyio
@@ -24,6 +23,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 
+from slowwave import __version__
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 
@@ -66,7 +66,7 @@ def make_server(
     return MCPServer[OpenMemory](
         "slowwave",
         instructions=INSTRUCTIONS,
-        version=version("slowwave"),
+        version=__version__,
         lifespan=lifespan,
         log_level="WARNING",
         auth=auth_settings(address) if address else None,

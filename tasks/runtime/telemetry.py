@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
+from slowwave import __version__
 from slowwave.lifecycle.run_effects import retired, written
 from storage.telemetry import Note, Value, count, is_watched, span
 
@@ -195,7 +195,7 @@ def _start(exporters: Mapping[str, str], environ: Mapping[str, str]) -> bool:
         log.warning("No telemetry: it needs the extra `otel`: pip install 'slowwave[otel]'.")
         return False
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # of a collector that is away one line is enough
-    named = {"service.name": environ.get("OTEL_SERVICE_NAME") or "slowwave", "service.version": version("slowwave")}
+    named = {"service.name": environ.get("OTEL_SERVICE_NAME") or "slowwave", "service.version": __version__}
     resource = Resource.create(named)
     if spans is not None and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         provider = TracerProvider(resource=resource)

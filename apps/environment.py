@@ -1,0 +1,345 @@
+"""`slowwave doctor --environment`: whether everything that slowwave runs on is here. It changes nothing.
+
+Nothing heavy is imported at the top, so that the checks run where a package is missing or broken, too: what a check
+cannot find out is a row of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import slowwave
+from slowwave.errors import SlowwaveError
+from slowwave.launcher import REINSTALL
+
+from .configuration import Place
+from .printing import out, print_json, table
+
+if TYPE_CHECKING:
+    from inference.embedding import Provider
+
+State = Literal["ok", "note", "problem"]
+"""A note is no obstacle; a problem is something needed that is missing, broken, too old or too new."""
+COMPILED = ("numpy", "pyarrow", "polars", "scipy.sparse", "lancedb")
+"""Packages of compiled code: they can be installed for another processor or system, and then do not load."""
+LEAST_FREE = 1 << 30
+ANSWERS_WITHIN_S = 2.0
+CLOCK_TOLERANCE_S = 120.0
+PLUGIN = "memory@slowwave"
+AGENTS: Mapping[str, tuple[str, ...]] = {
+    "Claude Code plugin": ("~/.claude/plugins/installed_plugins.json", "~/.claude/settings.json"),
+    "Claude Code": (".mcp.json", "~/.claude.json"),
+    "Claude Desktop": (
+        "~/Library/Application Support/Claude/claude_desktop_config.json",
+        "~/.config/Claude/claude_desktop_config.json",
+    ),
+    "Cursor": (".cursor/mcp.json", "~/.cursor/mcp.json"),
+    "Codex": ("~/.codex/config.toml",),
+}
+"""Where programs keep the list of their MCP servers and plugins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one check found, and the way out where something is to be done."""
+
+    check: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+def show_environment(place: Place, as_json: bool) -> bool:
+    """Show all checks; whether nothing that is needed is missing."""
+    checks = list(examine(place))
+    is_ready = all(each.state != "problem" for each in checks)
+    if as_json:
+        print_json({"is_ready": is_ready, "checks": [asdict(each) for each in checks]})
+        return is_ready
+    rows = [(each.check, each.state, f"{each.found}\n{each.remedy}".rstrip()) for each in checks]
+    out.print(table("Environment", ("check", "state", "found, and the way out"), rows))
+    out.print("Everything needed is here." if is_ready else "Something needed is missing: see the rows with `problem`.")
+    return is_ready
+
+
+def examine(place: Place) -> Iterator[Check]:
+    """All checks of this process and this place, the cheap ones first."""
+    parts: list[tuple[str, Callable[[], Iterable[Check]]]] = [
+        ("packages", _installed),
+        ("agents", lambda: [agents(Path(), Path.home())]),
+        ("Prefect server", lambda: [prefect_server()]),
+        ("language model", lambda: language_models(place.settings.model_dump(), os.environ)),
+        ("compiled packages", lambda: compiled(COMPILED)),
+        ("embedding model", lambda: [embedding_model(place.settings.embedder, os.environ)]),
+        ("store", lambda: store(place)),
+    ]
+    for name, part in parts:
+        try:
+            yield from part()
+        except SlowwaveError as error:
+            yield Check(name, "problem", error.message, error.remedy)
+        except Exception as error:  # a package may be broken in any way
+            yield Check(
+                name, "problem", f"Not checked, {type(error).__name__}: {error}", "See the rows about packages."
+            )
+
+
+def _installed() -> Iterator[Check]:
+    try:
+        own = metadata.distribution("slowwave")
+    except metadata.PackageNotFoundError:
+        yield Check("slowwave", "problem", "The package slowwave is not installed.", REINSTALL)
+        return
+    remedy = "" if own.version == slowwave.__version__ else REINSTALL
+    found = f"{slowwave.__version__}{f', installed as {own.version}' if remedy else ''}"
+    yield Check("slowwave", "note" if remedy else "ok", found, remedy)
+    yield python(platform.python_version(), own.metadata["Requires-Python"] or "")
+    required = list(map(Requirement, own.requires or ()))
+    yield from packages(required, version_of)
+    yield extras(required, own.metadata.get_all("Provides-Extra") or [], version_of)
+
+
+def version_of(name: str) -> str | None:
+    """The installed version of a package; none where it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def python(version: str, wanted: str) -> Check:
+    """Whether this Python is one of those that the package is for."""
+    is_fit = SpecifierSet(wanted).contains(version, prereleases=True)
+    remedy = "" if is_fit else f"Install slowwave with a Python {wanted}: uv tool install --python 3.12 slowwave"
+    return Check("Python", "ok" if is_fit else "problem", version, remedy)
+
+
+def packages(required: Iterable[Requirement], version: Callable[[str], str | None]) -> Iterator[Check]:
+    """A row for each package that is missing, too old or too new; one row that counts the others."""
+    needed = [each for each in required if each.marker is None or each.marker.evaluate({"extra": ""})]
+    wrong = [(each, reason) for each in needed if (reason := _unfit(each, version(each.name)))]
+    yield Check("packages", "ok", f"{len(needed) - len(wrong)} of {len(needed)} as needed")
+    for each, reason in wrong:
+        yield Check(each.name, "problem", reason, f"pip install '{each.name}{each.specifier}'")
+
+
+def _unfit(required: Requirement, version: str | None) -> str:
+    """Why a version does not fit; nothing where it does."""
+    if version is None:
+        return "It is not installed."
+    if required.specifier.contains(version, prereleases=True):
+        return ""
+    bounds = [each for each in required.specifier if not each.contains(version, prereleases=True)]
+    way = "new" if any(each.operator in ("<", "<=") for each in bounds) else "old"
+    return f"{version} is too {way}; needed is {required.specifier}."
+
+
+def extras(required: Sequence[Requirement], names: Sequence[str], version: Callable[[str], str | None]) -> Check:
+    """Which optional parts are installed; a note where one is of another version than it has to be."""
+    present, unfit = [], []
+    for name in names:
+        parts = [
+            r for r in required if r.marker and r.marker.evaluate({"extra": name}) and f'"{name}"' in str(r.marker)
+        ]
+        if not parts or any(version(each.name) is None for each in parts):
+            continue
+        present.append(name)
+        unfit += [f"{each.name}: {reason}" for each in parts if (reason := _unfit(each, version(each.name)))]
+    found = ", ".join(present) or "none is installed, none is needed"
+    again = ",".join(present)
+    return Check("optional parts", "note", " ".join([found, *unfit]), f"pip install -U 'slowwave[{again}]'") if unfit \
+        else Check("optional parts", "ok", found)  # fmt: skip
+
+
+def compiled(names: Sequence[str]) -> Iterator[Check]:
+    """A row for each package of compiled code that cannot be imported, or one that says that all can."""
+    broken = []
+    for name in names:
+        try:
+            import_module(name)
+        except Exception as error:  # of the loader, or of the package itself
+            package = name.partition(".")[0]
+            found = f"{package} does not load: {type(error).__name__}: {error}"
+            broken.append(
+                Check("compiled packages", "problem", found, f"pip install --force-reinstall --no-deps {package}")
+            )
+    yield from broken or [Check("compiled packages", "ok", f"{len(names)} of {len(names)} load")]
+
+
+def agents(folder: Path, home: Path) -> Check:
+    """Which programs are told of slowwave, by the files in which they list their servers and plugins."""
+    found = [
+        program
+        for program, files in AGENTS.items()
+        if any(_names_us(home / each[2:] if each.startswith("~/") else folder / each) for each in files)
+    ]
+    if not found:
+        return Check("agents", "note", "No agent is connected.", "`slowwave mcp --help` shows how (docs/mcp.md).")
+    if shutil.which("slowwave") is None:
+        remedy = "Add its folder to PATH, or name the whole path in the settings of the agent."
+        return Check("agents", "note", f"{', '.join(found)}; but the command slowwave is not on PATH.", remedy)
+    return Check("agents", "ok", ", ".join(found))
+
+
+def _names_us(file: Path) -> bool:
+    """Whether a file lists our plugin, or a server that slowwave runs; a project of that name does not count."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+        document = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError):
+        return False
+    return PLUGIN in text or any("slowwave" in json.dumps(each, default=str) for each in _servers(document))
+
+
+def _servers(document: Any) -> Iterator[Any]:
+    for name, value in document.items() if isinstance(document, dict) else ():
+        if name in ("mcpServers", "mcp_servers"):
+            yield value
+        else:
+            yield from _servers(value)
+
+
+def prefect_server() -> Check:
+    """Whether the Prefect server answers, where one is configured."""
+    from tasks.runtime.engine import may_be_prefect
+
+    url = os.environ.get("PREFECT_API_URL", "")
+    if not url and may_be_prefect():
+        from prefect.settings import PREFECT_API_URL
+
+        url = PREFECT_API_URL.value() or ""
+    if not url:
+        return Check("Prefect server", "ok", "None is configured: flows run in this process.")
+    shown = f"{urlsplit(url).hostname}:{urlsplit(url).port or ''}".rstrip(":")  # an address can contain a password
+    try:
+        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=ANSWERS_WITHIN_S):
+            return Check("Prefect server", "ok", f"{shown} answers.")
+    except urllib.error.HTTPError as error:
+        return Check("Prefect server", "note", f"{shown} answers with {error.code}.", "Check PREFECT_API_KEY.")
+    except (OSError, ValueError) as error:
+        remedy = "Start it, or unset PREFECT_API_URL to work without a server."
+        return Check("Prefect server", "problem", f"{shown} does not answer: {error}.", remedy)
+
+
+def language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Check]:
+    """A row for each language model of the settings: whether its key is there. No key is shown, no model is called."""
+    from inference.providers import KEYS, WITHOUT_KEY
+    from slowwave.settings import DEFAULT_MODEL
+
+    for name in sorted(set(_models(settings))):
+        provider = name.partition("/")[0]
+        variable = KEYS.get(provider)
+        if name == "auto":
+            has_key = bool(environ.get(KEYS["anthropic"]))
+            found = (
+                f"{DEFAULT_MODEL}, by {KEYS['anthropic']}" if has_key else f"rules, for {KEYS['anthropic']} is not set"
+            )
+            yield Check("language model", "ok", f"auto: {found}")
+        elif variable is None or environ.get(variable):
+            yield Check("language model", "ok", f"{name}{f', by {variable}' if variable else ''}")
+        else:
+            yield Check("language model", "problem", f"{name} needs {variable}.", f"Set {variable}. {WITHOUT_KEY}")
+
+
+def _models(settings: Mapping[str, Any], is_model: bool = False) -> Iterator[str]:
+    """The language models in settings: `model`, `extract_model` … of every table `llm`."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _models(value, is_model=name == "llm")
+        elif is_model and (name == "model" or name.endswith("_model")) and isinstance(value, str) and value:
+            yield value
+
+
+def embedding_model(name: str, environ: Mapping[str, str]) -> Check:
+    """Whether the embedding model can be used; one of another provider is not called."""
+    from inference.embedding import PROVIDERS, STATIC_MODELS, open_embedder
+
+    if name in STATIC_MODELS:
+        return Check("embedding model", "ok", f"{name}, {open_embedder(name).embed(['slowwave']).shape[1]} dimensions")
+    provider: Provider | None = PROVIDERS.get(name.partition("/")[0])
+    if provider is not None and provider.package and find_spec(provider.package) is None:
+        found = f"{name} needs the package {provider.package}."
+        return Check("embedding model", "problem", found, f"pip install 'slowwave[{provider.extra}]'")
+    if provider is not None and provider.key and not environ.get(provider.key):
+        return Check("embedding model", "problem", f"{name} needs {provider.key}.", f"Set {provider.key}.")
+    return Check("embedding model", "ok", name)
+
+
+def store(place: Place) -> Iterator[Check]:
+    """Whether the store can be written, has room, and is of a schema that this version knows; and the clock."""
+    from storage.object_storage import is_remote
+
+    if is_remote(place.uri):
+        yield Check("store", "note", f"{place.uri} is on object storage.", "`slowwave stats` shows whether it answers.")
+        yield clock(time.time(), {"the installation": Path(slowwave.__file__).stat().st_mtime})
+    else:
+        yield from _folder(Path(place.uri).absolute(), place.namespace)
+    yield _schema(place)
+
+
+def _folder(folder: Path, namespace: str) -> Iterator[Check]:
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        remedy = "Choose another folder with --store or SLOWWAVE_STORE, or change its permissions."
+        yield Check("store", "problem", f"{there} is not a folder that can be written.", remedy)
+    else:
+        yield Check("store", "ok", f"{folder}{'' if there == folder else ' is not made yet; it can be'}")
+    free = shutil.disk_usage(there).free
+    scarce = free < LEAST_FREE
+    remedy = "Make room, or choose another disk with --store. `slowwave upkeep` drops old versions." if scarce else ""
+    yield Check("disk", "note" if scarce else "ok", f"{free / 1e9:.1f} GB free", remedy)
+    changes = {"the installation": Path(slowwave.__file__).stat().st_mtime}
+    tables = folder / namespace
+    if tables.is_dir():
+        changes["the last change of the store"] = max(each.stat().st_mtime for each in (tables, *tables.iterdir()))
+    yield clock(time.time(), changes)
+
+
+def clock(now: float, changes: Mapping[str, float]) -> Check:
+    """Whether the clock (seconds since 1970) is not behind anything that has happened."""
+    later = [what for what, at in changes.items() if now < at - CLOCK_TOLERANCE_S]
+    shown = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now))
+    if later:
+        found = f"{shown} is before {' and '.join(later)}."
+        return Check("clock", "problem", found, "Set the clock: facts and leases depend on it.")
+    return Check("clock", "ok", shown)
+
+
+def _schema(place: Place) -> Check:
+    from slowwave.errors import NoStoreYet, UnknownName
+    from storage.store import Store
+    from storage.tables import SCHEMA_VERSION
+
+    try:
+        version = Store.attach(place.uri, place.namespace).head.schema_version
+    except (NoStoreYet, UnknownName):
+        return Check("schema", "ok", f"{SCHEMA_VERSION}; the namespace {place.namespace!r} is not made yet")
+    return schema(version, SCHEMA_VERSION)
+
+
+def schema(version: int, known: int) -> Check:
+    """Whether a store of this schema version can be opened by a slowwave that knows another."""
+    if version > known:
+        found = f"The store has schema version {version}, this slowwave knows {known}."
+        return Check("schema", "problem", found, "pip install --upgrade slowwave")
+    if version < known:
+        remedy = "The next command migrates it. To be able to go back, copy the folder first (docs/upgrading.md)."
+        return Check("schema", "note", f"The store has schema version {version}, this slowwave knows {known}.", remedy)
+    return Check("schema", "ok", str(version))

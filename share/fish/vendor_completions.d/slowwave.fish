@@ -1,0 +1,1 @@
+complete --command slowwave --no-files --arguments "(env _SLOWWAVE_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) slowwave)" --condition "env _SLOWWAVE_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) slowwave"

@@ -1,0 +1,224 @@
+"""`slowwave doctor --environment`: what is missing, too old or broken is named with the way out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from stores import fact, remembered
+from talk import started
+
+from apps.cli import main
+from apps.configuration import Place
+from apps.environment import (
+    Check,
+    agents,
+    clock,
+    compiled,
+    embedding_model,
+    extras,
+    language_models,
+    packages,
+    prefect_server,
+    python,
+    schema,
+    store,
+)
+from slowwave.settings import Settings
+
+REQUIRED = [
+    Requirement(line)
+    for line in ("fastapi>=0.139,<0.151", "polars>=1.30", "winreg>=1; sys_platform == 'win32'",
+                 'igraph>=0.11; extra == "leiden"', 'openai>=1.50; extra == "openai"')
+]  # fmt: skip
+NOW = 1_790_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("installed", "wrong"),
+    [
+        ({"fastapi": "0.139.2", "polars": "1.30"}, {}),
+        ({"fastapi": "0.150.0rc1", "polars": "2.0"}, {}),
+        ({"fastapi": "0.151", "polars": "1.30"}, {"fastapi": "0.151 is too new; needed is <0.151,>=0.139."}),
+        ({"fastapi": "0.100", "polars": "1.30"}, {"fastapi": "0.100 is too old; needed is <0.151,>=0.139."}),
+        ({"fastapi": "0.140"}, {"polars": "It is not installed."}),
+    ],
+)
+def test_a_package_that_is_missing_too_old_or_too_new_is_named_with_its_range(
+    installed: Mapping[str, str], wrong: Mapping[str, str]
+) -> None:
+    counted, *rows = packages(REQUIRED, installed.get)
+    assert counted.found == f"{2 - len(wrong)} of 2 as needed"
+    assert {row.check: row.found for row in rows} == wrong
+    for row in rows:
+        assert row.state == "problem"
+        assert row.remedy.startswith(f"pip install '{row.check}")
+
+
+def test_optional_parts_are_listed_and_an_old_one_is_a_note_with_the_way_to_renew_it() -> None:
+    def found(**installed: str) -> Check:
+        return extras(REQUIRED, ["leiden", "openai"], installed.get)
+
+    assert found() == Check("optional parts", "ok", "none is installed, none is needed")
+    assert found(igraph="0.11") == Check("optional parts", "ok", "leiden")
+    old = found(igraph="0.10", openai="2.0")
+    assert (old.state, old.remedy) == ("note", "pip install -U 'slowwave[leiden,openai]'")
+    assert "igraph: 0.10 is too old" in old.found
+
+
+def test_a_python_that_the_package_is_not_for_is_a_problem() -> None:
+    assert python("3.11.0", ">=3.11").state == "ok"
+    assert python("3.14.0b1", ">=3.11").state == "ok"
+    assert python("3.10.12", ">=3.11").state == "problem"
+
+
+def test_every_package_that_does_not_load_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "for_another_machine.py").write_text("raise OSError('wrong ELF class')")
+    monkeypatch.syspath_prepend(tmp_path)
+    broken = list(compiled(["json", "for_another_machine", "nowhere.at_all"]))
+    assert [row.state for row in broken] == ["problem", "problem"]
+    assert "for_another_machine does not load: OSError: wrong ELF class" in broken[0].found
+    assert broken[1].remedy.endswith(" nowhere")
+    assert [row.state for row in compiled(["json"])] == ["ok"]
+
+
+def test_keys_are_asked_for_the_models_of_the_settings_and_never_shown() -> None:
+    llm = {"model": "openai/gpt-5", "answer_model": "auto", "judge_model": "rules", "resolve_model": "ollama/qwen3"}
+    settings = Settings.model_validate({"ingest": {"llm": llm}}).model_dump()
+
+    def found(**environ: str) -> dict[str, str]:
+        rows = list(language_models(settings, environ))
+        assert "sk-" not in repr(rows)
+        return {row.found.split()[0].rstrip(","): row.state for row in rows}
+
+    assert found() == {"auto:": "ok", "ollama/qwen3": "ok", "openai/gpt-5": "problem", "rules": "ok"}
+    assert found(OPENAI_API_KEY="sk-1", ANTHROPIC_API_KEY="sk-2")["openai/gpt-5"] == "ok"
+
+
+def test_the_embedding_model_is_there_or_what_it_needs_is_named() -> None:
+    assert embedding_model(Settings().embedder, {}).found.endswith("256 dimensions")
+    keyless = embedding_model("openai/text-embedding-3-small", {})
+    assert keyless.state == "problem"
+    assert "OPENAI_API_KEY" in keyless.remedy or "slowwave[openai]" in keyless.remedy
+
+
+def test_a_prefect_server_that_does_not_answer_is_a_problem_and_its_password_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://somebody:hidden@127.0.0.1:9/api")
+    gone = prefect_server()
+    assert gone.state == "problem"
+    assert gone.found.startswith("127.0.0.1:9 does not answer")
+    assert "hidden" not in repr(gone)
+
+
+def test_the_clock_may_not_be_behind_what_has_happened() -> None:
+    assert clock(NOW, {"the installation": NOW + 60}).state == "ok"
+    behind = clock(NOW, {"the installation": NOW - 60, "the last change of the store": NOW + 3600})
+    assert behind.state == "problem"
+    assert behind.found.endswith("is before the last change of the store.")
+
+
+def test_programs_that_list_slowwave_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, home, commands = tmp_path / "here", tmp_path / "home", tmp_path / "bin"
+    for folder in (here, home / ".cursor", commands):
+        folder.mkdir(parents=True)
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
+    (home / ".claude.json").write_text('{"projects": {"/home/ana/slowwave": {"mcpServers": {}}}}')
+    assert agents(here, home).found == "No agent is connected."
+    (home / ".claude.json").write_text('{"projects": {"/a": {"mcpServers": {"m": {"args": ["slowwave", "mcp"]}}}}}')
+    assert agents(here, home).found.startswith("Claude Code")
+    (home / ".claude.json").unlink()
+    (home / ".codex").mkdir()
+    (home / ".codex/config.toml").write_text('[mcp_servers.memory]\ncommand = "slowwave"\n')
+    assert agents(here, home).found.startswith("Codex")
+    (home / ".codex/config.toml").write_text("not = [valid")
+    (here / ".mcp.json").write_text('{"mcpServers": {"memory": {"command": "slowwave", "args": ["mcp"]}}}')
+    monkeypatch.setenv("PATH", str(commands))
+    assert agents(here, home).found == "Claude Code; but the command slowwave is not on PATH."
+    (commands / "slowwave").write_text("#!/bin/sh\n")
+    (commands / "slowwave").chmod(0o755)
+    assert agents(here, home) == Check("agents", "ok", "Claude Code")
+
+
+def test_a_store_that_cannot_be_made_is_a_problem_and_one_of_a_later_schema_too(tmp_path: Path) -> None:
+    def states(uri: Path) -> dict[str, tuple[str, str]]:
+        return {row.check: (row.state, row.found) for row in store(replace(place, uri=str(uri)))}
+
+    place = Place("", "default", Settings())
+    (tmp_path / "file").write_text("")
+    assert states(tmp_path / "file" / "memory")["store"][0] == "problem"
+    assert states(tmp_path / "memory")["schema"][1].endswith("is not made yet")
+    assert not (tmp_path / "memory").exists()
+    made = states(remembered(tmp_path / "made", [fact("a", "Marta works at Ferrywise.")]))
+    assert {name: state for name, (state, _) in made.items()} == dict.fromkeys(
+        ("store", "disk", "clock", "schema"), "ok"
+    )
+    assert [schema(version, 10).state for version in (9, 10, 11)] == ["note", "ok", "problem"]
+
+
+def test_the_command_ends_with_one_where_something_needed_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended(*more: str) -> tuple[Any, str]:
+        monkeypatch.setattr(sys, "argv", ["slowwave", "doctor", "--environment", *more])
+        try:
+            main()
+        except SystemExit as end:
+            return end.code, capsys.readouterr().out
+        raise AssertionError
+
+    monkeypatch.chdir(tmp_path)
+    code, told = ended("--json")
+    document = json.loads(told)
+    assert (code, document["is_ready"]) == (0, True)
+    assert {"Python", "packages", "store", "schema", "embedding model"} <= {row["check"] for row in document["checks"]}
+    (tmp_path / "slowwave.toml").write_text('[ingest.llm]\nmodel = "mistral/large"\n')
+    monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
+    code, told = ended()
+    assert code == 1
+    assert "Set MISTRAL_API_KEY" in told
+    assert ended("--repair")[0] == 2
+    assert not (tmp_path / "memory").exists()
+
+
+BROKEN = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {missing}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+from slowwave.launcher import main
+main()
+"""
+
+
+@pytest.mark.proof
+def test_the_checks_run_without_the_packages_that_they_are_about(tmp_path: Path) -> None:
+    code = BROKEN.format(missing=["polars", "lancedb", "pyarrow", "prefect"])
+    with started(code, "doctor", "--environment", "--json", cwd=tmp_path) as process:
+        told, errors = process.communicate(timeout=60)
+    document = json.loads(told)
+    assert (process.returncode, document["is_ready"], errors) == (1, False, "")
+    assert any("polars does not load" in row["found"] for row in document["checks"])
+    with started(code, "stats", cwd=tmp_path) as process:
+        told, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "slowwave doctor --environment" in errors
+    assert "Traceback" not in errors
+
+
+def test_without_the_library_of_the_command_line_one_sentence_says_how_to_install_again() -> None:
+    done = subprocess.run([sys.executable, "-c", BROKEN.format(missing=["typer"])], capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.returncode == 1
+    assert "there is no module 'typer'. Install it again" in done.stderr
+    assert "Traceback" not in done.stderr
