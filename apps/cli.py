@@ -87,7 +87,7 @@ _LISTED: Mapping[str, Mapping[str, str]] = {
     },
     "up_command": {
         "up": "Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.",
-        "down": "Stop what `slowwave up` started.",
+        "down": "Stop what `slowwave up` started on this port.",
     },
     "atlas_command": {
         "atlas": "Write the memory as one HTML page: map, time slider, stories, nights and report.",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .local_server.setup import Setup
 
 Port = Annotated[
-    int, typer.Option("--port", envvar="SLOWWAVE_PORT", min=1, max=65_535, help="Where the server listens, on loopback.")
+    int, typer.Option("--port", envvar="SLOWWAVE_PORT", min=1, max=65_535, help="The port of the server, on loopback.")
 ]
 
 
@@ -57,14 +57,15 @@ def up(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Start a Prefect server, all deployments and a worker on this machine: a night at 03:00 UTC, and a page for it.
+    """Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.
 
     It returns when they are ready; they stay up until `slowwave down` or the end of the machine. The worker's runs use
     this store and namespace, and the settings of the `slowwave.toml` that counts here.
     """
     from .local_server.parts import PARTS, become, run_now, running, start_all
     from .local_server.setup import setup_of
-    from .local_server.units import how_to_enable, write_units as write
+    from .local_server.units import how_to_enable
+    from .local_server.units import write_units as write
 
     setup = setup_of(place.uri, place.namespace, tuple(watch or ()), port)
     if part is not None:
@@ -143,7 +144,10 @@ def _process(part: dict[str, Any]) -> str:
 
 
 def down(port: Port = 4200, *, place: Place, as_json: JsonOption = False) -> None:
-    """Stop what `slowwave up` started on this port, the worker first. A run that is stopped can be run again."""
+    """Stop what `slowwave up` started on this port.
+
+    The worker stops first. A run that is under way is stopped too; run it again to go on.
+    """
     from .local_server.parts import stop_all
     from .local_server.setup import setup_of
 

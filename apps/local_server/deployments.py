@@ -48,9 +48,7 @@ def deployments_of(setup: Setup, place: Place) -> dict[str, Any]:
             each["parameters"]["settings"] = changed
         if name in ("ingest", "inbox", "reembed"):
             each["parameters"]["embedder"] = place.settings.embedder
-    found["deployments"] += [
-        _watch(by_name["inbox"], folder, number) for number, folder in enumerate(setup.watched, 1)
-    ]
+    found["deployments"] += [_watch(by_name["inbox"], folder, number) for number, folder in enumerate(setup.watched, 1)]
     return found
 
 

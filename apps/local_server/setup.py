@@ -49,7 +49,7 @@ class Setup:
         return ["--port", str(self.port), "--store", self.store, "--namespace", self.namespace, *watched]
 
     def command(self, part: str) -> list[str]:
-        """The command that becomes one of the two processes; `-P`, so that no file of the working folder is imported."""
+        """The command that becomes a part; `-P`: no file of the working folder is imported."""
         return [sys.executable, "-P", "-m", "slowwave", "up", "--part", part, *self.options]
 
 

@@ -13,7 +13,7 @@ from .parts import PARTS, Part, log_file
 from .setup import PORT, Setup
 
 CARRIED = ("XDG_DATA_HOME", "PREFECT_HOME", "SLOWWAVE_CONFIG", "PYTHONPATH")
-"""Variables that say where things lie. Others, such as keys, belong into the file `environment`: units are no secret."""
+"""Variables that say where things lie. Keys belong into the file `environment`: units are no secret."""
 _UNIT = """\
 [Unit]
 Description=slowwave: {what}
@@ -37,7 +37,7 @@ _WHAT: Mapping[Part, str] = {"server": "Prefect server", "worker": "worker and d
 
 
 def write_units(setup: Setup, into: Path, working_folder: Path, given: Mapping[str, str]) -> tuple[Path, ...]:
-    """Write a unit and an agent for each part; returns the files. `working_folder` has `slowwave.toml` and the inbox."""
+    """Write a unit and an agent for each part; returns the files. `working_folder` is that of `slowwave.toml`."""
     into.mkdir(parents=True, exist_ok=True)
     carried = {name: given[name] for name in CARRIED if given.get(name)}
     texts = [str(working_folder), *setup.options, *carried.values()]
@@ -113,10 +113,6 @@ def how_to_enable(setup: Setup, files: tuple[Path, ...]) -> tuple[str, ...]:
         "  loginctl enable-linger          # also while you are not logged in",
         f"  systemctl --user disable --now {names}          # the way back",
         "macOS:",
-        *(f"  launchctl bootstrap gui/{_user()} {each}" for each in agents),
-        *(f"  launchctl bootout gui/{_user()}/{each.stem}          # the way back" for each in reversed(agents)),
+        *(f"  launchctl bootstrap gui/{os.getuid()} {each}" for each in agents),
+        *(f"  launchctl bootout gui/{os.getuid()}/{each.stem}          # the way back" for each in reversed(agents)),
     )
-
-
-def _user() -> int:
-    return os.getuid()
