@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from slowwave.errors import UnusableInput
-
 from .configuration import Place
 from .options import JsonOption, add_command
 from .printing import err, out, print_json
@@ -51,7 +49,7 @@ def up(
     ] = None,
     port: Port = 4200,
     part: Annotated[
-        str | None, typer.Option("--part", hidden=True, help="Become the server or the worker.", show_default=False)
+        Literal["server", "worker"] | None, typer.Option("--part", hidden=True, help="Become the server or the worker.", show_default=False)
     ] = None,
     *,
     place: Place,
@@ -69,8 +67,6 @@ def up(
 
     setup = setup_of(place.uri, place.namespace, tuple(watch or ()), port)
     if part is not None:
-        if part not in ("server", "worker"):
-            raise UnusableInput(f"There is no part {part!r}.", "It is server or worker.")
         become(setup, place, part)
     if write_units is not None:
         files = write(setup, write_units.expanduser().resolve(), Path.cwd(), os.environ)

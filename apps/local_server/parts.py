@@ -79,14 +79,24 @@ def has_worker(setup: Setup) -> bool:
 
 
 def call(setup: Setup, path: str, body: Mapping[str, Any] | None = None, method: str = "") -> Any:
-    """What the server answers, parsed; raises `OSError` where it does not, or with another status than 2xx."""
+    """What the server answers, parsed; raises `OSError` where it does not, or with another status than 2xx.
+
+    With SQLite a busy server says 503: it is asked again.
+    """
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         f"{setup.page}/api{path}", data, {"content-type": "application/json"}, method=method or None
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        text = answer.read()
-    return json.loads(text) if text else None
+    for pause in (1.0, 2.0, 4.0, None):
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                text = answer.read()
+            return json.loads(text) if text else None
+        except urllib.error.HTTPError as error:
+            if error.code != 503 or pause is None:
+                raise
+            time.sleep(pause)
+    raise AssertionError("The last try returns or raises.")
 
 
 def _lock_file(setup: Setup, part: Part) -> Path:

@@ -236,8 +236,8 @@ def _rarest_decisions(run: Run) -> list[dict[str, str]]:
     rarest = made.with_columns(times=pl.len().over("action")).sort("times", "action", "id").head(SHOWN_DECISIONS)
     facts = snapshot.by_ids("facts", rarest["subject_id"], ["id", "statement"])
     shown = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
-    columns = {"decision": "action", "fact": pl.col("statement").fill_null(""), "reason": "reason"}
-    return shown.select(**columns).to_dicts()
+    named = shown.select(decision="action", fact=pl.col("statement").fill_null(""), reason="reason")
+    return named.to_dicts()
 
 
 # Charts of the store, and the numbers behind them.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, chromium
+from scripts.browser import Browser, chromium
 from conftest import TINY
 from test_atlas import FACTS, HOSTILE, NOW, filled, seconds
 
