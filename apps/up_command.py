@@ -49,7 +49,8 @@ def up(
     ] = None,
     port: Port = 4200,
     part: Annotated[
-        Literal["server", "worker"] | None, typer.Option("--part", hidden=True, help="Become the server or the worker.", show_default=False)
+        Literal["server", "worker"] | None,
+        typer.Option("--part", hidden=True, help="Become the server or the worker.", show_default=False),
     ] = None,
     *,
     place: Place,

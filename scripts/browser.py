@@ -38,7 +38,7 @@ class Browser:
         self._numbers = itertools.count(1)
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self._socket = connect(self._address(), max_size=None, compression=None)
+        self._socket = connect(self._address(), max_size=None, compression=None, ping_interval=None)
         target = self._call("Target.getTargets")["targetInfos"][0]["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -108,9 +108,10 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
-    def resize(self, width: int, height: int) -> None:
-        """Give the page this size, in CSS pixels."""
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+    def resize(self, width: int, height: int, scale: float = 1.0) -> None:
+        """Give the page this size in pixels of a picture; below a scale of 1 more fits into it, and is smaller."""
+        size = {"width": round(width / scale), "height": round(height / scale)}
+        self._call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=scale, mobile=False)
 
     def picture(self) -> str:
         """What the page looks like, as PNG in base64."""

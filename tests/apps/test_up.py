@@ -29,7 +29,7 @@ from apps.local_server import parts
 from apps.local_server.deployments import deployments_of
 from apps.local_server.setup import Setup, environment, setup_of
 from apps.local_server.units import how_to_enable, launchd_agent, systemd_unit, write_units
-from slowwave.errors import Refused, SlowwaveError, UnusableInput
+from slowwave.errors import Refused, UnusableInput
 from slowwave.settings import Settings
 
 MEMORY = "/data/it's mine/memory"
