@@ -20,7 +20,7 @@ async def undo(
     now: datetime | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Take back everything that a run changed, whenever it was; later runs that rest on it are named, and it is refused.
+    """Take back everything that a run changed, also long ago. Refused where later runs rest on it; they are named.
 
     Args:
         run: The id of the run, or its beginning, as `slowwave runs` and the page of the run show it.

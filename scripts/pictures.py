@@ -1,7 +1,8 @@
 """Make the pictures of docs/ from the real UI: `python scripts/pictures.py`.
 
-It needs Chromium, Pillow (`pip install --group pictures`) and some five minutes. It copies the bundled conversations into a folder of its own, starts `slowwave up` on a port of its own, runs what the
-guides describe, and writes what a browser shows into docs/images. At the end all of it is stopped and deleted.
+It needs Chromium, Pillow (`pip install --group pictures`) and some ten minutes. It copies the bundled conversations
+into a folder of its own, starts `slowwave up` on a port of its own, runs what the guides describe, and writes what a
+browser shows into docs/images. At the end all of it is stopped and deleted.
 """
 
 from __future__ import annotations

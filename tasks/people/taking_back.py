@@ -1,4 +1,4 @@
-"""Undo and restore for people who work in the Prefect UI: the same as on the command line, with a page of what it did."""
+"""Undo and restore for people who work in the Prefect UI: as on the command line, with a page of what it did."""
 
 from __future__ import annotations
 
