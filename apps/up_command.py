@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .configuration import Place
+from .configuration import Place, store_uri
 from .options import JsonOption, add_command
 from .printing import err, out, print_json
 
@@ -80,7 +80,7 @@ def up(
     is_up = all(running(setup, each) for each in PARTS)
     if not status and not (run and is_up):  # a run needs what is up, whatever that was asked for
         if not (is_up or as_json):
-            err.print("Starting; the first time takes a minute.")
+            err.print("Starting; it takes a minute, on a busy machine more.")
         if not (start_all(setup) or as_json):
             out.print("It is up already, with the same options.")
     pages = [run_now(setup, name) for name in run or ()]
@@ -129,11 +129,17 @@ def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
             f"UI:       {setup.page}",
             *(f"Run:      {page}" for page in pages),
             f"Night:    every day at 03:00 UTC; at once: slowwave up --run sleep{own}",
-            "Runs:     slowwave runs",
+            f"Runs:     slowwave runs{_place(setup)}",
             f"prefect:  export PREFECT_API_URL={setup.page}/api",
             f"Stop:     slowwave down{own}",
         ]
     out.print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def _place(setup: Setup) -> str:
+    """The options by which other commands find this memory from here; none where it is the usual one."""
+    store = "" if setup.store in (store_uri(), str(Path(store_uri()).resolve())) else f" --store {setup.store}"
+    return store + ("" if setup.namespace == "default" else f" --namespace {setup.namespace}")
 
 
 def _process(part: dict[str, Any]) -> str:

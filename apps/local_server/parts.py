@@ -35,7 +35,7 @@ from .setup import Setup, environment, installed_prefect
 Part = Literal["server", "worker"]
 PARTS: tuple[Part, ...] = ("server", "worker")
 POOL = "slowwave"
-STARTS_WITHIN_S, ENDS_WITHIN_S, LOCKED_WITHIN_S = 180.0, 60.0, 2.0
+STARTS_WITHIN_S, ENDS_WITHIN_S, LOCKED_WITHIN_S = 600.0, 60.0, 2.0
 LOOKS_EVERY_S = 0.3
 LAST_LINES = 15
 
