@@ -317,7 +317,7 @@ def test_up_runs_a_night_in_the_store_that_it_was_given_and_down_stops_all_of_it
     def slowwave(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-P", "-m", "slowwave", *words], cwd=tmp_path, env=environ, capture_output=True, text=True,
-            timeout=300, check=False,
+            timeout=900, check=False,
         )  # fmt: skip
 
     talk = str(EXAMPLES / "conversations" / "c01-kestrel-orientation.jsonl")
@@ -329,7 +329,7 @@ def test_up_runs_a_night_in_the_store_that_it_was_given_and_down_stops_all_of_it
         assert f"http://127.0.0.1:{port}/runs/flow-run/" in told.stdout
         again = slowwave("up", "--port", port, "--store", store)
         assert "up already" in again.stdout
-        end = time.monotonic() + 120
+        end = time.monotonic() + 300
         while "upkeep" not in (listed := slowwave("runs", "--store", store).stdout) and time.monotonic() < end:
             time.sleep(1)
         assert "upkeep" in listed
