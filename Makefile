@@ -77,11 +77,11 @@ lock: $(RUNTIME) ## renew both locks from pyproject.toml: what runs, and what de
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
 
-up: $(RUNTIME) ## a Prefect server, the deployments and a worker on this machine
-	@$(BIN)/python scripts/up.py
+up: $(RUNTIME) ## a Prefect server, the deployments and a worker on this machine (UP='--port 4201 --watch FOLDER')
+	@$(BIN)/slowwave up $(UP)
 
 down: ## stop what `make up` started
-	@test ! -e $(BIN)/python || $(BIN)/python scripts/up.py --down
+	@test ! -e $(BIN)/slowwave || $(BIN)/slowwave down
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) $(SITE) site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants

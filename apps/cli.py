@@ -87,6 +87,10 @@ _LISTED: Mapping[str, Mapping[str, str]] = {
         "audit": "Audit an export of another memory: duplicates, contradictions, stale facts, secrets.",
         "export": "Export the memory into files. `slowwave import` can read jsonl and parquet again.",
     },
+    "up_command": {
+        "up": "Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.",
+        "down": "Stop what `slowwave up` started on this port.",
+    },
     "atlas_command": {
         "atlas": "Write the memory as one HTML page: map, time slider, stories, nights and report.",
     },

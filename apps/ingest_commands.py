@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -310,7 +311,7 @@ def backfill(
                 limit=limit,
                 force=force,
                 stages=chosen(stage, STAGES, "stage"),
-                settings=_settings(place, model),
+                settings=backfill_settings(place, model),
                 dry_run=dry_run,
             )
         )
@@ -323,9 +324,9 @@ def backfill(
     finish(summary, "extracted", "messages")
 
 
-def _settings(place: Place, model: ModelFlags) -> BackfillSettings:
+def backfill_settings(place: Place, model: Mapping[str, Any]) -> BackfillSettings:
     """What the file and the flags say: of each stage its own section, of the whole `[backfill]`."""
-    flags = {"model": model["model"]}
+    flags = {"model": model.get("model")}
     limits = {name: limit for name, limit in model.items() if name != "model" and limit is not None}
     whole = place.settings.backfill.model_dump() | limits
     return BackfillSettings(

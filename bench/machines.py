@@ -174,18 +174,18 @@ class House:
     @contextmanager
     def up(cls, place: Path, storage: LoopbackStorage) -> Iterator[House]:
         """Inside, the server answers; afterwards server and machines are gone."""
-        from scripts.up import environment
+        from apps.local_server.setup import Setup, environment
 
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
+            port = int(probe.getsockname()[1])
         few = dict.fromkeys(("POLARS_MAX_THREADS", "LANCE_CPU_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
         kept = {key: os.environ[key] for key in ("PATH", "LANG", "SLOWWAVE_DATABASE_URL") if key in os.environ}
-        given = {**kept, **few, **storage.environ, "SLOWWAVE_PORT": port, "HOME": str(place / "server"),
+        given = {**kept, **few, **storage.environ, "HOME": str(place / "server"),
                  "PREFECT_HOME": str(place / "server"), "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}  # fmt: skip
         (place / "server").mkdir()
-        house = cls(place, f"http://127.0.0.1:{port}/api", environment(given))
-        command = ["nice", sys.executable, "-m", "prefect", "server", "start", "--port", port]
+        house = cls(place, f"http://127.0.0.1:{port}/api", environment(Setup(STORE, port=port), given))
+        command = ["nice", sys.executable, "-m", "prefect", "server", "start", "--port", str(port)]
         with (place / "server.log").open("wb") as log:
             server = subprocess.Popen(
                 command, cwd=ROOT, env=dict(house.environ), stdout=log, stderr=log, start_new_session=True

@@ -2,7 +2,7 @@
 # A worker in a container: puts on the server what is missing, deploys, and works.
 # SLOWWAVE_STORE: another store than ./memory for all deployments. SLOWWAVE_WORKER_RUNS: how many runs at once (4).
 set -eu
-python scripts/register.py
+python -m tasks.runtime.registration
 file=prefect.yaml
 if [ -n "${SLOWWAVE_STORE:-}" ]; then
     file=${TMPDIR:-/tmp}/slowwave-deployments.yaml

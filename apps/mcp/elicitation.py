@@ -21,7 +21,7 @@ from recall.context import inert
 from recall.entities import exact_row
 from recall.entity_review import observations_of
 from recall.facts import ALL, stored
-from recall.proposals import OPEN, Proposal, diff_lines, list_proposals, proposal_named
+from recall.proposals import OPEN, Proposal, diff_lines, list_proposals, proposal_named, summary_of
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lexicon.labels import canonical_type
@@ -103,8 +103,8 @@ def _named(proposal: Proposal) -> str:
 
 
 def _detail(memory: OpenMemory, proposal: Proposal, room: int) -> list[str]:
-    """The reason and the changes, in at most `room` lines and two more."""
-    diff = shown_diff(memory, proposal)
+    """The reason and the changes in sentences, in at most `room` lines and two more."""
+    diff = [inert(line) for line in summary_of(memory.snapshot, proposal)]
     hidden = len(diff) - room
     more = [f"… and {hidden} more lines: slowwave review show {proposal.id}"] if hidden > 0 else []
     lines = [*filter(None, [inert(proposal.reason)]), *diff[:room], *more]

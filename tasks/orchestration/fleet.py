@@ -80,7 +80,7 @@ def _placed(
         if width.runner != "threads":
             raise UnusableInput(
                 f"The runner {width.runner!r} needs a Prefect server.",
-                "Start one with `make up` and set PREFECT_API_URL, or use --runner threads.",
+                "Start one with `slowwave up` and set PREFECT_API_URL, or use --runner threads.",
             )
         with ThreadPoolExecutor(width.width) as pool:
             yield lambda name: _in_thread(pool, work, name, arguments)

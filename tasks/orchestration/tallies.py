@@ -25,7 +25,7 @@ from tasks.nightly.communities import Refreshed
 from tasks.nightly.eviction import Evicted
 from tasks.nightly.fact_reconciliation import Reconciled
 from tasks.nightly.steward import Counted, Pruned, Scored
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
+from tasks.runtime.run_pages import BESIDE, LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
@@ -300,7 +300,7 @@ def _sentence(issue: ReadIssue) -> str:
 
 def _asks_about(title: str, decision: DecisionSummary) -> bool:
     """Whether the pair that waits is the one that a proposal of this title is about."""
-    return decision.action == "wait" and all(in_quotes(side) in title for side in decision.statement.split(" | "))
+    return decision.action == "wait" and all(in_quotes(side) in title for side in decision.statement.split(BESIDE))
 
 
 # Maintenance: what a sweep, a decay, a refresh of communities or an upkeep counts.

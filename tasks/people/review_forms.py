@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from itertools import count
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from prefect.input import RunInput
 
 DIFF_LINES = 12
-IN_BOX, SHORT = 3, 160
+IN_BOX, ROOM = 3, 480
+"""Lines above a box at most, and their letters; a line is never cut, and the first one is always there."""
 LARGE = 40
 """Observations of a split beyond which its form shows the names of its parts alone."""
 LEFT_OUT = "-"
@@ -203,8 +204,10 @@ def _in_short(each: ProposalQuestion) -> str:
     lead, *lines = each.lines or ("",)
     if is_large(each):
         return lead
-    short = [line if len(line) <= SHORT else f"{line[:SHORT].rstrip()}…" for line in lines[:IN_BOX]]
-    return _APART.join([lead, *short, *(["…"] if len(lines) > IN_BOX else [])])
+    lengths = accumulate(map(len, lines[:IN_BOX]))
+    shown = [line for line, end in zip(lines, lengths, strict=False) if end <= ROOM] or lines[:1]
+    more = [f"and {len(lines) - len(shown)} more lines at the top"] if len(lines) > len(shown) else []
+    return _APART.join([lead, *shown, *more])
 
 
 def _choices(each: ProposalQuestion) -> str:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 SHOWN = 10
 LISTED = 1000
 """Decisions that a dry run shows: its only purpose."""
+INTO, BESIDE, ALSO = " ← ", " | ", " · "
+"""In a decision about several facts: between the one that stays and those that it absorbs, between facts that were only
+compared, and between the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
     left = [
         DecisionSummary(
             "wait",
-            f"{statements.get(a, a)} | {statements.get(b, b)}",
+            f"{statements.get(a, a)}{BESIDE}{statements.get(b, b)}",
             f"Rules cannot tell ({guard}); a model or a person can.",
         )
         for a, b, guard in waiting.select("a_id", "b_id", "guard").iter_rows()
@@ -78,8 +81,8 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
 
 
 def _sentence(statements: dict[str, str], action: str, subject: str, ids_in: list[str]) -> str:
-    others = " · ".join(statements.get(each, each) for each in ids_in if each != subject)
-    sign = " ← " if action == "absorb" else " | "
+    others = ALSO.join(statements.get(each, each) for each in ids_in if each != subject)
+    sign = INTO if action == "absorb" else BESIDE
     return f"{statements.get(subject, subject)}{sign}{others}" if others else statements.get(subject, subject)
 
 
@@ -90,6 +93,7 @@ SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
 SHOWN_COMMUNITIES = 50
 
+_SIDES = re.compile(f"{re.escape(INTO)}|{re.escape(BESIDE)}")
 _SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
 
 
@@ -102,8 +106,9 @@ async def publish_summary(run: Run, tally: Tally) -> None:
 
     summary = tally.summary()
     decisions = summary["decisions"]
+    shown = decision_rows(decisions)
     await acreate_markdown_artifact(
-        _markdown(run, summary, [tuple(row.values()) for row in decisions] or _rarest_decisions(run)),
+        _markdown(run, summary, shown or _rarest_decisions(run)),
         key=f"{run.flow}-summary",
         description="What this run did",
     )
@@ -114,10 +119,25 @@ async def publish_summary(run: Run, tally: Tally) -> None:
     )
     if decisions:
         await acreate_table_artifact(
-            plain_cells(decisions),
+            plain_cells(shown),
             key=f"{run.flow}-decisions",
             description="The most interesting decisions and their reasons",
         )
+
+
+def decision_rows(decisions: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Decisions as rows of a page: each fact in a cell of its own, and a row for each fact that another is about.
+
+    `decisions` have the keys decision, fact and reason; where any of them is about several facts, rows also have
+    `other fact`.
+    """
+    rows = []
+    for each in decisions:
+        fact, *rest = _SIDES.split(each["fact"], maxsplit=1)
+        others = rest[0].split(ALSO) if rest else [""]
+        rows += [{**each, "fact": fact, "other fact": other} for other in others]
+    columns = ["decision", "fact", *(["other fact"] if any(row["other fact"] for row in rows) else []), "reason"]
+    return [{name: row[name] for name in columns} for row in rows]
 
 
 async def publish_charts(run: Run) -> None:
@@ -153,7 +173,8 @@ def _outcome_rows(summary: Mapping[str, Any], always: Sequence[RunCount]) -> lis
     return rows + [{"outcome": what, "count": number} for what, number in cost.items()]
 
 
-def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[str, ...]]) -> str:
+def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[str, str]]) -> str:
+    head = tuple(decisions[0]) if decisions else ("decision", "fact", "reason")
     place = f"--store {run.store} --namespace {run.namespace}"
     llm = summary["llm"]
     lines = [
@@ -172,7 +193,7 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[tuple[st
         "",
         "## The ledger",
         "",
-        *markdown_table(("decision", "fact", "reason"), decisions),
+        *markdown_table(head, [tuple(row.values()) for row in decisions]),
         f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.",
         "",
         *(f"- {plain_text(issue)}" for issue in [*summary["errors"], *summary["issues"]][:SHOWN_ISSUES]),
@@ -208,14 +229,15 @@ def plain_text(text: str) -> str:
     return marked.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
-def _rarest_decisions(run: Run) -> list[tuple[str, ...]]:
+def _rarest_decisions(run: Run) -> list[dict[str, str]]:
     """A few decisions of the run, the rarest kinds first: a merge or an end is of more interest than a new fact."""
     snapshot = store_of(run).snapshot()
     made = snapshot.frame("decisions", f"run_id = '{run.id}'", ["id", "action", "subject_id", "reason"])
     rarest = made.with_columns(times=pl.len().over("action")).sort("times", "action", "id").head(SHOWN_DECISIONS)
     facts = snapshot.by_ids("facts", rarest["subject_id"], ["id", "statement"])
     shown = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
-    return list(shown.select("action", pl.col("statement").fill_null(""), "reason").iter_rows())
+    named = shown.select(decision="action", fact=pl.col("statement").fill_null(""), reason="reason")
+    return named.to_dicts()
 
 
 # Charts of the store, and the numbers behind them.

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, chromium
 from conftest import TINY
 from test_atlas import FACTS, HOSTILE, NOW, filled, seconds
 
 from apps.atlas_command import atlas_page
 from recall.atlas import atlas_data
+from scripts.browser import Browser, chromium
 from storage.store import Store
 
 PROGRAM = chromium()

@@ -119,7 +119,7 @@ def test_the_commands_of_this_version_are_all_there() -> None:
     assert {f"review {verb}" for verb in ("list", "show", "approve", "reject", "modify")} <= known
     assert {f"split {verb}" for verb in ("find", "analyze", "propose", "execute")} <= known
     assert {"import", "audit", "watch", "fleet", "reembed"} <= known
-    assert {"mcp", "backfill"} <= known
+    assert {"mcp", "backfill", "up", "down"} <= known
 
 
 # Documents of --json

@@ -319,7 +319,8 @@ def test_what_a_person_approves_is_done_once_and_who_it_was_stands_in_the_ledger
     asking = {"entity_name": "Marta", "observations": [MARTA[1]]}
     told = let(url, lambda client: asked(client, "delete_observations", **asking), ana)
     assert (told["state"], told["decided_by"], told["door"]) == ("applied", "Ana", "mcp")
-    assert MARTA[1] in ana.shown[0]
+    assert f"“{MARTA[1]}” leaves recall, kept in the archive." in ana.shown[0]  # in words, not as rows of tables
+    assert "status" not in ana.shown[0]
     assert MARTA[1] not in facts_of(memory, "e_marta").values()
     ledger = Store.open(str(memory)).snapshot().frame("decisions", "approved_by = 'Ana'", ["proposal_id"])
     assert set(ledger["proposal_id"]) == {told["proposal_id"]}

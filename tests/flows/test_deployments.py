@@ -1,4 +1,4 @@
-"""Deployments, automations, the local server and the containers: what they name exists, and what they say holds."""
+"""Deployments, automations and the containers: what they name exists, and what they say holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
@@ -23,9 +22,8 @@ from prefect.utilities.callables import parameter_schema
 from talk import ROOT
 
 from flows.ingest import ingest
-from scripts.register import automation_of
-from scripts.up import environment
 from tasks.runtime.prefect_api import Event, event_of
+from tasks.runtime.registration import automation_of
 from tasks.runtime.runs import new_run
 
 CONFIG = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
@@ -165,34 +163,6 @@ def test_our_events_in_automations_are_events_that_runs_announce() -> None:
     assert {"slowwave.gate.failed", "slowwave.community.refresh_due"} <= listened
 
 
-# The server on this machine
-
-
-def test_one_variable_puts_the_server_on_postgresql_and_what_is_given_wins() -> None:
-    given = {"SLOWWAVE_DATABASE_URL": "postgresql://u:p@h/prefect", "SLOWWAVE_PORT": "4711", "DO_NOT_TRACK": "0"}
-    env = environment(given)
-    assert env["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == "postgresql+asyncpg://u:p@h/prefect"
-    assert env["PREFECT_API_URL"] == "http://127.0.0.1:4711/api"
-    assert env["DO_NOT_TRACK"] == "0"
-    assert env["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
-    assert "PREFECT_SERVER_DATABASE_CONNECTION_URL" not in environment({})
-
-
-def test_nothing_is_stopped_where_nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scripts import up
-
-    monkeypatch.setattr(up, "BIN", tmp_path / "bin")
-    assert up.down("4711") == 0
-    with up.alone("4711"):
-        held = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom pathlib import Path\nfrom scripts import up\n"
-        held += f"up.BIN = Path({str(tmp_path / 'bin')!r})\nwith up.alone('4711'): print('in')"
-        second = subprocess.run([sys.executable, "-S", "-c", held], capture_output=True, text=True, check=False)
-        assert second.returncode == 1
-        assert "up already on port 4711" in second.stderr
-    with up.alone("4711"):  # it can be taken again
-        pass
-
-
 # Containers
 
 
@@ -225,7 +195,9 @@ def test_what_the_image_and_compose_name_exists() -> None:
     assert (ROOT / services["worker"]["command"][1]).is_file()
     assert services["mcp"]["environment"]["SLOWWAVE_MCP_TOKEN"] == "${SLOWWAVE_MCP_TOKEN:?}"
     said = (ROOT / "scripts" / "worker.sh").read_text(encoding="utf-8")
-    assert all((ROOT / path).is_file() for path in re.findall(r"scripts/\w+\.py", said))
+    modules = re.findall(r"python -m ([\w.]+)", said)
+    assert modules
+    assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in modules)
 
 
 def test_two_workers_of_compose_share_a_store_that_the_mcp_service_reads() -> None:
@@ -253,7 +225,7 @@ def test_a_worker_deploys_everything_to_the_store_that_its_environment_names(tmp
         ).stdout.splitlines()
 
     assert worked() == [
-        "python scripts/register.py", "prefect --no-prompt deploy --all --prefect-file prefect.yaml",
+        "python -m tasks.runtime.registration", "prefect --no-prompt deploy --all --prefect-file prefect.yaml",
         "prefect worker start --pool slowwave --limit 4",
     ]  # fmt: skip
     _, deployed, last = worked(SLOWWAVE_STORE="s3://memory/slowwave", SLOWWAVE_WORKER_RUNS="1")

@@ -23,9 +23,9 @@ from talk import NOW, STAMPS, assert_same, contents, learn, rows, said, written
 
 from flows.ingest import ingest
 from flows.steward import steward
-from scripts import register
 from slowwave.errors import NoStoreYet, UnusableInput
 from storage.store import Store
+from tasks.runtime import registration
 from tasks.runtime.engine import flow, is_inline, report_progress
 from tasks.runtime.prefect_engine import turn_name
 
@@ -177,7 +177,7 @@ async def _lost_run() -> FlowRun:
         ended = subprocess.Popen([sys.executable, "-S", "-c", ""])
         ended.wait()
         flow_id = await client.create_flow(steward)
-        deployment = await client.create_deployment(flow_id, "lost", work_pool_name=register.POOL)
+        deployment = await client.create_deployment(flow_id, "lost", work_pool_name=registration.POOL)
         run = await client.create_flow_run_from_deployment(deployment)
         await client.update_flow_run(run.id, infrastructure_pid=str(ended.pid))
         await client.set_flow_run_state(run.id, Running(), force=True)
@@ -186,13 +186,13 @@ async def _lost_run() -> FlowRun:
 
 @pytest.mark.proof
 def test_what_the_server_must_know_is_registered_once_and_what_people_chose_stays(engine: None) -> None:
-    told = " ".join(asyncio.run(register.register({})))
+    told = " ".join(asyncio.run(registration.register({})))
     for words in ("work pool slowwave", "variable slowwave_notify = none", "a run failed' (off)"):
         assert words in told
-    assert asyncio.run(register.register({})) == []
+    assert asyncio.run(registration.register({})) == []
     run = asyncio.run(_lost_run())
     webhook = {"SLOWWAVE_SLACK_WEBHOOK": "https://hooks.slack.com/services/T0/B0/X"}
-    [lost, block, variable, *changed] = asyncio.run(register.register(webhook, is_only_machine=True))
+    [lost, block, variable, *changed] = asyncio.run(registration.register(webhook, is_only_machine=True))
     assert run.name in lost
     assert (block, variable) == ("block slack-webhook/slowwave", "variable slowwave_notify = slack-webhook/slowwave")
     assert len(changed) == 2
@@ -205,9 +205,9 @@ def test_what_the_server_must_know_is_registered_once_and_what_people_chose_stay
             await client.pause_automation(failed.id)
 
     asyncio.run(look_and_switch_off())
-    assert asyncio.run(register.register(webhook)) == [block]  # a person switched it off, and so it stays
-    asyncio.run(Variable.aset(register.NOTIFY, register.NOBODY, overwrite=True))
-    assert len(asyncio.run(register.register({}))) == 2  # nobody is to be told any more
+    assert asyncio.run(registration.register(webhook)) == [block]  # a person switched it off, and so it stays
+    asyncio.run(Variable.aset(registration.NOTIFY, registration.NOBODY, overwrite=True))
+    assert len(asyncio.run(registration.register({}))) == 2  # nobody is to be told any more
 
 
 async def _announced() -> dict[str, Any]:

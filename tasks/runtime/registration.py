@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -32,8 +30,9 @@ from prefect.states import Crashed
 from prefect.variables import Variable
 from pydantic import SecretStr
 
-ROOT = Path(__file__).parents[1]
-AUTOMATIONS = ROOT / "automations.yaml"
+from slowwave.launcher import project_folder
+
+AUTOMATIONS = "automations.yaml"  # in the folder of the project
 POOL = "slowwave"
 AT_ONCE = 4  # runs of a pool that a worker carries out at once
 NOTIFY = "slowwave_notify"  # the variable that names the block: type/name
@@ -56,7 +55,7 @@ async def register(environment: Mapping[str, str], *, is_only_machine: bool = Fa
             *await _variable(client, environment),
         ]
         notifier = await _notifier(client)
-        for entry in yaml.safe_load(AUTOMATIONS.read_text(encoding="utf-8"))["automations"]:
+        for entry in yaml.safe_load((project_folder() / AUTOMATIONS).read_text(encoding="utf-8"))["automations"]:
             done += await _automation(client, automation_of(entry, notifier))
     return done
 
@@ -165,5 +164,5 @@ def _content(automation: AutomationCore) -> Any:
 
 
 if __name__ == "__main__":
-    for line in asyncio.run(register(os.environ, is_only_machine="--only-machine" in sys.argv[1:])):
+    for line in asyncio.run(register(os.environ)):
         print(f"registered: {line}")

@@ -38,7 +38,7 @@ class Browser:
         self._numbers = itertools.count(1)
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self._socket = connect(self._address(), max_size=None, compression=None)
+        self._socket = connect(self._address(), max_size=None, compression=None, ping_interval=None)
         target = self._call("Target.getTargets")["targetInfos"][0]["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -82,13 +82,13 @@ class Browser:
         elif event == "Page.javascriptDialogOpening":
             self.complaints.append(f"dialog: {told['message']}")
 
-    def open(self, page: Path, *, is_dark: bool = False) -> None:
-        """Show a file, and wait until all of it is there and its scripts have run."""
+    def open(self, page: Path | str, *, is_dark: bool = False) -> None:
+        """Show a file or an address, and wait until all of it is there and its scripts have run."""
         self.complaints.clear()
         self.requests.clear()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
-        self._call("Page.navigate", url=page.as_uri())
+        self._call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         self._wait_for("Page.loadEventFired")
 
     def ask(self, expression: str) -> Any:
@@ -102,6 +102,16 @@ class Browser:
         text = {"text": key} if len(key) == 1 else {}
         self._call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def click(self, x: float, y: float) -> None:
+        """Press and release the left button at a place of the window, as a person does."""
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def resize(self, width: int, height: int, scale: float = 1.0) -> None:
+        """Give the page this size in pixels of a picture; below a scale of 1 more fits into it, and is smaller."""
+        size = {"width": round(width / scale), "height": round(height / scale)}
+        self._call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=scale, mobile=False)
 
     def picture(self) -> str:
         """What the page looks like, as PNG in base64."""

@@ -1,0 +1,286 @@
+"""The two processes of a local server. Each holds the lock of its file while it lives, however it ends.
+
+A command becomes the process: it takes the lock, which survives `exec`, and then turns into Prefect's server or worker.
+So `slowwave up`, systemd and launchd start the same, and a file that a dead process left stands in nobody's way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Literal, NoReturn
+
+import yaml
+
+from apps.configuration import Place
+from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.launcher import project_folder
+
+from .deployments import deployments_of, watch_name
+from .setup import Setup, environment, installed_prefect
+
+Part = Literal["server", "worker"]
+PARTS: tuple[Part, ...] = ("server", "worker")
+POOL = "slowwave"
+STARTS_WITHIN_S, ENDS_WITHIN_S, LOCKED_WITHIN_S = 600.0, 60.0, 2.0
+LOOKS_EVERY_S = 0.3
+LAST_LINES = 15
+
+
+# Who is up
+
+
+def running(setup: Setup, part: Part) -> dict[str, Any] | None:
+    """Process id, options and version of Prefect of the part that is up on this port; None where it is down."""
+    try:
+        file = _lock_file(setup, part).open("r+", encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    with file:
+        if _take(file):
+            return None
+        found: dict[str, Any] = json.loads(file.read() or "null") or {}
+        return found or None  # it has the lock, and has not said yet who it is
+
+
+def is_healthy(setup: Setup) -> bool:
+    """Whether the server answers."""
+    try:
+        return bool(call(setup, "/health"))
+    except OSError:
+        return False
+
+
+def has_worker(setup: Setup) -> bool:
+    """Whether the server has heard of a worker since ours began: one that was killed counts as online for a while."""
+    worker = running(setup, "worker")
+    try:
+        found = call(setup, f"/work_pools/{POOL}/workers/filter", {})
+    except OSError:
+        return False
+    return worker is not None and any(
+        each["status"] == "ONLINE"
+        and datetime.fromisoformat(each["last_heartbeat_time"]) > datetime.fromisoformat(worker["since"])
+        for each in found
+    )
+
+
+def call(setup: Setup, path: str, body: Mapping[str, Any] | None = None, method: str = "") -> Any:
+    """What the server answers, parsed; raises `OSError` where it does not, or with another status than 2xx.
+
+    With SQLite a busy server says 503: it is asked again.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        f"{setup.page}/api{path}", data, {"content-type": "application/json"}, method=method or None
+    )
+    for pause in (1.0, 2.0, 4.0, None):
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                text = answer.read()
+            return json.loads(text) if text else None
+        except urllib.error.HTTPError as error:
+            if error.code != 503 or pause is None:
+                raise
+            time.sleep(pause)
+    raise AssertionError("The last try returns or raises.")
+
+
+def _lock_file(setup: Setup, part: Part) -> Path:
+    return setup.folder / f"{part}.pid"
+
+
+def log_file(setup: Setup, part: Part) -> Path:
+    """Where a part writes that `slowwave up` started; under systemd it is the journal."""
+    return setup.folder / f"{part}.log"
+
+
+def _take(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+# Starting and stopping
+
+
+def start_all(setup: Setup) -> bool:
+    """Start what is not up, and wait until the worker takes runs; False where all of it was up already.
+
+    Raises where something else listens on the port, where what is up was asked for something else or is of another
+    version, and where a part does not start: with the end of its log, after which nothing of it is left.
+    """
+    up = {part: found for part in PARTS if (found := running(setup, part))}
+    for part, found in up.items():
+        _check_same(setup, part, found)
+    if "server" not in up:
+        check_free(setup)
+    setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    started: dict[Part, subprocess.Popen[bytes]] = {}
+    try:
+        for part, is_ready in (("server", is_healthy), ("worker", has_worker)):
+            if part not in up:
+                with log_file(setup, part).open("wb") as log:
+                    started[part] = subprocess.Popen(
+                        setup.command(part), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    )
+            _wait(setup, part, started.get(part), is_ready)
+    except BaseException:
+        for part in reversed(started):
+            stop(setup, part)
+        raise
+    return bool(started)
+
+
+def _check_same(setup: Setup, part: Part, found: Mapping[str, Any]) -> None:
+    again = f"Stop it first: slowwave down --port {setup.port}"
+    if found["prefect"] != installed_prefect():
+        raise Refused(f"The {part} is Prefect {found['prefect']}, installed is {installed_prefect()}.", again)
+    if found["options"] != setup.options:
+        raise Refused(f"It is up with other options: {' '.join(found['options'])}.", again)
+
+
+def check_free(setup: Setup) -> None:
+    """Raise `UnusableInput` where something listens on the port; it names a Prefect server by its version."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            probe.bind(("127.0.0.1", setup.port))
+            return
+    other = "Another program"
+    with suppress(OSError, ValueError):
+        other = f"A Prefect server {call(setup, '/admin/version')} that slowwave did not start"
+    raise UnusableInput(f"{other} listens on port {setup.port}.", "Stop it, or use another port: --port 4201.")
+
+
+def _wait(setup: Setup, part: Part, process: subprocess.Popen[bytes] | None, is_ready: Any) -> None:
+    end = time.monotonic() + STARTS_WITHIN_S
+    while not is_ready(setup):
+        if process is not None and process.poll() is not None:
+            raise SlowwaveError(f"The {part} did not start.", _end_of_log(setup, part))
+        if time.monotonic() > end:
+            raise SlowwaveError(f"The {part} was not ready after {STARTS_WITHIN_S:.0f} s.", _end_of_log(setup, part))
+        time.sleep(LOOKS_EVERY_S)
+
+
+def _end_of_log(setup: Setup, part: Part) -> str:
+    path = log_file(setup, part)
+    if not path.exists():  # the part was started by systemd or launchd
+        return "See its journal."
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+    return "\n".join([f"The end of {path}:", *lines])
+
+
+def stop_all(setup: Setup) -> list[Part]:
+    """Stop what is up, the worker first, while the server still hears how its runs end; returns the stopped parts."""
+    return [part for part in reversed(PARTS) if stop(setup, part)]
+
+
+def stop(setup: Setup, part: Part) -> bool:
+    """Stop a part and the runs that it left, and wait for its end; False where it is down. Raises where it stays."""
+    found = running(setup, part)
+    if found is None:
+        return False
+    pid = int(found["pid"])
+    leads_group = False
+    with suppress(ProcessLookupError):
+        leads_group = os.getpgid(pid) == pid
+        os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + ENDS_WITHIN_S
+    while running(setup, part) is not None:
+        if time.monotonic() > end:
+            raise SlowwaveError(f"The {part}, process {pid}, does not stop.", f"End it by force: kill -9 {pid}")
+        time.sleep(LOOKS_EVERY_S)
+    if leads_group:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGTERM)
+    return True
+
+
+# Becoming a part
+
+
+def become(setup: Setup, place: Place, part: Part) -> NoReturn:
+    """Turn this process into the server, or into the worker once the server has all deployments."""
+    setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.environ.update(environment(setup, os.environ))
+    os.environ.pop("PREFECT_PROFILE", None)
+    _hold_lock(setup, part)
+    if part == "server":
+        check_free(setup)
+        command = ["server", "start", "--host", "127.0.0.1", "--port", str(setup.port)]
+    else:
+        _wait(setup, "server", None, is_healthy)
+        put_on_server(setup, place)
+        command = ["worker", "start", "--pool", POOL]
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell that starts it in the background has them ignored
+        signal.signal(number, signal.SIG_DFL)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "prefect", *command])
+
+
+def _hold_lock(setup: Setup, part: Part) -> None:
+    """Take the lock for as long as this process lives, whatever it turns into."""
+    file = _lock_file(setup, part).open("a+", encoding="utf-8")
+    end = time.monotonic() + LOCKED_WITHIN_S  # who looks for it holds it for a moment
+    while not _take(file):
+        if time.monotonic() > end:
+            raise Refused(f"A {part} is up on port {setup.port}.", f"Stop it: slowwave down --port {setup.port}")
+        time.sleep(LOOKS_EVERY_S)
+    file.truncate(0)
+    since = datetime.now(UTC).isoformat()
+    me = {"pid": os.getpid(), "since": since, "options": setup.options, "prefect": installed_prefect()}
+    json.dump(me, file)
+    file.flush()
+    os.set_inheritable(os.dup(file.fileno()), True)
+
+
+def put_on_server(setup: Setup, place: Place) -> None:
+    """Put work pool, automations and deployments on the server; a second time changes what has changed."""
+    from tasks.runtime.registration import register
+
+    for line in asyncio.run(register(os.environ, is_only_machine=True)):
+        print(f"registered: {line}", flush=True)
+    file = setup.folder / "deployments.yaml"
+    file.write_text(yaml.safe_dump(deployments_of(setup, place), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    command = [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file)]
+    done = subprocess.run(
+        command, cwd=project_folder(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        raise SlowwaveError("The deployments were not accepted.", done.stdout)
+    _forget_old_watches(setup)
+
+
+def _forget_old_watches(setup: Setup) -> None:
+    wanted = {watch_name(number) for number in range(1, len(setup.watched) + 1)}
+    for each in call(setup, "/deployments/filter", {"deployments": {"name": {"like_": "watch"}}}):
+        if each["name"] not in wanted and each["entrypoint"] == "flows/inbox.py:inbox":
+            call(setup, f"/deployments/{each['id']}", method="DELETE")
+
+
+def run_now(setup: Setup, name: str) -> str:
+    """Start a deployment at once, named `sleep` or `inbox/watch`; returns the address of the page of its run."""
+    flow, _, deployment = name.partition("/")
+    try:
+        found = call(setup, f"/deployments/name/{flow}/{deployment or flow}")
+    except urllib.error.HTTPError as error:
+        known = [each["name"] for each in call(setup, "/deployments/filter", {})]
+        raise UnknownName("deployment", name, known) from error
+    made = call(setup, f"/deployments/{found['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
+    return f"{setup.page}/runs/flow-run/{made['id']}"

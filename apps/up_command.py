@@ -1,0 +1,161 @@
+"""Commands for schedules on this machine: a Prefect server, the deployments and a worker, up and down."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from .configuration import Place, store_uri
+from .options import JsonOption, add_command
+from .printing import err, out, print_json
+
+if TYPE_CHECKING:
+    from .local_server.setup import Setup
+
+Port = Annotated[
+    int, typer.Option("--port", envvar="SLOWWAVE_PORT", min=1, max=65_535, help="The port of the server, on loopback.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (up, down):
+        add_command(app, command)
+
+
+def up(
+    watch: Annotated[
+        list[Path] | None,
+        typer.Option("--watch", metavar="FOLDER", help="Read what is new in this folder every hour; may be repeated."),
+    ] = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option("--run", metavar="NAME", help="Start this deployment at once, such as sleep; may be repeated."),
+    ] = None,
+    status: Annotated[
+        bool, typer.Option("--status", help="Only show what is up. Exit code 1 if a part of it is not.")
+    ] = False,
+    write_units: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-units",
+            metavar="DIR",
+            help="Only write units of systemd and agents of launchd for the same options; enable nothing.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Port = 4200,
+    part: Annotated[
+        Literal["server", "worker"] | None,
+        typer.Option("--part", hidden=True, help="Become the server or the worker.", show_default=False),
+    ] = None,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.
+
+    It returns when they are ready; they stay up until `slowwave down` or the end of the machine. The worker's runs use
+    this store and namespace, and the settings of the `slowwave.toml` that counts here.
+    """
+    from .local_server.parts import PARTS, become, run_now, running, start_all
+    from .local_server.setup import setup_of
+    from .local_server.units import how_to_enable
+    from .local_server.units import write_units as write
+
+    setup = setup_of(place.uri, place.namespace, tuple(watch or ()), port)
+    if part is not None:
+        become(setup, place, part)
+    if write_units is not None:
+        files = write(setup, write_units.expanduser().resolve(), Path.cwd(), os.environ)
+        lines = how_to_enable(setup, files)
+        if as_json:
+            print_json({"files": [str(each) for each in files], "enable": lines})
+            return
+        out.print("\n".join([*(f"Wrote {each}" for each in files), *lines]), markup=False, soft_wrap=True)
+        return
+    is_up = all(running(setup, each) for each in PARTS)
+    if not status and not (run and is_up):  # a run needs what is up, whatever that was asked for
+        if not (is_up or as_json):
+            err.print("Starting; it takes a minute, on a busy machine more.")
+        if not (start_all(setup) or as_json):
+            out.print("It is up already, with the same options.")
+    pages = [run_now(setup, name) for name in run or ()]
+    found = _state(setup)
+    if as_json:
+        print_json({**found, "runs": pages})
+    else:
+        _show(setup, found, pages)
+    if found["state"] != "up":
+        raise typer.Exit(1)
+
+
+def _state(setup: Setup) -> dict[str, Any]:
+    from .local_server.parts import PARTS, has_worker, is_healthy, log_file, running
+
+    parts = {part: running(setup, part) for part in PARTS}
+    ready = {"server": is_healthy(setup), "worker": has_worker(setup)}
+    states: dict[str, Literal["up", "starting", "down"]] = {
+        part: "down" if found is None else "up" if ready[part] else "starting" for part, found in parts.items()
+    }
+    return {
+        "state": "up" if {*states.values()} == {"up"} else "down" if {*states.values()} == {"down"} else "partly up",
+        "page": setup.page,
+        "folder": str(setup.folder),
+        "parts": [
+            {"part": part, "state": states[part], "pid": (found or {}).get("pid"), "log": str(log_file(setup, part))}
+            for part, found in parts.items()
+        ],
+        "options": next((found["options"] for found in parts.values() if found), []),
+    }
+
+
+def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
+    """Where the UI and the logs are, and the next commands."""
+    own = "" if setup.port == 4200 else f" --port {setup.port}"
+    lines = [f"{each['part']:<7} {each['state']:<9} {_process(each)}".rstrip() for each in found["parts"]]
+    if found["options"]:
+        lines += [f"options {' '.join(found['options'])}"]
+    if found["state"] == "down":
+        lines += [f"Nothing is up on port {setup.port}. Start it: slowwave up{own}"]
+    elif found["state"] == "partly up":
+        lines += [f"Only a part of it is up. Start the rest: slowwave up{own} with the same options"]
+    else:
+        lines += [
+            "",
+            f"UI:       {setup.page}",
+            *(f"Run:      {page}" for page in pages),
+            f"Night:    every day at 03:00 UTC; at once: slowwave up --run sleep{own}",
+            f"Runs:     slowwave runs{_place(setup)}",
+            f"prefect:  export PREFECT_API_URL={setup.page}/api",
+            f"Stop:     slowwave down{own}",
+        ]
+    out.print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def _place(setup: Setup) -> str:
+    """The options by which other commands find this memory from here; none where it is the usual one."""
+    store = "" if setup.store in (store_uri(), str(Path(store_uri()).resolve())) else f" --store {setup.store}"
+    return store + ("" if setup.namespace == "default" else f" --namespace {setup.namespace}")
+
+
+def _process(part: dict[str, Any]) -> str:
+    return f"process {part['pid']}, log {part['log']}" if part["pid"] else ""
+
+
+def down(port: Port = 4200, *, place: Place, as_json: JsonOption = False) -> None:
+    """Stop what `slowwave up` started on this port.
+
+    The worker stops first. A run that is under way is stopped too; run it again to go on.
+    """
+    from .local_server.parts import stop_all
+    from .local_server.setup import setup_of
+
+    stopped = stop_all(setup_of(place.uri, place.namespace, (), port))
+    if as_json:
+        print_json({"stopped": stopped})
+    else:
+        out.print(f"Stopped: {', '.join(stopped)}." if stopped else f"Nothing is up on port {port}.")

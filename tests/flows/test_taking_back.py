@@ -1,0 +1,112 @@
+"""The flows `undo` and `restore`: what the commands do, as runs of a deployment; and how pages show decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stores import fact, remembered
+from talk import assert_same, contents, rows
+
+from flows.restore import restore
+from flows.undo import undo
+from slowwave.errors import UnusableInput
+from tasks.people.observations import retire
+from tasks.runtime.run_pages import decision_rows
+from tasks.runtime.runs import existing_run
+
+IDS = ("f_1_aaaaaaaa", "f_1_bbbbbbbb")
+SAID = ("Marta likes tea.", "Marta paints boats.")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two observations of Marta; to be copied."""
+    facts = [
+        fact(each, text, kind="observation", owner_entity_id="e_marta", object_text=text, statement_hash=text)
+        for each, text in zip(IDS, SAID, strict=True)
+    ]
+    place = tmp_path_factory.mktemp("made") / "memory"
+    remembered(place, facts)
+    return place
+
+
+@pytest.fixture
+def memory(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "memory"))
+
+
+def retired(memory: Path) -> str:
+    """Archive both; returns the id of the run."""
+    run = existing_run("retire", str(memory), "default")
+    retire(run, "e_marta", IDS)
+    return run.id
+
+
+def statuses(memory: Path) -> list[str]:
+    return rows(memory, "facts")["status"].to_list()
+
+
+def done(coroutine: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    return asyncio.run(coroutine)
+
+
+# Undo
+
+
+def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_enough(memory: Path) -> None:
+    before, run = contents(memory), retired(memory)
+    after = contents(memory)
+    looked = done(undo(run, store=str(memory), dry_run=True))
+    assert (looked["runs"], looked["put_back"]["facts"], looked["dry_run"]) == ((run,), 2, True)
+    assert_same(contents(memory), after)
+    assert done(undo(run[:-2], store=str(memory)))["runs"] == (run,)
+    assert_same(contents(memory), before)
+
+
+def test_an_undo_of_no_run_says_where_ids_are_shown(memory: Path) -> None:
+    with pytest.raises(UnusableInput, match="`slowwave runs`"):
+        done(undo(store=str(memory)))
+
+
+# Restore
+
+
+def test_a_restore_brings_back_facts_or_all_that_a_run_archived_and_can_be_taken_back(memory: Path) -> None:
+    run = retired(memory)
+    looked = done(restore(run=run, store=str(memory), dry_run=True))
+    assert (looked["run"], len(looked["restored"]), statuses(memory)) == (None, 2, ["archived", "archived"])
+    first = done(restore(IDS[:1], store=str(memory)))
+    assert first["restored"] == [{"id": IDS[0], "statement": SAID[0]}]
+    assert statuses(memory) == ["active", "archived"]
+    second = done(restore(run=run, store=str(memory)))
+    assert [each["id"] for each in second["restored"]] == [IDS[1]]
+    assert done(undo(second["run"], store=str(memory)))["runs"] == (second["run"],)
+    assert statuses(memory) == ["active", "archived"]
+
+
+@pytest.mark.parametrize("asked", [{}, {"facts": IDS[:1], "run": "a-run"}])
+def test_a_restore_wants_facts_or_a_run(memory: Path, asked: dict[str, Any]) -> None:
+    retired(memory)
+    with pytest.raises(UnusableInput, match="slowwave archived"):
+        done(restore(**asked, store=str(memory)))
+
+
+# Decisions on pages
+
+
+def test_each_fact_of_a_decision_has_a_cell_of_its_own() -> None:
+    decisions = [
+        {"decision": "absorb", "fact": "A ← B · C", "reason": "same"},
+        {"decision": "wait", "fact": "D | E", "reason": "cannot tell"},
+        {"decision": "keep", "fact": "F · G", "reason": "alone"},
+    ]
+    assert [(row["fact"], row["other fact"]) for row in decision_rows(decisions)] == [
+        ("A", "B"), ("A", "C"), ("D", "E"), ("F · G", ""),
+    ]  # fmt: skip
+    assert [*decision_rows(decisions)[0]] == ["decision", "fact", "other fact", "reason"]
+    assert decision_rows(decisions[2:]) == decisions[2:]
