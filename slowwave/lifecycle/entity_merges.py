@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.resolution.mentions import MAX_SUMMARY_BYTES, embed_texts
 from slowwave.revision.pending_beliefs import belief_ids, decayed, noisy_or
 from slowwave.settings import BeliefSettings, ReviseSettings
@@ -29,7 +30,6 @@ from .entity_decisions import (
     about_conflicts,
     about_entities,
     about_moves,
-    decision,
     find_conflicts,
     is_between,
     settled_pairs,
@@ -275,7 +275,7 @@ def plan_merge(
             "pending_beliefs": pl.DataFrame(list(joined.beliefs.values()), schema=context.beliefs.schema),
             "belief_evidence": pl.DataFrame(list(joined.evidence.values()), schema=context.hints.schema),
             "pair_decisions": doubts,
-            "decisions": pl.DataFrame(decisions, schema=dict(frames.DECISIONS)),
+            "decisions": decision_frame(decisions),
         },
         {
             "entity_aliases": old_aliases,
@@ -389,6 +389,11 @@ def _episodes(links: pl.DataFrame, pair: Pair) -> tuple[pl.DataFrame, list[str]]
 
 def about_beliefs(joined: JoinedBeliefs, now: datetime) -> list[Row]:
     same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
-    rows = [decision("join", left, [gone, left], [left], same, now) for gone, left in joined.joined]
-    void = [decision("evict", id_, [id_], [], VOID, now, {"statement": words}) for id_, words in joined.void]
+    rows = [
+        decision("join", left, [gone, left], [left], same, now, decided_by="person") for gone, left in joined.joined
+    ]
+    void = [
+        decision("evict", id_, [id_], [], VOID, now, {"statement": words}, decided_by="person")
+        for id_, words in joined.void
+    ]
     return [*rows, *void]
