@@ -10,11 +10,10 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.comparison.guards import read_amounts, read_polarities, straight
-from slowwave.comparison.similarity import Vectors, word_overlap
+from slowwave.comparison.similarity import Vectors, cosines, word_overlap
 from slowwave.comparison.similarity_joins import (
     best_of,
     close_pairs,
-    cosines,
     distinct_words,
     overlap_of,
     shared_words,
