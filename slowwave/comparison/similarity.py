@@ -17,10 +17,10 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.settings import DEFAULT_EMBEDDER, EvaluateSettings
+from slowwave.words import word_sets
 
 Vectors = npt.NDArray[np.float32]
 
-_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PAIR_BLOCK = 500_000
 
 
@@ -29,19 +29,6 @@ def jaccard_of(first: pl.Expr, second: pl.Expr) -> pl.Expr:
     shared = first.list.set_intersection(second).list.len().cast(pl.Float64)
     whole = first.list.len().cast(pl.Float64) + second.list.len() - shared
     return pl.when(whole > 0).then(shared / whole).otherwise(1.0)
-
-
-def word_sets(texts: pl.Series) -> pl.Series:
-    """Per text its `text.tokens` as a list without repetitions."""
-    return (
-        texts.cast(pl.String)
-        .fill_null("")
-        .str.to_lowercase()
-        .str.extract_all(r"\S+")
-        .list.eval(pl.element().str.strip_chars(_PUNCTUATION))
-        .list.eval(pl.element().filter(pl.element() != ""))
-        .list.unique()
-    )
 
 
 def word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:

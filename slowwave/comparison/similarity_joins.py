@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .similarity import Vectors, cosines, jaccard_of, word_sets
+from slowwave.words import word_sets
+
+from .similarity import Vectors, cosines, jaccard_of
 
 # All pairs of texts that share most of their words, exactly, by a join on rare words (S1-03). Two sets of words with
 # Jaccard ≥ t share at least ⌈t·n⌉ of the n words of either. So of any n − ⌈t·n⌉ + l words of one, l are shared: texts

@@ -19,8 +19,8 @@ from slowwave.comparison.similarity_joins import (
     shared_words,
 )
 from slowwave.frames import beside
-from slowwave.revision.candidates import content_stems
 from slowwave.settings import MergeSettings
+from slowwave.words import content_stems
 
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 COMPARED = ("relation", "observation", "note")

@@ -10,13 +10,12 @@ from typing import Any
 import polars as pl
 
 from slowwave.decisions import decision
+from slowwave.entrenchment import ENDS
 from slowwave.revision.conflicts import KIND, flag_doubts
 from slowwave.revision.mutual_exclusion import MutualExclusion, names_of
 from slowwave.revision.repetition import FactSources
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_live
-
-ENDS = ("subject_id", "object_id", "owner_entity_id")
 
 Pair = tuple[str, str]
 

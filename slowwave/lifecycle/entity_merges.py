@@ -16,6 +16,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.decisions import decision, decision_frame
+from slowwave.entrenchment import ENDS
 from slowwave.resolution.mentions import MAX_SUMMARY_BYTES, embed_texts
 from slowwave.revision.pending_beliefs import belief_ids, decayed, noisy_or
 from slowwave.settings import BeliefSettings, ReviseSettings
@@ -23,7 +24,6 @@ from slowwave.text import as_json, cut_bytes, digest, normalise_name, row_id
 from slowwave.validity import MAX_CHAIN, is_live
 
 from .entity_decisions import (
-    ENDS,
     Conflict,
     MergeContext,
     Pair,

@@ -20,11 +20,11 @@ class RunCount(StrEnum):
     MESSAGES_LEFT_FOR_LATER = "messages left for later"
     MESSAGES_READ = "messages read"
     MESSAGES_STORED = "messages stored"
-    MESSAGES_RENAMED = "messages with a used id"
+    MESSAGES_WITH_USED_ID = "messages with a used id"
     MESSAGES_REDACTED = "messages with secrets redacted"
 
-    CANDIDATES = "candidate facts"
-    CANDIDATES_IMPORTED = "candidates"
+    CANDIDATE_FACTS = "candidate facts"
+    CANDIDATES = "candidates"
 
     CLAIMS_DROPPED = "claims dropped"
     CLAIMS_TOO_UNSURE = "claims too unsure to hold"
@@ -44,9 +44,9 @@ class RunCount(StrEnum):
     FACTS_LEARNED = "facts learned"
     FACTS_LEFT_FOR_LATER = "facts left for later"
     FACTS_MERGED = "facts merged"
-    FACTS_MOVED = "facts moved to the archive"
-    FACTS_TRUSTED = "facts no longer suspect"
-    FACTS_SUSPECT = "facts now suspect"
+    FACTS_MOVED_TO_ARCHIVE = "facts moved to the archive"
+    FACTS_NO_LONGER_SUSPECT = "facts no longer suspect"
+    FACTS_NOW_SUSPECT = "facts now suspect"
     FACTS_PREFERRED = "facts preferred"
     FACTS_PRUNED = "facts pruned"
     FACTS_RESTORED = "facts restored"
@@ -56,7 +56,7 @@ class RunCount(StrEnum):
     FACTS_SCORED = "facts scored"
     FACTS_SUPERSEDED = "facts superseded"
     FACTS_DELETED = "facts deleted"
-    FACTS_REFILED = "facts moved"
+    FACTS_MOVED = "facts moved"
     FACTS_NOT_RESTORED = "facts not restored"
 
     CHANGES_PROPOSED = "changes proposed"
@@ -77,13 +77,13 @@ class RunCount(StrEnum):
     ENTITIES_JOINED = "entities that joined a community"
     ENTITIES_WEIGHED = "entities weighed"
     ENTITIES_DELETED = "entities deleted"
-    ENTITIES_MADE = "new entities"
+    NEW_ENTITIES = "new entities"
     ENTITIES_MERGED = "entities merged"
     ENTITIES_RENAMED = "entities renamed"
     ENTITIES_READ = "entities read"
     ENTITIES_OF_OTHER_TYPE = "entities of another type here"
 
-    LINKS_CHANGED = "links between entities"
+    LINKS = "links between entities"
     LINKS_FADED = "links faded"
 
     CONVERSATIONS_LEFT_FOR_LATER = "conversations left for later"
@@ -125,28 +125,26 @@ class RunCount(StrEnum):
     PATCHES_WAITING = "patches waiting for review"
 
     PROPOSALS = "proposals"
-    PROPOSALS_APPLIED = "proposals applied"
-    PROPOSALS_APPROVED = "proposals approved for later"
+    PROPOSALS_APPROVED_FOR_LATER = "proposals approved for later"
     PROPOSALS_CARRIED_OUT = "proposals carried out"
     PROPOSALS_REJECTED = "proposals rejected"
     PROPOSALS_REFUSED_AS_STALE = "proposals refused as stale"
-    PROPOSALS_STALE = "proposals stale"
     PROPOSALS_WAITING = "proposals that wait"
 
     ITEMS_READ = "items read"
     ITEMS_KNOWN = "items known"
     ITEMS_NEW = "items new"
     ITEMS_REFUSED = "items refused"
-    ITEMS_BROKEN = "items that could not be read"
-    ITEMS_GONE = "items deleted or derived"
+    ITEMS_UNREADABLE = "items that could not be read"
+    ITEMS_DELETED_OR_DERIVED = "items deleted or derived"
     ITEMS_ABOUT_NOBODY = "items about nobody"
     ITEMS_WITH_ORDERS = "items that give orders"
 
     ENDS_KEPT = "ends taken away, kept here"
     SOURCE_TEXTS_READ = "source texts read"
 
-    TEXTS_REDACTED = "texts with secrets taken out"
-    TEXTS = "different texts"
+    TEXTS_WITH_SECRETS = "texts with secrets taken out"
+    DIFFERENT_TEXTS = "different texts"
     TEXTS_EMBEDDED = "texts embedded"
     TEXTS_STAGED_BEFORE = "texts staged before"
     TEXTS_TO_EMBED = "texts to embed"
@@ -170,7 +168,7 @@ FACT_COUNTS = frozenset(
         RunCount.FACTS_LEARNED,
         RunCount.FACTS_LEFT_FOR_LATER,
         RunCount.FACTS_MERGED,
-        RunCount.FACTS_MOVED,
+        RunCount.FACTS_MOVED_TO_ARCHIVE,
         RunCount.FACTS_PREFERRED,
         RunCount.FACTS_PRUNED,
         RunCount.FACTS_RESTORED,
@@ -179,8 +177,8 @@ FACT_COUNTS = frozenset(
         RunCount.FACTS_REWORDED,
         RunCount.FACTS_SCORED,
         RunCount.FACTS_SUPERSEDED,
-        RunCount.FACTS_SUSPECT,
-        RunCount.FACTS_TRUSTED,
+        RunCount.FACTS_NOW_SUSPECT,
+        RunCount.FACTS_NO_LONGER_SUSPECT,
     }
 )
 """Counts of facts that a run compared or changed."""

@@ -14,8 +14,8 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.decisions import decision, decision_frame
+from slowwave.entrenchment import ENDS
 from slowwave.lifecycle import pruning_and_eviction as eviction
-from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.pruning_and_eviction import (
     ARCHIVED,
     FOR_WANT_OF_ROOM,
@@ -79,7 +79,7 @@ class Evicted:
     def counts(self) -> Mapping[RunCount, int]:
         """What went, in words; nothing that did not."""
         labels = {
-            RunCount.FACTS_MOVED: self.moved,
+            RunCount.FACTS_MOVED_TO_ARCHIVE: self.moved,
             RunCount.FACTS_DELETED: self.deleted,
             RunCount.FACTS_ARCHIVED: self.archived,
             RunCount.ENTITIES_ARCHIVED: self.entities,

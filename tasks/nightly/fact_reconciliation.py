@@ -40,7 +40,7 @@ from slowwave.settings import MergeSettings
 from slowwave.validity import is_live, live_sql, time_sql
 from storage.rows import column_names, quoted
 from storage.search import near_ids, unit_matrix
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import MANY, Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.ingest.application import surroundings_of_facts
 from tasks.runtime.engine import report_progress, task
@@ -48,7 +48,6 @@ from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE
 from tasks.runtime.run_pages import DecisionSummary, decisions_of
 from tasks.runtime.runs import Run, embed_rows, store_of
 
-MANY = 5000  # from so many rows on reading all that is live beats naming each
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
 COMPARED_TABLES = ("facts", "pair_decisions")
 WAITING_MERGES = "action = 'merge' AND state IN ('pending', 'approved')"

@@ -389,7 +389,7 @@ class ReembedTally(Tally):
 
     def surveyed(self, texts: int, left: int) -> None:
         """What a run would embed."""
-        self.counts[RunCount.TEXTS] += texts
+        self.counts[RunCount.DIFFERENT_TEXTS] += texts
         self.counts[RunCount.TEXTS_TO_EMBED] += left
 
     def filled(self, rows: Mapping[str, int]) -> None:
@@ -414,7 +414,7 @@ class ReembedTally(Tally):
 
     def linked_anew(self, links: int) -> None:
         """Links between entities that are alike by the new model."""
-        self.counts[RunCount.LINKS_CHANGED] += links
+        self.counts[RunCount.LINKS] += links
 
     @property
     def has_written(self) -> bool:

@@ -21,8 +21,8 @@ from inference.embedding import open_embedder
 from recall.entities import exact_row
 from slowwave import frames
 from slowwave.api import OpenMemory
+from slowwave.entrenchment import ENDS
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.entity_merges import ancestors, join_beliefs, joined_summary, refusal
 from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import embed_texts, mentions_in, new_id
