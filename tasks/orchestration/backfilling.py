@@ -15,8 +15,7 @@ import polars as pl
 
 from slowwave.errors import RecallFell, SlowwaveError, UnusableInput
 from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.lifecycle.run_effects import effects
+from slowwave.lifecycle.run_counts import RunCount, effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.spending import ingest_within, what_is_left
