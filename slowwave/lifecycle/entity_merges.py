@@ -245,7 +245,6 @@ def plan_merge(
     pair: Pair,
     now: datetime,
     beliefs: BeliefSettings | None = None,
-    revise: ReviseSettings | None = None,
 ) -> EntityMerge:
     """The plan that moves everything of the first of the pair to the second; a second plan is empty."""
     loser, winner = (context.entities.filter(pl.col("id") == id_).row(0, named=True) for id_ in pair)
@@ -256,7 +255,7 @@ def plan_merge(
     joined = join_beliefs(
         context.beliefs, context.hints, *pair, context.waiting, (beliefs or BeliefSettings()).decay_rate
     )
-    conflicts, doubts = find_conflicts(context, facts, aliases, pair, revise or ReviseSettings(), now)
+    conflicts, doubts = find_conflicts(context, facts, aliases, pair, ReviseSettings(), now)
     moved = pl.concat([context.facts, context.archive], how="diagonal").sort("id")
     decisions = [
         *about_entities(loser, winner, moved.height, archived, conflicts, now),

@@ -404,16 +404,15 @@ def plan_prune(
     now: datetime,
     *,
     pinned: Collection[str] = (),
-    scores: pl.Series | None = None,
 ) -> PrunePlan:
     """Live facts past their grace, below the threshold, and never recalled: all three, or a fact stays (S4-07).
 
     Needs id, created_at, content_score, kind, entrenchment and pinned, and what `score_facts` and `is_kept` need;
-    exactly at a limit a fact stays. `pinned` are entities; `scores` those of `score_facts`, if they are there already.
+    exactly at a limit a fact stays. `pinned` are entities.
     """
     use = with_use(facts, usage).select("hits", age_hours=age_days(pl.col("created_at"), now) * 24.0)
     scored = facts.hstack(use).with_columns(
-        score=score_facts(facts, usage, settings, now) if scores is None else scores,
+        score=score_facts(facts, usage, settings, now),
         half_life_days=half_life_days(pl.col("content_score"), settings),
     )
     is_old = pl.col("age_hours") > settings.grace_period_hours

@@ -126,10 +126,9 @@ class RevisionState:
         out: list[str],
         reason: str,
         seen: Mapping[str, object] = NOTHING,
-        model: str = "",
     ) -> None:
-        """Note a decision with its measures (`seen`); `model` is the model that made it, if one did."""
-        self.decisions.append(noted(action, subject, ids, out, reason, seen, model))
+        """Note a decision with its measures (`seen`)."""
+        self.decisions.append(noted(action, subject, ids, out, reason, seen))
 
     def contradict(self, speaker: Fact, winner: Fact, known: Fact) -> None:
         """Keep both facts as a stated contradiction, unless the known one outranks the speaker."""

@@ -374,10 +374,6 @@ class BackfillTally(Tally):
         self.remarks.append(f"sleep: {error.message}")
         self.state = max(self.state, "incomplete", key=WORST.index)
 
-    def handled(self) -> int:
-        """Messages that windows have taken."""
-        return sum(row["messages"] for row in self.windows)
-
     @property
     def has_written(self) -> bool:
         """Whether the backfill changed what is remembered."""
