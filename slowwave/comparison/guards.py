@@ -336,7 +336,7 @@ class _Marks:
 def is_same_identity() -> pl.Expr:
     """G3 over a frame of fact pairs: one scope, kind and subject; of relations also one predicate, object and polarity.
 
-    Columns, of the other side with the suffix `_b`: scope, kind, subject_id, predicate, object_id, object_text, polarity.
+    It reads scope, kind, subject_id, predicate, object_id, object_text and polarity, of the other side with `_b`.
     """
 
     def same(column: str) -> pl.Expr:
