@@ -43,6 +43,14 @@ def observation(name: str, statement: str, at: datetime = EPOCH, about: str = "e
     )  # fmt: skip
 
 
+def entity(key: str, /, **more: Any) -> Row:
+    """A person, by default, whose id is made of the name."""
+    return {
+        "id": f"e_{key}", "canonical_name": key, "name": key.title(), "entity_type": "person", "status": "active",
+        **more,
+    }  # fmt: skip
+
+
 def keeper(empty: Path, folder: Path) -> Callable[..., Path]:
     """What makes copies of the store `empty` in a folder, with rows by table."""
     made = count()

@@ -13,6 +13,7 @@ import pytest
 from conftest import EPOCH
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from stores import entity as an_entity
 from stores import keeper, observation
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 
@@ -58,11 +59,7 @@ def over(key: str, days: float = 200, status: str = "archived", **more: Any) -> 
 
 def entity(key: str, days: float = 200, **more: Any) -> Row:
     """An entity that was last seen so many days ago."""
-    name = key.removeprefix("e_")
-    return {
-        "id": key, "canonical_name": name, "name": name.title(), "entity_type": "tool", "status": "active",
-        "last_seen_at": ago(days), **more,
-    }  # fmt: skip
+    return an_entity(key.removeprefix("e_"), **{"id": key, "entity_type": "tool", "last_seen_at": ago(days), **more})
 
 
 @pytest.fixture(scope="module")
