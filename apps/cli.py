@@ -21,7 +21,7 @@ from .printing import err, print_json
 HELP = "The sleep of an agent's memory."
 COMPLETE = "_SLOWWAVE_COMPLETE"
 """The variable by which the script of a shell asks for completions."""
-_LISTED: Mapping[str, Mapping[str, str]] = {
+_SENTENCES: Mapping[str, Mapping[str, str]] = {
     "ingest_commands": {
         "demo": "Ingest the bundled conversations without a key, show the facts, and answer three questions.",
         "init": "Write `slowwave.toml`. It asks a few questions; options answer them in advance.",
@@ -100,9 +100,9 @@ _LISTED: Mapping[str, Mapping[str, str]] = {
 }
 """The commands of each module, with the first sentence of their help."""
 _GROUPS = ("entity", "communities", "split", "review")
-_MODULES = {name: module for module, listed in _LISTED.items() for name in listed}
+_MODULES = {name: module for module, sentences in _SENTENCES.items() for name in sentences}
 COMMANDS = {
-    name: (_MODULES[name], _LISTED[_MODULES[name]][name]) for name in sorted(_MODULES, key=_GROUPS.__contains__)
+    name: (_MODULES[name], _SENTENCES[_MODULES[name]][name]) for name in sorted(_MODULES, key=_GROUPS.__contains__)
 }
 """Each command with its module and its sentence, groups last; only the module of the called command is imported."""
 
@@ -150,11 +150,11 @@ def _overview() -> typer.Typer:
     """The names of all commands with their help, to be listed; none of them does anything."""
     made = _empty_app()
     for name, (_, sentence) in COMMANDS.items():
-        made.command(name, help=sentence)(_listed)
+        made.command(name, help=sentence)(_nothing)
     return made
 
 
-def _listed() -> None:
+def _nothing() -> None:
     """Stands for a command in the list of commands."""
 
 

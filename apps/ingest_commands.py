@@ -24,7 +24,12 @@ from .printing import end as finish
 
 OwnerOption = Annotated[
     str | None,
-    typer.Option("--owner", metavar="NAME", help="The name of the person who speaks as `user`.", show_default=False),
+    typer.Option(
+        "--owner",
+        metavar="NAME",
+        help="The name of the person who speaks as `user` where messages name no speaker.",
+        show_default=False,
+    ),
 ]
 
 LOST = ("lines skipped", "files passed over")

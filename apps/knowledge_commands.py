@@ -207,7 +207,7 @@ def neighbours(
     name: EntityName,
     hops: Annotated[int, typer.Option("--hops", min=1, max=20, help="The largest distance in relations.")] = 2,
     type: TypesOption = None,
-    limit: Limit = SHOWN,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts to show, the nearest first.")] = SHOWN,
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
     *,
@@ -304,7 +304,7 @@ def documents(
     name: Annotated[
         str, typer.Argument(help="Show all versions of this document, by its title or id.", show_default=False)
     ] = "",
-    limit: Limit = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many documents to show, the newest first.")] = 50,
     *,
     place: Place,
     as_json: JsonOption = False,

@@ -24,7 +24,6 @@ from .options import (
     DryRun,
     Gate,
     JsonOption,
-    Limit,
     Llm,
     MaxCalls,
     MaxUsd,
@@ -245,7 +244,7 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
 
 def communities(
     context: typer.Context,
-    limit: Limit = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show, the largest first.")] = 20,
     store: StoreOption = None,
     namespace: NamespaceOption = "default",
     as_json: JsonOption = False,

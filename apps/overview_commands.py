@@ -17,7 +17,7 @@ from slowwave.lexicon.labels import Locale, shown_type
 
 from .configuration import Place
 from .maintain_commands import run_flow
-from .options import JsonOption, Limit, StoreOption, add_command
+from .options import JsonOption, StoreOption, add_command
 from .printing import err, marked_statement, out, print_json, print_text, short_id, table, validity
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def aspects(
     aspect: Annotated[
         str | None, typer.Argument(metavar="[ASPECT]", help="Show the facts about this aspect.", show_default=False)
     ] = None,
-    limit: Limit = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts of an aspect to show.")] = 50,
     stored: Annotated[bool, typer.Option("--stored", help="Show the stored scores of the last run.")] = False,
     picture: Annotated[
         Path | None,
@@ -246,7 +246,9 @@ def report(
         ),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
-    limit: Limit = LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="How many rows of each section to show; all are counted.")
+    ] = LIMIT,
     propose_splits: Annotated[
         bool | None,
         typer.Option("--propose-splits/--no-propose-splits", help="Also propose the splits.", show_default=False),

@@ -113,7 +113,7 @@ def duplicates(
             "--containment", min=0.0, max=1.0, help="Share of the words of the shorter text that are in the longer one."
         ),
     ] = 0.70,
-    limit: Limit = 1000,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many pairs to show; all are counted.")] = 1000,
     *,
     place: Place,
     as_json: JsonOption = False,

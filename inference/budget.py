@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from math import ceil
 
 from slowwave.errors import BudgetReached
-from slowwave.records import Usage
+from slowwave.records import Prompt, Usage
 
 CHARS_PER_TOKEN = 3.5
 TOOL_TOKENS = 350  # what providers add to a prompt that offers a tool
@@ -17,6 +17,11 @@ ANSWER_TOKENS = 400
 
 Others = Callable[[date], Awaitable[Usage]]
 """What all other runs have spent on a day."""
+
+
+def tokens_read(prompt: Prompt, schema_chars: int) -> int:
+    """Tokens that a model will probably read: the prompt, and the schema of the tool that it is to fill in."""
+    return TOOL_TOKENS + int((len(prompt.system) + len(prompt.text) + schema_chars) / CHARS_PER_TOKEN)
 
 
 def _utc_day() -> date:

@@ -14,7 +14,7 @@ from slowwave.filters.redaction import redact_values
 from slowwave.records import Prompt, Usage
 from slowwave.settings import LanguageSettings
 
-from .budget import ANSWER_TOKENS, CHARS_PER_TOKEN, TOOL_TOKENS
+from .budget import ANSWER_TOKENS, tokens_read
 from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error
 from .prices import Price, price_of
 from .providers import Choice, NotSent, StandIn, on_stage, open_client
@@ -131,7 +131,7 @@ class ModelClient:
 
     def estimate(self, prompt: Prompt, schema_chars: int, share: float = 1.0) -> Usage:
         """What asking this will probably cost, at this share of the price."""
-        read = TOOL_TOKENS + int((len(prompt.system) + len(prompt.text) + schema_chars) / CHARS_PER_TOKEN)
+        read = tokens_read(prompt, schema_chars)
         usd = share * self.price.usd(read, ANSWER_TOKENS) if self.price else 0.0
         return Usage(calls=1, tokens_in=read, tokens_out=ANSWER_TOKENS, usd=usd)
 

@@ -21,7 +21,6 @@ from slowwave.ranking.order import (
     passage_of,
     raised,
     spread,
-    stems,
     weighted,
     word_overlaps,
 )
@@ -30,6 +29,7 @@ from slowwave.settings import LimbicSettings, RecallSettings
 from slowwave.text import FORGOTTEN
 from slowwave.types import Passage, RecalledFact
 from slowwave.validity import Moment
+from slowwave.words import stems
 from storage.residents import Row
 from storage.warm import Tables
 

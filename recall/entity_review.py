@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from slowwave.comparison.similarity import SimilarityThresholds
-from slowwave.deduplication.observations import KINDS, SimilarObservations, find_duplicates, unit_rows
+from slowwave.deduplication.observations import KINDS, SimilarObservations, find_duplicates
 from slowwave.errors import UnusableInput
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import SplitPart, plan_hash
@@ -29,6 +29,7 @@ from slowwave.text import normalise_name
 from slowwave.types import DuplicatePair, DuplicateReport, Observation
 from slowwave.validity import live_sql
 from storage.rows import quoted
+from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
 
 from .entities import LISTED, exact_row, find_entity
@@ -83,7 +84,7 @@ def _with_vectors(snapshot: Snapshot, now: datetime, whose: str) -> pl.DataFrame
 def _reviewed(
     facts: pl.DataFrame, dims: int, entity_id: str, name: str, likeness: SimilarityThresholds, limit: int | None
 ) -> DuplicateReport:
-    vectors = unit_rows(facts["vector"], dims)
+    vectors = unit_matrix(facts["vector"], dims)
     found = find_duplicates(facts.drop("vector"), vectors, likeness, limit)
     observations = {
         fact: Observation(fact, statement or "", bool(flag))
@@ -184,7 +185,7 @@ def observations_of(snapshot: Reading, entity_id: str, now: datetime) -> pl.Data
 def topics_of(observations: pl.DataFrame, name: str, settings: SplitSettings, dims: int) -> tuple[Topic, ...]:
     """The topics of these observations of an entity of that name, largest first."""
     texts = observations["statement"].fill_null("").to_list()
-    return find_topics(texts, unit_rows(observations["vector"], dims), settings, words_in(name))
+    return find_topics(texts, unit_matrix(observations["vector"], dims), settings, words_in(name))
 
 
 def find_split_candidates(snapshot: Reading, settings: SplitSettings, now: datetime) -> tuple[SplitCandidate, ...]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.lifecycle.pruning_and_eviction import events_to_learn, is_learning
-from slowwave.lifecycle.run_effects import effects
+from slowwave.lifecycle.run_counts import effects
 from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.settings import RecallSettings, StewardSettings
 from slowwave.validity import live_sql

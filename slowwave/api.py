@@ -15,7 +15,7 @@ from pathlib import Path as File
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from .arguments import Time, at_least_one, is_fork, refuse_a_fork, text, text_list, time
+from .arguments import Time, at_least_one, checked_text, checked_texts, checked_time, is_fork, refuse_a_fork
 from .errors import UnusableInput
 from .launcher import bring_in
 from .types import (
@@ -166,7 +166,7 @@ class OpenMemory:
         """
         moment = _moment(now, as_of, known_as_of)
         (found,) = self._reader.recall(
-            [text("query", query)], k, moment, scope=scope, graph=graph, conversation=conversation, last=last,
+            [checked_text("query", query)], k, moment, scope=scope, graph=graph, conversation=conversation, last=last,
             only=only, also=also,
         )  # fmt: skip
         return found
@@ -191,7 +191,7 @@ class OpenMemory:
         if isinstance(queries, str):
             raise UnusableInput("The queries are one text.", "Give a list of them, or use `recall`.")
         moment = _moment(now, as_of, known_as_of)
-        return self._reader.recall(text_list("query", queries), k, moment, scope=scope, graph=graph, only=only)
+        return self._reader.recall(checked_texts("query", queries), k, moment, scope=scope, graph=graph, only=only)
 
     def context_for(
         self,
@@ -254,7 +254,7 @@ class OpenMemory:
             return self._block(question, token_budget, also=[*dict.fromkeys((*wordings, *also))][:WORDINGS], **how)
 
         store = self._reader.store
-        return ask(text("question", question), find, store, llm, moment.now, moment.as_of, rewrite=rewrite)
+        return ask(checked_text("question", question), find, store, llm, moment.now, moment.as_of, rewrite=rewrite)
 
     def _block(self, query: str, token_budget: int | None, *, k: int | None = None, **how: Any) -> ContextBlock:
         """The block of `context_for` with its facts and passages."""
@@ -324,13 +324,13 @@ class OpenMemory:
         from recall.history import chain_of, fact_named
 
         seen = self.snapshot
-        return chain_of(seen, fact_named(seen, text("fact", fact)), _moment(now))
+        return chain_of(seen, fact_named(seen, checked_text("fact", fact)), _moment(now))
 
     def why(self, id: str, *, now: Time | None = None) -> Story:
         """The whole story of a fact, message, entity, community, conversation or run; `id` may be its beginning."""
         from recall.history import story_of
 
-        return story_of(self.snapshot, text("id", id), time(now))
+        return story_of(self.snapshot, checked_text("id", id), checked_time(now))
 
     def facts_with_aspect(
         self, aspect: str, limit: int = 50, *, now: Time | None = None
@@ -339,7 +339,7 @@ class OpenMemory:
         from recall.aspects import facts_with_aspect
 
         at_least_one("limit", limit)
-        return facts_with_aspect(self.snapshot, text("aspect", aspect), _moment(now), limit)
+        return facts_with_aspect(self.snapshot, checked_text("aspect", aspect), _moment(now), limit)
 
     def uncertain(self, a: str, b: str, *, now: Time | None = None) -> tuple[UncertainFact, ...]:
         """What may hold between two entities, most probable first; empty where a fact relates them (S2-69)."""
@@ -422,14 +422,14 @@ class OpenMemory:
     def find_entities(self, query: str, limit: int = 10) -> tuple[FoundEntity, ...]:
         """The entities that a few words mean, best first: by their names and descriptions, else by meaning (S2-26)."""
         at_least_one("limit", limit)
-        return self._reader.find_entities(text("query", query), limit)
+        return self._reader.find_entities(checked_text("query", query), limit)
 
     def search_entities(
         self, query: str, limit: int | None = None, *, now: Time | None = None
     ) -> tuple[RankedEntity, ...]:
         """The entities that a query means, by meaning, words and use; best first (S0-26)."""
         at_least_one("limit", limit)
-        return self._reader.search_entities(text("query", query), limit, _moment(now))
+        return self._reader.search_entities(checked_text("query", query), limit, _moment(now))
 
     def communities(self, limit: int = 50, *, now: Time | None = None) -> tuple[int, tuple[Community, ...]]:
         """How many communities there are, and the largest, with their members and what they are about (S2-46)."""
@@ -456,7 +456,7 @@ class OpenMemory:
         """All versions of an artifact, by id or title, oldest first, with their texts (S1-19)."""
         from recall.sources import versions_of
 
-        return versions_of(self.snapshot, text("name", name))
+        return versions_of(self.snapshot, checked_text("name", name))
 
     def duplicates(
         self,
@@ -474,7 +474,7 @@ class OpenMemory:
         from recall.entity_review import duplicates_of
 
         at_least_one("limit", limit)
-        named = text("entity", entity)
+        named = checked_text("entity", entity)
         return duplicates_of(self.snapshot, _moment(now).now, named, threshold, containment_threshold, limit)
 
     # Adding
@@ -491,11 +491,11 @@ class OpenMemory:
         refuse_a_fork()
         from tasks.people.observations import observe  # imports the write road, which reading does not need
 
-        statements = text_list("texts", texts)
+        statements = checked_texts("texts", texts)
         place = self.place
         with self._adding:
             run = place.run("observe", makes_store=True)
-            named, settings = text("entity", entity), place.kept(place.settings.ingest)
+            named, settings = checked_text("entity", entity), place.kept(place.settings.ingest)
             return observe(run, named, statements, settings, entity_type=type, create=create)
 
     def ingest(
@@ -523,7 +523,7 @@ class OpenMemory:
 
         limits = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
         with self._adding:
-            return ingest_messages(self.place, messages, conversation, speaker, limits, time(now))
+            return ingest_messages(self.place, messages, conversation, speaker, limits, checked_time(now))
 
     def retire(self, facts: str | Sequence[str]) -> tuple[str, ...]:
         """Retire live facts: out of recall, into the archive; returns the runs, one for each entity, to undo them.
@@ -535,7 +535,7 @@ class OpenMemory:
         from recall.history import fact_named
         from tasks.people.observations import plan_to_retire, retire
 
-        named = [fact_named(self.snapshot, each) for each in text_list("facts", facts)]
+        named = [fact_named(self.snapshot, each) for each in checked_texts("facts", facts)]
         with self._adding:
             owners = self.snapshot.by_ids("facts", named, ["id", "owner_entity_id"])
             owned = [
@@ -562,12 +562,12 @@ class OpenMemory:
         from recall.history import fact_named
         from tasks.people.observations import observe, plan_to_retire, retire
 
-        old, place = fact_named(self.snapshot, text("fact", fact)), self.place
+        old, place = fact_named(self.snapshot, checked_text("fact", fact)), self.place
         with self._adding:
             owner = self.snapshot.by_ids("facts", [old], ["owner_entity_id"]).item()
             plan_to_retire(self.snapshot, place.run("retire"), owner, [old])  # raises before anything is added
             settings = place.kept(place.settings.ingest)
-            added = observe(place.run("observe"), owner, [text("statement", statement)], settings)
+            added = observe(place.run("observe"), owner, [checked_text("statement", statement)], settings)
             new = added.outcomes[0].fact_id
             if new is not None and new != old:
                 retire(place.run("retire"), owner, [old], replaced_by=new)
@@ -594,10 +594,10 @@ class OpenMemory:
 def _moment(now: Time | None = None, as_of: Time | None = None, known_as_of: Time | None = None) -> Moment:
     from slowwave.validity import Moment  # imports Polars
 
-    return Moment(time(now) or datetime.now(UTC), time(as_of), time(known_as_of))
+    return Moment(checked_time(now) or datetime.now(UTC), checked_time(as_of), checked_time(known_as_of))
 
 
 def _entity(seen: Snapshot, moment: Moment, name: str, parameter: str = "name") -> Entity:
     from recall.entities import find_entity
 
-    return find_entity(seen, moment.now, text(parameter, name))
+    return find_entity(seen, moment.now, checked_text(parameter, name))

@@ -15,23 +15,23 @@ Time = datetime | date | str
 _process = 0  # that first used a memory; a fork of it inherits the number
 
 
-def text(name: str, given: object) -> str:
+def checked_text(name: str, given: object) -> str:
     """The text that was given for `name`. Raises `UnusableInput` for anything else, as all of these do."""
     if not isinstance(given, str):
         raise UnusableInput(f"{name}: {given!r} is no text.", "Give it as a str.")
     return given
 
 
-def text_list(name: str, given: object) -> list[str]:
+def checked_texts(name: str, given: object) -> list[str]:
     """One text or several, as a list."""
     if isinstance(given, str):
         return [given]
     if not isinstance(given, Iterable) or isinstance(given, bytes):
         raise UnusableInput(f"{name}: {given!r} is no list of texts.", "Give one text, or a list of them.")
-    return [text(name, each) for each in given]
+    return [checked_text(name, each) for each in given]
 
 
-def time(given: object) -> datetime | None:
+def checked_time(given: object) -> datetime | None:
     """The moment that is meant, in UTC where it names no zone."""
     if given is None:
         return None
@@ -39,7 +39,7 @@ def time(given: object) -> datetime | None:
         return in_utc(given)
     if isinstance(given, date):
         return datetime(given.year, given.month, given.day, tzinfo=UTC)
-    return parse_moment(text("time", given))
+    return parse_moment(checked_text("time", given))
 
 
 def at_least_one(name: str, number: int | None) -> None:

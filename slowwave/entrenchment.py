@@ -33,7 +33,10 @@ ENDS = ("subject_id", "object_id", "owner_entity_id")
 
 
 def not_kept_sql() -> str:
-    """A filter of a store: facts that `is_kept` does not keep for themselves; pinned entities are not looked at."""
+    """The SQL condition of facts that nothing of their own keeps: not pinned, no axiom, no structure.
+
+    It is `~is_kept()`; facts about pinned entities, which `is_kept(pinned)` keeps too, meet it.
+    """
     kinds = ", ".join(f"'{kind}'" for kind in KEPT_KINDS)
     return (
         "(pinned IS NULL OR NOT pinned)"

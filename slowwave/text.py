@@ -22,8 +22,6 @@ _ABBREVIATION = re.compile(
 FORGOTTEN = "[forgotten]"
 """The text in the place of a forgotten one."""
 MAX_NAME_BYTES = 512
-ENDING = r"(?:ing|ed|es|s|e)$"
-"""The common endings of English words, for those that compare words without them."""
 _WRAPPED = re.compile(r"(?m)(^\S.{48,118}\S)\n(?=[^\W\d_]|[\"'(“„«])")
 
 
@@ -55,19 +53,9 @@ def statement_hash(statement: str) -> str:
     return digest(normalise_statement(statement))
 
 
-def tokens(text: str) -> frozenset[str]:
-    """Whitespace-split lower-cased words without outer ASCII punctuation (S0-03)."""
-    return frozenset(word for raw in text.lower().split() if (word := raw.strip(string.punctuation)))
-
-
 def word_set(words: str) -> frozenset[str]:
     """The words of a literal, for tables that read better as prose than as a list."""
     return frozenset(words.split())
-
-
-def without_ending(word: str, least: int) -> str:
-    """The word without its common ending, if it has at least `least` characters."""
-    return re.sub(ENDING, "", word) if len(word) >= least else word
 
 
 def strip_thinking(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from slowwave.errors import UnusableInput
 
 from .connection import address_of
-from .create_lock import claimed, first_claim
+from .lease import claimed, first_claim
 from .object_storage import is_remote
 
 if TYPE_CHECKING:

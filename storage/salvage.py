@@ -253,12 +253,12 @@ def _opens(db: DBConnection, name: str) -> bool:
         return False
 
 
-def salvage_head(uri: str, namespace: str, storage_options: Mapping[str, str] | None = None) -> bool:
+def salvage_head(uri: str, namespace: str) -> bool:
     """Write the head again if its files are broken, from its own past and the newest row of `commits`.
 
     True if there was something to do. Must run before the namespace can be opened.
     """
-    db = connect(uri, namespace, storage_options)
+    db = connect(uri, namespace)
     if _newest_row(db) is not None:
         return False
     set_aside(db, HEAD)

@@ -101,9 +101,20 @@ def near_ids(reading: Reading, name: str, questions: pl.DataFrame, k: int, where
 
 
 def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:
-    """A vector column without nulls as an (n, d) float32 matrix."""
-    flat = column.explode().to_numpy() if len(column) else np.empty(0)
-    return np.ascontiguousarray(flat, dtype=np.float32).reshape(-1, dims)
+    """A vector column as an (n, d) float32 matrix; rows without a vector are zero."""
+    present = column.drop_nulls()
+    flat = present.explode().to_numpy() if len(present) else np.empty(0)
+    rows = np.ascontiguousarray(flat, dtype=np.float32).reshape(-1, dims)
+    if len(present) == len(column):
+        return rows
+    whole = np.zeros((len(column), dims), np.float32)
+    whole[column.is_not_null().to_numpy()] = rows
+    return whole
+
+
+def cosines_of(first: pl.Series, second: pl.Series, dims: int) -> pl.Series:
+    """Cosines of two vector columns, row by row."""
+    return pl.Series(np.einsum("ij,ij->i", unit_matrix(first, dims), unit_matrix(second, dims)), dtype=pl.Float64)
 
 
 def _exact(ids: pl.Series, corpus: np.ndarray, vectors: np.ndarray, k: int) -> pl.DataFrame:

@@ -19,9 +19,9 @@ from slowwave.errors import NoStoreYet, StoreMismatch, UnknownName
 from slowwave.settings import RetentionSettings
 
 from .connection import HEAD, connect, has_namespace, namespaces, place_for_making
-from .create_lock import make_once
 from .disk import WAY_OUT, in_plain_words, plain_errors
 from .head import Head, HeadRow, Lease, create_head
+from .lease import make_once
 from .object_storage import check_bucket, is_remote
 from .rows import BEGUN, CREATED, to_rows
 from .schema import Role

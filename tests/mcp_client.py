@@ -21,6 +21,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
+from stores import observation
 
 from inference.embedding import open_embedder
 from slowwave.text import normalise_name
@@ -88,12 +89,9 @@ def small_memory(uri: Path) -> Path:
 
 
 def _fact(number: int, owner: str, text: str) -> dict[str, Any]:
-    return {
-        "id": f"f_{number:08x}", "statement": text, "subject_id": owner, "owner_entity_id": owner, "predicate": "noted",
-        "kind": "observation", "status": "active", "confidence": 0.9, "valid_from": EPOCH + timedelta(hours=number),
-        "created_at": EPOCH, "message_id": f"m_{number}", "evidence_count": 1, "scope": "global", "quote": text,
-        "polarity": "affirmed", "similarity_flag": False, "entrenchment": "inferred", "object_id": None,
-    }  # fmt: skip
+    about = {"predicate": "noted", "confidence": 0.9, "created_at": EPOCH, "message_id": f"m_{number}",
+             "entrenchment": "inferred", "object_id": None}  # fmt: skip
+    return observation(f"f_{number:08x}", text, EPOCH + timedelta(hours=number), owner, **about)
 
 
 def _vectors(texts: pl.Series) -> pl.Series:

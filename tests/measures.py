@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slowwave.comparison.similarity import SimilarityThresholds
-from slowwave.text import tokens
+from slowwave.words import tokens
 
 
 def containment(a: str, b: str) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,54 @@ from talk import NOW, START
 from inference.embedding import open_embedder
 from slowwave.api import OpenMemory
 from slowwave.settings import RecallSettings
+from slowwave.text import statement_hash
 from storage.store import Store
 
 Row = dict[str, Any]
 
 
-def fact(name: str, statement: str, **more: Any) -> Row:
+def fact(name: str, statement: str, /, **more: Any) -> Row:
     """An active fact said by a message of its own."""
     return {
         "id": name, "statement": statement, "subject_id": "e_marta", "predicate": "noted", "status": "active",
         "confidence": 0.9, "valid_from": EPOCH, "message_id": f"m_{name}", "evidence_count": 1, "scope": "global",
         "quote": statement, **more,
     }  # fmt: skip
+
+
+def observation(name: str, statement: str, at: datetime = EPOCH, about: str = "e_ana", /, **more: Any) -> Row:
+    """A live observation from that time on, with the columns that rules read."""
+    return fact(
+        name, statement, **{
+            "kind": "observation", "statement_hash": statement_hash(statement), "subject_id": about,
+            "owner_entity_id": about, "predicate": "", "polarity": "affirmed", "status_reason": "applied",
+            "valid_from": at, "created_at": at, "confidence": 0.8, "entrenchment": "user_stated", "pinned": False,
+            "similarity_flag": False, **more,
+        },
+    )  # fmt: skip
+
+
+def entity(key: str, /, **more: Any) -> Row:
+    """A person, by default, whose id is made of the name."""
+    return {
+        "id": f"e_{key}", "canonical_name": key, "name": key.title(), "entity_type": "person", "status": "active",
+        **more,
+    }  # fmt: skip
+
+
+def keeper(empty: Path, folder: Path) -> Callable[..., Path]:
+    """What makes copies of the store `empty` in a folder, with rows by table."""
+    made = count()
+
+    def keep(**tables: Sequence[Row]) -> Path:
+        uri = folder / f"store{next(made)}"
+        shutil.copytree(empty, uri)
+        with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
+            for name, rows in tables.items():
+                tx.upsert(name, pl.DataFrame(rows, infer_schema_length=None))
+        return uri
+
+    return keep
 
 
 def remembered(

@@ -7,7 +7,6 @@ ask its person leaves the proposal waiting for the other doors.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -148,21 +147,13 @@ def _approver(proposal: Proposal) -> Person:
 
 
 def _decide(memory: OpenMemory, ids: Sequence[str], decision: str, person: Person, note: str) -> None:
-    from slowwave.lifecycle.run_counts import RunCount
     from tasks.people.review import approve, reject
+    from tasks.people.review_runs import counts_of
     from tasks.runtime.runs import as_run
 
-    counts = {
-        "applied": RunCount.PROPOSALS_APPLIED,
-        "rejected": RunCount.PROPOSALS_REJECTED,
-        "stale": RunCount.PROPOSALS_STALE,
-    }
     run, act = memory.place.run("review"), approve if decision == "approve" else reject
     parameters = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
-    as_run(
-        run, parameters, lambda: act(run, ids, person, note),
-        lambda decided: dict(Counter(counts[each.state] for each in decided if each.state in counts)),
-    )  # fmt: skip
+    as_run(run, parameters, lambda: act(run, ids, person, note), counts_of)
 
 
 def change_of(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:

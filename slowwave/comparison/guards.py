@@ -333,19 +333,19 @@ class _Marks:
         return self.read.gather(places[0]), self.read.gather(places[1])
 
 
-def is_same_identity(suffix: str = "_b") -> pl.Expr:
+def is_same_identity() -> pl.Expr:
     """G3 over a frame of fact pairs: one scope, kind and subject; of relations also one predicate, object and polarity.
 
-    The columns of the other side have the suffix: scope, kind, subject_id, predicate, object_id, object_text, polarity.
+    It reads scope, kind, subject_id, predicate, object_id, object_text and polarity, of the other side with `_b`.
     """
 
     def same(column: str) -> pl.Expr:
-        return pl.col(column).eq_missing(pl.col(f"{column}{suffix}"))
+        return pl.col(column).eq_missing(pl.col(f"{column}_b"))
 
-    texts = (pl.col(column).str.strip_chars().str.to_lowercase() for column in ("object_text", f"object_text{suffix}"))
-    no_entity = pl.col("object_id").is_null() & pl.col(f"object_id{suffix}").is_null()
+    texts = (pl.col(column).str.strip_chars().str.to_lowercase() for column in ("object_text", "object_text_b"))
+    no_entity = pl.col("object_id").is_null() & pl.col("object_id_b").is_null()
     by_text = no_entity & pl.Expr.eq_missing(*texts)
-    by_entity = (pl.col("object_id") == pl.col(f"object_id{suffix}")).fill_null(False)
+    by_entity = (pl.col("object_id") == pl.col("object_id_b")).fill_null(False)
     one_relation = same("predicate") & same("polarity") & (by_entity | by_text)
     no_relation = pl.col("kind") != "relation"
     return same("scope") & same("kind") & same("subject_id") & (no_relation | one_relation)

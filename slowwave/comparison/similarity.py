@@ -17,10 +17,10 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.settings import DEFAULT_EMBEDDER, EvaluateSettings
+from slowwave.words import word_sets
 
 Vectors = npt.NDArray[np.float32]
 
-_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PAIR_BLOCK = 500_000
 
 
@@ -29,19 +29,6 @@ def jaccard_of(first: pl.Expr, second: pl.Expr) -> pl.Expr:
     shared = first.list.set_intersection(second).list.len().cast(pl.Float64)
     whole = first.list.len().cast(pl.Float64) + second.list.len() - shared
     return pl.when(whole > 0).then(shared / whole).otherwise(1.0)
-
-
-def word_sets(texts: pl.Series) -> pl.Series:
-    """Per text its `text.tokens` as a list without repetitions."""
-    return (
-        texts.cast(pl.String)
-        .fill_null("")
-        .str.to_lowercase()
-        .str.extract_all(r"\S+")
-        .list.eval(pl.element().str.strip_chars(_PUNCTUATION))
-        .list.eval(pl.element().filter(pl.element() != ""))
-        .list.unique()
-    )
 
 
 def word_overlap(a: pl.Series, b: pl.Series) -> pl.DataFrame:
@@ -118,10 +105,45 @@ def profile_of(model: str) -> SimilarityProfile:
     return _PROFILES.get(model, SimilarityProfile())
 
 
-FOUND = {"a": pl.UInt32(), "b": pl.UInt32(), "cosine": pl.Float64(), "match_type": pl.String()}
+# All pairs of rows above a cosine by plain products of matrices, block by block: right where groups are small, or only
+# neighbours in time are compared. `similarity_joins.close_pairs` does it for a whole memory.
+
+
 _BLOCK = 5_000_000  # cosines in memory at once
+_WINDOWED = 128  # rows of a block at least, where only rows within a window are compared
+_GATHERED = 2048  # pairs computed in full at once: their vectors fit in the cache
+NEAR = {"a": pl.UInt32(), "b": pl.UInt32(), "cosine": pl.Float64()}
+
+
+def near_rows(
+    vectors: Vectors, least: float, groups: np.ndarray, first_new: int = 0, window: int | None = None
+) -> Iterator[pl.DataFrame]:
+    """Parts of NEAR: pairs of rows a < b of one group with cosine ≥ `least`, b ≥ `first_new`, b − a ≤ `window`.
+
+    `vectors` (n, d) are unit rows, `groups` (n,) their numbers.
+    """
+    height = max(_BLOCK // max(len(vectors), 1), 1)
+    height = height if window is None else min(height, max(window, _WINDOWED))
+    for start in range(first_new, len(vectors), height):
+        begin, end = 0 if window is None else max(start - window, 0), min(start + height, len(vectors))
+        products = vectors[start:end] @ vectors[begin:end].T
+        is_near = (products.astype(np.float64) >= least) & (groups[start:end, None] == groups[None, begin:end])
+        b, a = np.nonzero(np.tril(is_near, start - begin - 1))
+        found = pl.DataFrame({"a": a + begin, "b": b + start, "cosine": products[b, a]}).cast(pl.Schema(NEAR))
+        yield found if window is None else found.filter(pl.col("b") - pl.col("a") <= window)
+
+
+def cosines(vectors: Vectors, first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Vectors:
+    """Cosines of pairs of unit rows; the value of a pair does not depend on its position."""
+    found = np.empty(len(first), dtype=np.float32)
+    for start in range(0, len(first), _GATHERED):
+        part = slice(start, start + _GATHERED)
+        np.vecdot(vectors.take(first[part], axis=0), vectors.take(second[part], axis=0), out=found[part])
+    return found
+
+
+FOUND = {"a": pl.UInt32(), "b": pl.UInt32(), "cosine": pl.Float64(), "match_type": pl.String()}
 _JOIN = 500_000  # pairs in memory at once
-_GATHER = 65_536  # pairs with vectors in memory at once
 _ROUNDING = 1e-5
 
 
@@ -154,35 +176,16 @@ def similar_pairs(
     """
     codes = np.zeros(len(texts), np.uint32) if group is None else group.fill_null("").rank("dense").to_numpy()
     at_border = [pl.DataFrame(schema=FOUND)]
-    for near in _by_cosine(vectors, codes, thresholds.cosine, first_new):
+    for pairs in near_rows(vectors, thresholds.cosine, codes, first_new):
+        near = pairs.with_columns(match_type=pl.lit("cosine"))
         at_border.append(near.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING))
         yield near
     for pairs in _by_words(texts, codes, thresholds, first_new):
-        cosines = pl.Series("cosine", _cosines(vectors, pairs), dtype=pl.Float64)
-        contained = pairs.with_columns(cosines, match_type=pl.lit("containment"))
+        measured = cosines(vectors, pairs["a"].to_numpy(), pairs["b"].to_numpy())
+        contained = pairs.with_columns(cosine=pl.Series(measured, dtype=pl.Float64), match_type=pl.lit("containment"))
         # Products of matrices and of vectors round differently: at the threshold the former decides.
         contained = contained.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING)
         yield contained.join(pl.concat(at_border), on=["a", "b"], how="anti")
-
-
-def _by_cosine(vectors: Vectors, codes: np.ndarray, cosine: float, first_new: int) -> Iterator[pl.DataFrame]:
-    height = max(_BLOCK // max(len(vectors), 1), 1)
-    for start in range(first_new, len(vectors), height):
-        end = min(start + height, len(vectors))
-        products = vectors[start:end] @ vectors[:end].T
-        is_near = (products.astype(np.float64) >= cosine) & (codes[start:end, None] == codes[None, :end])
-        b, a = np.nonzero(np.tril(is_near, start - 1))
-        found = pl.DataFrame({"a": a, "b": b + start, "cosine": products[b, a]})
-        yield found.with_columns(match_type=pl.lit("cosine")).cast(pl.Schema(FOUND))
-
-
-def _cosines(vectors: Vectors, pairs: pl.DataFrame) -> np.ndarray:
-    a, b = pairs["a"].to_numpy(), pairs["b"].to_numpy()
-    cosines = np.empty(len(pairs))
-    for start in range(0, len(pairs), _GATHER):
-        part = slice(start, start + _GATHER)
-        cosines[part] = np.einsum("ij,ij->i", vectors[a[part]], vectors[b[part]])
-    return cosines
 
 
 def _by_words(

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .similarity import Vectors, jaccard_of, word_sets
+from slowwave.words import word_sets
+
+from .similarity import Vectors, cosines, jaccard_of
 
 # All pairs of texts that share most of their words, exactly, by a join on rare words (S1-03). Two sets of words with
 # Jaccard ≥ t share at least ⌈t·n⌉ of the n words of either. So of any n − ⌈t·n⌉ + l words of one, l are shared: texts
@@ -162,7 +164,6 @@ Rows = npt.NDArray[np.int32]
 
 _STRIPE, _TILE = 1024, 4096  # rows and columns of one product of matrices: 16 MiB
 _SLACK = 1e-4  # more than float32 loses in a product of a few thousand coordinates
-_GATHERED = 2048  # pairs computed in full at once: their vectors fit in the cache
 _PENDING = 4_000_000  # pairs in memory before the best are chosen
 _DENSE = 0.05  # share of a tile above which its whole product is cheaper than single pairs
 _LEAST = 1e-6  # orthogonal rows, and zero rows, are never close
@@ -304,15 +305,6 @@ def _passing(tile: Vectors, limit: np.float32) -> tuple[npt.NDArray[np.int64], n
     """Rows and columns of the values that reach the limit."""
     row, column = np.divmod(np.flatnonzero(tile >= limit), tile.shape[1])
     return row, column
-
-
-def cosines(vectors: Vectors, first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Vectors:
-    """Cosines of pairs of unit rows; the value of a pair does not depend on its position."""
-    found = np.empty(len(first), dtype=np.float32)
-    for start in range(0, len(first), _GATHERED):
-        part = slice(start, start + _GATHERED)
-        np.vecdot(vectors.take(first[part], axis=0), vectors.take(second[part], axis=0), out=found[part])
-    return found
 
 
 def _upper_bounds(vectors: Vectors, seeds: int, threshold: float) -> Vectors:

@@ -14,10 +14,10 @@ import polars as pl
 
 from slowwave.comparison.guards import GUARDS, guards_pass
 from slowwave.comparison.similarity import jaccard_of
-from slowwave.frames import ARTIFACTS, DECISIONS, conform, empty
+from slowwave.decisions import decision, decision_frame
+from slowwave.frames import ARTIFACTS, conform
 from slowwave.records import ArtifactQuestion
 from slowwave.settings import ArtifactSettings
-from slowwave.text import as_json, timed_id
 
 SHINGLE_WORDS = 5
 WEIGHTS: Mapping[str, float] = {"cosine": 0.5, "shingle_jaccard": 0.3, "title_jaccard": 0.2}
@@ -383,18 +383,18 @@ class _Chains:
         marks = {"is_same_file": pair["is_same_file"], "guard": pair["changed"]}
         model = pair.get("model", "")
         self.decisions.append(
-            {
-                "id": timed_id("d", self.now, action, subject["id"], new, other),
-                "action": action,
-                "subject_id": subject["id"],
-                "ids_in": sorted({new, other}),
-                "ids_out": [subject["id"]],
-                "measures": as_json({**measures, **limits, **{key: value for key, value in marks.items() if value}}),
-                "decided_by": "model" if model else "rule",
-                "model": model,
-                "reason": self._reason(other if subject["id"] == new else new, pair),
-                "at": self.now,
-            }
+            decision(
+                action,
+                subject["id"],
+                sorted({new, other}),
+                [subject["id"]],
+                self._reason(other if subject["id"] == new else new, pair),
+                self.now,
+                {**measures, **limits, **{key: value for key, value in marks.items() if value}},
+                decided_by="model" if model else "rule",
+                model=model,
+                key=(new, other),
+            )
         )
 
     def _reason(self, other: str, pair: dict[str, Any]) -> str:
@@ -410,5 +410,5 @@ class _Chains:
         changed = [row for key, row in self.rows.items() if row != self.before.get(key)]
         schema = {name: ARTIFACTS[name] for name in ("id", *LINKED)}
         rows = [{name: row[name] for name in schema} for row in changed]
-        decisions = pl.DataFrame(self.decisions, schema=dict(DECISIONS)) if self.decisions else empty(DECISIONS)
+        decisions = decision_frame(self.decisions)
         return ArtifactPlan(pl.DataFrame(rows, schema=dict(schema)), decisions)

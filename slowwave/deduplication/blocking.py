@@ -10,18 +10,17 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.comparison.guards import read_amounts, read_polarities, straight
-from slowwave.comparison.similarity import Vectors, word_overlap
+from slowwave.comparison.similarity import Vectors, cosines, word_overlap
 from slowwave.comparison.similarity_joins import (
     best_of,
     close_pairs,
-    cosines,
     distinct_words,
     overlap_of,
     shared_words,
 )
 from slowwave.frames import beside
-from slowwave.revision.candidates import content_stems
 from slowwave.settings import MergeSettings
+from slowwave.words import content_stems
 
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 COMPARED = ("relation", "observation", "note")

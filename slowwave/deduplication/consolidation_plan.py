@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import Row, decision, decision_frame
 from slowwave.revision.application import Surroundings, ledger_rows, with_marks, with_supersessions
 from slowwave.settings import MergeSettings
-from slowwave.text import as_json, row_id, timed_id
+from slowwave.text import row_id
 from slowwave.validity import is_live
 
 from .duplicates import BY_USE, BY_WORDS, CandidateSet, Merges, standing
@@ -36,7 +38,7 @@ from .pair_outcomes import Settled, carry_out, pair_rows
 from .pairs_for_a_model import JudgedPair, Merge, allowed_merges
 
 MAX_REASON = 500
-_Row = dict[str, object]
+_Named = tuple[str, str, list[str], list[str], str]  # action, subject, ids in, ids out, reason
 
 
 def decisions_of(
@@ -51,47 +53,57 @@ def decisions_of(
     """DECISIONS: one per representative of a rule, one per pair that a model merged, ended or could not judge, or whose
     merge a guard refused, one per new wording. Pairs that are kept apart are only in PAIR_DECISIONS."""
     new = dict(done.reworded().select("root_id", "target_id").iter_rows())
-    by_model = {"decided_by": "model", "model": model, "measures": {"prompt_version": prompt_version}}
     taken = {
         (duplicate, representative)
         for duplicate, representative in done.steps.items()
         if done.how[duplicate] == CONSOLIDATED
     }
+    by_model = partial(decision, now=now, decided_by="model", model=model)
+    seen = {"prompt_version": prompt_version}
+    one_note = "One note says what it and those it absorbed say."
     rows = [
-        *_merged(done, merges, settings, new),
-        *(_absorbed(each, new) | by_model for each in answers.same if (each.duplicate, each.representative) in taken),
-        *(_kept(each) | by_model for each in answers.same if each.guard),
-        *(_failed(each, done, settings, prompt_version) | {"model": model} for each in answers.judged if each.error),
-        *(_created(root, target) for root, target in new.items()),
+        *_merged(done, merges, settings, new, now),
+        *(
+            by_model(*_absorbed(each, new), measures=seen)
+            for each in answers.same
+            if (each.duplicate, each.representative) in taken
+        ),
+        *(by_model(*_kept(each), measures=seen) for each in answers.same if each.guard),
+        *(
+            by_model(*_failed(each), measures=_attempts(each, done, settings) | seen)
+            for each in answers.judged
+            if each.error
+        ),
+        *(
+            decision("create", target, [root], [target], one_note, now, {"reason": DEDUP})
+            for root, target in new.items()
+        ),
     ]
-    for row in rows:
-        row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["ids_in"])
-        row["measures"] = as_json(row["measures"])
-        row["at"] = now
     ended = ledger_rows(list(answers.ended.decisions), now)
-    made = pl.DataFrame(rows, schema=dict(frames.DECISIONS)).unique("id", keep="last", maintain_order=True)
+    made = decision_frame(rows).unique("id", keep="last", maintain_order=True)
     return pl.concat([made, ended.select(*frames.DECISIONS)])
 
 
-def _merged(done: ClusterMerge, merges: Merges, settings: MergeSettings, new: dict[str, str]) -> list[_Row]:
+def _merged(
+    done: ClusterMerge, merges: Merges, settings: MergeSettings, new: dict[str, str], now: datetime
+) -> list[Row]:
     taken = [id_ for id_, how in done.how.items() if how == DEDUP]
     groups = merges.duplicates.filter(pl.col("loser_id").is_in(taken)).sort("winner_id", "loser_id")
     return [
-        {
-            "action": "absorb",
-            "subject_id": new.get(representative, representative),
-            "ids_in": [representative, *duplicates],
-            "ids_out": [new.get(representative, representative), *duplicates],
-            "measures": {
+        decision(
+            "absorb",
+            new.get(representative, representative),
+            [representative, *duplicates],
+            [new.get(representative, representative), *duplicates],
+            _reason(set(stages)),
+            now,
+            {
                 "cosine": cosines,
                 "jaccard": jaccards,
                 **_seen(set(stages), [representative, *duplicates], done, settings),
                 "stage": sorted(set(stages)),
             },
-            "decided_by": "rule",
-            "model": None,
-            "reason": _reason(set(stages)),
-        }
+        )
         for representative, duplicates, cosines, jaccards, stages in groups.group_by("winner_id", maintain_order=True)
         .agg("loser_id", "cosine", "jaccard", "stage")
         .iter_rows()
@@ -114,35 +126,24 @@ def _reason(stages: set[str]) -> str:
     return "The same meaning, and every guard agrees."
 
 
-def _absorbed(each: Merge, new: dict[str, str]) -> _Row:
+def _absorbed(each: Merge, new: dict[str, str]) -> _Named:
     representative = new.get(each.representative, each.representative)
     same = "A model says that they say the same."
-    return _row("absorb", representative, [each.representative, each.duplicate], [representative, each.duplicate], same)
+    return "absorb", representative, [each.representative, each.duplicate], [representative, each.duplicate], same
 
 
-def _kept(each: Merge) -> _Row:
+def _kept(each: Merge) -> _Named:
     reason = f"A model says that they say the same, but a guard keeps them apart ({each.guard})."
-    return _row("keep", each.judged.first, [each.judged.first, each.judged.second], [], reason)
+    return "keep", each.judged.first, [each.judged.first, each.judged.second], [], reason
 
 
-def _failed(each: JudgedPair, done: ClusterMerge, settings: MergeSettings, prompt_version: str) -> _Row:
+def _failed(each: JudgedPair) -> _Named:
+    return "fail", each.first, [each.first, each.second], [], f"No usable answer: {each.error}"[:MAX_REASON]
+
+
+def _attempts(each: JudgedPair, done: ClusterMerge, settings: MergeSettings) -> dict[str, object]:
     tried = done.facts.filter(pl.col("id").is_in(list(each.ids)))["consolidation_attempts"].fill_null(0).max()
-    measures = {
-        "attempts": 1 + int(str(tried or 0)),
-        "max_attempts": settings.max_attempts,
-        "prompt_version": prompt_version,
-    }
-    row = _row("fail", each.first, [each.first, each.second], [], f"No usable answer: {each.error}"[:MAX_REASON])
-    return row | {"decided_by": "model", "measures": measures}
-
-
-def _created(root: str, target: str) -> _Row:
-    row = _row("create", target, [root], [target], "One note says what it and those it absorbed say.")
-    return row | {"measures": {"reason": DEDUP}, "decided_by": "rule", "model": None}
-
-
-def _row(action: str, subject: str, ids: list[str], out: list[str], reason: str) -> _Row:
-    return {"action": action, "subject_id": subject, "ids_in": ids, "ids_out": out, "reason": reason}
+    return {"attempts": 1 + int(str(tried or 0)), "max_attempts": settings.max_attempts}
 
 
 MAX_ERROR = 500

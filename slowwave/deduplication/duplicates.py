@@ -13,8 +13,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.comparison.guards import guards_pass, is_same_identity, may_yield
-from slowwave.comparison.similarity import Vectors, word_overlap
-from slowwave.comparison.similarity_joins import cosines
+from slowwave.comparison.similarity import Vectors, cosines, word_overlap
 from slowwave.entrenchment import entrenchment_rank
 from slowwave.frames import beside
 from slowwave.revision.repetition import with_keys

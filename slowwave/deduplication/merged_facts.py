@@ -13,10 +13,11 @@ from slowwave.comparison.guards import may_yield
 from slowwave.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.lexicon.aspects import SLUGS
 from slowwave.revision.application import activated
-from slowwave.revision.candidates import MAX_STATEMENT_BYTES, content_stems
+from slowwave.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.revision.search_terms import joined_words
 from slowwave.text import row_id, statement_hash, timed_id
 from slowwave.validity import successors
+from slowwave.words import content_stems
 
 from .duplicates import Merges
 

@@ -140,15 +140,6 @@ def cleared(facts: pl.DataFrame) -> pl.DataFrame:
     return facts.with_columns(none).with_columns(similarity_flag=pl.lit(False))
 
 
-def unit_rows(column: pl.Series, dims: int) -> Vectors:
-    """A vector column as an (n, dims) float32 matrix; rows without a vector are zero."""
-    rows = np.zeros((len(column), dims), np.float32)
-    has_vector = column.is_not_null().to_numpy()
-    if has_vector.any():
-        rows[has_vector] = column.drop_nulls().explode().to_numpy().reshape(-1, dims)
-    return rows
-
-
 # Review of similar observations of an entity: all pairs and their clusters (S0-04); nothing is merged (T4).
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import noted
 from slowwave.revision.application import Surroundings, known_facts
 from slowwave.revision.conflicts import KIND as CONFLICT
 from slowwave.revision.mutual_exclusion import is_lasting, names_of
@@ -71,7 +72,7 @@ def carry_out(
         if old is new or not (state.is_open(old) and state.is_open(new)):
             continue
         if each.verdict == CONTRADICTS or is_out_of_order(facts[each.second]["said_at"], old["said_at"]):
-            clash_rows.append(_clash(old, new, model))
+            clash_rows.append(noted("contradict", old["id"], [old["id"], new["id"]], [], _CLASH, model=model))
         else:
             own = {name: facts[each.second][name] for name in ("said_at", "valid_from", "entrenchment")}
             if (
@@ -97,14 +98,6 @@ def carry_out(
     by_model = {"decided_by": "model", "model": model}
     closed = [{**row, **by_model} if row["ids_out"] else row for row in supersessions.decisions]
     return Endings(supersessions, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
-
-
-def _clash(old: Fact, new: Fact, model: str) -> Row:
-    ids = [old["id"], new["id"]]
-    return {
-        "action": "contradict", "subject_id": old["id"], "ids_in": ids, "ids_out": [], "measures": {}, "reason": _CLASH,
-        "decided_by": "model", "model": model,
-    }  # fmt: skip
 
 
 SUPERSEDE, KEEP_ALL, PENDING, FAILED = "supersede", "keep_all", "pending", "failed"

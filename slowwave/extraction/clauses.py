@@ -290,8 +290,8 @@ _FILLER = re.compile(
 )
 
 
-def read_object(text: str, words: int = 8) -> str:
-    """The noun phrase at the start of a text, without articles; empty for no noun phrase or a mere pronoun."""
+def read_object(text: str) -> str:
+    """The noun phrase at the start of a text, without articles, of eight words at most; empty if none or a pronoun."""
     text = text[:160]
     while filler := _FILLER.match(text):
         text = text[filler.end() :]
@@ -315,4 +315,4 @@ def read_object(text: str, words: int = 8) -> str:
         or len(body) > 80
     ):
         return ""
-    return " ".join(body.split()[:words])
+    return " ".join(body.split()[:8])

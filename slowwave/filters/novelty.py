@@ -12,11 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.comparison.guards import guards_pass, is_time_bound
-from slowwave.comparison.similarity import word_overlap
+from slowwave.comparison.similarity import NEAR, Vectors, near_rows, word_overlap
 from slowwave.settings import NoiseSettings, SurpriseSettings
 from slowwave.text import normalise_statement, sentences
-
-Vectors = npt.NDArray[np.float32]
 
 RECENT_TURNS = 10
 RECENT_NAMES = 200
@@ -118,7 +116,6 @@ def _decisions(rows: list[tuple[float | None, bool, bool]]) -> pl.DataFrame:
 _SAME_WORDS = 0.85
 _SAME_SUBJECT = 0.5  # a cosine from which two messages may be about one thing
 _NEAREST = 4  # originals looked at per message: bounds the work on a flood of near-equal messages
-_BLOCK = 128
 
 
 def plan_repeats(sequence: pl.DataFrame, vectors: Vectors, first_new: int, settings: NoiseSettings) -> pl.DataFrame:
@@ -151,21 +148,13 @@ def _near_pairs(
     sequence: pl.DataFrame, vectors: Vectors, voice: npt.NDArray[np.integer], first_new: int, settings: NoiseSettings
 ) -> pl.DataFrame:
     """Pairs within the window, of one voice and scope, whose cosine reaches the threshold."""
-    free = ~sequence["answers"].to_numpy()
+    free = ~sequence["answers"]
     window = 2 * settings.exchange_window  # an exchange is two messages
-    found: list[pl.DataFrame] = []
-    for start in range(first_new, len(vectors), _BLOCK):
-        begin = max(0, start - window)
-        products = vectors[start : start + _BLOCK] @ vectors[begin : start + _BLOCK].T
-        row, original = np.nonzero(products >= settings.exchange_similarity)
-        cosine = products[row, original]
-        row, original = row + start, original + begin
-        keep = (original < row) & (row - original <= window) & (voice[row] == voice[original]) & free[row]
-        found.append(
-            pl.DataFrame({"row": row[keep], "original": original[keep], "cosine": cosine[keep].astype(np.float64)})
-        )
-    schema = {"row": pl.Int64, "original": pl.Int64, "cosine": pl.Float64}
-    pairs = pl.concat(found) if found else pl.DataFrame(schema=schema)
+    found = near_rows(vectors, settings.exchange_similarity, voice, first_new, window)
+    near = pl.concat([pl.DataFrame(schema=NEAR), *found])
+    pairs = near.filter(free.gather(near["b"])).select(
+        pl.col("cosine"), row=pl.col("b").cast(pl.Int64), original=pl.col("a").cast(pl.Int64)
+    )
     nearest = pairs.sort(["row", pl.col("cosine").round(4), "original"], descending=[False, True, True])
     return nearest.group_by("row", maintain_order=True).head(_NEAREST)
 

@@ -21,11 +21,11 @@ from slowwave.comparison.similarity import FOUND, SimilarityThresholds, Vectors,
 from slowwave.deduplication.blocking import find_pairs
 from slowwave.foreign.records import Foreign
 from slowwave.lexicon.statement_words import MONTHS, NUMBER_WORDS, POLARITY, RELATIVE_TIME, UNITS, WEEKDAYS
-from slowwave.revision.candidates import content_stems
 from slowwave.revision.mutual_exclusion import Forms, exclude, plain, read_claim
 from slowwave.revision.mutual_exclusion import names_both as says_both
 from slowwave.revision.predicates import canonicalise
 from slowwave.settings import EvaluateSettings, MergeSettings
+from slowwave.words import content_stems
 
 # What an audit reads out of a statement: what it is about, how it denies, what it counts, and when that was. A count
 # is a number of something: "2 cats", "two cats", "20 euros". A date, a year, a time of day, and the number of a

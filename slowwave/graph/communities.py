@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.errors import MissingDependency
 from slowwave.settings import CommunitySettings
-from slowwave.text import as_json, row_id, timed_id
+from slowwave.text import row_id
 
 from .graph import Graph, Offsets, Places
 
@@ -426,17 +426,15 @@ def _votes(new: pl.Series, relations: pl.DataFrame, stored: pl.DataFrame) -> pl.
 
 def _decisions(grown: pl.DataFrame, now: datetime) -> pl.DataFrame:
     rows = [
-        {
-            "id": timed_id("d", now, "join", community, joined),
-            "action": "join",
-            "subject_id": community,
-            "ids_in": joined,
-            "ids_out": [community],
-            "measures": as_json({"joined": len(joined)}),
-            "decided_by": "rule",
-            "reason": f"{len(joined)} new entities are related to it more than to any other: {name}.",
-            "at": now,
-        }
+        decision(
+            "join",
+            community,
+            joined,
+            [community],
+            f"{len(joined)} new entities are related to it more than to any other: {name}.",
+            now,
+            {"joined": len(joined)},
+        )
         for community, joined, name in grown.select("id", "joined", "name").iter_rows()
     ]
-    return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+    return decision_frame(rows)

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import unescape
+from typing import Any
 
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import Row, decision, decision_frame
 from slowwave.records import CommunityQuestion
-from slowwave.text import as_json, readable, sentences, timed_id
+from slowwave.text import as_json, readable, sentences
 
 from .communities import Grouping, changed_members
 
@@ -130,8 +132,6 @@ COMPARED = ("name", "summary", "summarised_by", "prompt_version", "told_fact_ids
 SEEN = 3
 """Members that a decision names, the most connected ones."""
 
-Row = dict[str, object]
-
 
 def decisions_of(
     grouping: Grouping,
@@ -142,11 +142,8 @@ def decisions_of(
     now: datetime,
 ) -> pl.DataFrame:
     """DECISIONS about rows that are `fresh`, or `dropped` from the `stored` ones: one for each real change."""
-    rows = [*_change_decisions(grouping, fresh, stored, summaries), *_dissolved(grouping, dropped)]
-    for row in rows:
-        row["id"] = timed_id("d", now, row["action"], row["subject_id"], row["measures"], row["reason"])
-        row["at"] = now
-    return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+    rows = [*_change_decisions(grouping, fresh, stored, summaries, now), *_dissolved(grouping, dropped, now)]
+    return decision_frame(rows)
 
 
 def beside(groups: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
@@ -156,14 +153,18 @@ def beside(groups: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
 
 
 def _change_decisions(
-    grouping: Grouping, fresh: pl.DataFrame, stored: pl.DataFrame, summaries: Mapping[str, CommunitySummary]
+    grouping: Grouping,
+    fresh: pl.DataFrame,
+    stored: pl.DataFrame,
+    summaries: Mapping[str, CommunitySummary],
+    now: datetime,
 ) -> list[Row]:
     """A decision for each community that was found, changed or summarised; none for one that only has another name."""
     moved = changed_members(grouping, stored)
-    now = fresh.select("id", "name", "entity_ids", "facts", "summary", "summarised_by").join(
+    today = fresh.select("id", "name", "entity_ids", "facts", "summary", "summarised_by").join(
         grouping.groups.select("id", group_hash="fingerprint"), on="id", maintain_order="left"
     )
-    both = beside(now, stored).join(moved, on="id", how="left", maintain_order="left")
+    both = beside(today, stored).join(moved, on="id", how="left", maintain_order="left")
     known = set(stored["id"])
     rows: list[Row] = []
     for row in both.with_columns(pl.col("joined", "left").fill_null(0)).iter_rows(named=True):
@@ -172,13 +173,12 @@ def _change_decisions(
         is_new = any(row[name] != row[f"stored_{name}"] for name in ("summary", "summarised_by"))
         summary = summaries.get(row["group_hash"]) if is_new else None
         if action or summary:
-            rows.append(_decision(action or "summarise", row, summary))
+            rows.append(_decision(action or "summarise", row, summary, now))
     return rows
 
 
-def _decision(action: str, row: Row, summary: CommunitySummary | None) -> Row:
+def _decision(action: str, row: Mapping[str, Any], summary: CommunitySummary | None, now: datetime) -> Row:
     entities = row["entity_ids"]
-    assert isinstance(entities, list)
     size = len(entities)
     measures = {"members": size, "facts": row["facts"], "joined": row["joined"], "left": row["left"]}
     by = f"{row['facts']} relation{'' if row['facts'] == 1 else 's'} among them"
@@ -187,37 +187,35 @@ def _decision(action: str, row: Row, summary: CommunitySummary | None) -> Row:
         "regroup": f"{row['joined']} joined and {row['left']} left; now {size} entities, by {by}: {row['name']}.",
         "summarise": f"It had no summary, or one without a model: {row['name']}.",
     }
-    return {
-        "action": action,
-        "subject_id": row["id"],
-        "ids_in": entities[:SEEN],
-        "ids_out": [row["id"]],
-        "measures": as_json(measures | ({"summarised_by": summary.by} if summary else {})),
-        "decided_by": "model" if action == "summarise" and summary and summary.by == "model" else "rule",
-        "model": f"{summary.model} {summary.prompt_version}".strip() or None if summary else None,
-        "reason": reason[action],
-    }
+    seen = measures | ({"summarised_by": summary.by} if summary else {})
+    return decision(
+        action,
+        row["id"],
+        entities[:SEEN],
+        [row["id"]],
+        reason[action],
+        now,
+        seen,
+        decided_by="model" if action == "summarise" and summary and summary.by == "model" else "rule",
+        model=f"{summary.model} {summary.prompt_version}".strip() if summary else None,
+        key=(as_json(seen), reason[action]),
+    )
 
 
-def _dissolved(grouping: Grouping, dropped: pl.DataFrame) -> list[Row]:
+def _dissolved(grouping: Grouping, dropped: pl.DataFrame, now: datetime) -> list[Row]:
     """A decision for each community that is no more, with where its members are now."""
     before = dropped.select(gone="id", id="entity_ids").explode("id").drop_nulls()
     places = before.join(grouping.members, on="id").group_by("gone").agg(heirs=pl.col("community_id").unique().sort())
     both = dropped.select("id", "name", "entity_ids").join(
         places.rename({"gone": "id"}), on="id", how="left", maintain_order="left"
     )
-    return [
-        {
-            "action": "dissolve",
-            "subject_id": id_,
-            "ids_in": members[:SEEN],
-            "ids_out": heirs or [],
-            "measures": as_json({"members": len(members), "heirs": len(heirs or [])}),
-            "decided_by": "rule",
-            "reason": f"Its members {'belong to others' if heirs else 'no longer belong together'} now: {name}.",
-        }
-        for id_, name, members, heirs in both.with_columns(pl.col("entity_ids").fill_null([])).iter_rows()
-    ]
+    rows = []
+    for id_, name, members, heirs in both.with_columns(pl.col("entity_ids", "heirs").fill_null([])).iter_rows():
+        reason = f"Its members {'belong to others' if heirs else 'no longer belong together'} now: {name}."
+        seen = {"members": len(members), "heirs": len(heirs)}
+        key = (as_json(seen), reason)
+        rows.append(decision("dissolve", id_, members[:SEEN], heirs, reason, now, seen, key=key))
+    return rows
 
 
 NAMED = 3

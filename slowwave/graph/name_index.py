@@ -17,6 +17,7 @@ import polars as pl
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
 from slowwave.settings import WalkSettings
 from slowwave.text import cut_bytes
+from slowwave.words import folded
 
 from .graph import EDGE_TYPES, Graph, Numbers, Offsets, Places
 from .walks import Seeds
@@ -27,7 +28,6 @@ LONGEST_QUERY = 512  # bytes
 OPERATORS = frozenset({"AND", "OR", "NOT", "NEAR"})
 _COLUMN_WEIGHTS = np.array([NAME_WEIGHT, SUMMARY_WEIGHT])
 _K1, _B = 1.2, 0.75
-_MARKS = "[\u0300-\u036f]"  # accents, which nobody types
 _PLAIN_WORD = re.compile(r"[a-z0-9]+")
 _WORD = r"[\p{L}\p{N}\p{M}]+"
 _LAST = "\U0010ffff"
@@ -131,16 +131,6 @@ def index_names(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndex:
     return NameIndex(
         own["id"], distinct.to_list(), starts, places.astype(np.int32), counts, damping, *_other(own, aliases)
     )
-
-
-def folded(texts: pl.Series) -> pl.Series:
-    """Texts as they are compared: compatible forms, lower case, no accents."""
-    lower = texts.cast(pl.String).str.to_lowercase()
-    accented = (lower.str.len_bytes() != lower.str.len_chars()).arg_true()
-    if not len(accented):
-        return lower
-    plain = lower.gather(accented).str.normalize("NFKD").str.replace_all(_MARKS, "").str.to_lowercase()
-    return lower.scatter(accented, plain)
 
 
 def words_of(texts: pl.Series) -> pl.Series:

@@ -340,9 +340,9 @@ def drafts(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(DRAFTS))
 
 
-def embedded_text(draft: Mapping[str, Any], chars: int = 2000) -> str:
+def embedded_text(draft: Mapping[str, Any]) -> str:
     """The text that is embedded for an artifact: title, summary and the first 2,000 characters (S1-15)."""
-    return "\n".join(part for part in (draft["title"], draft["summary"], draft["content"][:chars]) if part)
+    return "\n".join(part for part in (draft["title"], draft["summary"], draft["content"][:2000]) if part)
 
 
 def type_of_file(name: str, format: str) -> str:

@@ -7,11 +7,10 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave import frames
+from slowwave.decisions import Row, decision, decision_frame
 from slowwave.graph.community_plan import CommunitySummary, one_line, summary_by_rule
 from slowwave.records import SessionQuestion, Turn
 from slowwave.settings import SessionSettings
-from slowwave.text import as_json, timed_id
 
 TALKS = ("user", "assistant")
 """Roles of questions and answers."""
@@ -128,28 +127,23 @@ def decisions_about(
 ) -> pl.DataFrame:
     """DECISIONS: one for each episode with a new summary."""
     before = dict(due.select("id", "summarised_pairs").iter_rows())
-    return pl.DataFrame(
-        [
-            _decision(id_, pairs, before[id_], summaries[id_], now)
-            for id_, pairs in written.select("id", "summarised_pairs").iter_rows()
-        ],
-        schema=dict(frames.DECISIONS),
+    return decision_frame(
+        _decision(id_, pairs, before[id_], summaries[id_], now)
+        for id_, pairs in written.select("id", "summarised_pairs").iter_rows()
     )
 
 
-def _decision(
-    episode: str, pairs: int, before: int | None, summary: CommunitySummary, now: datetime
-) -> dict[str, object]:
+def _decision(episode: str, pairs: int, before: int | None, summary: CommunitySummary, now: datetime) -> Row:
     since = "it had no summary" if before is None else f"there were {before} when it was summarised last"
-    return {
-        "id": timed_id("d", now, "summarise", episode, pairs, summary.by),
-        "action": "summarise",
-        "subject_id": episode,
-        "ids_in": [],
-        "ids_out": [episode],
-        "measures": as_json({"pairs": pairs, "pairs before": before, "summarised_by": summary.by}),
-        "decided_by": summary.by,
-        "model": f"{summary.model} {summary.prompt_version}".strip() or None,
-        "reason": f"{pairs} questions were answered in it; {since}.",
-        "at": now,
-    }
+    return decision(
+        "summarise",
+        episode,
+        [],
+        [episode],
+        f"{pairs} questions were answered in it; {since}.",
+        now,
+        {"pairs": pairs, "pairs before": before, "summarised_by": summary.by},
+        decided_by=summary.by,
+        model=f"{summary.model} {summary.prompt_version}".strip(),
+        key=(pairs, summary.by),
+    )

@@ -174,8 +174,8 @@ def _brief(planned: PlannedWindow) -> PlannedWindow:
     return PlannedWindow(window, tuple(row for _, row in kept), planned.new_ids)
 
 
-def answered_part(text: str, answer: str, most: int = ANSWERED_CHARS) -> str:
-    """The part of an assistant's message that the person's next message answers, at most `most` characters.
+def answered_part(text: str, answer: str) -> str:
+    """The part of an assistant's message that the person's next message answers, ANSWERED_CHARS characters at most.
 
     It has the first and the last sentence, and sentences that share words or figures with the answer. It is empty
     without an answer, or if the message is only code.
@@ -186,9 +186,9 @@ def answered_part(text: str, answer: str, most: int = ANSWERED_CHARS) -> str:
     words = _words(answer)
     picked = {0, len(plain) - 1} | {n for n, part in enumerate(plain) if len(_words(part) & words) >= _SHARED_WORDS}
     parts: list[str] = []
-    left = most
+    left = ANSWERED_CHARS
     for n in sorted(picked):
-        part = plain[n][: most // 2]
+        part = plain[n][: ANSWERED_CHARS // 2]
         if len(part) < left:
             parts.append(part)
             left -= len(part) + 3

@@ -6,6 +6,5 @@
 - `openai_agents`: a session that learns
 - `pydantic_ai`: a tool set
 - `llama_index`: a memory block
-- `reading`: what they share, for a memory that is not there yet
-- `turns`: what they share, for new turns without times
+- `shared`: what they share: a memory that is not there yet, new turns without times
 """

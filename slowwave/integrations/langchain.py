@@ -10,7 +10,7 @@ from slowwave.api import Only, OpenMemory
 from slowwave.errors import TookTooLong
 from slowwave.types import Passage, RecalledFact, Recollection
 
-from .reading import read_or
+from .shared import read_or
 
 
 class SlowwaveRetriever(BaseRetriever):

@@ -33,7 +33,7 @@ from langgraph.store.memory import InMemoryStore
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, TookTooLong, UnusableInput
 
-from .reading import read_or
+from .shared import read_or
 
 Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from slowwave.api import OpenMemory
 
-from .reading import block_for
-from .turns import dated
+from .shared import block_for, dated
 
 _ROLES = ("user", "assistant")
 

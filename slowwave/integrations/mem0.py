@@ -20,8 +20,7 @@ from slowwave.api import OpenMemory, open_memory
 from slowwave.errors import Refused, TookTooLong, UnknownName, UnusableInput
 from slowwave.types import RecalledFact
 
-from .reading import read_or
-from .turns import dated
+from .shared import dated, read_or
 
 SCOPES = ("user_id", "agent_id", "run_id")
 """The ids of mem0; the first one given names the namespace, the others the conversation."""

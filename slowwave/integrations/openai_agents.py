@@ -13,8 +13,7 @@ from agents.memory import SessionABC
 from slowwave.api import OpenMemory
 from slowwave.errors import LeaseBusy, Transient
 
-from .reading import NOTHING, block_for
-from .turns import dated
+from .shared import NOTHING, block_for, dated
 
 log = logging.getLogger("slowwave")
 _ROLES = ("user", "assistant")

@@ -10,7 +10,7 @@ from pydantic_ai import FunctionToolset
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 
-from .reading import NOTHING, block_for
+from .shared import NOTHING, block_for
 
 
 def memory_tools(memory: OpenMemory, *, token_budget: int = 1000, can_add: bool = True) -> FunctionToolset[Any]:

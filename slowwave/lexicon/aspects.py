@@ -290,7 +290,7 @@ def _sum(stored: pl.DataFrame, change: pl.DataFrame) -> pl.DataFrame:
     return both.with_columns(pl.col("number") + pl.col("number_before"))
 
 
-def scores_of(parts: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
+def scores_of(parts: pl.DataFrame) -> pl.DataFrame:
     """Slug and `aspects.COUNTED` of all fourteen aspects from parts (id, number) with `TOTALS`."""
     numbers = dict(parts.select("id", "number").iter_rows())
 
@@ -300,4 +300,4 @@ def scores_of(parts: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataF
     counted = pl.DataFrame({name: total(name) for name in (FACTS, *DISTINCT.values(), RATED, CONFIDENCE)})
     means = mean_confidence(pl.col(CONFIDENCE), pl.col(RATED))
     rows = counted.select(pl.Series("slug", SLUGS), FACTS, *DISTINCT.values(), confidence=means)
-    return with_scores(rows, settings)
+    return with_scores(rows)

@@ -8,6 +8,5 @@
 - `erasure`: which rows go with a forgotten subject?
 - `forgotten_names`: where does a text name it?
 - `probes`: did maintenance make recall worse? The questions of the gate
-- `run_counts`: the names of what a run counts
-- `run_effects`: the changes of a run in a few words
+- `run_counts`: the names of what a run counts, and its changes in a few words
 """

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
+from slowwave.decisions import decision
+from slowwave.entrenchment import ENDS
 from slowwave.revision.conflicts import KIND, flag_doubts
 from slowwave.revision.mutual_exclusion import MutualExclusion, names_of
 from slowwave.revision.repetition import FactSources
 from slowwave.settings import ReviseSettings
-from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
-
-ENDS = ("subject_id", "object_id", "owner_entity_id")
 
 Pair = tuple[str, str]
 
@@ -156,8 +155,9 @@ def about_entities(
         winner["id"]: f"A person said that {loser['name']!r} is the same; all of that one belongs to it now.",
     }
     ids = [loser["id"], winner["id"]]
+    measures = {**seen, **types, **names}
     return [
-        decision("merge_entity", subject, ids, [winner["id"]], reason, now, {**seen, **types, **names})
+        decision("merge_entity", subject, ids, [winner["id"]], reason, now, measures, decided_by="person")
         for subject, reason in reasons.items()
     ]
 
@@ -169,7 +169,14 @@ def about_moves(facts: pl.DataFrame, loser: Row, winner: Row, now: datetime) -> 
     ends = [(end, facts[end].to_list()) for end in ENDS]
     return [
         decision(
-            "move", id_, list(pair), [id_], reason, now, {end: list(pair) for end, was in ends if was[row] == pair[0]}
+            "move",
+            id_,
+            pair,
+            [id_],
+            reason,
+            now,
+            {end: list(pair) for end, was in ends if was[row] == pair[0]},
+            decided_by="person",
         )
         for row, id_ in enumerate(facts["id"])
     ]
@@ -178,34 +185,7 @@ def about_moves(facts: pl.DataFrame, loser: Row, winner: Row, now: datetime) -> 
 def about_conflicts(conflicts: Sequence[Conflict], now: datetime) -> list[Row]:
     return [
         decision(
-            "refuse", each.known[0], [each.known[0], each.moved[0]], [], _BOTH_STAY, now, {"relation": each.predicate},
-            decided_by="rule",
+            "refuse", each.known[0], [each.known[0], each.moved[0]], [], _BOTH_STAY, now, {"relation": each.predicate}
         )
         for each in conflicts
-    ]  # fmt: skip
-
-
-def decision(
-    action: str,
-    subject: str,
-    ids_in: Sequence[str],
-    ids_out: Sequence[str],
-    reason: str,
-    now: datetime,
-    seen: Mapping[str, object] | None = None,
-    *,
-    decided_by: str = "person",
-) -> Row:
-    """A row of `decisions`."""
-    return {
-        "id": timed_id("d", now, action, subject, ids_in),
-        "action": action,
-        "subject_id": subject,
-        "ids_in": list(ids_in),
-        "ids_out": list(ids_out),
-        "measures": as_json(seen or {}),
-        "decided_by": decided_by,
-        "model": None,
-        "reason": reason,
-        "at": now,
-    }
+    ]

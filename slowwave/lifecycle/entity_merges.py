@@ -15,6 +15,8 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
+from slowwave.entrenchment import ENDS
 from slowwave.resolution.mentions import MAX_SUMMARY_BYTES, embed_texts
 from slowwave.revision.pending_beliefs import belief_ids, decayed, noisy_or
 from slowwave.settings import BeliefSettings, ReviseSettings
@@ -22,14 +24,12 @@ from slowwave.text import as_json, cut_bytes, digest, normalise_name, row_id
 from slowwave.validity import MAX_CHAIN, is_live
 
 from .entity_decisions import (
-    ENDS,
     Conflict,
     MergeContext,
     Pair,
     about_conflicts,
     about_entities,
     about_moves,
-    decision,
     find_conflicts,
     is_between,
     settled_pairs,
@@ -245,7 +245,6 @@ def plan_merge(
     pair: Pair,
     now: datetime,
     beliefs: BeliefSettings | None = None,
-    revise: ReviseSettings | None = None,
 ) -> EntityMerge:
     """The plan that moves everything of the first of the pair to the second; a second plan is empty."""
     loser, winner = (context.entities.filter(pl.col("id") == id_).row(0, named=True) for id_ in pair)
@@ -256,7 +255,7 @@ def plan_merge(
     joined = join_beliefs(
         context.beliefs, context.hints, *pair, context.waiting, (beliefs or BeliefSettings()).decay_rate
     )
-    conflicts, doubts = find_conflicts(context, facts, aliases, pair, revise or ReviseSettings(), now)
+    conflicts, doubts = find_conflicts(context, facts, aliases, pair, ReviseSettings(), now)
     moved = pl.concat([context.facts, context.archive], how="diagonal").sort("id")
     decisions = [
         *about_entities(loser, winner, moved.height, archived, conflicts, now),
@@ -275,7 +274,7 @@ def plan_merge(
             "pending_beliefs": pl.DataFrame(list(joined.beliefs.values()), schema=context.beliefs.schema),
             "belief_evidence": pl.DataFrame(list(joined.evidence.values()), schema=context.hints.schema),
             "pair_decisions": doubts,
-            "decisions": pl.DataFrame(decisions, schema=dict(frames.DECISIONS)),
+            "decisions": decision_frame(decisions),
         },
         {
             "entity_aliases": old_aliases,
@@ -389,6 +388,11 @@ def _episodes(links: pl.DataFrame, pair: Pair) -> tuple[pl.DataFrame, list[str]]
 
 def about_beliefs(joined: JoinedBeliefs, now: datetime) -> list[Row]:
     same = "Both beliefs say the same of what is one entity now: their evidence is counted together."
-    rows = [decision("join", left, [gone, left], [left], same, now) for gone, left in joined.joined]
-    void = [decision("evict", id_, [id_], [], VOID, now, {"statement": words}) for id_, words in joined.void]
+    rows = [
+        decision("join", left, [gone, left], [left], same, now, decided_by="person") for gone, left in joined.joined
+    ]
+    void = [
+        decision("evict", id_, [id_], [], VOID, now, {"statement": words}, decided_by="person")
+        for id_, words in joined.void
+    ]
     return [*rows, *void]

@@ -21,9 +21,9 @@ import polars as pl
 
 from slowwave.entrenchment import is_kept
 from slowwave.errors import RecallFell
-from slowwave.ranking.order import stems
 from slowwave.settings import GateSettings, StewardSettings
 from slowwave.validity import is_live, successors
+from slowwave.words import stems
 
 from .usage_scores import score_facts
 

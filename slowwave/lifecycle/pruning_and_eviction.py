@@ -17,11 +17,11 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.deduplication.observations import cleared
 from slowwave.entrenchment import ENDS, KEPT_KINDS, is_kept, not_kept_sql
 from slowwave.lifecycle.usage_scores import UNUSED, age_days, half_life_days, score_facts, with_use
 from slowwave.settings import StewardSettings
-from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live, live_sql, time_sql
 
 # Retirement: facts leave memory for the archive, with the rows that belong to them, so that they can come back (T31).
@@ -89,8 +89,14 @@ def plan_retirement(
             "flags": {row["id"]: row["similarity_score"] for row in lost},
             "pairs": [row for ends in waiting for row in ends.get(fact, [])],
         }
-        rows.append(_decision(fact, [row["id"] for row in lost], seen, cause, now))
-    decisions = pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+        told = {name: value for name, value in seen.items() if value not in ({}, [])}
+        changed_ids = [fact, *(row["id"] for row in lost)]
+        rows.append(
+            decision(
+                cause.action, fact, [fact], changed_ids, cause.reason, now, told, decided_by=cause.decided_by, key=()
+            )
+        )
+    decisions = decision_frame(rows)
     changed = pl.concat([archived, cleared(freed)])
     return Retirement(changed, decisions, tuple(pairs["id"].unique().sort()), tuple(gone), tuple(freed["id"]))
 
@@ -101,20 +107,6 @@ def _by_fact(rows: pl.DataFrame, key: str, columns: tuple[str, ...]) -> dict[str
     for row in rows.select(*dict.fromkeys((*columns, key))).sort("id").iter_rows(named=True):
         found.setdefault(row[key], []).append({name: row[name] for name in columns})
     return found
-
-
-def _decision(fact: str, freed: list[str], measures: Mapping[str, Any], cause: Cause, now: datetime) -> dict[str, Any]:
-    return {
-        "id": timed_id("d", now, cause.action, fact),
-        "action": cause.action,
-        "subject_id": fact,
-        "ids_in": [fact],
-        "ids_out": [fact, *freed],
-        "measures": as_json({name: value for name, value in measures.items() if value not in ({}, [])}),
-        "decided_by": cause.decided_by,
-        "reason": cause.reason,
-        "at": now,
-    }
 
 
 ARCHIVED = "archived"
@@ -332,21 +324,10 @@ def cap_decisions(plan: CapPlan, most: int, now: datetime) -> pl.DataFrame:
 
 
 def _decisions(rows: Sequence[tuple[str, Mapping[str, object], str]], now: datetime, action: str) -> pl.DataFrame:
-    made = [
-        {
-            "id": timed_id("d", now, action, subject),
-            "action": action,
-            "subject_id": subject,
-            "ids_in": [subject],
-            "ids_out": [subject],
-            "measures": as_json(measures),
-            "decided_by": "rule",
-            "reason": reason,
-            "at": now,
-        }
+    return decision_frame(
+        decision(action, subject, [subject], [subject], reason, now, measures, key=())
         for subject, measures, reason in rows
-    ]
-    return frames.conform(pl.DataFrame(made), frames.DECISIONS) if made else frames.empty(frames.DECISIONS)
+    )
 
 
 def _age(at: datetime | None, now: datetime) -> float | None:
@@ -423,16 +404,15 @@ def plan_prune(
     now: datetime,
     *,
     pinned: Collection[str] = (),
-    scores: pl.Series | None = None,
 ) -> PrunePlan:
     """Live facts past their grace, below the threshold, and never recalled: all three, or a fact stays (S4-07).
 
     Needs id, created_at, content_score, kind, entrenchment and pinned, and what `score_facts` and `is_kept` need;
-    exactly at a limit a fact stays. `pinned` are entities; `scores` those of `score_facts`, if they are there already.
+    exactly at a limit a fact stays. `pinned` are entities.
     """
     use = with_use(facts, usage).select("hits", age_hours=age_days(pl.col("created_at"), now) * 24.0)
     scored = facts.hstack(use).with_columns(
-        score=score_facts(facts, usage, settings, now) if scores is None else scores,
+        score=score_facts(facts, usage, settings, now),
         half_life_days=half_life_days(pl.col("content_score"), settings),
     )
     is_old = pl.col("age_hours") > settings.grace_period_hours

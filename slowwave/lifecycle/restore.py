@@ -15,10 +15,10 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.lexicon import aspects
 from slowwave.revision.application import activated
 from slowwave.revision.repetition import with_keys
-from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live
 
 KNOWN = "id status statement statement_hash subject_id predicate object_id object_text scope polarity kind".split()
@@ -173,17 +173,17 @@ def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
 def _decisions(coming: pl.DataFrame, flagged: pl.DataFrame, now: datetime) -> pl.DataFrame:
     again = dict(flagged.group_by("similar_to_id").agg(pl.col("id").sort()).iter_rows())
     rows = [
-        {
-            "id": timed_id("d", now, "restore", fact),
-            "action": "restore",
-            "subject_id": fact,
-            "ids_in": [fact],
-            "ids_out": [fact, *again.get(fact, [])],
-            "measures": as_json({"was": why, "left_at": at}),
-            "decided_by": "person",
-            "reason": "A person brought it back.",
-            "at": now,
-        }
+        decision(
+            "restore",
+            fact,
+            [fact],
+            [fact, *again.get(fact, [])],
+            "A person brought it back.",
+            now,
+            {"was": why, "left_at": at},
+            decided_by="person",
+            key=(),
+        )
         for fact, why, at in coming.select("id", "status_reason", "expired_at").iter_rows()
     ]
-    return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+    return decision_frame(rows)

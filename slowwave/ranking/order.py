@@ -18,7 +18,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from math import log1p
 from types import MappingProxyType
 from typing import NamedTuple
@@ -27,7 +26,8 @@ import numpy as np
 
 from slowwave.comparison.similarity import Vectors
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.text import normalise_name, prose, without_ending
+from slowwave.text import normalise_name, prose
+from slowwave.words import stems
 
 VECTOR_WEIGHT = 1.0
 SPREAD = 0.25
@@ -44,9 +44,6 @@ WEAK = 1.1
 read by rules, 5 in 100 questions that have an answer there have no better match, and of those about another
 conversation 71 and 75 in 100."""
 UNLIKELY = "Nothing that is stored matches the question well: the answer may not be known."
-SHORT = 400  # characters of texts whose words are kept: some 10 MB of them
-_Y = re.compile(r"(?<=[^\W\d_aeiou])y$")  # "family" has to meet "families"
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 
 
 def is_weak(match: float | None) -> bool:
@@ -144,25 +141,6 @@ def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
     if not whole:
         return [0.0] * len(stem_sets)  # rounded, since the words of a set come in any order
     return [round(sum(weights.get(stem, 0.0) for stem in words) / whole, 12) for words in stem_sets]
-
-
-def stems(text: str) -> frozenset[str]:
-    """The content words of a text, lower-cased, without common endings, so that "works" meets "work"."""
-    return _stems_of_short(text) if len(text) <= SHORT else _stems(text)
-
-
-def _stems(text: str) -> frozenset[str]:
-    words = (word.removesuffix("'s") for word in _WORD.findall(text.lower().replace("’", "'")))
-    return frozenset(_stem(word) for word in words if word not in FUNCTION_WORDS)
-
-
-_stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many questions
-
-
-@lru_cache(16_384)
-def _stem(word: str) -> str:
-    bare = without_ending(word, 4)
-    return _Y.sub("i", bare) if len(bare) > 3 else bare
 
 
 def rank_facts(

@@ -15,9 +15,10 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.records import NameQuestion
 from slowwave.settings import ResolveSettings
-from slowwave.text import MAX_NAME_BYTES, as_json, cut_bytes, digest, normalise_name, row_id, timed_id
+from slowwave.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, row_id
 
 from .known_entities import NOTHING_JOINED, Joined
 from .mentions import MAX_SUMMARY_BYTES, Mentions, embed_texts, kin_of, new_id, read_kin
@@ -344,21 +345,11 @@ def revived(entities: pl.DataFrame) -> pl.DataFrame:
 
 def revivals(entities: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """One decision for each archived entity among these mentioned ones."""
-    rows = [
-        {
-            "id": timed_id("d", now, "revive", id_),
-            "action": "revive",
-            "subject_id": id_,
-            "ids_in": [id_],
-            "ids_out": [id_],
-            "measures": as_json({"last_seen_at": seen}),
-            "decided_by": "rule",
-            "at": now,
-            "reason": "It was archived and is mentioned again.",
-        }
+    reason = "It was archived and is mentioned again."
+    return decision_frame(
+        decision("revive", id_, [id_], [id_], reason, now, {"last_seen_at": seen}, key=())
         for id_, seen in entities.filter(_comes_back()).select("id", "last_seen_at").iter_rows()
-    ]
-    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+    )
 
 
 def _comes_back() -> pl.Expr:
@@ -437,19 +428,19 @@ def _decisions(mentioned: pl.DataFrame, now: datetime) -> pl.DataFrame:
     for row in joined.iter_rows(named=True):
         action, who, sentence = reasons[row["how"]]
         rows.append(
-            {
-                "id": timed_id("d", now, action, row["entity_id"], row["canonical_name"], row["entity_type"]),
-                "action": action,
-                "subject_id": row["entity_id"],
-                "ids_in": [new_id(row["canonical_name"], row["entity_type"])],
-                "ids_out": [row["entity_id"]],
-                "measures": as_json({"cosine": row["cosine"]}),
-                "decided_by": who,
-                "at": now,
-                "reason": sentence.format(row["name"], row["entity_type"]),
-            }
+            decision(
+                action,
+                row["entity_id"],
+                [new_id(row["canonical_name"], row["entity_type"])],
+                [row["entity_id"]],
+                sentence.format(row["name"], row["entity_type"]),
+                now,
+                {"cosine": row["cosine"]},
+                decided_by=who,
+                key=(row["canonical_name"], row["entity_type"]),
+            )
         )
-    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+    return decision_frame(rows)
 
 
 def _unclear_decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datetime) -> pl.DataFrame:
@@ -457,17 +448,16 @@ def _unclear_decisions(mentioned: pl.DataFrame, plan: ResolutionPlan, now: datet
     several = pl.concat([plan.unclear, plan.twins]).unique(maintain_order=True)
     could = several.group_by("mention", maintain_order=True).agg(could=pl.col("entity_id"))
     rows = [
-        {
-            "id": timed_id("d", now, UNCLEAR_NAME, row["entity_id"], row["could"]),
-            "action": UNCLEAR_NAME,
-            "subject_id": row["entity_id"],
-            "ids_in": [row["entity_id"]],
-            "ids_out": row["could"],
-            "measures": as_json({"name": row["name"]}),
-            "decided_by": "rule",
-            "at": now,
-            "reason": f"{row['name']!r} could be any of {len(row['could'])}: a person is asked.",
-        }
+        decision(
+            UNCLEAR_NAME,
+            row["entity_id"],
+            [row["entity_id"]],
+            row["could"],
+            f"{row['name']!r} could be any of {len(row['could'])}: a person is asked.",
+            now,
+            {"name": row["name"]},
+            key=(row["could"],),
+        )
         for row in could.join(mentioned, on="mention", maintain_order="left").iter_rows(named=True)
     ]
-    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+    return decision_frame(rows)

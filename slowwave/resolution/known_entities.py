@@ -15,9 +15,10 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.text import normalise_name
+from slowwave.words import folded
 
 from .mentions import Mentions, new_id, read_kin
-from .name_matching import fold_names, match_names, name_parts, short_form, words_of
+from .name_matching import ascii_words, match_names, name_parts, short_form
 
 KNOWN: frames.Schema = {"entity_id": pl.String(), "entity_type": pl.String(), "name": pl.String()}
 JOINS: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String()}
@@ -43,14 +44,16 @@ def near_names(mentions: Mentions, known: pl.DataFrame) -> pl.DataFrame:
     """The rows of KNOWN that share a word with one of the mentions, and all names of their entities."""
     compared = mentions.distinct.filter(pl.col("entity_type").is_in(MATCHED))
     names = pl.concat([compared["name"], compared["kin"].drop_nulls()])
-    wanted = set[str]().union(*map(words_of, names))
-    keys = {key for name in names for key in ("".join(sorted(words_of(name))), name_parts(name, is_person=False).glued)}
-    folded = fold_names(pl.col("name"))
-    words = folded.str.extract_all(r"[a-z0-9]+")
-    near = known.filter(
+    wanted = set[str]().union(*map(ascii_words, names))
+    keys = {
+        key for name in names for key in ("".join(sorted(ascii_words(name))), name_parts(name, is_person=False).glued)
+    }
+    name = pl.col("plain")
+    words = name.str.extract_all(r"[a-z0-9]+")
+    near = known.with_columns(plain=folded(known["name"])).filter(
         words.list.set_intersection(pl.lit(pl.Series([sorted(wanted)]))).list.len().gt(0)
-        | folded.str.replace_all(r"[^a-z0-9]", "").is_in(sorted(keys))
-        | folded.str.contains(r"[^\x00-\x7f]")
+        | name.str.replace_all(r"[^a-z0-9]", "").is_in(sorted(keys))
+        | name.str.contains(r"[^\x00-\x7f]")
     )
     return known.join(near.select("entity_id").unique(), on="entity_id", how="semi", maintain_order="left")
 
@@ -182,7 +185,7 @@ class _Plan:
 
     def _whole_people(self, name: str) -> set[str]:
         """The people whose name has this one as a short form."""
-        near = set[str]().union(*(self._by_word.get(("person", word), set()) for word in words_of(name)))
+        near = set[str]().union(*(self._by_word.get(("person", word), set()) for word in ascii_words(name)))
         return {entity for entity in map(self.now, near) if any(short_form(name, each) for each in self.names[entity])}
 
     def full_name(self, row: Mapping[str, object]) -> None:
@@ -252,4 +255,4 @@ def _are_two(one: str, other: str) -> bool:
 
 
 def _keys(name: str, kind: str) -> set[str]:
-    return {*words_of(name), name_parts(name, is_person=kind == "person").glued}
+    return {*ascii_words(name), name_parts(name, is_person=kind == "person").glued}

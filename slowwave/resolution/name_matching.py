@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import polars as pl
 from anyascii import anyascii
 from rapidfuzz.distance import OSA
 
@@ -385,14 +384,9 @@ def _aligned(short: tuple[str, ...], long: tuple[str, ...]) -> Aligned:
     return pairs, left, more
 
 
-def words_of(name: str) -> frozenset[str]:
+def ascii_words(name: str) -> frozenset[str]:
     """The words of a name in ASCII, initials left out."""
     return frozenset(word for word in _WORD.findall(anyascii(name).lower()) if len(word) > 1)
-
-
-def fold_names(names: pl.Expr) -> pl.Expr:
-    """A column of names in lower case without accents; other scripts stay as they are."""
-    return names.str.normalize("NFKD").str.replace_all(r"\p{M}", "").str.to_lowercase()
 
 
 @lru_cache(_CACHE)

@@ -20,6 +20,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass
+from slowwave.decisions import decision, decision_frame
 from slowwave.deduplication.consolidation_plan import ReconciliationPlan, changed_rows
 from slowwave.deduplication.duplicates import NOT_SIMILAR, Merges, best_first, by_words, is_redundancy
 from slowwave.deduplication.merged_facts import (
@@ -46,7 +47,6 @@ from slowwave.revision.mutual_exclusion import names_of
 from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
 from slowwave.revision.supersession import DIRECTIVE, READ, close, mark_dependents
 from slowwave.settings import ConsolidateSettings, ReviseSettings
-from slowwave.text import as_json, timed_id
 from slowwave.timestamps import in_utc
 
 from .changes import in_quotes
@@ -159,20 +159,19 @@ def _answered(pairs: pl.DataFrame, now: datetime) -> pl.DataFrame:
 
 def _decisions(pairs: pl.DataFrame, now: datetime) -> pl.DataFrame:
     rows = [
-        {
-            "id": timed_id("d", now, "absorb", row["winner_id"], [row["winner_id"], row["loser_id"]]),
-            "action": "absorb",
-            "subject_id": row["winner_id"],
-            "ids_in": [row["winner_id"], row["loser_id"]],
-            "ids_out": [row["winner_id"], row["loser_id"]],
-            "measures": as_json({name: row[name] for name in ("cosine", "jaccard", "guard")}),
-            "decided_by": "person",
-            "reason": f"Close in meaning ({row['cosine']:.2f}); no rule merges them. {_difference(row['guard'])}",
-            "at": now,
-        }
+        decision(
+            "absorb",
+            row["winner_id"],
+            [row["winner_id"], row["loser_id"]],
+            [row["winner_id"], row["loser_id"]],
+            f"Close in meaning ({row['cosine']:.2f}); no rule merges them. {_difference(row['guard'])}",
+            now,
+            {name: row[name] for name in ("cosine", "jaccard", "guard")},
+            decided_by="person",
+        )
         for row in pairs.iter_rows(named=True)
     ]
-    return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+    return decision_frame(rows)
 
 
 def titles_of_pairs(pairs: pl.DataFrame, facts: pl.DataFrame) -> tuple[ProposalNote, ...]:

@@ -13,6 +13,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import noted
 from slowwave.lexicon import aspects
 from slowwave.settings import EvaluateSettings, ReviseSettings
 from slowwave.text import as_json, timed_id
@@ -328,10 +329,7 @@ def _carry_out(
 
 
 def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, object]:
-    return {
-        "action": "refuse", "subject_id": known, "ids_in": [known, candidate], "ids_out": [], "measures": {},
-        "reason": reason, "decided_by": "rule", "model": "",
-    }  # fmt: skip
+    return noted("refuse", known, [known, candidate], [], reason)
 
 
 def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:

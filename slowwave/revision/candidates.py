@@ -16,12 +16,13 @@ from slowwave import frames
 from slowwave.extraction.dates import Times, resolve_times
 from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES
 from slowwave.lexicon import aspects
-from slowwave.lexicon.statement_words import FUNCTION_WORDS, POLARITY
+from slowwave.lexicon.statement_words import POLARITY
 from slowwave.settings import ExtractSettings
-from slowwave.text import ENDING, cut_bytes, normalise_name, readable, row_id, sentences, statement_hash, timed_id
+from slowwave.text import cut_bytes, normalise_name, readable, row_id, sentences, statement_hash, timed_id
+from slowwave.words import content_stems
 
 from . import predicates
-from .search_terms import joined_words, terms_of, words_of
+from .search_terms import joined_words, terms_of
 
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
@@ -141,16 +142,6 @@ def build_candidates(
     between = linked.filter(pl.col("kind").ne_missing("observation"))["relation"].unique()
     named = relations.filter(pl.col("raw").is_in(between.implode()))
     return Candidates(rows, _directives(unique), _batches(unique), tuple(predicates.unmapped(named)), dropped)
-
-
-def content_stems(text: str, *, drop: str | None = None) -> pl.Expr:
-    """Distinct content words of column `text`, without function words, those of column `drop`, and common endings."""
-    words = words_of(pl.col(text)).list.set_difference(pl.lit(pl.Series([sorted(FUNCTION_WORDS)])))
-    if drop is not None:
-        words = words.list.set_difference(words_of(pl.col(drop).fill_null("")))
-    bare = pl.element().str.replace(r"['’]s$", "")
-    stem = pl.when(bare.str.len_chars() > 3).then(bare.str.replace(ENDING, "")).otherwise(bare)
-    return words.list.eval(stem).list.unique()
 
 
 def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:

@@ -10,9 +10,10 @@ import polars as pl
 from slowwave import frames
 from slowwave.filters.redaction import redact_all
 from slowwave.settings import EvaluateSettings
-from slowwave.text import row_id, without_ending
+from slowwave.text import row_id
+from slowwave.words import content_stems, without_ending
 
-from .candidates import MAX_STATEMENT_BYTES, content_stems
+from .candidates import MAX_STATEMENT_BYTES
 
 MIN_STATEMENT_BYTES = 8
 MIN_ALNUM_RATIO = 0.40

@@ -17,7 +17,8 @@ from slowwave.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn
 from slowwave.resolution.mentions import JUDGED, is_role, kin_name
-from slowwave.text import normalise_name, normalise_statement, tokens
+from slowwave.text import normalise_name, normalise_statement
+from slowwave.words import tokens
 
 from .candidates import CLAIMS
 from .predicates import known_relation

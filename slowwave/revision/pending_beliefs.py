@@ -16,8 +16,9 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.settings import BeliefSettings
-from slowwave.text import as_json, normalise_statement, row_id, timed_id
+from slowwave.text import as_json, normalise_statement, row_id
 
 from .candidates import DIRECTIVES, MESSAGES, Candidates
 
@@ -372,40 +373,27 @@ def crowded_out(pending: pl.DataFrame, settings: BeliefSettings, now: datetime) 
 def _promotions(grown: Grown, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
     threshold = settings.promote_threshold
     rows = [
-        {
-            "id": timed_id("d", now, "promote", belief["promoted_id"]),
-            "action": "promote",
-            "subject_id": belief["promoted_id"],
-            "ids_in": [belief["id"]],
-            "ids_out": [belief["promoted_id"]],
-            "measures": as_json(
-                {"probability": round(belief["confidence"], 6), "promote_threshold": threshold,
-                 "messages": belief["evidence_count"]}
-            ),
-            "decided_by": "rule",
-            "reason": "What hints at it is sure enough together: evaluation decides about it next.",
-            "at": now,
-        }
+        decision(
+            "promote", belief["promoted_id"], [belief["id"]], [belief["promoted_id"]],
+            "What hints at it is sure enough together: evaluation decides about it next.", now,
+            {"probability": round(belief["confidence"], 6), "promote_threshold": threshold,
+             "messages": belief["evidence_count"]},
+            key=(),
+        )
         for belief in grown.sure
     ]  # fmt: skip
-    return frame_of(rows, frames.DECISIONS)
+    return decision_frame(rows)
 
 
 def eviction_rows(evicted: pl.DataFrame, settings: BeliefSettings, now: datetime) -> pl.DataFrame:
     """DECISIONS: one row for each belief from `crowded_out`."""
     caps = {"max_pending": settings.max_pending, "max_per_group": settings.max_per_group}
     rows = [
-        {
-            "id": timed_id("d", now, "evict", belief["id"]),
-            "action": "evict",
-            "subject_id": belief["id"],
-            "ids_in": [belief["id"]],
-            "ids_out": [],
-            "measures": as_json({"probability": round(belief["current"], 6), "statement": belief["statement"], **caps}),
-            "decided_by": "rule",
-            "reason": belief["reason"],
-            "at": now,
-        }
+        decision(
+            "evict", belief["id"], [belief["id"]], [], belief["reason"], now,
+            {"probability": round(belief["current"], 6), "statement": belief["statement"], **caps},
+            key=(),
+        )
         for belief in evicted.iter_rows(named=True)
-    ]
-    return frame_of(rows, frames.DECISIONS)
+    ]  # fmt: skip
+    return decision_frame(rows)

@@ -19,7 +19,8 @@ import polars as pl
 from slowwave.comparison.similarity import Vectors, top_of
 from slowwave.extraction.clauses import split
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MONTHS
-from slowwave.text import ENDING, prose, sentences, without_ending, word_set
+from slowwave.text import prose, sentences, word_set
+from slowwave.words import subject_words, without_ending
 
 from .mutual_exclusion import WORD, telling
 from .revision_state import Fact
@@ -270,11 +271,6 @@ CANDIDATES = {"id": pl.String, "candidate_id": pl.String, "place": pl.Int64, "sc
 MEANING_WEIGHT = 4.0  # about the BM25 weight of one shared word of medium frequency
 _SATURATION, _LENGTH = 1.2, 0.75  # the usual k1 and b
 _CELLS = 20_000_000  # scores in memory at once
-_DENIALS = word_set(
-    "not never no none nothing nobody cannot can't don't doesn't didn't haven't hasn't hadn't isn't aren't wasn't "
-    "weren't won't wouldn't couldn't shouldn't"
-)
-_UNSAID = sorted({*FUNCTION_WORDS, *_DENIALS})
 _CLAIMED = re.compile(
     r"\b(?:have|has|had|never|recently|already|now|been|he|ha|hemos|nunca|ya|ahora)\b|['’]ve\b|\b(?:I|we)\s(?:\w+ly\s)?\w+ed\b",
     re.IGNORECASE,
@@ -372,18 +368,3 @@ def _postings(statements: pl.Series) -> pl.DataFrame:
     rarity = (1 + (len(statements) - often + 0.5) / (often + 0.5)).log()
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
     return counted.with_columns(weight=rarity * pl.col("count") * (_SATURATION + 1) / (pl.col("count") + norm))
-
-
-def subject_words(texts: pl.Series) -> pl.Series:
-    """Per text the stems of its subject words: no function words, denials, numbers."""
-    word = pl.element()
-    return (
-        texts.cast(pl.String)
-        .fill_null("")
-        .str.to_lowercase()
-        .str.replace_all("’", "'")
-        .str.extract_all(r"[\p{L}\p{N}]+(?:'[\p{L}\p{N}]+)?")
-        .list.eval(word.str.strip_suffix("'s"))
-        .list.eval(word.filter(~word.is_in(_UNSAID) & ~word.str.contains(r"\p{N}")))
-        .list.eval(pl.when(word.str.len_chars() > 4).then(word.str.replace(ENDING, "")).otherwise(word))
-    )

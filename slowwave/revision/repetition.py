@@ -11,10 +11,10 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.comparison.guards import guards_pass, is_time_bound, polarity, quantities
-from slowwave.comparison.similarity import word_sets
 from slowwave.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.settings import EvaluateSettings
 from slowwave.text import normalise_name, row_id
+from slowwave.words import word_sets
 
 from .search_terms import joined_words
 

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import noted
 from slowwave.entrenchment import rank_of
 from slowwave.text import row_id
 from slowwave.validity import MAX_CHAIN, check_transition, successors
@@ -125,21 +126,9 @@ class RevisionState:
         out: list[str],
         reason: str,
         seen: Mapping[str, object] = NOTHING,
-        model: str = "",
     ) -> None:
-        """Note a decision with its measures (`seen`); `model` is the model that made it, if one did."""
-        self.decisions.append(
-            {
-                "action": action,
-                "subject_id": subject,
-                "ids_in": ids,
-                "ids_out": out,
-                "measures": dict(seen),
-                "reason": reason,
-                "decided_by": "model" if model else "rule",
-                "model": model,
-            }
-        )
+        """Note a decision with its measures (`seen`)."""
+        self.decisions.append(noted(action, subject, ids, out, reason, seen))
 
     def contradict(self, speaker: Fact, winner: Fact, known: Fact) -> None:
         """Keep both facts as a stated contradiction, unless the known one outranks the speaker."""

@@ -13,6 +13,7 @@ import polars as pl
 from slowwave.filters.redaction import redact_all
 from slowwave.resolution.mentions import ROLES
 from slowwave.text import readable
+from slowwave.words import words_of
 
 COLUMN = "search_terms"
 MAX_TERMS, MAX_TERM = 6, 24
@@ -28,11 +29,6 @@ _UNWRITTEN = r"[\u{300}-\u{36f}\u{591}-\u{5c7}\u{64b}-\u{65f}\u{670}\p{Cf}]"  # 
 _PLAIN = {"ß": "ss", "ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ς": "σ"}
 _LAST_VOWEL = "[aeiouyаеиоуыьэюяαεηιουω]$"
 _REDACTED = r"\[redacted:\w*\]"
-
-
-def words_of(text: pl.Expr) -> pl.Expr:
-    """The words of a text in lower case, numbers among them, as a list."""
-    return text.str.to_lowercase().str.extract_all(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}]+)?")
 
 
 def general_words(

@@ -16,6 +16,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import noted
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
@@ -424,18 +425,13 @@ def mark_dependents(
     found = [find_dependents(retired, facts, staying, names), find_derived(retired, lineage, staying)]
     leaning = pl.concat(found).unique("id", keep="first", maintain_order=True).join(marked, on="id", how="anti")
     trusted = marked.filter(pl.col("id").is_in(find_trusted(marked, evidence, known))).sort("id")
-    decisions = [
-        _decision("suspect", id_, of, "It leans on a fact that does not hold any more.")
+    decisions: list[Mapping[str, object]] = [
+        noted("suspect", id_, [of], [id_], "It leans on a fact that does not hold any more.")
         for id_, of in leaning.iter_rows()
     ]
     decisions += [
-        _decision("trust", id_, of, "It was said again after what it leans on had ended.")
+        noted("trust", id_, [of], [id_], "It was said again after what it leans on had ended.")
         for id_, of in trusted.iter_rows()
     ]
     cleared = trusted.with_columns(suspect_of=pl.lit(None, dtype=pl.String))
     return pl.concat([leaning, cleared]), decisions
-
-
-def _decision(action: str, fact: str, of: str, reason: str) -> Mapping[str, object]:
-    rule = {"measures": {}, "decided_by": "rule", "model": ""}
-    return {"action": action, "subject_id": fact, "ids_in": [of], "ids_out": [fact], "reason": reason, **rule}

@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.deduplication.observations import named_by
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.filters.injection import injection_reason
 from slowwave.filters.redaction import has_secret
 from slowwave.graph.links import part_facts
 from slowwave.lexicon.labels import TYPES, canonical_type
-from slowwave.lifecycle.entity_decisions import decision
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.resolution.mentions import embed_texts, is_too_short, new_id, shown_name
 from slowwave.text import as_json, digest, normalise_name
@@ -180,7 +180,7 @@ def plan_split(parent: Row, splits: Sequence[SplitPart], observations: pl.DataFr
         pl.concat(aliases),
         moved,
         structure,
-        pl.DataFrame(decisions, schema=dict(frames.DECISIONS)),
+        decision_frame(decisions),
         tuple(embed_texts(entities)),
         len(observations) - len(moved),
     )
@@ -224,11 +224,11 @@ def _about_parts(
         "remaining": len(observations) - sum(counts.values()),
         "plan_hash": plan_hash(parent, observations["id"]),
     }
-    whole = decision("split", parent["id"], [parent["id"]], ids, reason, now, seen)
+    whole = decision("split", parent["id"], [parent["id"]], ids, reason, now, seen, decided_by="person")
     parts = [
         decision(
             "create", id_, [parent["id"]], [id_], f"Split from {parent['name']!r}.", now,
-            {"observations": len(each.observations)},
+            {"observations": len(each.observations)}, decided_by="person",
         )
         for id_, each in zip(ids, splits, strict=True)
     ]  # fmt: skip
@@ -240,7 +240,7 @@ def _about_moves(parent: Row, splits: Sequence[SplitPart], now: datetime) -> lis
     return [
         decision(
             "move", fact, [parent["id"], child], [fact], f"{parent['name']!r} was split: it is {each.name!r}'s.",
-            now, {"owner_entity_id": [parent["id"], child]},
+            now, {"owner_entity_id": [parent["id"], child]}, decided_by="person",
         )
         for each in splits
         for child in (_id_of(each),)
@@ -251,4 +251,7 @@ def _about_moves(parent: Row, splits: Sequence[SplitPart], now: datetime) -> lis
 def _about_structure(structure: pl.DataFrame, now: datetime) -> list[dict[str, Any]]:
     reason = "A split tells from both ends what is a part of what."
     rows = structure.select("id", "subject_id", "object_id").iter_rows()
-    return [decision("create", id_, [subject, object_], [id_], reason, now) for id_, subject, object_ in rows]
+    return [
+        decision("create", id_, [subject, object_], [id_], reason, now, decided_by="person")
+        for id_, subject, object_ in rows
+    ]

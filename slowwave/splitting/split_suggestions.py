@@ -29,7 +29,7 @@ UNNAMED = "Tema"
 Labels = npt.NDArray[np.int64]
 
 
-def words_of(texts: Sequence[str] | pl.Series, stop_words: Collection[str]) -> pl.DataFrame:
+def topic_words(texts: Sequence[str] | pl.Series, stop_words: Collection[str]) -> pl.DataFrame:
     """(text, term) of every word that may tell topics apart, in order: runs of letters, lower-cased, accents kept."""
     frame = pl.DataFrame({"text": np.arange(len(texts)), "term": pl.Series(texts, dtype=pl.String)})
     runs = pl.col("term").str.normalize("NFC").str.to_lowercase().str.extract_all(r"\p{L}+")
@@ -43,7 +43,7 @@ def anchor_topics(texts: Sequence[str] | pl.Series, stop_words: Collection[str])
     The ten terms with the most weight, the sum of tf/length·ln(N/df) over the texts, are the anchors; a term of one
     text alone is none (path B of S0-09).
     """
-    tally = _tally(words_of(texts, stop_words))
+    tally = _tally(topic_words(texts, stop_words))
     df = tally.group_by("term").agg(df=pl.len()).filter(pl.col("df") >= 2)
     weighed = tally.join(df, on="term").with_columns(idf=(len(texts) / pl.col("df")).log())
     weights = weighed.group_by("term").agg(weight=(pl.col("share") * pl.col("idf")).sum().round(12))
@@ -61,7 +61,7 @@ def name_topics(topics: Sequence[Sequence[str]], stop_words: Collection[str], la
     topic, the commonest name it. Ties are alphabetical. A topic without words is `Tema_3`, the third; the second of
     two equal labels ends in its number.
     """
-    tally = _tally(words_of([" ".join(texts) for texts in topics], stop_words))
+    tally = _tally(topic_words([" ".join(texts) for texts in topics], stop_words))
     df = tally.group_by("term").agg(df=pl.len())
     score = (pl.col("share") * (len(topics) / pl.col("df")).log()).round(12)
     scored = tally.join(df, on="term").with_columns(score=score)
@@ -124,7 +124,7 @@ def find_topics(
 
 def words_in(name: str) -> frozenset[str]:
     """The words of an entity's name that could name a topic."""
-    return frozenset(words_of([name], ())["term"])
+    return frozenset(topic_words([name], ())["term"])
 
 
 def _by_vectors(vectors: Vectors, settings: SplitSettings) -> Labels:

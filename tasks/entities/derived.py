@@ -20,7 +20,7 @@ from slowwave.settings import LinkSettings
 from slowwave.text import digest
 from slowwave.validity import live_sql
 from storage.rows import quoted
-from storage.search import Nearest, nearest_in, unit_matrix
+from storage.search import Nearest, cosines_of, nearest_in, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
@@ -231,8 +231,7 @@ def _with_cosines(reading: Reading, pairs: pl.DataFrame) -> pl.DataFrame:
     ids = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
     vectors = reading.by_ids("entities", ids, ["id"], where="vector IS NOT NULL", with_vector=True)
     both = pairs.join(vectors.rename({"id": "a_id"}), on="a_id").join(vectors.rename({"id": "b_id"}), on="b_id")
-    a, b = (unit_matrix(both[name], reading.dims) for name in ("vector", "vector_right"))
-    return both.select("a_id", "b_id", cosine=pl.Series(np.einsum("ij,ij->i", a, b), dtype=pl.Float64))
+    return both.select("a_id", "b_id", cosine=cosines_of(both["vector"], both["vector_right"], reading.dims))
 
 
 # Membership: who is new joins a community, and who is no more leaves it (S2-50, T31).

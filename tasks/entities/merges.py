@@ -11,8 +11,9 @@ import polars as pl
 
 from recall.entities import exact_row
 from slowwave import frames
+from slowwave.entrenchment import ENDS
 from slowwave.errors import Refused
-from slowwave.lifecycle.entity_decisions import ENDS, Conflict, MergeContext, Pair, is_between
+from slowwave.lifecycle.entity_decisions import Conflict, MergeContext, Pair, is_between
 from slowwave.lifecycle.entity_merges import EntityMerge, plan_merge, refusal
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import BeliefSettings
@@ -115,7 +116,7 @@ def merge(
         lambda: merge_entities(run, loser, winner, force=force, beliefs=beliefs),
         lambda done: {
             RunCount.ENTITIES_MERGED: int(done.is_new),
-            RunCount.FACTS_REFILED: done.facts,
+            RunCount.FACTS_MOVED: done.facts,
             RunCount.FACTS_ARCHIVED: len(done.archived),
             RunCount.CONFLICTS_FOUND: len(done.conflicts),
         },

@@ -10,9 +10,9 @@ import polars as pl
 
 from recall.entities import exact_row
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.deduplication.observations import LEAST_OF_ID
 from slowwave.errors import Refused, UnusableInput
-from slowwave.lifecycle.entity_decisions import decision
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.resolution.mentions import embed_texts, name_to_store
@@ -145,8 +145,8 @@ def _register(tx: Transaction, run: Run, row: dict[str, Any], alias: str, action
     known = tx.by_ids("entity_aliases", [alias], ["alias_name", "entity_type", "entity_id"], key="alias_name")
     own = known.filter(pl.col("entity_type") == row["entity_type"])
     tx.upsert("entity_aliases", fresh.join(own, on="alias_name", how="anti"))
-    ledger_row = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias})
-    tx.upsert("decisions", pl.DataFrame([ledger_row], schema=dict(frames.DECISIONS)))
+    given = decision(action, row["id"], [row["id"]], [row["id"]], reason, run.now, {"name": alias}, decided_by="person")
+    tx.upsert("decisions", decision_frame([given]))
 
 
 def _refuse_name(reading: Reading, row: Mapping[str, Any], name: str, others: pl.DataFrame) -> None:
@@ -261,8 +261,8 @@ def _changed(rows: pl.DataFrame, done: Pinned) -> pl.DataFrame:
 def _write_decisions(tx: Transaction, run: Run, done: Pinned) -> None:
     action = "pin" if done.pinned else "unpin"
     reason = f"A person {'wants' if done.pinned else 'no longer wants'} it kept for ever."
-    rows = [decision(action, id_, [id_], [id_], reason, run.now) for id_, _ in done.changed]
-    tx.upsert("decisions", pl.DataFrame(rows, schema=dict(frames.DECISIONS)))
+    rows = [decision(action, id_, [id_], [id_], reason, run.now, decided_by="person") for id_, _ in done.changed]
+    tx.upsert("decisions", decision_frame(rows))
 
 
 def _facts_named(reading: Reading, ids: Sequence[str], pinned: bool) -> list[str]:

@@ -15,6 +15,7 @@ import polars as pl
 from recall.history import fact_named
 from slowwave import frames
 from slowwave.deduplication.observations import MARKS, stale_flags
+from slowwave.entrenchment import ENDS
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.graph.links import KIND, inverses_of
 from slowwave.lifecycle.pruning_and_eviction import (
@@ -154,7 +155,7 @@ def delete_facts(tx: Transaction, purge: Purge, ids: pl.Series) -> None:
     for name in FACT_TABLES:
         rows = tx.by_ids(name, theirs.filter(pl.col("table") == name)["id"], with_vector=True)
         tx.upsert(name, without_pointers(rows, purge.ids, purge.before))
-    tx.upsert("artifacts", _unlinked(tx, ids))
+    tx.upsert("artifacts", _without_links(tx, ids))
     for name in FACT_TABLES:
         tx.delete(name, tx.by_ids(name, ids, ["id"])["id"])
 
@@ -200,7 +201,7 @@ def _hand_on_usage(tx: Transaction, ids: pl.Series) -> None:
     tx.upsert("fact_usage", whole.join(stamps, on="id", how="left"))
 
 
-def _unlinked(tx: Transaction, ids: pl.Series) -> pl.DataFrame:
+def _without_links(tx: Transaction, ids: pl.Series) -> pl.DataFrame:
     """Artifacts that name one of the facts, without it."""
     linked = tx.frame("artifacts", "linked_fact_ids IS NOT NULL", ["id", "linked_fact_ids"])
     named = linked.explode("linked_fact_ids").filter(pl.col("linked_fact_ids").is_in(ids.implode()))
@@ -214,7 +215,6 @@ def _unlinked(tx: Transaction, ids: pl.Series) -> pl.DataFrame:
 FACTS_AT_ONCE = 5_000
 ARCHIVED = "status = 'archived'"
 LEFT = "action IN ('prune', 'archive')"
-_ENDS = ("subject_id", "object_id", "owner_entity_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ def _restoration(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationP
     left = reading.by_ids("decisions", archived["id"], ["subject_id", "at", "measures"], key="subject_id", where=LEFT)
     last = dict(left.sort("at").select("subject_id", "measures").iter_rows())
     departures = {fact: departure_of(measures) for fact, measures in last.items()}
-    ends = pl.concat([archived[end] for end in _ENDS]).drop_nulls().unique()
+    ends = pl.concat([archived[end] for end in ENDS]).drop_nulls().unique()
     others = reading.by_ids("facts", archived["subject_id"], READ, key="subject_id", where=live_sql(run.now))
     return plan_restoration(
         archived,
@@ -344,7 +344,7 @@ def _write_restoration(tx: Transaction, plan: RestorationPlan) -> None:
     tx.upsert("pair_decisions", plan.pairs)
     tx.upsert("decisions", plan.decisions)
     tx.delete("fact_scores", tx.by_ids("fact_scores", restored, ["id"])["id"])
-    ends = pl.concat([plan.facts[end] for end in _ENDS])
+    ends = pl.concat([plan.facts[end] for end in ENDS])
     gone = tx.by_ids("entities", ends, where=f"{ARCHIVED} AND merged_into IS NULL", with_vector=True)
     tx.upsert("entities", revived(gone))
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from slowwave.comparison.similarity import Vectors
 from slowwave.filters.injection import injection_flags
 from slowwave.filters.novelty import SurpriseState
 from slowwave.filters.redaction import redact_all
@@ -30,7 +30,6 @@ from .artifacts import Documents, draft_artifacts, file_artifacts, read_document
 from .gating import conversation_rows, gate, learn_noise
 from .reading import Intake
 
-Vectors = npt.NDArray[np.float32]
 EXCERPT = 500
 
 

@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from inference.language import Language
 from prompts.rendering import prompt_version, render_artifact_links
 from prompts.responses import ArtifactLinks
+from slowwave.comparison.similarity import Vectors
 from slowwave.deduplication.artifacts import (
     LINKED,
     NEAR,
@@ -35,7 +35,7 @@ from slowwave.settings import ArtifactSettings, MergeSettings
 from slowwave.text import cut_long, digest, readable
 from slowwave.validity import live_sql
 from storage.rows import column_names, quoted
-from storage.search import nearest, unit_matrix
+from storage.search import cosines_of, nearest, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
@@ -44,8 +44,6 @@ from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
 from .reading import ReadBatch
 from .sources import SourceInfo
-
-Vectors = npt.NDArray[np.float32]
 
 MAX_CHARS = 2_000_000  # what is beyond stays in the passages
 
@@ -264,8 +262,7 @@ def _same_files(reading: Reading, new: pl.DataFrame, where: str) -> pl.DataFrame
         with_vector=True,
     ).filter(pl.col("vector").is_not_null())
     pairs = documents.join(others, on="conversation_id", suffix="_b").filter(pl.col("id") != pl.col("id_b"))
-    a, b = (unit_matrix(pairs[name], reading.dims) for name in ("vector", "vector_b"))
-    return pairs.select("id", head_id="id_b", cosine=pl.Series(np.einsum("ij,ij->i", a, b), dtype=pl.Float64))
+    return pairs.select("id", head_id="id_b", cosine=cosines_of(pairs["vector"], pairs["vector_b"], reading.dims))
 
 
 def _link_questions(

@@ -13,6 +13,7 @@ from inference.request_batch import ModelAnswer
 from prompts.rendering import prompt_version, render_relations
 from prompts.responses import RelationNames, WindowExtraction
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.extraction.roster import Owner, owner_of, roster
 from slowwave.filters.noise import TEACHING_GATES
 from slowwave.ingestion.formats import FORMATS
@@ -24,7 +25,7 @@ from slowwave.revision.extracted_claims import CollectedClaims, collect
 from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, plan_beliefs
 from slowwave.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
 from slowwave.settings import BeliefSettings, ExtractSettings, IngestSettings, ReviseSettings
-from slowwave.text import as_json, row_id, timed_id
+from slowwave.text import row_id
 from slowwave.timestamps import in_utc
 from slowwave.validity import live_sql, time_sql
 from storage.changes import FACT_TABLES
@@ -327,23 +328,23 @@ def _forms(
 
 def _decisions(new: pl.DataFrame, named: RelationForms, now: datetime) -> pl.DataFrame:
     rows = [
-        {
-            "id": timed_id("d", now, "name_relation", row["id"]),
-            "action": "name_relation",
-            "subject_id": row["id"],
-            "ids_in": [],
-            "ids_out": [row["id"]],
-            "measures": as_json({name: row[name] for name in ("alias", "canonical", "cardinality")}),
-            "decided_by": "model",
-            "model": named.model,
-            "reason": f"{row['alias']} means {row['canonical']}."
+        decision(
+            "name_relation",
+            row["id"],
+            [],
+            [row["id"]],
+            f"{row['alias']} means {row['canonical']}."
             if row["alias"] != row["canonical"]
             else f"{row['alias']} means what none of the known relations means.",
-            "at": now,
-        }
+            now,
+            {name: row[name] for name in ("alias", "canonical", "cardinality")},
+            decided_by="model",
+            model=named.model,
+            key=(),
+        )
         for row in new.iter_rows(named=True)
     ]
-    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+    return decision_frame(rows)
 
 
 # Beliefs: what one message hints at is kept until enough messages do.

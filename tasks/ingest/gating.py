@@ -7,10 +7,10 @@ from datetime import datetime
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from inference.embedding import open_embedder
+from slowwave.comparison.similarity import Vectors
 from slowwave.filters.noise import ContentScorer, is_relearning_due, plan_gates, plan_prototypes, prototype_texts
 from slowwave.filters.novelty import SurpriseState, plan_surprise
 from slowwave.settings import IngestSettings, NoiseSettings
@@ -19,8 +19,6 @@ from slowwave.validity import live_sql, time_sql
 from storage.search import unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-
-Vectors = npt.NDArray[np.float32]
 
 ACCEPTED = "graph_state IN ('pending', 'done', 'failed')"
 _COMPARABLE = f"{ACCEPTED} AND vector IS NOT NULL"

@@ -12,6 +12,7 @@ from inference.language import Language
 from prompts.rendering import render_resolution
 from prompts.responses import NameResolution
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.extraction.roster import (
     GENERIC_NAMES,
     NAMESPACE,
@@ -27,7 +28,6 @@ from slowwave.extraction.roster import (
     with_names,
 )
 from slowwave.ingestion.windows import PlannedWindow, speakers_of
-from slowwave.lifecycle.entity_decisions import decision
 from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.records import KnownFact, NameQuestion, RosterEntry
 from slowwave.resolution.entity_resolution import (
@@ -347,8 +347,8 @@ def _decide(
     name: str,
     ids_out: Sequence[str] = (),
 ) -> None:
-    row = decision(action, entity, ids, ids_out or [entity], reason, run.now, {"name": name}, decided_by="rule")
-    tx.upsert("decisions", pl.DataFrame([row], schema=dict(frames.DECISIONS)))
+    row = decision(action, entity, ids, ids_out or [entity], reason, run.now, {"name": name})
+    tx.upsert("decisions", decision_frame([row]))
 
 
 # Names: the names of a batch are matched with known entities, and ambiguous ones are asked about together.

@@ -19,14 +19,13 @@ from slowwave.errors import StoreMismatch
 from slowwave.lexicon.aspects import COUNTED, PARTS, TOTALS, added, changed_scores, difference, parts_of, scores_of
 from slowwave.validity import time_sql
 from storage.rows import MARK, quoted
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import MANY, Reading, Snapshot
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, Writing, store_of
 
 KIND = "aspects"
-MANY = 5000  # from so many changed facts on reading all of them beats looking each up
 AGAIN = 500  # so many are written down as looked at even if no score changed
 _MADE_OF = ("facts", "fact_aspects")
 _PARTS = "aspect_parts"

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
+from slowwave.entrenchment import ENDS
 from slowwave.lifecycle import pruning_and_eviction as eviction
-from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.pruning_and_eviction import (
     ARCHIVED,
     FOR_WANT_OF_ROOM,
@@ -28,7 +29,6 @@ from slowwave.review.proposals import ProposalNote
 from slowwave.revision.conflicts import KIND
 from slowwave.revision.pending_beliefs import crowded_out, eviction_rows
 from slowwave.settings import DecaySettings
-from slowwave.text import as_json, timed_id
 from slowwave.validity import live_sql, time_sql
 from storage.changes import FACT_TABLES
 from storage.rows import quoted
@@ -79,7 +79,7 @@ class Evicted:
     def counts(self) -> Mapping[RunCount, int]:
         """What went, in words; nothing that did not."""
         labels = {
-            RunCount.FACTS_MOVED: self.moved,
+            RunCount.FACTS_MOVED_TO_ARCHIVE: self.moved,
             RunCount.FACTS_DELETED: self.deleted,
             RunCount.FACTS_ARCHIVED: self.archived,
             RunCount.ENTITIES_ARCHIVED: self.entities,
@@ -163,17 +163,17 @@ def _move_decisions(run: Run, settings: DecaySettings, ids: pl.Series, action: s
         return eviction.move_decisions(ids, settings.expired_edge_retention_days, run.now)
     days = settings.expired_edge_retention_days
     where = "moved to the archive" if action == "move" else "deleted for good"
-    row = {
-        "id": timed_id("d", run.now, action, run.id, ids[0]),
-        "action": action,
-        "subject_id": run.id,
-        "ids_in": ids.to_list() if action == "delete" else [],
-        "measures": as_json({"facts": len(ids), "expired_edge_retention_days": days}),
-        "decided_by": "rule",
-        "reason": f"{len(ids)} facts that were over for more than {days:g} days were {where}.",
-        "at": run.now,
-    }
-    return frames.conform(pl.DataFrame([row]), frames.DECISIONS)
+    row = decision(
+        action,
+        run.id,
+        ids.to_list() if action == "delete" else [],
+        None,
+        f"{len(ids)} facts that were over for more than {days:g} days were {where}.",
+        run.now,
+        {"facts": len(ids), "expired_edge_retention_days": days},
+        key=(ids[0],),
+    )
+    return decision_frame([row])
 
 
 def _fact_decisions(reading: Reading, ids: pl.Series, action: str) -> tuple[DecisionSummary, ...]:
@@ -404,20 +404,11 @@ def _expired_pairs(reading: Reading, run: Run) -> pl.DataFrame:
 
 
 def _expiry_decisions(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
-    rows = [
-        {
-            "id": timed_id("d", run.now, "expire", id_),
-            "action": "expire",
-            "subject_id": id_,
-            "ids_in": [a, b],
-            "measures": as_json({"expires_at": until}),
-            "decided_by": "rule",
-            "reason": "Nobody settled in time whether these two contradict each other.",
-            "at": run.now,
-        }
+    reason = "Nobody settled in time whether these two contradict each other."
+    return decision_frame(
+        decision("expire", id_, [a, b], None, reason, run.now, {"expires_at": until}, key=())
         for id_, a, b, until in pairs.iter_rows()
-    ]
-    return frames.conform(pl.DataFrame(rows), frames.DECISIONS) if rows else frames.empty(frames.DECISIONS)
+    )
 
 
 def _pair_decisions(snapshot: Snapshot, pairs: pl.DataFrame) -> Iterable[DecisionSummary]:

@@ -40,7 +40,7 @@ from slowwave.settings import MergeSettings
 from slowwave.validity import is_live, live_sql, time_sql
 from storage.rows import column_names, quoted
 from storage.search import near_ids, unit_matrix
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import MANY, Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.ingest.application import surroundings_of_facts
 from tasks.runtime.engine import report_progress, task
@@ -48,7 +48,6 @@ from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE
 from tasks.runtime.run_pages import DecisionSummary, decisions_of
 from tasks.runtime.runs import Run, embed_rows, store_of
 
-MANY = 5000  # from so many rows on reading all that is live beats naming each
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
 COMPARED_TABLES = ("facts", "pair_decisions")
 WAITING_MERGES = "action = 'merge' AND state IN ('pending', 'approved')"
@@ -185,7 +184,7 @@ def comparable(run: Run, scope: str | None) -> str:
 def comparison_of(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSettings, version: str) -> Comparison:
     """The seeds and what they are near to, compared; with a `version` also what may be about one matter."""
     compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
-    matrix, compared = matrix_of(compared, snapshot.dims), compared.drop("vector")
+    matrix, compared = unit_matrix(compared["vector"], snapshot.dims), compared.drop("vector")
     resolve = resolve_of(run, settings)
     pairs = find_pairs(compared, matrix, settings, min(resolve, settings.merge_cosine))
     topics = find_topics(compared, matrix) if version else pl.DataFrame(schema=TOPICS)
@@ -231,15 +230,6 @@ def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFram
     else:
         rows = reading.by_ids("facts", chosen["id"])
     return chosen.join(rows, on="id", how="inner", maintain_order="left")
-
-
-def matrix_of(facts: pl.DataFrame, dims: int) -> npt.NDArray[np.float32]:
-    """Unit rows in the order of the facts; zero rows where a fact has no vector."""
-    if not facts["vector"].null_count():
-        return unit_matrix(facts["vector"], dims)
-    matrix = np.zeros((len(facts), dims), dtype=np.float32)
-    matrix[facts["vector"].is_not_null().to_numpy()] = unit_matrix(facts["vector"].drop_nulls(), dims)
-    return matrix
 
 
 def resolve_of(run: Run, settings: MergeSettings) -> float:

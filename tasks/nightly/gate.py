@@ -15,6 +15,7 @@ import polars as pl
 from inference.embedding import Embedder
 from recall.recalling import Recaller, read_versions
 from slowwave import frames
+from slowwave.decisions import Row, decision, decision_frame
 from slowwave.errors import SlowwaveError
 from slowwave.lifecycle.probes import (
     FIRST_PLACES,
@@ -29,7 +30,7 @@ from slowwave.lifecycle.probes import (
     staying,
 )
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
-from slowwave.text import as_json, run_id, timed_id
+from slowwave.text import run_id
 from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.changes import FACT_TABLES
 from storage.rows import MARK, quoted
@@ -131,7 +132,7 @@ def note_unpublished(run: Run, verdict: GateVerdict) -> GateVerdict:
     done = replace(verdict, obstacle="it was asked beforehand, and nothing was published.")
     with store_of(run).commit(run.id, "gate", run.now) as tx:
         row = _decision(run, run.id, run.id, done)
-        tx.upsert("decisions", frames.conform(pl.DataFrame([row]), frames.DECISIONS))
+        tx.upsert("decisions", decision_frame([row]))
     announce(GATE_FAILED, run, undone=0, reason=done.reason(), **done.measures())
     return done
 
@@ -219,22 +220,14 @@ def _taken_back(run: Run, verdict: GateVerdict, undo: Sequence[str]) -> GateVerd
             done = replace(verdict, obstacle=str(error))
     rows = [_decision(run, undoing, subject, done) for subject in dict.fromkeys([*undo, run.id])]
     with store_of(run).commit(undoing, "gate", run.now) as tx:
-        tx.upsert("decisions", frames.conform(pl.DataFrame(rows), frames.DECISIONS))
+        tx.upsert("decisions", decision_frame(rows))
     return done
 
 
-def _decision(run: Run, undoing: str, subject: str, verdict: GateVerdict) -> dict[str, object]:
-    return {
-        "id": timed_id("d", run.now, "gate", subject, undoing),
-        "action": "gate",
-        "subject_id": subject,
-        "ids_in": sorted({lost.fact_id for lost in verdict.lost}),
-        "ids_out": list(verdict.undone),
-        "measures": as_json(verdict.measures()),
-        "decided_by": "rule",
-        "reason": verdict.reason(),
-        "at": run.now,
-    }
+def _decision(run: Run, undoing: str, subject: str, verdict: GateVerdict) -> Row:
+    lost = sorted({each.fact_id for each in verdict.lost})
+    measures = verdict.measures()
+    return decision("gate", subject, lost, verdict.undone, verdict.reason(), run.now, measures, key=(undoing,))
 
 
 # Answers to probes: what recall found in the last states, so that no question is asked twice of one. A phase ends in

@@ -46,7 +46,6 @@ from .fact_reconciliation import (
     counted,
     decided_pairs,
     embedded_wordings,
-    matrix_of,
     plan_of,
     waiting_facts,
     whole_facts,
@@ -118,7 +117,7 @@ def _near_comparison(
 ) -> Comparison:
     """The seeds that have a near fact, and these, compared."""
     compared = _compared(run, snapshot, seeds, settings).with_columns(is_seed=pl.col("id").is_in(seeds["id"].implode()))
-    matrix, compared = matrix_of(compared, snapshot.dims), compared.drop("vector")
+    matrix, compared = unit_matrix(compared["vector"], snapshot.dims), compared.drop("vector")
     pairs = find_nearest_pairs(compared, matrix, settings.merge_threshold, settings.merge_neighbors)
     met = pl.concat([pairs["a_id"], pairs["b_id"]]).unique()
     rows = compared.select(is_met=pl.col("id").is_in(met.implode()))["is_met"].arg_true()

@@ -12,8 +12,8 @@ from functools import partial
 import polars as pl
 
 from slowwave import frames
+from slowwave.entrenchment import ENDS
 from slowwave.lifecycle import pruning_and_eviction as pruning
-from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
 from slowwave.lifecycle.usage_scores import (
     REDUNDANT,

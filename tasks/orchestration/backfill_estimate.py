@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
 import polars as pl
 
-from inference.estimates import prices_of, tokens_read
+from inference.budget import tokens_read
 from inference.language import Language
 from inference.ledger import MemoryLedger
+from inference.prices import price_of
+from inference.providers import FREE, choose
+from inference.remote import BATCH_SHARE
+from inference.request_batch import ROLES, Role
 from prompts.rendering import URGENT, render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.ingestion.windows import (
@@ -26,6 +31,7 @@ from slowwave.ingestion.windows import (
 )
 from slowwave.records import KnownFact, Usage, Window
 from slowwave.settings import ExtractSettings
+from slowwave.text import as_json
 from slowwave.validity import live_sql
 from storage.connection import namespaces
 from storage.snapshots import Snapshot
@@ -252,8 +258,13 @@ def _estimated(
     return Estimate(run.namespace, tuple(filled), night, len(shown), len(sample), habits.calls)
 
 
+@cache
+def _schema_chars() -> int:
+    return len(as_json(WindowExtraction.model_json_schema()))
+
+
 def _tokens(window: Window, settings: ExtractSettings) -> int:
-    return tokens_read(render_extraction(window, settings), WindowExtraction)
+    return tokens_read(render_extraction(window, settings), _schema_chars())
 
 
 def _knowing(planned: PlannedWindow, count: int) -> PlannedWindow:
@@ -308,3 +319,37 @@ def _plain(usage: Usage) -> dict[str, Any]:
         "calls": usage.calls, "tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out,
         "usd": round(usage.usd, 6),
     }  # fmt: skip
+
+
+# Prices of those who are asked.
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Dollars per input token and per output token of each paid role; 0 if no price is known.
+
+    In batches half of it, except for prompts that are sent live there, too.
+    """
+
+    live: Mapping[Role, tuple[float, float]]
+    is_batched: bool
+    urgent: Collection[str]
+
+    def of(self, prompt: str, role: Role) -> tuple[float, float] | None:
+        """The price of a token of such a prompt, read and written; None where rules answer."""
+        if role not in self.live:
+            return None
+        share = BATCH_SHARE if self.is_batched and prompt not in self.urgent else 1.0
+        read, written = self.live[role]
+        return share * read, share * written
+
+
+def prices_of(language: Language, urgent: Collection[str]) -> Prices:
+    """The prices of everyone whom this asks; `urgent` are names of prompts that do not wait for a batch."""
+    found: dict[Role, tuple[float, float]] = {}
+    for role in ROLES:
+        choice = choose(language.model(role))
+        if choice.provider not in FREE:
+            price = price_of(choice.provider, choice.model)
+            found[role] = (price.usd(1, 0), price.usd(0, 1)) if price else (0.0, 0.0)
+    return Prices(found, language.settings.mode == "batch", urgent)

@@ -15,8 +15,7 @@ import polars as pl
 
 from slowwave.errors import RecallFell, SlowwaveError, UnusableInput
 from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.lifecycle.run_effects import effects
+from slowwave.lifecycle.run_counts import RunCount, effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.spending import ingest_within, what_is_left
@@ -374,10 +373,6 @@ class BackfillTally(Tally):
             self.child("sleep", {**error.measured, "errors": (), "issues": ()})
         self.remarks.append(f"sleep: {error.message}")
         self.state = max(self.state, "incomplete", key=WORST.index)
-
-    def handled(self) -> int:
-        """Messages that windows have taken."""
-        return sum(row["messages"] for row in self.windows)
 
     @property
     def has_written(self) -> bool:

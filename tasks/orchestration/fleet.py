@@ -15,7 +15,7 @@ import polars as pl
 
 from inference.secrets import without_secrets
 from slowwave.errors import MissingDependency, UnusableInput
-from slowwave.lifecycle.run_effects import effects
+from slowwave.lifecycle.run_counts import effects
 from slowwave.settings import FleetWidth, RetentionSettings
 from storage.store import Store
 from tasks.runtime.engine import is_inline

@@ -36,8 +36,8 @@ OUTCOMES = {
     "close": RunCount.FACTS_ENDED,
     "refuse": RunCount.CHANGES_REFUSED,
     "dispute": RunCount.CONTRADICTIONS_NOTED,
-    "suspect": RunCount.FACTS_SUSPECT,
-    "trust": RunCount.FACTS_TRUSTED,
+    "suspect": RunCount.FACTS_NOW_SUSPECT,
+    "trust": RunCount.FACTS_NO_LONGER_SUSPECT,
     "shorten": RunCount.FACTS_ENDED_EARLIER,
     "prefer": RunCount.FACTS_PREFERRED,
 }
@@ -209,7 +209,7 @@ class IngestTally(Tally):
         self.counts[RunCount.MESSAGES_KNOWN] += admitted.known
         self.counts[RunCount.MESSAGES_STORED] += admitted.stored
         self.counts[RunCount.MESSAGES_REDACTED] += admitted.redacted
-        self.counts[RunCount.MESSAGES_RENAMED] += admitted.renamed
+        self.counts[RunCount.MESSAGES_WITH_USED_ID] += admitted.renamed
         self.issues += admitted.issues
         self.refused.update(admitted.refused)
         issues = [issue for part in intake.parts for issue in part.issues]
@@ -221,7 +221,7 @@ class IngestTally(Tally):
         self.counts[RunCount.MESSAGES_EXTRACTED] += extracted.messages - extracted.failed - extracted.left
         self.counts[RunCount.MESSAGES_FAILED] += extracted.failed
         self.counts[RunCount.MESSAGES_LEFT_FOR_LATER] += extracted.left
-        self.counts[RunCount.CANDIDATES] += extracted.candidates
+        self.counts[RunCount.CANDIDATE_FACTS] += extracted.candidates
         self.counts[RunCount.CLAIMS_DROPPED] += extracted.dropped
         self.counts[RunCount.CLAIMS_TOO_UNSURE] += extracted.too_unsure
         self.counts[RunCount.BELIEFS_HELD_BACK] += extracted.held_back
@@ -241,7 +241,7 @@ class IngestTally(Tally):
 
     def related(self, links: int, joined: int) -> None:
         """How many links between entities changed, and how many new entities joined a community."""
-        self.counts[RunCount.LINKS_CHANGED] += links
+        self.counts[RunCount.LINKS] += links
         self.counts[RunCount.ENTITIES_JOINED] += joined
 
     def summarised(self, summarised: Summarised) -> None:

@@ -17,13 +17,14 @@ from typing import Any
 import polars as pl
 
 from recall.entities import exact_row
+from slowwave.decisions import decision, decision_frame
 from slowwave.errors import Refused, StoreMismatch, UnknownName
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
 from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.records import OPEN_BATCH, Usage
-from slowwave.text import as_json, normalise_name, timed_id
+from slowwave.text import normalise_name
 from storage.answers import StoredAnswers
 from storage.erasure import (
     LEDGER,
@@ -279,16 +280,9 @@ def _vectors(run: Run, plan: ErasurePlan) -> dict[str, pl.DataFrame]:
 def _decision(run: Run, subject: Subject, plan: ErasurePlan) -> pl.DataFrame:
     measures = {"removed": plan.removed(), "struck": plan.changed(), "names": len(subject.names.listed)}
     about = subject.entity_id or TOPIC
-    row = {
-        "id": timed_id("d", run.now, "forget", run.id),
-        "action": "forget",
-        "subject_id": about,
-        "measures": as_json(measures),
-        "decided_by": "person",
-        "reason": "A person had it erased, with everything that names it; there is no undo.",
-        "at": run.now,
-    }
-    return pl.DataFrame([row])
+    reason = "A person had it erased, with everything that names it; there is no undo."
+    row = decision("forget", about, None, None, reason, run.now, measures, decided_by="person", key=(run.id,))
+    return decision_frame([row])
 
 
 def _purge_again(store: Store, plan: ErasurePlan, names: NameMatcher) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from recall.proposals import Proposal
-from slowwave.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen, unit_rows
+from slowwave.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen
 from slowwave.errors import Refused, UnusableInput
 from slowwave.graph.links import KIND as STRUCTURAL
 from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
@@ -22,6 +22,7 @@ from slowwave.validity import live_sql
 from storage.changes import FACT_TABLES
 from storage.connection import has_namespace
 from storage.rows import quoted
+from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
 from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
 from tasks.ingest.application import apply_patches
@@ -171,7 +172,7 @@ def _flag(run: Run, entity_id: str, ids: pl.Series, settings: IngestSettings) ->
         mine = live.join(order, on="id").sort("place").drop("place")
         others = live.filter(~is_mine)
         texts = [part.select("id", owner="owner_entity_id", text="statement") for part in (mine, others)]
-        vectors = [unit_rows(part["vector"], tx.dims) for part in (mine, others)]
+        vectors = [unit_matrix(part["vector"], tx.dims) for part in (mine, others)]
         planned = plan_flags(texts[0], vectors[0], texts[1], vectors[1], settings.evaluate)
         flagged = mine.drop(MARKS).join(planned.select("id", *MARKS), on="id", maintain_order="left")
         changed = flagged.join(mine.select("id", *MARKS), on=["id", *MARKS], how="anti", nulls_equal=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,11 +10,11 @@ import polars as pl
 
 from recall.proposals import OPEN, Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
 from slowwave import frames
+from slowwave.decisions import decision, decision_frame
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.changes import RowChange, decoded, in_brief
 from slowwave.review.proposals import Person, cleaned
 from slowwave.settings import ApprovalSettings, IngestSettings
-from slowwave.text import timed_id
 from storage.changes import FACT_TABLES
 from storage.drafts import write_changes
 from storage.snapshots import Reading
@@ -187,22 +186,21 @@ def _decision_rows(run: Run, chosen: Sequence[Proposal], person: Person, note: s
     """The ledger: who said yes or no, to what, and why."""
     verb, note = {"approve": "said yes to", "reject": "said no to"}[action], cleaned(note)
     rows = [
-        {
-            "id": timed_id("d", run.now, action, each.id),
-            "action": action,
-            "subject_id": each.id,
-            "ids_in": list(each.touches),
-            "ids_out": [change.id for change in each.changes] if action == "approve" else [],
-            "measures": json.dumps({"door": person.door, "risks": each.risks, "plan_hash": each.plan_hash}),
-            "decided_by": "person",
-            "reason": f"{person.name} {verb}: {each.title.rstrip('.')}{'.' if not note else f'; {note}'}",
-            "at": run.now,
-            "approved_by": person.name,
-            "proposal_id": each.id,
-        }
+        decision(
+            action,
+            each.id,
+            each.touches,
+            [change.id for change in each.changes] if action == "approve" else [],
+            f"{person.name} {verb}: {each.title.rstrip('.')}{'.' if not note else f'; {note}'}",
+            run.now,
+            {"door": person.door, "risks": each.risks, "plan_hash": each.plan_hash},
+            decided_by="person",
+            key=(),
+        )
+        | {"approved_by": person.name, "proposal_id": each.id}
         for each in chosen
     ]
-    return pl.DataFrame(rows, schema=dict(frames.DECISIONS))
+    return decision_frame(rows)
 
 
 def _open_again(tx: Transaction, stale: Sequence[Proposal]) -> None:

@@ -27,7 +27,7 @@ _COUNTS = {
     "applied": RunCount.PROPOSALS_CARRIED_OUT,
     "rejected": RunCount.PROPOSALS_REJECTED,
     "stale": RunCount.PROPOSALS_REFUSED_AS_STALE,
-    "approved": RunCount.PROPOSALS_APPROVED,
+    "approved": RunCount.PROPOSALS_APPROVED_FOR_LATER,
     "pending": RunCount.PROPOSALS_WAITING,
 }
 _AGAIN = {
@@ -54,7 +54,7 @@ def decide(run: Run, ids: Sequence[str], choice: Choice, person: Person, note: s
         "reject": lambda: reject(run, chosen, person, note),
         "later": lambda: tuple(approve_for_later(run, each, person, note) for each in chosen),
     }
-    return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], _counts)
+    return as_run(run, {"proposals": chosen, "choice": choice, "door": person.door}, work[choice], counts_of)
 
 
 def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> DecidedProposal:
@@ -62,7 +62,7 @@ def modified(run: Run, id_: str, ask: Mapping[str, Any], person: Person) -> Deci
     check_person(person)
     chosen = open_proposals(existing_store(run).snapshot(), [id_])[0].id
     parameters = {"proposals": [chosen], "choice": "modify", "door": person.door}
-    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: _counts([done]))
+    return as_run(run, parameters, lambda: modify(run, chosen, ask, person), lambda done: counts_of([done]))
 
 
 def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "") -> tuple[Proposal, Snapshot]:
@@ -102,7 +102,7 @@ def carry_out(
         return tuple(done)
 
     parameters = {"proposals": [each.id for each in is_open], "choice": "each", "door": person.door}
-    return (*closed, *as_run(run, parameters, work, _counts))
+    return (*closed, *as_run(run, parameters, work, counts_of))
 
 
 def _sorted_out(
@@ -128,7 +128,8 @@ def _modified_or_not(run: Run, verdict: ReviewVerdict, person: Person) -> Decide
         return DecidedProposal(found.id, found.state, found.title, f"It was not modified: {error}")
 
 
-def _counts(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:
+def counts_of(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:
+    """How many proposals ended in each state."""
     return dict(Counter(_COUNTS[each.state] for each in done if each.state in _COUNTS))
 
 

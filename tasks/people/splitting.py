@@ -188,7 +188,7 @@ def propose(run: Run, name: str, settings: SplitSettings, splits: Sequence[Split
         run,
         {"entity": name},
         lambda: propose_split(run, name, settings, splits, proposed_by="person"),
-        lambda done: {RunCount.PROPOSALS: 1, RunCount.ENTITIES_MADE: len(done.splits)},
+        lambda done: {RunCount.PROPOSALS: 1, RunCount.NEW_ENTITIES: len(done.splits)},
     )
 
 
@@ -292,4 +292,4 @@ def split_done(reading: Reading, run: Run, proposal: Proposal) -> SplitDone:
 
 
 def _counts(done: SplitDone) -> dict[RunCount, int]:
-    return {RunCount.ENTITIES_MADE: len(done.new_entities), RunCount.OBSERVATIONS_MOVED: done.moved_observations}
+    return {RunCount.NEW_ENTITIES: len(done.new_entities), RunCount.OBSERVATIONS_MOVED: done.moved_observations}

@@ -16,8 +16,7 @@ import polars as pl
 from recall.aspects import Profile, aspects
 from recall.communities import communities
 from slowwave.deduplication.consolidation_plan import ReconciliationPlan
-from slowwave.lifecycle.run_counts import RunCount, by_label
-from slowwave.lifecycle.run_effects import effects
+from slowwave.lifecycle.run_counts import RunCount, by_label, effects
 from slowwave.validity import live_sql
 from storage.changes import FACT_TABLES
 from storage.snapshots import Snapshot

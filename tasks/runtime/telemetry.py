@@ -18,7 +18,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 from slowwave import __version__
-from slowwave.lifecycle.run_effects import retired, written
+from slowwave.lifecycle.run_counts import retired, written
 from storage.telemetry import Note, Value, count, is_watched, span
 
 if TYPE_CHECKING:

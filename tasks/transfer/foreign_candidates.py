@@ -83,7 +83,7 @@ def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
     counts = Counter(
         {
             RunCount.ITEMS_KNOWN: decided.known,
-            RunCount.CANDIDATES_IMPORTED: len(found.facts),
+            RunCount.CANDIDATES: len(found.facts),
             RunCount.ITEMS_WITH_ORDERS: int(is_refused.sum()),
             RunCount.ITEMS_ABOUT_NOBODY: found.candidates.dropped["no_subject"],
         }

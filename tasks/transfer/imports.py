@@ -130,9 +130,9 @@ def _read_counts(safe: Safe) -> Counter[RunCount]:
             RunCount.ITEMS_READ: len(content.claims),
             RunCount.ENTITIES_READ: content.entities["name"].n_unique(),
             RunCount.SOURCE_TEXTS_READ: len(content.episodes),
-            RunCount.ITEMS_BROKEN: by_loss["broken"] + by_loss["endless"],
-            RunCount.ITEMS_GONE: by_loss["gone"],
-            RunCount.TEXTS_REDACTED: safe.redacted,
+            RunCount.ITEMS_UNREADABLE: by_loss["broken"] + by_loss["endless"],
+            RunCount.ITEMS_DELETED_OR_DERIVED: by_loss["gone"],
+            RunCount.TEXTS_WITH_SECRETS: safe.redacted,
         }
     )
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 from inference.embedding import Embedder, open_embedder
 from recall.export import Manifest, read_manifest
 from recall.export_files import HAS_VECTOR, ExportFiles, SealCheck, read_rows_of
+from slowwave.decisions import decision, decision_frame
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.foreign.exports import SYSTEM
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.ranking.searched_texts import READ
 from slowwave.settings import IngestSettings
-from slowwave.text import as_json, row_id
 from slowwave.validity import STATUSES
 from storage.changes import FACTS
 from storage.checks import PartialSnapshot
@@ -179,16 +179,18 @@ def _decision(tx: Transaction, seal: SealCheck) -> pl.DataFrame:
     """What the ledger says of all rows that came in as they are: who vouches for them."""
     is_whole = seal.standing == "whole"
     counted = {name: tx.count(name) for name in FACTS} | {"active facts": tx.count(FACTS[0], "status = 'active'")}
-    row = {
-        "id": row_id("d", tx.run_id, IMPORT),
-        "action": IMPORT,
-        "subject_id": tx.run_id,
-        "measures": as_json({"seal": seal.standing, **counted}),
-        "decided_by": "rule" if is_whole else "person",
-        "reason": f"{seal.reason} Its rows came in as they are{'.' if is_whole else ', because a person trusts it.'}",
-        "at": tx.now,
-    }
-    return pl.DataFrame([row])
+    row = decision(
+        IMPORT,
+        tx.run_id,
+        None,
+        None,
+        f"{seal.reason} Its rows came in as they are{'.' if is_whole else ', because a person trusts it.'}",
+        tx.now,
+        {"seal": seal.standing, **counted},
+        decided_by="rule" if is_whole else "person",
+        key=(),
+    )
+    return decision_frame([row])
 
 
 def _rows(files: ExportFiles, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:

@@ -13,14 +13,14 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import Embedder, Vectors, open_embedder
-from slowwave import frames
 from slowwave.comparison.similarity import has_profile
+from slowwave.decisions import decision, decision_frame
 from slowwave.errors import Refused, SlowwaveError
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.ranking.searched_texts import READ
 from slowwave.settings import ReembedSettings
-from slowwave.text import as_json, digest, row_id, timed_id
+from slowwave.text import as_json, digest, row_id
 from storage.lease import is_surely_dead
 from storage.reembedding import KIND, Staging, drop_staged, staged_hashes, write_renewed
 from storage.rows import column_names
@@ -217,16 +217,12 @@ def _publish(
         "dims": [head.dims, embedder.dims],
         "rows": sum(rows.values()),
     }
-    decision = {
-        "id": timed_id("d", run.now, KIND, run.id),
-        "action": KIND,
-        "subject_id": embedder.name,
-        "measures": as_json({**measures, **({"gate": verdict.measures()} if verdict else {})}),
-        "decided_by": "rule",
-        "reason": f"Vectors of {head.embed_model} gave way to those of {embedder.name}.",
-        "at": run.now,
-    }
-    tx.upsert("decisions", frames.conform(pl.DataFrame([decision]), frames.DECISIONS))
+    reason = f"Vectors of {head.embed_model} gave way to those of {embedder.name}."
+    seen = {**measures, **({"gate": verdict.measures()} if verdict else {})}
+    tx.upsert(
+        "decisions",
+        decision_frame([decision(KIND, embedder.name, None, None, reason, run.now, seen, key=(run.id,))]),
+    )
     return rows, verdict
 
 
@@ -393,7 +389,7 @@ class ReembedTally(Tally):
 
     def surveyed(self, texts: int, left: int) -> None:
         """What a run would embed."""
-        self.counts[RunCount.TEXTS] += texts
+        self.counts[RunCount.DIFFERENT_TEXTS] += texts
         self.counts[RunCount.TEXTS_TO_EMBED] += left
 
     def filled(self, rows: Mapping[str, int]) -> None:
@@ -418,7 +414,7 @@ class ReembedTally(Tally):
 
     def linked_anew(self, links: int) -> None:
         """Links between entities that are alike by the new model."""
-        self.counts[RunCount.LINKS_CHANGED] += links
+        self.counts[RunCount.LINKS] += links
 
     @property
     def has_written(self) -> bool:

@@ -6,14 +6,15 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 from conftest import EPOCH
+from console import Console as Run
+from console import Result, console
 from messages_api import MessagesApi, message
 from stores import fact as known_fact
 from stores import remembered
@@ -22,7 +23,7 @@ from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import COMMANDS as LISTED_COMMANDS
-from apps.cli import app, app_for, main
+from apps.cli import app, app_for
 from storage.store import Store
 
 
@@ -41,23 +42,6 @@ READING = ("recall", "facts", "history", "entities", "why", "stats", "quality", 
 MARCH, APRIL = EPOCH.replace(month=3), EPOCH.replace(month=4)
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        """The one document on stdout; an error if there is anything else."""
-        return json.loads(self.out)
-
-
-Run = Callable[..., Result]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Run a command line in an empty folder, as the console script does."""
@@ -65,17 +49,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("COLUMNS", "250")
 
-    def command(*args: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        told = capsys.readouterr()
-        return Result(code, told.out, told.err)
-
-    return command
+    return console(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from messages_api import Body, MessagesApi, Reply, fault, filled
+from stores import observation
 from talk import CLAUDE, assert_same, contents, dying, kept_apart, overtaken, pairs_of, rows, say_yes, verdict
 from typer.testing import CliRunner
 
@@ -20,7 +21,7 @@ from flows.consolidate import consolidate
 from inference.embedding import open_embedder
 from slowwave.api import OpenMemory
 from slowwave.settings import ConsolidateSettings
-from slowwave.text import normalise_name, row_id, statement_hash
+from slowwave.text import normalise_name, row_id
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
@@ -50,14 +51,8 @@ Fact = dict[str, Any]
 def fact(statement: str, number: int = 0, **more: Any) -> Fact:
     """One live observation, said by one message."""
     subject = more.pop("subject", "Marta")
-    at = LATE + timedelta(hours=number)
-    return {
-        "id": f"f_{number:04d}", "kind": "observation", "subject_id": row_id("e", subject), "predicate": "says",
-        "predicate_raw": "says", "statement": statement, "statement_hash": statement_hash(statement),
-        "owner_entity_id": row_id("e", subject), "scope": "global", "polarity": "affirmed", "status": "active",
-        "valid_from": at, "confidence": 0.8, "evidence_count": 1, "entrenchment": "user_stated", "pinned": False,
-        "message_id": f"m_{number:04d}", "quote": statement, "subject": subject, **more,
-    }  # fmt: skip
+    about = {"predicate": "says", "predicate_raw": "says", "message_id": f"m_{number:04d}", "subject": subject, **more}
+    return observation(f"f_{number:04d}", statement, LATE + timedelta(hours=number), row_id("e", subject), **about)
 
 
 def remembered(place: Path, facts: Sequence[Fact]) -> Path:

@@ -20,7 +20,6 @@ from pydantic import BaseModel, Field
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
-from inference.estimates import prices_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.prices import price_of
@@ -34,6 +33,7 @@ from storage.answers import StoredAnswers
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
+from tasks.orchestration.backfill_estimate import prices_of
 from tasks.people.forgetting import Subject, forget
 from tasks.runtime.runs import existing_run
 

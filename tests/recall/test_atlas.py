@@ -18,6 +18,7 @@ import pytest
 from conftest import EPOCH, TINY
 from hypothesis import example, given
 from hypothesis import strategies as st
+from stores import entity
 from test_cli import (
     Run,
     run,  # noqa: F401 (a fixture)
@@ -68,17 +69,6 @@ def fact(
     }
 
 
-def entity(name: str, shown: str | None = None, **more: Any) -> dict[str, Any]:
-    return {
-        "id": f"e_{name}",
-        "canonical_name": name,
-        "name": shown or name.title(),
-        "entity_type": "person",
-        "status": "active",
-        **more,
-    }
-
-
 FACTS = (
     fact("met", "anna", "ben", 1),
     fact("left", "ben", "carl", 2, 40, replaced_by="f_joined"),
@@ -93,7 +83,7 @@ FACTS = (
 )
 ARCHIVED = (fact("lived", "dora", None, 0, 30),)
 ENTITIES = (
-    entity("anna", HOSTILE, summary="A nurse."),
+    entity("anna", name=HOSTILE, summary="A nurse."),
     entity("ben"),
     entity("carl"),
     entity("dora"),

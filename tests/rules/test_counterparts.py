@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.revision.referenced_facts import CANDIDATES, claims_of, find_counterparts, subject_words
+from slowwave.revision.referenced_facts import CANDIDATES, claims_of, find_counterparts
+from slowwave.words import subject_words
 
 SAID = {
     "a": "I have completed five coin toss problems.",

@@ -14,7 +14,7 @@ import pytest
 from conftest import EPOCH
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import fact, remembered
+from stores import entity, fact, remembered
 
 from inference.embedding import open_embedder
 from slowwave import frames
@@ -211,13 +211,9 @@ def test_entities_are_sorted_again_after_their_factors() -> None:
 TEA = dict.fromkeys([f"f_{name}" for name in NAMES], "Someone drinks tea in the garden.")
 
 
-def entity(name: str, **more: Any) -> Row:
-    return {"id": f"e_{name}", "canonical_name": name, "name": name.title(), "entity_type": "person", **more}
-
-
 def a_store(uri: Path, **more: Sequence[Row]) -> Path:
     """Four people of whom the very same is known, with rows of other tables."""
-    rows = {"entities": [entity(name, status="active") for name in NAMES], **more}
+    rows = {"entities": [entity(name) for name in NAMES], **more}
     told = [fact(name, said, subject_id=f"e_{name[2:]}", kind="observation") for name, said in TEA.items()]
     return remembered(uri, told, more=rows)
 
@@ -318,7 +314,7 @@ def test_a_new_count_is_seen_at_once(tmp_path: Path) -> None:
 
 def test_entities_are_found_by_meaning_words_and_use(tmp_path: Path) -> None:
     alike = open_embedder().embed(["gardener"])[0].tolist()
-    people = [entity(name, status="active", vector=alike if name != "ana" else None) for name in NAMES]
+    people = [entity(name, vector=alike if name != "ana" else None) for name in NAMES]
     uri = a_store(tmp_path / "m", entities=people, entity_usage=[read("dora", 9)])
     with OpenMemory.open(str(uri)) as memory:
         found = memory.search_entities("gardener", 2, now=NOW)
@@ -340,7 +336,7 @@ def test_entities_are_found_by_meaning_words_and_use(tmp_path: Path) -> None:
 def test_an_entity_without_a_description_is_found_by_what_is_known_of_it(tmp_path: Path) -> None:
     profile = {"id": "e_ben", "text": "a beekeeper", "vector": open_embedder().embed(["a beekeeper"])[0].tolist()}
     merged = entity("old", merged_into="e_ana", vector=profile["vector"])
-    people = [*(entity(name, status="active") for name in NAMES), merged]
+    people = [*(entity(name) for name in NAMES), merged]
     uri = a_store(tmp_path / "m", entities=people, entity_profiles=[profile])
     with OpenMemory.open(str(uri)) as memory:
         [found] = memory.search_entities("beekeeper", now=NOW)

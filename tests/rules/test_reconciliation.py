@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measures import jaccard
+from stores import observation
 
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors
@@ -22,7 +23,7 @@ from slowwave.deduplication.duplicates import CandidateSet, Merges, by_words, me
 from slowwave.deduplication.merged_facts import merge_clusters
 from slowwave.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
 from slowwave.settings import MergeSettings
-from slowwave.text import row_id, statement_hash
+from slowwave.text import row_id
 from slowwave.validity import check_transition, is_live, successors, valid_facts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -40,16 +41,9 @@ def day(number: float) -> datetime:
 
 def fact(id_: str, statement: str, **more: Any) -> dict[str, Any]:
     """One live observation about Ana that nobody looked at yet; `at` is the day from which it holds."""
-    at = more.pop("at", 0)
-    row = {
-        "id": id_, "kind": "observation", "subject_id": "e_ana", "predicate": "", "statement": statement,
-        "statement_hash": statement_hash(statement), "owner_entity_id": "e_ana", "scope": "global",
-        "polarity": "affirmed", "status": "active", "status_reason": "applied", "valid_from": day(at),
-        "confidence": 0.8, "evidence_count": 1, "entrenchment": "user_stated", "pinned": False,
-        "message_id": f"m_{id_}", "aspect_slugs": [], "similarity_flag": False, "created_at": day(at),
-        "is_seed": True, "embed_model": "m", "patch_batch_id": "p_1",
-    }  # fmt: skip
-    return {**row, **more}
+    at = day(more.pop("at", 0))
+    about = {"aspect_slugs": [], "is_seed": True, "embed_model": "m", "patch_batch_id": "p_1", **more}
+    return observation(id_, statement, at, **about)
 
 
 def frame(facts: Sequence[dict[str, Any]]) -> pl.DataFrame:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs, top_of, word_overlap, word_sets
-from slowwave.text import tokens
+from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs, top_of, word_overlap
+from slowwave.words import tokens, word_sets
 
 SHORT = "Migrated from Postgres to MySQL."
 LONG = "After long talks the whole team migrated the billing data from Postgres over to MySQL on one evening."

@@ -24,10 +24,9 @@ from slowwave.api import OpenMemory
 from slowwave.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.settings import RetentionSettings
 from storage.connection import HEAD, connect, has_namespace, namespaces
-from storage.create_lock import make_once
 from storage.doctor import examine
 from storage.export_key import known_key, named_key, own_key
-from storage.lease import Clock
+from storage.lease import Clock, make_once
 from storage.store import Store
 from storage.telemetry import stored_bytes
 from storage.undo import undo

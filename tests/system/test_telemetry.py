@@ -36,8 +36,8 @@ from apps.cli import app
 from apps.runs_commands import duration
 from flows.decay import decay
 from slowwave.api import OpenMemory
-from slowwave.lifecycle.run_effects import effects, retired
-from slowwave.lifecycle.run_effects import written as facts_written
+from slowwave.lifecycle.run_counts import effects, retired
+from slowwave.lifecycle.run_counts import written as facts_written
 from slowwave.settings import SleepSettings
 from storage.lease import IMPORTED
 from storage.store import Store

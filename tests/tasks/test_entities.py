@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import observation
 from talk import NOW, START, assert_same, contents, learn, overtaken, rows, said, written
 
 from apps.cli import main
@@ -21,14 +22,14 @@ from inference.embedding import open_embedder
 from recall.entities import exact_row
 from slowwave import frames
 from slowwave.api import OpenMemory
+from slowwave.entrenchment import ENDS
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.lifecycle.entity_decisions import ENDS
 from slowwave.lifecycle.entity_merges import ancestors, join_beliefs, joined_summary, refusal
 from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import embed_texts, mentions_in, new_id
 from slowwave.revision.pending_beliefs import belief_ids, noisy_or
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
-from slowwave.text import as_json, row_id, statement_hash
+from slowwave.text import as_json, row_id
 from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
@@ -74,16 +75,12 @@ def aliases(*more: tuple[str, str]) -> pl.DataFrame:
 def fact(statement: str, subject: str, predicate: str = "observed", object_: str | None = None, **more: Any) -> Any:
     """A live fact, an observation where no object is named."""
     is_entity = object_ in TYPES
-    return {
-        "id": "f_" + row_id("1", statement)[2:], "kind": "relation" if object_ else "observation",
-        "subject_id": id_of(subject), "owner_entity_id": id_of(subject), "predicate": predicate,
-        "edge_type": "semantic",
-        "object_id": id_of(object_) if object_ and is_entity else None, "object_text": object_,
-        "statement": statement,
-        "statement_hash": statement_hash(statement), "scope": "global", "polarity": "affirmed", "status": "active",
-        "valid_from": START, "confidence": 0.9, "evidence_count": 1, "entrenchment": "user_stated", "pinned": False,
-        "message_id": row_id("m", statement), "consolidated_at": START, "similarity_flag": False, **more,
+    about = {
+        "kind": "relation" if object_ else "observation", "predicate": predicate, "edge_type": "semantic",
+        "object_id": id_of(object_) if object_ and is_entity else None, "object_text": object_, "confidence": 0.9,
+        "message_id": row_id("m", statement), "consolidated_at": START, **more,
     }  # fmt: skip
+    return observation("f_" + row_id("1", statement)[2:], statement, START, id_of(subject), **about)
 
 
 def facts(*told: Any) -> pl.DataFrame:

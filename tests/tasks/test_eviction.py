@@ -13,6 +13,8 @@ import pytest
 from conftest import EPOCH
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from stores import entity as an_entity
+from stores import keeper, observation
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 
 from inference.embedding import open_embedder
@@ -46,10 +48,8 @@ def ago(days: float) -> datetime:
 
 def fact(key: str, subject: str | None = "e_ana", **more: Any) -> Row:
     """A live relation of Ana's."""
-    return {
-        "id": key, "kind": "relation", "statement": f"says {key}", "subject_id": subject, "owner_entity_id": subject,
-        "status": "active", "valid_from": EPOCH, "evidence_count": 1, **more,
-    }  # fmt: skip
+    about = {"kind": "relation", "subject_id": subject, "owner_entity_id": subject, "message_id": None, **more}
+    return observation(key, f"says {key}", **about)
 
 
 def over(key: str, days: float = 200, status: str = "archived", **more: Any) -> Row:
@@ -59,11 +59,7 @@ def over(key: str, days: float = 200, status: str = "archived", **more: Any) -> 
 
 def entity(key: str, days: float = 200, **more: Any) -> Row:
     """An entity that was last seen so many days ago."""
-    name = key.removeprefix("e_")
-    return {
-        "id": key, "canonical_name": name, "name": name.title(), "entity_type": "tool", "status": "active",
-        "last_seen_at": ago(days), **more,
-    }  # fmt: skip
+    return an_entity(key.removeprefix("e_"), **{"id": key, "entity_type": "tool", "last_seen_at": ago(days), **more})
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +73,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def keep(empty: Path, tmp_path: Path) -> Callable[..., Path]:
     """Make stores that hold these rows, by table."""
-    made = iter(range(1000))
-
-    def make(**tables: Sequence[Row]) -> Path:
-        uri = tmp_path / f"store{next(made)}"
-        shutil.copytree(empty, uri)
-        with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
-            for name, given_rows in tables.items():
-                tx.upsert(name, pl.DataFrame(given_rows, infer_schema_length=None))
-        return uri
-
-    return make
+    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = NOW, name: str = "decay-1") -> Run:

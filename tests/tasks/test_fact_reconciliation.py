@@ -11,6 +11,7 @@ from conftest import EPOCH
 
 from slowwave.deduplication.blocking import find_pairs
 from slowwave.settings import MergeSettings
+from storage.search import unit_matrix
 from storage.store import Store
 from tasks.nightly import fact_reconciliation
 from tasks.runtime.runs import Run
@@ -47,7 +48,7 @@ def test_new_facts_of_a_large_store_get_the_same_pairs_without_reading_the_other
 
     def pairs(facts: pl.DataFrame) -> pl.DataFrame:
         asked = facts.with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
-        found = find_pairs(asked, fact_reconciliation.matrix_of(asked, 4), settings, 0.9)
+        found = find_pairs(asked, unit_matrix(asked["vector"], 4), settings, 0.9)
         return found.select("a_id", "b_id")
 
     snapshot = store.snapshot()

@@ -23,8 +23,8 @@ from slowwave.api import OpenMemory
 from slowwave.errors import RecallFell
 from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, plan_probes, question, staying
 from slowwave.lifecycle.usage_scores import usage_of
-from slowwave.ranking.order import stems
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
+from slowwave.words import stems
 from storage.store import Store
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.nightly.steward import is_learning

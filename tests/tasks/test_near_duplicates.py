@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply
+from stores import observation
 from talk import CLAUDE, assert_same, contents, kept_apart, overtaken, rows, verdict
 
 from inference.embedding import open_embedder
@@ -26,7 +27,7 @@ from slowwave.deduplication.merged_facts import combine, combined_notes
 from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.settings import StewardSettings
-from slowwave.text import row_id, statement_hash
+from slowwave.text import row_id
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
@@ -52,14 +53,7 @@ Fact = dict[str, Any]
 
 def fact(id_: str, statement: str = TEA, day: int = 0, **more: Any) -> Fact:
     """One live observation about Marta that nobody compared yet; its vector is the first axis unless `axis` says."""
-    at = T0 + timedelta(days=day)
-    return {
-        "id": id_, "kind": "observation", "subject_id": "e_marta", "predicate": "", "statement": statement,
-        "statement_hash": statement_hash(statement), "owner_entity_id": "e_marta", "scope": "global",
-        "polarity": "affirmed", "status": "active", "status_reason": "applied", "valid_from": at, "created_at": at,
-        "confidence": 0.8, "evidence_count": 1, "entrenchment": "user_stated", "pinned": False,
-        "message_id": f"m_{id_}", **more,
-    }  # fmt: skip
+    return observation(id_, statement, T0 + timedelta(days=day), "e_marta", **more)
 
 
 def apart(cosine: float, axis: int = 1) -> list[float]:

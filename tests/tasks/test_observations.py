@@ -33,7 +33,6 @@ from slowwave.deduplication.observations import (
     plan_flags,
     screen,
     stale_flags,
-    unit_rows,
 )
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.ranking.searched_texts import (
@@ -48,6 +47,7 @@ from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, ResolveSettings
 from slowwave.types import Added
 from slowwave.validity import live_sql
 from storage.doctor import examine
+from storage.search import unit_matrix
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.derived import refresh_profiles
@@ -275,7 +275,7 @@ def test_an_id_is_named_by_itself_a_beginning_or_its_short_form_but_not_by_a_sli
 
 def test_rows_without_a_vector_are_zero() -> None:
     column = pl.Series([[1.0, 0.0], None], dtype=pl.Array(pl.Float32, 2))
-    assert unit_rows(column, 2).tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert unit_matrix(column, 2).tolist() == [[1.0, 0.0], [0.0, 0.0]]
 
 
 # The text of an entity
@@ -591,7 +591,7 @@ def test_duplicates_are_reported_with_content_flags_and_measures(first_observed:
     assert (pair["a"]["content"], pair["a"]["flag"]) == (QUARTET, False)
     assert (pair["b"]["content"], pair["b"]["flag"]) == (CELLO, True)
     assert (pair["match_type"], pair["containment"]) == ("containment", 1.0)
-    a, b = unit_rows(vectors_of(store, QUARTET, CELLO), open_embedder(DEFAULT_EMBEDDER).dims)
+    a, b = unit_matrix(vectors_of(store, QUARTET, CELLO), open_embedder(DEFAULT_EMBEDDER).dims)
     assert pair["similarity_score"] == round(float(a @ b), 4) != round(float(a @ b), 3)
     assert [len(group) for group in report["clusters"]] == [2]
     assert differing(store, before) == []

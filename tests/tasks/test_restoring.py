@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stores import keeper, observation
 from talk import assert_same, contents, rows
 
 from apps.cli import main
@@ -48,13 +48,14 @@ def ago(days: float) -> datetime:
 
 def fact(key: str, age: float = 300, **more: Any) -> Row:
     """A live fact about Ana that was learned so many days ago."""
-    made = ago(age)
-    return {
-        "id": key, "kind": "relation", "statement": f"Ana uses {key}", "statement_hash": f"h_{key}",
-        "subject_id": "e_ana", "predicate": "uses", "object_text": key, "polarity": "affirmed",
-        "owner_entity_id": "e_ana", "status": "active", "valid_from": made, "created_at": made,
-        "evidence_count": 1, "scope": "global", "similarity_flag": False, **more,
-    }  # fmt: skip
+    about = {
+        "kind": "relation",
+        "predicate": "uses",
+        "object_text": key,
+        "statement_hash": f"h_{key}",
+        "message_id": None,
+    }
+    return observation(key, f"Ana uses {key}", ago(age), **{**about, **more})
 
 
 def gone(key: str, days: float = 10, why: str = "pruned", **more: Any) -> Row:
@@ -78,17 +79,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def keep(empty: Path, tmp_path: Path) -> Keep:
     """Make stores that hold these rows, by table."""
-    made = iter(range(1000))
-
-    def make(**tables: Sequence[Row]) -> Path:
-        uri = tmp_path / f"store{next(made)}"
-        shutil.copytree(empty, uri)
-        with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
-            for name, given_rows in tables.items():
-                tx.upsert(name, pl.DataFrame(given_rows, infer_schema_length=None))
-        return uri
-
-    return make
+    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = LATER, name: str = "restore-1") -> Run:

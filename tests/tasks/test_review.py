@@ -7,19 +7,19 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from console import Console, console
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import fact, remembered
 from talk import STAMPS, assert_same, contents, rows
 
-from apps.cli import main
 from apps.review_commands import age
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
 from slowwave.api import OpenMemory
@@ -479,46 +479,20 @@ def test_the_doctor_closes_proposals_about_nothing_and_leaves_those_that_make_wh
 # The terminal
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Terminal = Callable[..., Result]
-
-
 @pytest.fixture
 def terminal(
     memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Terminal:
+) -> Console:
     """Run a command line of 80 columns on that store, as Ana."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("SLOWWAVE_STORE", str(memory))
     monkeypatch.setenv("SLOWWAVE_PERSON", "Ana")
 
-    def command(*args: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["slowwave", *map(str, args)])
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        told = capsys.readouterr()
-        return Result(code, told.out, told.err)
-
-    return command
+    return console(monkeypatch, capsys)
 
 
-def test_what_waits_is_listed_with_its_risk_and_age_in_eighty_columns(memory: Path, terminal: Terminal) -> None:
+def test_what_waits_is_listed_with_its_risk_and_age_in_eighty_columns(memory: Path, terminal: Console) -> None:
     *safe, risky = waiting(memory, 0, 1, 3, 4)
     shown = terminal("review", "list").out
     assert "4 proposals wait" in shown
@@ -539,7 +513,7 @@ def test_what_waits_is_listed_with_its_risk_and_age_in_eighty_columns(memory: Pa
 
 @pytest.mark.proof
 def test_one_proposal_is_shown_with_its_difference_its_evidence_and_whether_it_is_stale(
-    memory: Path, terminal: Terminal
+    memory: Path, terminal: Console
 ) -> None:
     [waits] = waiting(memory, 0)
     shown = " ".join(terminal("review", "show", waits.id).out.split())
@@ -558,7 +532,7 @@ def test_one_proposal_is_shown_with_its_difference_its_evidence_and_whether_it_i
     assert any("archived" in each for each in terminal("review", "show", waits.id, "--json").json["stale"])
 
 
-def test_approval_says_how_to_take_it_back_and_that_does(memory: Path, terminal: Terminal) -> None:
+def test_approval_says_how_to_take_it_back_and_that_does(memory: Path, terminal: Console) -> None:
     [waits] = waiting(memory, 0)
     before = contents(memory)
     done = terminal("review", "approve", short(waits), "--note", "cold")
@@ -592,7 +566,7 @@ class Typed(io.StringIO):
 )
 def test_who_sits_at_a_terminal_is_asked_before_what_has_a_risk_is_carried_out(
     memory: Path,
-    terminal: Terminal,
+    terminal: Console,
     monkeypatch: pytest.MonkeyPatch,
     typed: io.StringIO,
     options: tuple[str, ...],
@@ -644,7 +618,7 @@ def test_a_split_is_told_by_its_parts_with_two_examples_each() -> None:
 
 
 @pytest.mark.proof
-def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal: Terminal) -> None:
+def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal: Console) -> None:
     stale, fresh = waiting(memory, 0, 1)
     retired(memory, 0)
     unknown = terminal("review", "approve", "p_nonsense", fresh.id)
@@ -659,7 +633,7 @@ def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal
 
 
 @pytest.mark.proof
-def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory: Path, terminal: Terminal) -> None:
+def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory: Path, terminal: Console) -> None:
     *safe, risky = waiting(memory, 0, 1, 3, 4)
     done = terminal("review", "approve", "--all", "--by", "Ben", "--json").json
     assert {(each["id"], each["state"]) for each in done["decided"]} == {(each.id, "applied") for each in safe}
@@ -674,7 +648,7 @@ def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory:
 
 
 @pytest.mark.proof
-def test_later_and_modify_work_from_the_terminal(memory: Path, terminal: Terminal, tmp_path: Path) -> None:
+def test_later_and_modify_work_from_the_terminal(memory: Path, terminal: Console, tmp_path: Path) -> None:
     waits = proposed(memory, 0, 1)
     assert terminal("review", "modify", waits.id).code == 2
     changed = terminal("review", "modify", waits.id, "--leave", IDS[1], "--json").json["proposal"]
@@ -689,7 +663,7 @@ def test_later_and_modify_work_from_the_terminal(memory: Path, terminal: Termina
 
 
 @pytest.mark.proof
-def test_what_one_person_leaves_to_another_is_proposed_and_found_again(memory: Path, terminal: Terminal) -> None:
+def test_what_one_person_leaves_to_another_is_proposed_and_found_again(memory: Path, terminal: Console) -> None:
     done = terminal("retire", "Marta", IDS[2], "--propose", "--reason", "Old news", "--json").json
     waits = one_of(memory, done["proposal"]["id"])
     assert (waits.reason, waits.proposed_by, waits.state) == ("Old news", "person", "pending")
@@ -711,7 +685,7 @@ def test_a_name_that_is_unknown_or_nobody_is_an_error_before_anything_is_done(me
 
 @pytest.mark.proof
 def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_were(
-    memory: Path, terminal: Terminal
+    memory: Path, terminal: Console
 ) -> None:
     who, (first, second) = Person(f"Bo{LOUD}", "mcp"), waiting(memory, 0, 1)
     reject(run_at(memory, T2), [first.id], who, LOUD)
@@ -729,7 +703,7 @@ def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_
 
 
 @pytest.mark.proof
-def test_a_fact_that_holds_codes_of_a_terminal_is_printed_as_words(memory: Path, terminal: Terminal) -> None:
+def test_a_fact_that_holds_codes_of_a_terminal_is_printed_as_words(memory: Path, terminal: Console) -> None:
     said = "Marta\x1b[2J likes\u202e quinces\x9b1m."
     with Store.open(str(memory)).commit("loud", "loud", T1) as tx:
         whole = tx.by_ids("facts", [IDS[1]], with_vector=True)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from stores import observation
 from talk import NOW, START, assert_same, contents, dying, overtaken, rows
 
 from apps.cli import main
@@ -27,7 +28,7 @@ from slowwave.resolution.mentions import new_id
 from slowwave.review.proposals import Person
 from slowwave.settings import DEFAULT_EMBEDDER, SplitSettings
 from slowwave.splitting.split_plan import SplitPart
-from slowwave.text import row_id, statement_hash
+from slowwave.text import row_id
 from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
@@ -55,15 +56,12 @@ def fact(statement: str, way: int, owner: str = ATLAS, **more: Any) -> dict[str,
     """A live observation whose vector points along an axis, with a little of its own."""
     vector = np.zeros(SEAT.dims)
     vector[way], vector[100 + len(statement) % 50] = 1.0, 0.1
-    return {
-        "id": "f_" + row_id("1", statement)[2:], "kind": "observation", "subject_id": owner, "owner_entity_id": owner,
-        "predicate": "observed", "edge_type": "semantic", "statement": statement,
-        "statement_hash": statement_hash(statement), "scope": "global", "polarity": "affirmed", "status": "active",
-        "valid_from": START + timedelta(hours=way), "confidence": 0.9, "evidence_count": 1,
-        "entrenchment": "user_stated", "pinned": False, "message_id": row_id("m", statement),
+    about = {
+        "predicate": "observed", "edge_type": "semantic", "confidence": 0.9, "message_id": row_id("m", statement),
         "consolidated_at": START, "similarity_flag": way == 1, "vector": (vector / np.linalg.norm(vector)).tolist(),
         **more,
     }  # fmt: skip
+    return observation("f_" + row_id("1", statement)[2:], statement, START + timedelta(hours=way), owner, **about)
 
 
 USES = "Atlas uses Redis for everything"

@@ -14,6 +14,7 @@ import pytest
 from conftest import EPOCH
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import keeper, observation
 from talk import assert_same, contents, dying, overtaken, rows
 
 from inference.embedding import open_embedder
@@ -44,12 +45,8 @@ def ago(days: float) -> datetime:
 
 def fact(key: str, age: float = 300, **more: Any) -> Row:
     """A live observation about Ana that was learned so many days ago."""
-    made = ago(age)
-    return {
-        "id": key, "kind": "observation", "statement": f"Ana keeps bees {key}", "subject_id": "e_ana",
-        "owner_entity_id": "e_ana", "status": "active", "valid_from": made, "created_at": made,
-        "evidence_count": 1, "scope": "global", "aspect_slugs": ["work"], "similarity_flag": False, **more,
-    }  # fmt: skip
+    about = {"aspect_slugs": ["work"], "message_id": None, **more}
+    return observation(key, f"Ana keeps bees {key}", ago(age), **about)
 
 
 def used(key: str, hits: int = 1, days: float = 300, **more: Any) -> Row:
@@ -225,17 +222,7 @@ def recalled(key: str, number: int = 0) -> Row:
 @pytest.fixture
 def keep(empty: Path, tmp_path: Path) -> Keep:
     """Make stores that hold these rows, by table."""
-    made = iter(range(1000))
-
-    def make(**tables: Sequence[Row]) -> Path:
-        uri = tmp_path / f"store{next(made)}"
-        shutil.copytree(empty, uri)
-        with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
-            for name, given_rows in tables.items():
-                tx.upsert(name, pl.DataFrame(given_rows, infer_schema_length=None))
-        return uri
-
-    return make
+    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = NOW, name: str = "steward-1") -> Run:
