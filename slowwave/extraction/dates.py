@@ -114,7 +114,7 @@ def find_hint(sentence: str) -> str:
     if not may_tell_when(sentence):
         return ""
     found = _HINT.search(sentence) or _FOR_LENGTH.search(sentence)
-    return found.group().strip(" ,") if found else ""
+    return found.group() if found else ""
 
 
 TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "before", ""]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.extraction.dates import ALONE, DISPUTED, SURE, Times, find_hint, resolve_times
+from slowwave.extraction.dates import ALONE, DISPUTED, SURE, Times, find_hint, note_date, passage_date, resolve_times
 
 SAID = datetime(2026, 4, 9, 17, 5, tzinfo=UTC)  # a Thursday
 NOVEMBER = datetime(2024, 11, 18, 15, tzinfo=UTC)  # a Monday
@@ -106,6 +106,9 @@ def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
         ("early May", "Ana leaves in early May.", "2026-05-01", "2026-05-10"),
         ("next Friday", "Ana leaves next Friday.", "2026-04-17", "2026-04-17"),
         ("next Monday", "Ana leaves next Monday.", "2026-04-13", "2026-04-13"),
+        ("on New Year’s Eve", "Ana married on New Year’s Eve.", "2025-12-31", "2025-12-31"),
+        ("by Friday", "", "2026-04-10", "2026-04-10"),
+        ("until Friday", "", None, "2026-04-10"),
     ],
 )
 def test_words_mean_a_first_and_a_last_day(words: str, statement: str, first: str, last: str | None) -> None:
@@ -230,6 +233,86 @@ def test_a_model_that_understands_something_else_is_kept_and_disputed() -> None:
 def test_a_date_that_only_the_model_tells_is_less_certain() -> None:
     times = resolve_times("when I was ten", NOVEMBER, "I moved when I was ten.", model_date="1995", kind="event")
     assert (day(times.event_at), times.precision, times.certainty) == ("1995-01-01", "year", ALONE)
+
+
+@pytest.mark.parametrize(
+    ("model", "first", "last", "precision"),
+    [
+        ("2023", "2023-01-01", "2023-12-31", "year"),
+        ("2023-02", "2023-02-01", "2023-02-28", "month"),
+        ("2023-02-03", "2023-02-03", "2023-02-03", "day"),
+        ("2023-02-03T10:30:00Z", "2023-02-03", "2023-02-03", "day"),
+        ("2022-12/2023-02-03", "2022-12-01", "2023-02-03", "month"),
+        (" 2022 / 2023 ", "2022-01-01", "2023-12-31", "year"),
+    ],
+)
+def test_a_model_writes_a_year_a_month_a_day_or_two_of_them(model: str, first: str, last: str, precision: str) -> None:
+    times = resolve_times("when I was ill", SAID, "I was in Oslo when I was ill.", model_date=model, kind="event")
+    assert told(times) == (first, last, precision, "event")
+    assert (times.certainty, times.is_disputed) == (ALONE, False)
+
+
+def test_a_state_that_only_the_model_dates_ends_with_its_range() -> None:
+    times = resolve_times("as a boy", SAID, "I lived in Graz as a boy.", model_date="2011/2014", kind="state")
+    assert (day(times.valid_from), day(times.valid_to)) == ("2011-01-01", "2015-01-01")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "expected"),
+    [
+        ("31 May", "until", (None, "2026-05-31", "day", "until")),
+        ("2021", "since", ("2021-01-01", None, "year", "since")),
+        ("2 June", "since", ("2025-06-02", None, "day", "since")),
+        ("2 June 2027", "since", ("2027-06-02", "2027-06-02", "day", "plan")),
+        ("2 June", "state", ("2026-06-02", "2026-06-02", "day", "plan")),
+        ("2 June", "deadline", ("2026-06-02", "2026-06-02", "day", "deadline")),
+        ("by 2 June", "until", ("2026-06-02", "2026-06-02", "day", "deadline")),
+        ("since 2021", "until", ("2021-01-01", None, "year", "since")),
+        ("2 June 2025", "plan", ("2025-06-02", "2025-06-02", "day", "event")),
+        ("2 June 2025", "deadline", ("2025-06-02", "2025-06-02", "day", "event")),
+        ("2 June 2025", "state", ("2025-06-02", None, "day", "state")),
+    ],
+)
+def test_the_kind_of_a_model_counts_where_the_words_say_none_and_the_date_fits(
+    words: str, kind: str, expected: tuple[Any, ...]
+) -> None:
+    assert told(resolve_times(words, SAID, kind=kind)) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["Kickoff, 8 September 2026"], "2026-09-08"),
+        (["2026-09-08-kickoff"], "2026-09-08"),
+        (["20260908 kickoff"], "2026-09-08"),
+        (["2026_09_08"], "2026-09-08"),
+        (["Kickoff", "8 September 2026", "9 September 2026"], "2026-09-08"),
+        (["Kickoff, 8 September"], None),
+        (["Kickoff, September 2026"], None),
+        (["Invoice due 8 September 2026"], None),
+        (["Launch: 2026-09-08"], None),
+        (["Since 8 September 2026"], None),
+        (["Order 1202609081"], None),
+        ([], None),
+    ],
+)
+def test_a_note_has_the_first_day_that_its_names_tell_with_a_year(names: list[str], expected: str | None) -> None:
+    assert day(note_date(*names)) == expected
+
+
+@pytest.mark.parametrize(
+    ("passage", "expected"),
+    [
+        ("Log > 2026-09-08\nIt rained on 3 May 2020.", "2026-09-08"),
+        ("2025-01-01 > Tuesday, 8 September 2026:\nIt rained.", "2026-09-08"),
+        ("20260908\nIt rained.", "2026-09-08"),
+        ("Log > Kickoff, 8 September 2026\nIt rained.", None),
+        ("2026-09-08 > Evening\nIt rained.", None),
+        ("It rained.\n2026-09-08", None),
+    ],
+)
+def test_a_passage_has_the_day_that_is_the_whole_of_its_last_heading(passage: str, expected: str | None) -> None:
+    assert day(passage_date(passage)) == expected
 
 
 @pytest.mark.parametrize(
