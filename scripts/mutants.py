@@ -132,7 +132,8 @@ def main() -> int:
     for path in (path for group in groups for path in group["modules"]):
         files[as_module(path)] = mutated(path)
     names = {module: [f"{module}.{name}" for name in file.mutant_names] for module, file in files.items()}
-    mutants = {module: chosen(each, arguments.patterns, arguments.each, arguments.seed) for module, each in names.items()}
+    drawn = arguments.patterns, arguments.each, arguments.seed
+    mutants = {module: chosen(each, *drawn) for module, each in names.items()}
     if not any(mutants.values()):
         raise SystemExit(f"no mutant is called like {' or '.join(arguments.patterns)}")
 

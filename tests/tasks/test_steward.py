@@ -258,7 +258,9 @@ def commits(uri: Path, kind: str) -> int:
 def test_every_live_fact_is_scored_once_in_one_commit_and_again_only_when_it_matters(keep: Keep) -> None:
     closed = fact("closed", status="superseded", replaced_by="new")
     uri = keep(facts=[fact("new", 0), fact("old"), closed], fact_usage=[used("old", 4, 10)])
+    version = Store.open(str(uri)).snapshot().handle("fact_scores").version
     assert score(a_run(uri), HOW) == Scored(scored=2, written=2)
+    assert Store.open(str(uri)).snapshot().handle("fact_scores").version == version + 1  # T42
     told = rows(uri, "fact_scores")
     assert told["quality_score"].to_list() == pytest.approx([0.5, 0.5 ** (10 / 90)])
     assert rows(uri, "metadata", f"id = '{LEARNING}'")["number"].to_list() == [0.0]
