@@ -342,7 +342,7 @@ def test_runs_that_wrote_vectors_of_the_new_model_stand_in_the_way_of_the_old_on
 
 def test_new_columns_stand_in_the_way_of_the_old_model() -> None:
     known = eras(OLD, TURN, ("m", "migrate", "new", 8, {"facts": 5}, []))
-    with pytest.raises(UndoRefused, match="new columns since.*slowwave reembed"):
+    with pytest.raises(UndoRefused, match=r"new columns since.*slowwave reembed"):
         known.built_on(["turn"], set())
 
 
@@ -372,7 +372,7 @@ def test_a_turn_to_another_model_is_undone_with_all_vectors_and_earlier_runs_are
     before, old = content(store), vectors(store)
     turn(store, "turn", "test/other", 0.5)
     assert vectors(store) == dict.fromkeys("abc", [0.5] * 4)
-    with pytest.raises(UndoRefused, match="before a re-embedding, and some from after it.*one by one"):
+    with pytest.raises(UndoRefused, match=r"before a re-embedding, and some from after it.*one by one"):
         undo(store, "turn", "undo", EPOCH, also=["second"])
     report = undo(store, "turn", "undo-turn", EPOCH, dry_run=True)
     assert (report.put_back["facts"], report.removed["facts"]) == (3, 0)
@@ -383,5 +383,5 @@ def test_a_turn_to_another_model_is_undone_with_all_vectors_and_earlier_runs_are
     take_back(store, "second")
     assert {*vectors(store)} == {"a", "b"}
     assert (vectors(store)["a"], vectors(store)["b"]) == ([0.25] * 4, None), "what b said has no vector of this model"
-    with pytest.raises(UndoRefused, match="undo-second.*slowwave reembed"):
+    with pytest.raises(UndoRefused, match=r"undo-second.*slowwave reembed"):
         take_back(store, "again")
