@@ -204,6 +204,53 @@ def test_the_history_of_decisions_survives_an_undo(new_store: Callable[[], Store
     assert actions == {"create", "undo"}
 
 
+def test_an_undo_is_noted_with_who_decided_it_and_the_states_of_runs_follow(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    for run in ("r", "s"):
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert("runs", pl.DataFrame({"id": [run], "state": ["completed"]}))
+            tx.upsert("predicates", rows("predicates", [run], 1))
+    assert undo(store, "r", "u", EPOCH, also=["s"], decided_by="gate").runs == ("s", "r")
+    columns = ["id", "action", "subject_id", "ids_in", "decided_by", "reason", "at"]
+    noted = store.snapshot().frame("decisions", columns=columns).sort("id").rows()
+    assert noted == [
+        (f"d_u_{run}", "undo", run, ["s", "r"], "gate", f"Run {run} was taken back.", EPOCH) for run in ("r", "s")
+    ]
+    assert store.snapshot().frame("runs")["state"].to_list() == ["undone"] * 2
+    with pytest.raises(UndoRefused, match=r"Run s is undone already\. See `slowwave runs`"):
+        take_back(store, "s")
+    take_back(store, "u")
+    assert store.snapshot().frame("runs")["state"].to_list() == ["completed"] * 2
+    assert store.snapshot().count("predicates") == 2
+
+
+def test_a_night_is_undone_with_those_of_its_phases_that_are_not_undone_yet(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    with store.commit("other", "test", EPOCH) as tx:
+        tx.upsert("predicates", rows("predicates", ["other"], 1))
+    for run, parent in (("night", None), ("decay", "night"), ("steward", "night"), ("part", "steward")):
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert(
+                "runs", pl.DataFrame({"id": [run], "parent_id": [parent]}, schema_overrides={"parent_id": pl.String})
+            )
+            tx.upsert("predicates", rows("predicates", [run], 1))
+    take_back(store, "decay")
+    assert take_back(store, "night") == ("part", "steward", "night")
+    assert store.snapshot().frame("predicates")["id"].to_list() == ["other"]
+
+
+def test_what_stands_in_the_way_is_named_in_its_order_with_the_way_out(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "z", "predicates", ["k", "m"], 1)
+    write(store, "y", "predicates", ["k"], 2)
+    write(store, "x", "predicates", ["m"], 3)
+    with pytest.raises(UndoRefused) as refused:
+        take_back(store, "z")
+    assert str(refused.value) == (
+        "Later runs built on what z wrote: y, x. Undo them first, or use --cascade to undo them too."
+    )
+
+
 def entity(seen: int, summary: str = "a friend") -> pl.DataFrame:
     """One entity, last seen on a day."""
     columns = {"id": ["ana"], "canonical_name": ["ana"], "summary": [summary]}
