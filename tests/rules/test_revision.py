@@ -381,6 +381,12 @@ def test_strategies(strategy: str, confidences: tuple[float, float], live: str) 
     (alternative,) = json.loads(kept["measures"])["alternatives"]
     loser = "Globex" if live == "Acme" else "Acme"
     assert (kept["subject_id"], alternative["object_text"]) == (memory.fact(f"Anna works at {live} now.")["id"], loser)
+    assert (kept["reason"], json.loads(kept["measures"])["strategy"]) == ("What it was preferred to.", strategy)
+    is_surer = strategy == "confidence" and confidences[0] != confidences[1]
+    why = "the other one is surer." if is_surer else "the other one began later."
+    assert plan.decisions.filter(pl.col("action") == "supersede")["reason"].to_list() == [
+        f"Its relation allows one object at a time, and {why}"
+    ]
     assert all(row[3] is None or row[3] >= row[2] for row in intervals(memory))
 
 
