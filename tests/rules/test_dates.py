@@ -304,6 +304,14 @@ def test_words_and_model_agree_within_their_precision_and_in_one_reading_of_a_ba
     assert (times.is_disputed, times.certainty) == (not agrees, SURE if agrees else DISPUTED)
 
 
+@pytest.mark.parametrize(
+    ("words", "precision"),
+    [("from early March to May", "around"), ("from the 90s to 2005", "around"), ("from March to 3 April", "day")],
+)
+def test_a_range_is_as_exact_as_its_end_unless_its_beginning_is_rough(words: str, precision: str) -> None:
+    assert resolve_times(words, SAID, f"Ana lived there {words}.").precision == precision
+
+
 def test_a_day_begins_at_midnight() -> None:
     times = resolve_times("yesterday", SAID.replace(second=7, microsecond=9), "We met yesterday.")
     assert (times.event_at, times.event_until) == (datetime(2026, 4, 8, tzinfo=UTC), datetime(2026, 4, 9, tzinfo=UTC))
