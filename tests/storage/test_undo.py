@@ -239,6 +239,20 @@ def test_a_night_is_undone_with_those_of_its_phases_that_are_not_undone_yet(new_
     assert store.snapshot().frame("predicates")["id"].to_list() == ["other"]
 
 
+def test_entities_that_are_no_more_leave_the_communities_that_a_later_run_found(
+    new_store: Callable[[], Store],
+) -> None:
+    store = new_store()
+    for run, made in (("first", "ab"), ("second", "c")):
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert("entities", pl.DataFrame({"id": list(made), "canonical_name": list(made)}))
+            tx.upsert("predicates", rows("predicates", ["a" if run == "second" else "z"], 1))
+    with store.commit("communities-1", "test", EPOCH) as tx:
+        tx.upsert("communities", pl.DataFrame({"id": ["k", "l"], "entity_ids": [["a", "b", "c"], ["b", "c"]]}))
+    take_back(store, "second")
+    assert store.snapshot().frame("communities").select("id", "entity_ids").rows() == [("k", ["a", "b"])]
+
+
 def test_what_stands_in_the_way_is_named_in_its_order_with_the_way_out(new_store: Callable[[], Store]) -> None:
     store = new_store()
     write(store, "z", "predicates", ["k", "m"], 1)
@@ -415,7 +429,9 @@ def test_a_turn_to_another_model_is_undone_with_all_vectors_and_earlier_runs_are
 ) -> None:
     store = Store.open(new_store().uri)
     write(store, "first", "facts", ["a", "b"], 1)
-    write(store, "second", "facts", ["b", "c"], 2)
+    with store.commit("second", "test", EPOCH) as tx:
+        tx.upsert("facts", rows("facts", ["b", "c"], 2))
+        tx.upsert("facts", rows("facts", ["a"], 1).with_columns(aspect_slugs=pl.Series([["work"]])))
     before, old = content(store), vectors(store)
     turn(store, "turn", "test/other", 0.5)
     assert vectors(store) == dict.fromkeys("abc", [0.5] * 4)
@@ -428,7 +444,9 @@ def test_a_turn_to_another_model_is_undone_with_all_vectors_and_earlier_runs_are
     assert (content(store), vectors(store), store.head.embed_model) == (before, old, "test/tiny")
     turn(store, "again", "test/other", 0.25)
     take_back(store, "second")
-    assert {*vectors(store)} == {"a", "b"}
+    assert dict(store.snapshot().frame("facts").select("id", "aspect_slugs").iter_rows()) == {
+        "a": ["music"], "b": ["music"],
+    }  # fmt: skip
     assert (vectors(store)["a"], vectors(store)["b"]) == ([0.25] * 4, None), "what b said has no vector of this model"
     with pytest.raises(UndoRefused, match=r"undo-second.*slowwave reembed"):
         take_back(store, "again")
