@@ -2,6 +2,8 @@
 
 A mutant then costs no more than the tests that reach its function, the fastest first. Mutants of functions that run
 when a module is imported are tried in forks of the process as it was before it imported anything of ours.
+
+No file of tests may compute with polars when it is imported: the threads of polars do not outlive a fork.
 """
 
 from __future__ import annotations

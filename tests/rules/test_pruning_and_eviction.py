@@ -34,7 +34,6 @@ from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.settings import StewardSettings
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
-NOBODY = pl.Series([], dtype=pl.String)
 HOW = StewardSettings(prune_threshold=0.05, grace_period_hours=24, decay_half_days=90)
 
 
@@ -204,9 +203,10 @@ def test_an_orphan_that_no_row_names_can_be_deleted_also_if_it_was_archived() ->
     assert found.select("id", "status").rows() == [("a", "active"), ("archived", "active")]
 
 
-CROWD = entities(
-    *({"id": f"e_{name}"} for name in "abcd"), {"id": "e_old", "seen_at": ago(300)}, {"id": "e_no", "seen_at": None}
-)
+def crowd() -> pl.DataFrame:
+    """Six entities of equal worth, but that one was seen long ago and one never."""
+    people = [{"id": f"e_{name}"} for name in "abcd"]
+    return entities(*people, {"id": "e_old", "seen_at": ago(300)}, {"id": "e_no", "seen_at": None})
 
 
 def known(*rows: dict[str, Any]) -> pl.DataFrame:
@@ -218,7 +218,7 @@ def test_of_too_many_entities_go_the_least_related_then_the_longest_unseen() -> 
         fact("f_1", object_id="e_b"), fact("f_2", object_id="e_a"), fact("f_3", subject_id="e_c", status="candidate"),
         fact("f_4", subject_id="e_d", kind="observation"),
     )  # fmt: skip
-    plan = plan_cap(CROWD, related, 2)
+    plan = plan_cap(crowd(), related, 2)
     assert plan.entities.select("id", "degree").rows() == [("e_no", 0), ("e_old", 0), ("e_d", 0), ("e_b", 1)]
     assert plan.facts.rows() == [("f_4", "e_d"), ("f_1", "e_b")]
     assert (plan.active, plan.left_over) == (6, 0)
@@ -229,7 +229,7 @@ def test_of_too_many_entities_go_the_least_related_then_the_longest_unseen() -> 
 
 def test_a_fact_goes_with_the_first_of_its_entities_and_structure_stays() -> None:
     both = known(fact("f", subject_id="e_a", object_id="e_b"), fact("like", object_id="e_b", kind="similarity"))
-    plan = plan_cap(CROWD.filter(pl.col("id").is_in(["e_a", "e_b", "e_c"])), both, 1)
+    plan = plan_cap(crowd().filter(pl.col("id").is_in(["e_a", "e_b", "e_c"])), both, 1)
     assert plan.entities["id"].to_list() == ["e_c", "e_a"]
     assert plan.facts.rows() == [("f", "e_a")]
 
@@ -242,7 +242,7 @@ def test_a_fact_goes_with_the_first_of_its_entities_and_structure_stays() -> Non
     ],
 )  # fmt: skip
 def test_what_a_lasting_fact_names_is_no_part_of_the_cap(why: dict[str, Any]) -> None:
-    people = pl.concat([CROWD.head(1), entities({"id": "e_pin", "pinned": True})])
+    people = pl.concat([crowd().head(1), entities({"id": "e_pin", "pinned": True})])
     plan = plan_cap(people, known(fact("f", **why)), 1)
     assert (plan.entities.is_empty(), plan.active, plan.left_over) == (True, 2, 1)
     free = plan_cap(people, known(fact("f")), 1)
@@ -252,14 +252,14 @@ def test_what_a_lasting_fact_names_is_no_part_of_the_cap(why: dict[str, Any]) ->
 
 @pytest.mark.parametrize("most", [0, 6, 7])
 def test_where_there_is_room_or_no_cap_nobody_goes(most: int) -> None:
-    plan = plan_cap(CROWD, known(fact("f")), most)
+    plan = plan_cap(crowd(), known(fact("f")), most)
     assert (len(plan.entities), len(plan.facts), plan.active, plan.left_over) == (0, 0, 6, 0)
     assert plan.entities.schema["degree"] == pl.Int64
 
 
 def test_only_active_entities_count() -> None:
-    assert plan_cap(CROWD.with_columns(status=pl.lit("archived")), known(fact("f")), 1).active == 0
-    assert plan_cap(CROWD.with_columns(status=pl.lit(None, pl.String)), known(fact("f")), 6).active == 6
+    assert plan_cap(crowd().with_columns(status=pl.lit("archived")), known(fact("f")), 1).active == 0
+    assert plan_cap(crowd().with_columns(status=pl.lit(None, pl.String)), known(fact("f")), 6).active == 6
 
 
 # Decisions
@@ -288,4 +288,4 @@ def test_the_decisions_of_eviction_tell_age_limit_and_reason() -> None:
         "f", ["f"], ["f"], "rule", NOW,
     )  # fmt: skip
     assert pl.concat([moved, orphans, deleted])["id"].n_unique() == 5
-    assert move_decisions(NOBODY, 90.0, NOW).is_empty()
+    assert move_decisions(pl.Series([], dtype=pl.String), 90.0, NOW).is_empty()
