@@ -103,6 +103,7 @@ def test_hits_count_beside_the_most_there_are_in_the_namespace() -> None:
     assert worth(fact("f", content_score=1.0), once, used("other", 15)) == pytest.approx(0.353553, abs=1e-6)
     assert worth(fact("f", 45)) == pytest.approx(0.353553, abs=1e-6)  # unused: as much
     assert worth(fact("f"), used("f", 15, 0)) == 1.0
+    assert worth(fact("f"), used("f", 1, 0)) == 1.0, "no other was recalled more often"
 
 
 def test_one_recall_in_a_busy_store_is_worth_no_less_than_none_and_neither_is_a_low_cosine() -> None:
