@@ -48,9 +48,9 @@ audit: $(READY) ## look up the pinned packages in the list of known vulnerabilit
 fuzz: $(READY) ## throw damaged input at every parser, FUZZ_S seconds each (30); wants atheris, else uses hypothesis
 	$(BIN)/python -m bench.fuzz --seconds $(or $(FUZZ_S),30)
 
-mutants: $(READY) ## break each rule in one place and see a test fail (MUTANTS='*.guards.*' EACH=30)
+mutants: $(READY) ## break each rule in one place and see a test fail (MUTANTS='*.guards.*' EACH=30 SEED=1)
 	@$(call install_with,-e '.[mutants]')
-	nice $(BIN)/python scripts/mutants.py $(if $(MUTANTS),'$(MUTANTS)') $(if $(EACH),--each $(EACH))
+	nice $(BIN)/python scripts/mutants.py $(if $(MUTANTS),'$(MUTANTS)') $(if $(EACH),--each $(EACH)) $(if $(SEED),--seed $(SEED))
 
 demo: $(RUNTIME) ## learn from the bundled conversations and ask three questions, without a key
 	@$(BIN)/slowwave demo

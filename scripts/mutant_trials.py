@@ -2,6 +2,8 @@
 
 A mutant then costs no more than the tests that reach its function, the fastest first. Mutants of functions that run
 when a module is imported are tried in forks of the process as it was before it imported anything of ours.
+
+No file of tests may compute with polars when it is imported: the threads of polars do not outlive a fork.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -26,6 +29,7 @@ import pytest
 PASSED, FAILED, UNREACHED = 0, 1, 33  # exit codes; below 0 are signals: it never came to an end, or crashed
 SECONDS, TIMES, WAIT = 10, 5, 8  # processor time that each may use, and so often what its tests use; so often in all
 MEMORY = 8 << 30  # bytes that each may have
+_Cached = type(lru_cache(int))
 Done = Callable[[str, int, str], None]  # takes a mutant, its exit code and the test that failed
 
 
@@ -74,11 +78,20 @@ class Reached:
         return SECONDS + TIMES * int(sum(self.seconds[name] for name in tests))
 
 
+def empty_caches(root: Path) -> None:
+    """Empty the caches of functions of this project: what one test has computed, another reaches nonetheless."""
+    for module in list(sys.modules.values()):
+        if (getattr(module, "__file__", None) or "").startswith(f"{root}/"):
+            for function in vars(module).values():
+                if isinstance(function, _Cached):
+                    function.cache_clear()
+
+
 class Measuring:
     """A plugin that fills in what is reached; `now` are the functions since the test or fixture began."""
 
-    def __init__(self) -> None:
-        self.reached = Reached()
+    def __init__(self, root: Path) -> None:
+        self.root, self.reached = root, Reached()
         self.now: set[str] = set()
         self.by_fixture: dict[tuple[str, str], set[str]] = {}
 
@@ -86,6 +99,7 @@ class Measuring:
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
         """What a fixture reaches is reached by each test that uses it, though it is made once."""
         before, self.now = self.now, set()
+        empty_caches(self.root)
         try:
             return (yield)
         finally:
@@ -96,6 +110,7 @@ class Measuring:
     def pytest_runtest_protocol(self, item: pytest.Function) -> Generator[None, object, object]:
         """What the test reaches, by itself and by its fixtures."""
         self.now = set()
+        empty_caches(self.root)
         result = yield
         made = [(each.baseid, name) for name, all_ in item._fixtureinfo.name2fixturedefs.items() for each in all_]
         for function in self.now.union(*(self.by_fixture.get(key, ()) for key in made)):
@@ -139,7 +154,7 @@ class Warm:
 
     def __init__(self, mutants: Sequence[str], processes: int, done: Done) -> None:
         self.mutants, self.processes, self.done = mutants, processes, done
-        self.measuring = Measuring()
+        self.measuring = Measuring(Path.cwd())
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of running the tests: see what they reach, then try the mutants."""

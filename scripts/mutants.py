@@ -76,12 +76,12 @@ def mutated(path: str) -> MutatedFile:
     return cast("MutatedFile", pickle.loads(kept.read_bytes()))
 
 
-def chosen(names: Sequence[str], patterns: Sequence[str], most: int | None) -> list[str]:
-    """The mutants of a module that fit a pattern; of more than `most`, so many by chance, the same ones each time."""
+def chosen(names: Sequence[str], patterns: Sequence[str], most: int | None, seed: int = 0) -> list[str]:
+    """The mutants of a module that fit a pattern; of more than `most`, so many by chance, the same ones for a seed."""
     fits = [name for name in names if any(fnmatchcase(name, each) for each in patterns)]
     if most is None or len(fits) <= most:
         return fits
-    picked = set(random.Random(0).sample(fits, most))
+    picked = set(random.Random(seed).sample(fits, most))
     return [name for name in fits if name in picked]
 
 
@@ -124,6 +124,7 @@ def main() -> int:
     about = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     about.add_argument("patterns", nargs="*", default=["*"], help="of names, as in 'slowwave.comparison.guards.*'")
     about.add_argument("--each", type=int, help="at most so many of each module, drawn by chance; all by default")
+    about.add_argument("--seed", type=int, default=0, help="of the draw: another seed draws other mutants")
     about.add_argument("--processes", type=int, default=1, help="mutants tried at once")
     arguments = about.parse_args()
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutants"]
@@ -131,7 +132,8 @@ def main() -> int:
     for path in (path for group in groups for path in group["modules"]):
         files[as_module(path)] = mutated(path)
     names = {module: [f"{module}.{name}" for name in file.mutant_names] for module, file in files.items()}
-    mutants = {module: chosen(each, arguments.patterns, arguments.each) for module, each in names.items()}
+    drawn = arguments.patterns, arguments.each, arguments.seed
+    mutants = {module: chosen(each, *drawn) for module, each in names.items()}
     if not any(mutants.values()):
         raise SystemExit(f"no mutant is called like {' or '.join(arguments.patterns)}")
 

@@ -85,7 +85,7 @@ def base(word: str) -> str:
 
 def present(participle: str) -> str:
     """The form that a participle's verb has in "she … it": of "eaten" "eats", of "cut" "cuts"."""
-    verb = PARTICIPLES.get(participle) or base(participle)
+    verb = base(participle)
     return verb + ("es" if verb.endswith(("s", "sh", "ch", "x", "z", "o")) else "s")
 
 
@@ -303,7 +303,7 @@ def _active(frame: pl.DataFrame) -> pl.DataFrame:
 def _split(parts: pl.DataFrame, count: int) -> pl.DataFrame:
     """The agent ends before its preposition number `count`; agents with fewer are left out."""
     pattern = rf"^(.+?(?: (?:{_PLACE}) .+?){{{count}}}) ((?:{_PLACE}) .+|(?:{_HERE})(?: .+)?)$"
-    split = parts.with_columns(who=pl.col("y").str.extract(pattern, 1), rest=pl.col("y").str.extract(pattern, 2))
+    split = parts.with_columns(who=pl.col("y").str.extract(pattern), rest=pl.col("y").str.extract(pattern, 2))
     return split.drop_nulls("who")
 
 

@@ -191,7 +191,7 @@ def _partition(members: Rows, vectors: Vectors, cut: float) -> Iterator[Rows]:
             min_cluster_size=2, min_samples=1, metric="euclidean", cluster_selection_method="leaf",
             cluster_selection_epsilon=float(np.sqrt(2.0 * (1.0 - cut))), allow_single_cluster=True, core_dist_n_jobs=1,
         )  # fmt: skip
-        labels = finder.fit_predict(points.astype(np.float64))
+        labels = finder.fit_predict(points)
     noise = labels < 0
     labels[noise] = labels.max(initial=-1) + 1 + np.arange(noise.sum())
     yield from _groups(members, labels[which])
@@ -344,7 +344,7 @@ def allowed_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[M
         for turn in (0, 1)
     ]
     read = _guarded(pl.DataFrame(ways, schema=_WAYS, orient="row"), facts)
-    open_ = read.filter(pl.col("guard").is_null()).unique("pair", keep="first", maintain_order=True)
+    open_ = read.filter(pl.col("guard").is_null()).unique("pair", keep="first")
     chosen = {
         pair: (duplicate, representative)
         for pair, duplicate, representative in open_.select("pair", "loser", "winner").iter_rows()

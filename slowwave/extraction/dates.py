@@ -114,7 +114,7 @@ def find_hint(sentence: str) -> str:
     if not may_tell_when(sentence):
         return ""
     found = _HINT.search(sentence) or _FOR_LENGTH.search(sentence)
-    return found.group().strip(" ,") if found else ""
+    return found.group() if found else ""
 
 
 TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "before", ""]
@@ -348,7 +348,7 @@ def _settled(kind: TimeKind, span: Stretch, day: datetime) -> TimeKind:
     """The kind, where it fits the date: no plan is over, no event is still to come."""
     if kind in ("plan", "deadline") and span.end <= day:
         return "event"
-    return "plan" if kind in ("event", "since", "state", "before", "") and span.start > day else kind or "event"
+    return "plan" if kind not in ("deadline", "until") and span.start > day else kind or "event"
 
 
 def _times(meant: _TimeMeaning, stated_at: datetime) -> Times:
@@ -392,7 +392,7 @@ def _day_in(name: str) -> datetime | None:
     plain = _IN_DIGITS.sub(r" \1-\2-\3 ", name)
     hint = find_hint(plain)
     before = plain.partition(hint)[0] if hint else ""
-    if not _YEAR.search(hint) or _OF_SOMETHING_ELSE.search(before) or _OF_SOMETHING_ELSE.search(hint.split(" ", 1)[0]):
+    if not _YEAR.search(hint) or _OF_SOMETHING_ELSE.search(before) or _OF_SOMETHING_ELSE.search(hint.partition(" ")[0]):
         return None
     times = resolve_times(hint, _ANY_DAY)
     return times.event_at if times.precision == "day" else None

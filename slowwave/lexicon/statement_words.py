@@ -323,7 +323,8 @@ def _groups(table: str) -> Iterator[str]:
 
 def _ends() -> Iterator[tuple[str, str]]:
     for number, scale in enumerate(_groups(_SCALES)):
-        for sign, words in zip("+-", scale.split("/"), strict=True):
+        high, low = scale.split("/")
+        for sign, words in (("+", high), ("-", low)):
             for word in words.split():
                 yield word, f"{number}{sign}"
 

@@ -155,6 +155,21 @@ def test_what_outranks_a_remembered_directive_stays() -> None:
     assert "Anna uses vim." in memory.live()
 
 
+def test_a_remembered_pointer_at_a_fact_means_what_arrives_later_and_says_the_same() -> None:
+    memory = Memory()
+    memory.tell(tool("vim", 5))
+    pointer = {"known_id": memory.fact("Anna uses vim.")["id"], "object": "", "action": "retract"}
+    memory.tell(
+        {**claim("Anna gave up her old editor.", relation="gave_up", obj="editor", at=10), "resolves": [pointer]}
+    )
+    early = claim("Anna writes everything in vim.", relation="uses", obj="vim", at=1)
+    other = claim("Anna likes vim.", relation="likes", obj="vim", at=2)
+    memory.tell(early)
+    memory.tell(other)
+    assert early["statement"] not in memory.live()
+    assert other["statement"] in memory.live()
+
+
 def test_what_was_said_after_a_directive_is_not_what_it_meant() -> None:
     memory = Memory()
     memory.tell(switch("vim", "neovim", 10))

@@ -121,6 +121,40 @@ def test_pairs_of_facts_that_are_not_asked_about_are_ignored() -> None:
     assert two["id"].to_list() == ["f00000", "f00001"]
 
 
+def clusters(vectors: Vectors, *pairs: tuple[str, str, float | None, float | None], most: int = 12) -> list[list[str]]:
+    frame = pl.DataFrame(pairs, schema=SCHEMA, orient="row")
+    made = clusters_of(names(len(vectors)), vectors, frame, MergeSettings(max_cluster_size=most), 0.6)
+    return made.group_by("cluster", maintain_order=True).agg("id")["id"].to_list()
+
+
+A, B, C = names(3)
+
+
+def test_a_pair_counts_in_either_order_with_its_best_values_and_never_for_one_fact() -> None:
+    three = np.eye(3, dtype=np.float32)
+    assert clusters(three, (B, A, 0.6, 0.0)) == clusters(three, (B, A, 0.1, 0.0), (A, B, 0.6, None)) == [[A, B]]
+    assert clusters(three, (C, A, None, 0.9), (B, B, 1.0, 1.0)) == [[A, C]]
+    assert clusters(three, (A, B, None, None), (A, C, 0.59, None), (B, C, None, 0.84)) == []
+
+
+def test_the_same_words_hold_facts_together_where_a_component_is_cut() -> None:
+    apart = chain(13)
+    ids = names(13).to_list()
+    links = [(ids[n], ids[n + 1], 0.62, 0.0) for n in range(12)]
+    alike = (ids[10], ids[3], 0.01, 0.95)
+    assert [ids[3], ids[10]] in clusters(apart, *links, alike)
+    assert [ids[3], ids[10]] not in clusters(apart, *links)
+    assert [ids[3], ids[10]] not in clusters(apart, *links, (ids[10], ids[3], 0.01, 0.84))
+
+
+def test_clusters_are_in_order_of_their_first_fact_whatever_the_order_of_ids() -> None:
+    ids = pl.Series(["d", "b", "c", "a"])
+    vectors = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=np.float32)
+    pairs = pl.DataFrame([("d", "c", 1.0, 0.0), ("b", "a", 1.0, 0.0)], schema=SCHEMA, orient="row")
+    made = clusters_of(ids, vectors, pairs, MergeSettings(), 0.6)
+    assert made.rows() == [(0, "a"), (0, "b"), (1, "c"), (1, "d")]
+
+
 def bridged(vectors: Vectors, step: int) -> Vectors:
     """The vectors and, between each bunch of so many and the next, one that is like both: all hang together."""
     first = vectors[::step]

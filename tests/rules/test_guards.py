@@ -132,6 +132,7 @@ TOGETHER = [
     ("The API is used by 3 teams", "3 teams use the API"),
     ("Ben was hired by Ana from Acme", "Ana hired Ben from Acme"),
     ("The report was written by Ana", "Ana wrote the report"),
+    ("The man is singing and playing the guitar", "The man sings and plays the guitar"),
     ("Dough is being put into a bowl by the woman", "The woman is putting dough into a bowl"),
     ("The door was opened by a man with a key", "A man with a key opened the door"),
     ("The man drives carefully", "The man carefully drives"),

@@ -375,7 +375,12 @@ def test_what_two_persons_do_is_not_compared_unless_one_relates_to_the_other() -
     ana, ben = TEA, CHAI | {"subject_id": "e_ben"}
     people = frozenset({"e_ana", "e_ben"})
     assert questions(replace(pool_of(ana, ben, cosine=0.75), people=people)) == []
-    assert questions(replace(pool_of(ana, ben | {"object_id": "e_ana"}, cosine=0.75), people=people)) == [("a", "b")]
+    related = (ana, ben | {"object_id": "e_ana"}), (ana | {"object_id": "e_ben"}, ben)
+    for pair in related:
+        assert questions(replace(pool_of(*pair, cosine=0.75), people=people)) == [("a", "b")]
+    third = pool_of(ana | {"object_id": "e_cleo"}, ben | {"object_id": "e_cleo"}, cosine=0.75)
+    assert questions(replace(third, people=people)) == []
+    assert questions(replace(pool_of(ana, ben, cosine=0.75), people=frozenset({"e_ana"}))) == [("a", "b")]
     assert questions(pool_of(ana, ben, cosine=0.75)) == [("a", "b")], "a project is spoken of by its people"
 
 
@@ -387,6 +392,20 @@ def test_a_fact_brings_its_best_pairs_and_all_together_no_more_than_the_settings
     assert len(questions(few)) == 4
     nearer = pool_of(*facts, cosine=0.7, f00__f03=0.8, f00__f08=0.9)
     assert questions(replace(nearer, facts=few.facts))[:2] == [("f00", "f08"), ("f00", "f03")]
+
+
+def test_seven_tenths_of_the_pairs_are_the_nearest_and_the_others_those_of_which_most_speaks_for_a_change() -> None:
+    facts = [fact(f"f{n:02d}", f"Ana has the hobby {chr(97 + n) * 5}") for n in range(24)]
+    near = {(f"f{n:02d}", f"f{n + 12:02d}"): 0.7 + n / 100 for n in range(9)}
+    changes = [(f"f{n:02d}", f"f{n + 12:02d}", 0.7, 0.0, 15.0) for n in (9, 10, 11)]
+    far = [(f"f{n:02d}", f"f{n + 1:02d}", 0.2, 0.0, 15.0) for n in (0, 2, 4)]
+    pool = CandidateSet(
+        frame(facts), pairs_of(facts, near), prompt_version=VERSION,
+        topics=pl.DataFrame(changes + far, schema=TOPICS, orient="row"),
+    )  # fmt: skip
+    asked = questions(pool, LIMITS.model_copy(update={"per_call": 10, "pairs_per_fact": 0.0}))
+    assert asked[:7] == [(f"f{n:02d}", f"f{n + 12:02d}") for n in (8, 7, 6, 5, 4, 3, 2)]
+    assert asked[7:] == [("f09", "f21"), ("f10", "f22"), ("f11", "f23")]
 
 
 def test_a_pair_that_waits_is_always_asked_about_and_first() -> None:

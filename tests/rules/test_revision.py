@@ -300,6 +300,43 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     assert "prefer" not in plan.decisions["action"]  # alternatives are kept only where that is asked for
 
 
+def test_a_decision_about_two_facts_tells_what_is_known_of_both_and_what_a_yes_would_do() -> None:
+    def told(first: dict[str, Any], second: dict[str, Any], action: str) -> dict[str, Any]:
+        memory = Memory()
+        memory.tell(first)
+        plan = memory.tell(second)
+        [decision] = plan.decisions.filter(pl.col("action") == action).to_dicts()
+        ids = [memory.fact(f"Anna works at {name} now.")["id"] for name in ("Globex", "Acme")]
+        assert (decision["subject_id"], decision["ids_in"]) == (ids[0], ids)
+        assert decision["ids_out"] == (ids if action == "supersede" else [])
+        assert (
+            decision["reason"]
+            == {
+                "supersede": "Its relation allows one object at a time, and the other one began later.",
+                "refuse": "system_inferred does not override user_stated; both stay.",
+            }[action]
+        )
+        seen = json.loads(decision["measures"])
+        if "would" in seen:
+            assert {seen["would"].pop(name) for name in ("winner", "speaker")} == {ids[1]}
+        return dict(seen)
+
+    globex, acme = job("Globex", 1), job("Acme", 10, by="assistant")
+    both = {
+        "strategy": "recency", "relation": "works_at", "objects": ["Globex", "Acme"], "confidence": [0.8, 0.8],
+        "valid_from": [str(day(1)), str(day(10))],
+    }  # fmt: skip
+    would = {
+        "rule": "conflict", "entrenchment": "system_inferred", "said_at": str(day(10)), "valid_from": str(day(10)),
+    }  # fmt: skip
+    unequal = {**both, "entrenchment": ["user_stated", "system_inferred"]}
+    assert told(globex, acme, "refuse") == {**unequal, "would": would}
+    assert told(acme, globex, "refuse") == {**unequal, "would": would}
+    equal = {**both, "entrenchment": ["user_stated", "user_stated"], "valid_to": [None, str(day(10))]}
+    assert told(globex, job("Acme", 10), "supersede") == equal
+    assert told(job("Acme", 10), globex, "supersede") == equal
+
+
 def test_with_conflicts_off_everything_stays() -> None:
     memory = Memory(revise={"conflicts": False})
     memory.tell(job("Acme", 1))
@@ -347,6 +384,12 @@ def test_strategies(strategy: str, confidences: tuple[float, float], live: str) 
     (alternative,) = json.loads(kept["measures"])["alternatives"]
     loser = "Globex" if live == "Acme" else "Acme"
     assert (kept["subject_id"], alternative["object_text"]) == (memory.fact(f"Anna works at {live} now.")["id"], loser)
+    assert (kept["reason"], json.loads(kept["measures"])["strategy"]) == ("What it was preferred to.", strategy)
+    is_surer = strategy == "confidence" and confidences[0] != confidences[1]
+    why = "the other one is surer." if is_surer else "the other one began later."
+    assert plan.decisions.filter(pl.col("action") == "supersede")["reason"].to_list() == [
+        f"Its relation allows one object at a time, and {why}"
+    ]
     assert all(row[3] is None or row[3] >= row[2] for row in intervals(memory))
 
 

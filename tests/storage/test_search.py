@@ -91,12 +91,12 @@ def test_the_index_finds_what_a_comparison_with_all_rows_finds(
 ) -> None:
     store = new_store()
     asked = indexed(store, monkeypatch)[:150:7]
-    exact = nearest(store.snapshot(), "facts", asked, 5, where)
+    exact = nearest(store.snapshot(), "facts", asked, 15, where)
     monkeypatch.setattr(search, "EXACT_ROWS", 1000)
     monkeypatch.setattr(search, "_FEW", few)
     if few < 0:
         monkeypatch.setattr(search, "_exact", pytest.fail)
-    found = nearest(store.snapshot(), "facts", asked, 5, where)
+    found = nearest(store.snapshot(), "facts", asked, 15, where)
     assert found.select("query", "id").equals(exact.select("query", "id"))
     assert found["cosine"].to_list() == pytest.approx(exact["cosine"].to_list(), abs=1e-5)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,10 +16,12 @@ from hypothesis import strategies as st
 from slowwave.errors import UndoRefused, UnknownName
 from storage.doctor import examine
 from storage.lease import new_owner
+from storage.reembedding import write_renewed
+from storage.rows import column_names
 from storage.schema import Role
 from storage.store import Store
-from storage.tables import tables_of
-from storage.undo import undo
+from storage.tables import WITH_VECTORS, tables_of
+from storage.undo import Eras, undo
 from storage.upkeep import tend
 
 Content = dict[str, list[dict[str, object]]]
@@ -200,6 +204,67 @@ def test_the_history_of_decisions_survives_an_undo(new_store: Callable[[], Store
     assert actions == {"create", "undo"}
 
 
+def test_an_undo_is_noted_with_who_decided_it_and_the_states_of_runs_follow(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    for run in ("r", "s"):
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert("runs", pl.DataFrame({"id": [run], "state": ["completed"]}))
+            tx.upsert("predicates", rows("predicates", [run], 1))
+    assert undo(store, "r", "u", EPOCH, also=["s"], decided_by="gate").runs == ("s", "r")
+    columns = ["id", "action", "subject_id", "ids_in", "decided_by", "reason", "at"]
+    noted = store.snapshot().frame("decisions", columns=columns).sort("id").rows()
+    assert noted == [
+        (f"d_u_{run}", "undo", run, ["s", "r"], "gate", f"Run {run} was taken back.", EPOCH) for run in ("r", "s")
+    ]
+    assert store.snapshot().frame("runs")["state"].to_list() == ["undone"] * 2
+    with pytest.raises(UndoRefused, match=r"Run s is undone already\. See `slowwave runs`"):
+        take_back(store, "s")
+    take_back(store, "u")
+    assert store.snapshot().frame("runs")["state"].to_list() == ["completed"] * 2
+    assert store.snapshot().count("predicates") == 2
+
+
+def test_a_night_is_undone_with_those_of_its_phases_that_are_not_undone_yet(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    with store.commit("other", "test", EPOCH) as tx:
+        tx.upsert("predicates", rows("predicates", ["other"], 1))
+    for run, parent in (("night", None), ("decay", "night"), ("steward", "night"), ("part", "steward")):
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert(
+                "runs", pl.DataFrame({"id": [run], "parent_id": [parent]}, schema_overrides={"parent_id": pl.String})
+            )
+            tx.upsert("predicates", rows("predicates", [run], 1))
+    take_back(store, "decay")
+    assert take_back(store, "night") == ("part", "steward", "night")
+    assert store.snapshot().frame("predicates")["id"].to_list() == ["other"]
+
+
+def test_entities_that_are_no_more_leave_the_communities_that_a_later_run_found(
+    new_store: Callable[[], Store],
+) -> None:
+    store = new_store()
+    for run, made in (("first", "ab"), ("second", "c")):
+        with store.commit(run, "test", EPOCH) as tx:
+            tx.upsert("entities", pl.DataFrame({"id": list(made), "canonical_name": list(made)}))
+            tx.upsert("predicates", rows("predicates", ["a" if run == "second" else "z"], 1))
+    with store.commit("communities-1", "test", EPOCH) as tx:
+        tx.upsert("communities", pl.DataFrame({"id": ["k", "l"], "entity_ids": [["a", "b", "c"], ["b", "c"]]}))
+    take_back(store, "second")
+    assert store.snapshot().frame("communities").select("id", "entity_ids").rows() == [("k", ["a", "b"])]
+
+
+def test_what_stands_in_the_way_is_named_in_its_order_with_the_way_out(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "z", "predicates", ["k", "m"], 1)
+    write(store, "y", "predicates", ["k"], 2)
+    write(store, "x", "predicates", ["m"], 3)
+    with pytest.raises(UndoRefused) as refused:
+        take_back(store, "z")
+    assert str(refused.value) == (
+        "Later runs built on what z wrote: y, x. Undo them first, or use --cascade to undo them too."
+    )
+
+
 def entity(seen: int, summary: str = "a friend") -> pl.DataFrame:
     """One entity, last seen on a day."""
     columns = {"id": ["ana"], "canonical_name": ["ana"], "summary": [summary]}
@@ -279,3 +344,109 @@ def test_a_row_that_a_later_undone_run_only_changed_still_names_the_run_that_mad
     assert set(report.runs) == {"ingest-1", "observe-1", "consolidate-1"}
     assert store.snapshot().count("facts") == 0
     assert examine(store) == ()
+
+
+# Another embedding model
+
+
+def eras(*commits: tuple[str, str, str | None, int | None, dict[str, int], list[str]]) -> Eras:
+    """The eras of commits: run, kind, model, dimensions, versions of the tables that it wrote, runs that it undid."""
+    rows, versions = [], {"facts": 1, "runs": 1}
+    for sequence, (run, kind, model, dims, wrote, undoes) in enumerate(commits, 1):
+        before = {name: versions[name] for name in wrote}
+        versions = versions | wrote
+        rows.append((sequence, run, kind, model, dims, json.dumps(versions), json.dumps(before), undoes))
+    columns = ["sequence", "run_id", "kind", "embed_model", "dims", "versions", "before", "undoes"]
+    frame = pl.DataFrame(rows, schema=columns, orient="row", schema_overrides={"undoes": pl.List(pl.String)})
+    return Eras(frame, (commits[-1][2] or "new", commits[-1][3] or 8))
+
+
+FIRST = ("first", "ingest", None, None, {"facts": 2}, [])  # of a store that did not note models yet
+OLD = ("old", "ingest", "old", 4, {"facts": 3}, [])
+TURN = ("turn", "reembed", "new", 8, {"facts": 4}, [])
+
+
+def test_the_vectors_of_a_version_are_of_the_model_in_force_when_it_was_written() -> None:
+    known = eras(FIRST, OLD, TURN, ("later", "ingest", "new", 8, {"facts": 5, "runs": 2}, []))
+    assert [known.is_past("facts", version) for version in range(1, 7)] == [True, True, True, False, False, False]
+    assert not known.is_past("runs", 1), "it has no vectors"
+    assert known.turns(["first", "old", "turn", "later"])["run_id"].to_list() == ["turn"]
+    assert known.turns(["old", "later"]).is_empty()
+    assert known.before(["old", "turn"]) == ("old", 4)
+    assert not eras(FIRST, OLD).is_past("facts", 1), "there never was another one"
+
+
+@pytest.mark.parametrize("new", [("old", 8), ("new", 4)])
+def test_another_model_or_another_size_is_another_era(new: tuple[str, int]) -> None:
+    assert eras(OLD, ("turn", "reembed", *new, {"facts": 4}, [])).turns(["turn"])["sequence"].to_list() == [2]
+
+
+@pytest.mark.parametrize(
+    ("later", "undone", "expected"),
+    [
+        ([("b", "ingest", "new", 8, {"facts": 5}, [])], set(), {"b"}),
+        ([("b", "ingest", "new", 8, {"facts": 5}, [])], {"b"}, set()),
+        ([("b", "ingest", "new", 8, {"runs": 5}, [])], set(), set()),
+        ([("b", "upkeep", "new", 8, {"facts": 5}, [])], set(), set()),
+        ([("turn", "ingest", "new", 8, {"facts": 5}, [])], set(), set()),
+        ([("u", "undo", "new", 8, {"facts": 5}, ["old"])], set(), {"u"}),
+        ([("b", "ingest", "new", 8, {"facts": 5}, []), ("u", "undo", "new", 8, {"facts": 6}, ["b"])], {"b"}, set()),
+        ([("b", "ingest", "new", 8, {"runs": 5}, []), ("c", "ingest", "new", 8, {"facts": 5}, [])], set(), {"c"}),
+    ],
+)
+def test_runs_that_wrote_vectors_of_the_new_model_stand_in_the_way_of_the_old_one(
+    later: list[Any], undone: set[str], expected: set[str]
+) -> None:
+    assert eras(OLD, TURN, *later).built_on(["turn"], undone) == expected
+    assert eras(OLD, TURN, *later).built_on(["old"], undone) == set()
+
+
+def test_new_columns_stand_in_the_way_of_the_old_model() -> None:
+    known = eras(OLD, TURN, ("m", "migrate", "new", 8, {"facts": 5}, []))
+    with pytest.raises(UndoRefused, match=r"new columns since.*slowwave reembed"):
+        known.built_on(["turn"], set())
+
+
+def turn(store: Store, run: str, model: str, value: float) -> None:
+    """Another model, whose vectors of all texts are equal."""
+    old = store.snapshot()
+
+    def renewed(name: str, old_rows: pl.DataFrame) -> pl.DataFrame:
+        return old_rows.with_columns(vector=pl.Series([[value] * 4] * len(old_rows), dtype=pl.Array(pl.Float32, 4)))
+
+    with store.commit(run, "reembed", EPOCH) as tx:
+        tx.turn_to(model, 4)
+        for name in WITH_VECTORS:
+            write_renewed(tx, old, name, column_names(name), renewed)
+
+
+def vectors(store: Store) -> dict[str, list[float] | None]:
+    return dict(store.snapshot().frame("facts", columns=["id", "vector"]).iter_rows())
+
+
+def test_a_turn_to_another_model_is_undone_with_all_vectors_and_earlier_runs_are_undone_in_those_of_now(
+    new_store: Callable[[], Store],
+) -> None:
+    store = Store.open(new_store().uri)
+    write(store, "first", "facts", ["a", "b"], 1)
+    with store.commit("second", "test", EPOCH) as tx:
+        tx.upsert("facts", rows("facts", ["b", "c"], 2))
+        tx.upsert("facts", rows("facts", ["a"], 1).with_columns(aspect_slugs=pl.Series([["work"]])))
+    before, old = content(store), vectors(store)
+    turn(store, "turn", "test/other", 0.5)
+    assert vectors(store) == dict.fromkeys("abc", [0.5] * 4)
+    with pytest.raises(UndoRefused, match=r"before a re-embedding, and some from after it.*one by one"):
+        undo(store, "turn", "undo", EPOCH, also=["second"])
+    report = undo(store, "turn", "undo-turn", EPOCH, dry_run=True)
+    assert (report.put_back["facts"], report.removed["facts"]) == (3, 0)
+    assert store.head.embed_model == "test/other"
+    assert take_back(store, "turn") == ("turn",)
+    assert (content(store), vectors(store), store.head.embed_model) == (before, old, "test/tiny")
+    turn(store, "again", "test/other", 0.25)
+    take_back(store, "second")
+    assert dict(store.snapshot().frame("facts").select("id", "aspect_slugs").iter_rows()) == {
+        "a": ["music"], "b": ["music"],
+    }  # fmt: skip
+    assert (vectors(store)["a"], vectors(store)["b"]) == ([0.25] * 4, None), "what b said has no vector of this model"
+    with pytest.raises(UndoRefused, match=r"undo-second.*slowwave reembed"):
+        take_back(store, "again")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.mutant_trials import FAILED, PASSED, UNREACHED, BrokenModules, Forks, Reached, try_each
+from scripts.mutant_trials import FAILED, PASSED, UNREACHED, BrokenModules, Forks, Reached, empty_caches, try_each
 from scripts.mutants import Tried, chosen, counted, table
 
 
@@ -26,6 +26,7 @@ def test_a_sample_is_as_large_as_wanted_and_the_same_each_time() -> None:
     assert chosen(names, ["*_7", "*_8"], None) == ["m.x_f__mutmut_7", "m.x_f__mutmut_8"]
     assert len(chosen(names, ["*"], 12)) == 12
     assert chosen(names, ["*"], 12) == chosen(names, ["*"], 12)
+    assert chosen(names, ["*"], 12, seed=1) != chosen(names, ["*"], 12, seed=2)
 
 
 def test_the_figures_of_each_module_and_of_all_are_told() -> None:
@@ -62,6 +63,23 @@ def test_a_mutant_runs_in_a_fork_on_the_tests_that_reach_it_fastest_first_but_th
     codes = {mutant: code for mutant, code, _ in seen}
     assert codes == dict(zip(mutants, (PASSED, FAILED, -signal.SIGXCPU, UNREACHED), strict=True))
     assert reached.order(mutants[0]) == ["slow", "fast"]
+
+
+def test_what_one_test_has_computed_is_computed_again_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("ours", "another"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / f"caching_{place}.py").write_text(
+            "from functools import lru_cache\n@lru_cache\ndef f():\n    return 1\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path / place)
+    import caching_another  # type: ignore[import-not-found]
+    import caching_ours  # type: ignore[import-not-found]
+
+    assert (caching_ours.f(), caching_another.f()) == (1, 1)
+    empty_caches(tmp_path / "ours")
+    assert (caching_ours.f.cache_info().currsize, caching_another.f.cache_info().currsize) == (0, 1)
 
 
 def test_what_a_fork_changes_or_leaves_behind_stays_there() -> None:

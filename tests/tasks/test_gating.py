@@ -12,9 +12,10 @@ import pytest
 from conftest import EPOCH
 
 from inference.embedding import open_embedder
+from slowwave.filters.noise import prototype_texts
 from slowwave.settings import NoiseSettings
 from storage.store import Store
-from tasks.ingest.gating import _recent, _without_stale_repeats, learn_noise
+from tasks.ingest.gating import _recent, _scorer, _without_stale_repeats, learn_noise
 
 NOW = EPOCH + timedelta(days=30)
 
@@ -91,6 +92,13 @@ def test_what_was_learned_lasts_until_enough_more_refusals_have_come(ring: Store
     assert learned_by(ring, rebuild_every=31) == []
     assert len(learned_by(ring, rebuild_every=30)) == 30
     assert len(learned_by(ring, max_learned=2)) == 30
+
+
+def test_t19_what_was_learned_stands_beside_the_built_in_noise(ring: Store) -> None:
+    learned = learned_by(ring, max_learned=2)
+    scorer = _scorer(ring.head.embed_model, NoiseSettings(), ring.snapshot())
+    assert len(learned) == 2
+    assert len(scorer.noise) == len(prototype_texts().noise) + 2
 
 
 def test_a_refusal_that_is_gone_teaches_no_longer(ring: Store) -> None:

@@ -100,6 +100,7 @@ def test_hits_count_beside_the_most_there_are_in_the_namespace() -> None:
     assert worth(fact("f", content_score=1.0), once, used("other", 15)) == pytest.approx(0.353553, abs=1e-6)
     assert worth(fact("f", 45)) == pytest.approx(0.353553, abs=1e-6)  # unused: as much
     assert worth(fact("f"), used("f", 15, 0)) == 1.0
+    assert worth(fact("f"), used("f", 1, 0)) == 1.0, "no other was recalled more often"
 
 
 def test_one_recall_in_a_busy_store_is_worth_no_less_than_none_and_neither_is_a_low_cosine() -> None:
@@ -245,7 +246,9 @@ def commits(uri: Path, kind: str) -> int:
 def test_every_live_fact_is_scored_once_in_one_commit_and_again_only_when_it_matters(keep: Keep) -> None:
     closed = fact("closed", status="superseded", replaced_by="new")
     uri = keep(facts=[fact("new", 0), fact("old"), closed], fact_usage=[used("old", 4, 10)])
+    version = Store.open(str(uri)).snapshot().handle("fact_scores").version
     assert score(a_run(uri), HOW) == Scored(scored=2, written=2)
+    assert Store.open(str(uri)).snapshot().handle("fact_scores").version == version + 1  # T42
     told = rows(uri, "fact_scores")
     assert told["quality_score"].to_list() == pytest.approx([0.5, 0.5 ** (10 / 90)])
     assert rows(uri, "metadata", f"id = '{LEARNING}'")["number"].to_list() == [0.0]

@@ -1,0 +1,291 @@
+"""Which facts fade, which facts and entities move out of the way, and what the decisions about them tell."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from slowwave import frames
+from slowwave.lifecycle.pruning_and_eviction import (
+    BY_A_PERSON,
+    ENTITIES,
+    FACTS,
+    CapPlan,
+    cap_decisions,
+    events_to_learn,
+    is_due,
+    is_learning,
+    move_decisions,
+    orphan_decisions,
+    plan_cap,
+    plan_orphans,
+    plan_prune,
+    plan_retirement,
+    prune_age_days,
+    removable,
+    touches,
+    without_pointers,
+)
+from slowwave.lifecycle.usage_scores import usage_of
+from slowwave.settings import StewardSettings
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+HOW = StewardSettings(prune_threshold=0.05, grace_period_hours=24, decay_half_days=90)
+
+
+def ago(days: float) -> datetime:
+    return NOW - timedelta(days=days)
+
+
+def fact(key: str, **more: Any) -> dict[str, Any]:
+    return {"id": key, "kind": "relation", "status": "active", "subject_id": "e_a", "valid_from": ago(9), **more}
+
+
+def facts(*rows: dict[str, Any], schema: frames.Schema = frames.FACTS) -> pl.DataFrame:
+    known = {**schema, "created_at": frames.TIME}
+    return frames.conform(pl.DataFrame(list(rows), infer_schema_length=None), known)
+
+
+def entities(*rows: dict[str, Any]) -> pl.DataFrame:
+    given = [{"status": "active", "seen_at": ago(100), **row} for row in rows]
+    return frames.conform(pl.DataFrame(given, infer_schema_length=None), ENTITIES)
+
+
+def measures(decisions: pl.DataFrame) -> dict[str, Any]:
+    return {row: json.loads(told) for row, told in decisions.select("subject_id", "measures").iter_rows()}
+
+
+# Retirement
+
+
+def test_what_is_retired_is_archived_with_its_cause_and_what_was_flagged_for_it_is_free() -> None:
+    flags = {"similar_to_id": "a", "similarity_flag": True}
+    partners = facts(
+        fact("c", similarity_score=0.9, **flags), fact("b", similarity_score=0.8, **flags),
+        fact("a", similarity_score=0.7, **flags), fact("ended", **flags, valid_to=ago(1)),
+        fact("unflagged", similar_to_id="a", similarity_flag=False),
+    )  # fmt: skip
+    pairs = frames.conform(
+        pl.DataFrame({"id": ["p2", "p1"], "a_id": ["z", "a"], "b_id": ["a", "z"], "outcome": ["pending"] * 2}),
+        frames.PAIR_DECISIONS,
+    )
+    plan = plan_retirement(facts(fact("a"), fact("z")), partners, pairs, BY_A_PERSON, NOW, {"a": {"score": 0.01}})
+    changed = plan.facts.select(
+        "id", "status", "status_reason", "expired_at", "similarity_flag", "similar_to_id"
+    ).rows()
+    assert changed == [
+        ("a", "archived", "deleted", NOW, None, None),
+        ("z", "archived", "deleted", NOW, None, None),
+        ("b", "active", None, None, False, None),
+        ("c", "active", None, None, False, None),
+    ]
+    assert (plan.retired, plan.cleared, plan.pairs) == (("a", "z"), ("b", "c"), ("p1", "p2"))
+    first = plan.decisions.row(0, named=True)
+    assert (first["action"], first["decided_by"], first["reason"], first["at"], first["subject_id"]) == (
+        "archive", "person", "A person retired it; undo brings it back.", NOW, "a",
+    )  # fmt: skip
+    assert (first["ids_in"], first["ids_out"]) == (["a"], ["a", "b", "c"])
+    told = measures(plan.decisions)
+    assert (told["a"]["score"], told["a"]["flags"]) == (0.01, {"b": 0.8, "c": 0.9})
+    assert [pair["id"] for pair in told["a"]["pairs"]] == ["p1", "p2"]
+    assert told["a"]["pairs"][0] == dict.fromkeys(frames.PAIR_DECISIONS) | {
+        "id": "p1", "a_id": "a", "b_id": "z", "outcome": "pending",
+    }  # fmt: skip
+    assert told["z"].keys() == {"pairs"}, "what there is nothing of is left out"
+    assert plan.decisions["id"].n_unique() == 2
+
+
+# Pruning
+
+
+@pytest.mark.parametrize(("settings", "events"), [(1, 1), (50, 50), (0, 50), (-1, 50)])
+def test_the_learning_period_ends_with_the_last_of_its_recalls(settings: int, events: int) -> None:
+    how = StewardSettings(learning_events=settings)
+    assert events_to_learn(how) == events
+    assert (is_learning(events - 1, how), is_learning(events, how)) == (True, False)
+
+
+def test_an_unused_fact_begins_at_a_half_and_halves_with_each_half_life() -> None:
+    assert prune_age_days(90, 0.25) == 90
+    assert prune_age_days(30, 0.125) == 60
+    assert prune_age_days(90, 0.5) == prune_age_days(90, 1.0) == 0
+
+
+def test_a_faded_fact_tells_what_it_was_measured_by_oldest_first() -> None:
+    rows = facts(fact("young", created_at=ago(350)), fact("old", created_at=ago(400)), fact("new", created_at=ago(1)))
+    usage = usage_of(frames.empty(frames.FACT_USAGE), frames.empty(frames.LINEAGE))
+    rows = rows.with_columns(content_score=pl.lit(0.0))
+    plan = plan_prune(rows, usage, HOW, NOW)
+    assert (plan.ids.to_list(), plan.summary()) == (["old", "young"], {"pruned": 2})
+    assert plan.measures["old"] == {
+        "score": round(0.5 * 0.5 ** (400 / 90), 6), "age_hours": 9600.0, "hits": 0, "half_life_days": 90.0,
+        "threshold": 0.05, "grace_hours": 24.0,
+    }  # fmt: skip
+    assert plan_prune(rows, usage, HOW, NOW, scores=pl.Series([0.9, 0.04, 0.0])).ids.to_list() == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [(None, 0.5, True), (0.5, 0.6, True), (0.6, 0.5, True), (0.5, 0.59, False), (0.21, 0.2, False), (0.2, 0.19, True)],
+)
+def test_a_score_is_due_that_is_new_a_step_away_or_beyond_a_mark(old: float | None, new: float, expected: bool) -> None:
+    frame = pl.DataFrame({"quality_score": [old], "score": [new]}, schema_overrides={"quality_score": pl.Float64})
+    assert frame.select(is_due([0.2, 0.9], 0.0999)).item() is expected
+
+
+# Eviction
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [({"subject_id": "e_x"}, True), ({"object_id": "e_x"}, True), ({"owner_entity_id": "e_x"}, True), ({}, False)],
+)
+def test_a_fact_touches_the_entities_at_its_ends(ends: dict[str, str], expected: bool) -> None:
+    row = facts({"id": "f", "subject_id": "e_a", "object_id": None, "owner_entity_id": "e_a", **ends})
+    assert row.select(touches(pl.Series(["e_x"]))).item() is expected
+
+
+def test_what_pointed_at_a_deleted_fact_points_at_nothing_or_at_what_came_before_it() -> None:
+    left = facts(
+        fact("heir", supersedes_id="gone_2", similarity_flag=False),
+        fact("first", supersedes_id="gone_1", similarity_flag=False),
+        fact("like", similar_to_id="gone_1", similarity_score=0.9, similarity_flag=True, related_id="kept"),
+        fact("near", related_id="gone_1", suspect_of="gone_2", similar_to_id="kept", similarity_flag=True),
+        fact("circle", supersedes_id="gone_3", similarity_flag=False),
+        fact("stays", supersedes_id="kept", suspect_of="kept", similarity_flag=False),
+    )  # fmt: skip
+    gone = pl.Series(["gone_1", "gone_2", "gone_3", "gone_4"])
+    before = {"gone_2": "gone_4", "gone_4": "kept", "gone_3": "gone_3"}
+    columns = [
+        "id",
+        "supersedes_id",
+        "similar_to_id",
+        "similarity_score",
+        "similarity_flag",
+        "related_id",
+        "suspect_of",
+    ]
+    assert without_pointers(left, gone, before).select(columns).rows() == [
+        ("heir", "kept", None, None, False, None, None),
+        ("first", None, None, None, False, None, None),
+        ("like", None, None, None, False, "kept", None),
+        ("near", None, "kept", None, True, None, None),
+        ("circle", None, None, None, False, None, None),
+        ("stays", "kept", None, None, False, None, "kept"),
+    ]
+
+
+def test_an_orphan_is_active_unpinned_unseen_whole_and_unknown_and_the_longest_unseen_is_first() -> None:
+    found = plan_orphans(
+        entities(
+            {"id": "b"}, {"id": "a"}, {"id": "older", "seen_at": ago(200), "status": None}, {"id": "whole"},
+            {"id": "pinned", "pinned": True}, {"id": "paused", "status": "paused"}, {"id": "seen", "seen_at": ago(90)},
+            {"id": "part", "parent_entity_id": "whole"}, {"id": "known"}, {"id": "unpinned", "pinned": False},
+        ),
+        pl.Series(["known"]), ago(90),
+    )  # fmt: skip
+    assert found["id"].to_list() == ["older", "a", "b", "unpinned"]
+
+
+def test_an_orphan_that_no_row_names_can_be_deleted_also_if_it_was_archived() -> None:
+    found = removable(
+        entities(
+            {"id": "a"}, {"id": "archived", "status": "archived"}, {"id": "paused", "status": "paused"},
+            {"id": "merged", "status": "archived", "merged_into": "winner"}, {"id": "winner"}, {"id": "named"},
+            {"id": "known"},
+        ),
+        pl.Series(["known"]), pl.Series(["named"]), ago(90),
+    )  # fmt: skip
+    assert found.select("id", "status").rows() == [("a", "active"), ("archived", "active")]
+
+
+def crowd() -> pl.DataFrame:
+    """Six entities of equal worth, but that one was seen long ago and one never."""
+    people = [{"id": f"e_{name}"} for name in "abcd"]
+    return entities(*people, {"id": "e_old", "seen_at": ago(300)}, {"id": "e_no", "seen_at": None})
+
+
+def known(*rows: dict[str, Any]) -> pl.DataFrame:
+    return facts(*rows, schema=FACTS).select(*FACTS)
+
+
+def test_of_too_many_entities_go_the_least_related_then_the_longest_unseen() -> None:
+    related = known(
+        fact("f_1", object_id="e_b"), fact("f_2", object_id="e_a"), fact("f_3", subject_id="e_c", status="candidate"),
+        fact("f_4", subject_id="e_d", kind="observation"),
+    )  # fmt: skip
+    plan = plan_cap(crowd(), related, 2)
+    assert plan.entities.select("id", "degree").rows() == [("e_no", 0), ("e_old", 0), ("e_d", 0), ("e_b", 1)]
+    assert plan.facts.rows() == [("f_4", "e_d"), ("f_1", "e_b")]
+    assert (plan.active, plan.left_over) == (6, 0)
+    assert plan.first(3).facts.rows() == [("f_4", "e_d")]
+    assert plan.first(3).entities["id"].to_list() == ["e_no", "e_old", "e_d"]
+    assert (plan.after(3).entities["id"].to_list(), plan.after(3).facts.rows()) == (["e_b"], [("f_1", "e_b")])
+
+
+def test_a_fact_goes_with_the_first_of_its_entities_and_structure_stays() -> None:
+    both = known(fact("f", subject_id="e_a", object_id="e_b"), fact("like", object_id="e_b", kind="similarity"))
+    plan = plan_cap(crowd().filter(pl.col("id").is_in(["e_a", "e_b", "e_c"])), both, 1)
+    assert plan.entities["id"].to_list() == ["e_c", "e_a"]
+    assert plan.facts.rows() == [("f", "e_a")]
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        {"pinned": True}, {"entrenchment": "user_axiom"}, {"kind": "structural"}, {"status": "candidate"},
+        {"object_id": "e_pin"},
+    ],
+)  # fmt: skip
+def test_what_a_lasting_fact_names_is_no_part_of_the_cap(why: dict[str, Any]) -> None:
+    people = pl.concat([crowd().head(1), entities({"id": "e_pin", "pinned": True})])
+    plan = plan_cap(people, known(fact("f", **why)), 1)
+    assert (plan.entities.is_empty(), plan.active, plan.left_over) == (True, 2, 1)
+    free = plan_cap(people, known(fact("f")), 1)
+    assert (free.entities["id"].to_list(), free.left_over) == (["e_a"], 0)
+    assert not plan_cap(people, known(fact("f", kind="similarity", object_id="e_pin")), 1).entities.is_empty()
+
+
+@pytest.mark.parametrize("most", [0, 6, 7])
+def test_where_there_is_room_or_no_cap_nobody_goes(most: int) -> None:
+    plan = plan_cap(crowd(), known(fact("f")), most)
+    assert (len(plan.entities), len(plan.facts), plan.active, plan.left_over) == (0, 0, 6, 0)
+    assert plan.entities.schema["degree"] == pl.Int64
+
+
+def test_only_active_entities_count() -> None:
+    assert plan_cap(crowd().with_columns(status=pl.lit("archived")), known(fact("f")), 1).active == 0
+    assert plan_cap(crowd().with_columns(status=pl.lit(None, pl.String)), known(fact("f")), 6).active == 6
+
+
+# Decisions
+
+
+def test_the_decisions_of_eviction_tell_age_limit_and_reason() -> None:
+    moved = move_decisions(pl.Series(["f"]), 90.0, NOW)
+    told = entities({"id": "e"}, {"id": "later", "seen_at": NOW + timedelta(days=1)}, {"id": "no", "seen_at": None})
+    orphans, deleted = orphan_decisions(told, 30, NOW), orphan_decisions(told.head(1), 30, NOW, "delete")
+    plan = CapPlan(told.head(1).with_columns(degree=pl.lit(2)), pl.DataFrame(), 9)
+    capped = cap_decisions(plan, 5, NOW)
+    assert [each["action"][0] for each in (moved, orphans, deleted, capped)] == ["move", "archive", "delete", "archive"]
+    assert [each["reason"][0] for each in (moved, orphans, capped)] == [
+        "It was over for more than 90 days.",
+        "Nothing is known of it, and it was not mentioned for a long time.",
+        "There are more entities than are kept, and it is among the least related.",
+    ]
+    assert measures(moved) == {"f": {"expired_edge_retention_days": 90.0}}
+    assert measures(orphans) == {
+        "e": {"unseen_days": 100.0, "orphan_days": 30}, "later": {"unseen_days": 0.0, "orphan_days": 30},
+        "no": {"unseen_days": None, "orphan_days": 30},
+    }  # fmt: skip
+    assert measures(capped) == {"e": {"relations": 2, "unseen_days": 100.0, "entities": 9, "max_entities": 5}}
+    row = moved.row(0, named=True)
+    assert (row["subject_id"], row["ids_in"], row["ids_out"], row["decided_by"], row["at"]) == (
+        "f", ["f"], ["f"], "rule", NOW,
+    )  # fmt: skip
+    assert pl.concat([moved, orphans, deleted])["id"].n_unique() == 5
+    assert move_decisions(pl.Series([], dtype=pl.String), 90.0, NOW).is_empty()
