@@ -22,6 +22,8 @@ FLAGS = (
     "--remote-debugging-port=0",
 )  # fmt: skip
 WAIT_S = 60.0
+CODES = {"Enter": 13, "Tab": 9, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35}
+"""Keys that do something by themselves, with the number that browsers know them by."""
 
 
 def chromium() -> str | None:
@@ -84,12 +86,24 @@ class Browser:
 
     def open(self, page: Path, *, is_dark: bool = False) -> None:
         """Show a file, and wait until all of it is there and its scripts have run."""
+        self.visit(page.as_uri(), is_dark=is_dark)
+
+    def visit(self, address: str, *, is_dark: bool = False) -> None:
+        """Show an address, and wait until all of it is there and its scripts have run."""
         self.complaints.clear()
         self.requests.clear()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[scheme])
-        self._call("Page.navigate", url=page.as_uri())
+        self._call("Page.navigate", url=address)
         self._wait_for("Page.loadEventFired")
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the page another size, in pixels."""
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def run_scripts(self, are_run: bool) -> None:
+        """Whether the scripts of pages run; what the tests ask runs all the same."""
+        self._call("Emulation.setScriptExecutionDisabled", value=not are_run)
 
     def ask(self, expression: str) -> Any:
         """The value of an expression in the page; promises are awaited."""
@@ -97,11 +111,19 @@ class Browser:
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
+    def follow(self, expression: str) -> None:
+        """Do what leads to another page, and wait until all of that is there."""
+        self._call("Runtime.evaluate", expression=expression, userGesture=True)
+        self._wait_for("Page.loadEventFired")
+
     def press(self, key: str) -> None:
         """Press a key and let it go, as a person does."""
-        text = {"text": key} if len(key) == 1 else {}
-        self._call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
-        self._call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        named: dict[str, Any] = {"key": key}
+        if key in CODES:
+            named |= {"code": key, "windowsVirtualKeyCode": CODES[key]}
+        self._call("Input.dispatchKeyEvent", type="keyDown", **named, **text)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **named)
 
     def picture(self) -> str:
         """What the page looks like, as PNG in base64."""

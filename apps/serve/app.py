@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-import anyio.to_thread
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -83,12 +82,6 @@ def make_app(place: Place, address: Address, token: Token, names: Sequence[str] 
         host=address.host, transport_security=allowed
     )
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with agents.router.lifespan_context(agents):
-            yield
-        await anyio.to_thread.run_sync(site.memory.close)
-
     async def missing(request: Request, _: Exception) -> Response:
         error = SlowwaveError(f"There is no page {request.url.path}.", "Choose one of the pages above.")
         return HTMLResponse(site.problem(request, error).body, 404)
@@ -102,7 +95,7 @@ def make_app(place: Place, address: Address, token: Token, names: Sequence[str] 
         ],
         middleware=[_access(verifier, allowed, site)],
         exception_handlers={404: missing},
-        lifespan=lifespan,
+        lifespan=lambda _: agents.router.lifespan_context(agents),
     )
 
 
@@ -123,7 +116,7 @@ def serve(
     A store that does not exist yet is no error: the page says how to begin. A namespace that does not exist is one.
     """
     with suppress(NoStoreYet):
-        place.memory().snapshot  # noqa: B018 (raises where there is no such memory)
+        place.store()
     with listening(address, "Choose another --port, or --port 0 for a free one.") as listener:
         port = listener.getsockname()[1]
         link = address.url(port, f"/?token={token.text}" if token.is_new else "/")

@@ -75,8 +75,8 @@ def as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
 
 
 def line(grown: Sequence[dict[str, Any]], name: str) -> Line | None:
-    """The line of a column; none where there is but one moment."""
-    if len(grown) < 2:
+    """The line of a column; none where nothing changed after the first moment."""
+    if len(_table(grown)) < 2:
         return None
     most = max(1, *(each[name] for each in grown))
     step = WIDTH / (len(grown) - 1)

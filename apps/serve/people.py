@@ -53,10 +53,11 @@ def person(site: Site, request: Request, values: Values) -> Response:
     """One entity, as of the end of the day `as_of`, or now."""
     day = str(values.get("as_of", "")).strip()
     entity, facts, ever = known_of(site, request.path_params["id"], day)
-    held = {fact.id for fact in facts}
+    days, held = days_of_change(ever), {fact.id for fact in facts}
+    over = [fact for fact in ever if fact.id not in held and fact.valid_to is not None]
     return site.page(
-        request, "person.html", entity=entity, facts=facts, day=day, days=days_of_change(ever),
-        over=[fact for fact in ever if fact.id not in held and fact.valid_to is not None and not day],
+        request, "person.html", entity=entity, facts=facts, over=[] if day else over, day=day,
+        at=end_of_day(day) if day else None, days=days, first=end_of_day(days[0]),
         speakers=site.browsing.speakers((*facts, *ever)),
     )  # fmt: skip
 

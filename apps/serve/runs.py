@@ -13,17 +13,17 @@ from starlette.responses import RedirectResponse, Response
 
 from recall.history import run_to_undo
 from recall.overview import list_runs, run_record
+from recall.run_changes import changes_of_run
 from slowwave.errors import UndoRefused
 from slowwave.text import run_id
 from storage.undo import UndoReport
 from storage.undo import undo as take_back
 
-from .asking import told
 from .site import Site, Values
 
 RUNS = 30
 """Runs on the page, a night with its phases counts as one."""
-NIGHT = "sleep"
+NIGHT, MOST = "sleep", 50
 
 
 def listed(site: Site, request: Request, values: Values) -> Response:
@@ -31,7 +31,7 @@ def listed(site: Site, request: Request, values: Values) -> Response:
     runs = list_runs(site.snapshot, RUNS)
     night = next((n for n, run in enumerate(runs) if run["flow"] == NIGHT and not run["depth"]), None)
     parts = [] if night is None else runs[night : night + 1 + _parts_after(runs, night)]
-    done = [(run, told(site, run["id"])) for run in parts[1:] if run["commits"]]
+    done = [(run, changes_of_run(site.snapshot, run["id"])) for run in parts[1:] if run["commits"]]
     undone = str(values.get("undone", ""))
     return site.page(
         request, "runs.html", runs=runs, night=parts[0] if parts else None, phases=done, undone=undone,
@@ -47,8 +47,8 @@ def one(site: Site, request: Request, values: Values) -> Response:
     """One run: what it did and decided, what it cost."""
     run = run_record(site.snapshot, request.path_params["id"])
     parts = [run_record(site.snapshot, part) for part in run["phases"]]
-    sections = [(part, told(site, part["id"])) for part in parts if part["commits"]]
-    return site.page(request, "run.html", run=run, sections=told(site, run["id"]), parts=sections)
+    done = [(part, changes_of_run(site.snapshot, part["id"], MOST)) for part in (run, *parts) if part["commits"]]
+    return site.page(request, "run.html", run=run, done=done, parts=len(parts))
 
 
 def way_back(site: Site, request: Request, values: Values) -> Response:
