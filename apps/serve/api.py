@@ -18,13 +18,13 @@ def recall(site: Site, request: Request, values: Values) -> dict[str, Any]:
     limit = str(values.get("k", ""))
     if limit and not (limit.isdecimal() and 0 < int(limit) <= 1000):
         raise UnusableInput(f"{limit!r} is no number of facts.", "Give k from 1 to 1000.")
-    how = {name: values.get(name) or None for name in ("as_of", "known_as_of", "scope", "only")}
+    how: dict[str, Any] = {name: values.get(name) or None for name in ("as_of", "known_as_of", "scope", "only")}
     return site.memory.recall(_question(values), int(limit) if limit else None, **how).as_json()
 
 
 def ask(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """`q`, and perhaps `as_of`, `known_as_of`, `scope`: as `ask --json` prints it. It may cost a call of the model."""
-    how = {name: values.get(name) or None for name in ("as_of", "known_as_of", "scope")}
+    how: dict[str, Any] = {name: values.get(name) or None for name in ("as_of", "known_as_of", "scope")}
     return site.memory.ask(_question(values), **how).as_json()
 
 

@@ -95,7 +95,7 @@ def make_app(place: Place, address: Address, token: Token, names: Sequence[str] 
         ],
         middleware=[_access(verifier, allowed, site)],
         exception_handlers={404: missing},
-        lifespan=lambda _: agents.router.lifespan_context(agents),
+        lifespan=lambda _: agents.router.lifespan_context(agents),  # type: ignore[arg-type]
     )
 
 

@@ -325,6 +325,7 @@ def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> Non
     assert commits["run_id"].str.starts_with("undo-").all()
 
 
+@pytest.mark.proof
 def test_what_prevents_an_undo_is_named_and_can_be_undone_with_it(own: Path) -> None:
     (first,) = _runs(own, "observe")
     with Place.of(str(own)).memory(is_logged=False) as memory:
@@ -506,10 +507,12 @@ def test_the_command_prints_a_link_that_logs_in_and_ends_when_it_is_told_to(temp
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("SLOWWAVE_MCP_TOKEN", None)
     pipe = subprocess.PIPE
-    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path, env=environment) as server:
+    with subprocess.Popen(
+        [sys.executable, *words], stdout=pipe, stderr=pipe, text=True, cwd=tmp_path, env=environment
+    ) as server:
         try:
             assert server.stdout is not None
-            lines = [line for line in iter(server.stdout.readline, "}\n")]
+            lines = list(iter(server.stdout.readline, "}\n"))
             said = json.loads("".join(lines) + "}")
             with httpx.Client(follow_redirects=True, timeout=30) as browser:
                 for _ in range(100):

@@ -149,9 +149,7 @@ def test_a_night_is_undone_after_a_look(browser: Browser, home: str, tmp_path: P
     browser.visit(f"{home}/runs")
     assert "Puerto" in browser.ask(TEXT)
     shoot(browser, tmp_path, "runs")
-    browser.follow(
-        "[...document.querySelectorAll('main a')].find(a => a.textContent.includes('Undo this night')).click()"
-    )
+    browser.follow("document.querySelector('.card a.button').click()")
     assert "put back" in browser.ask(TEXT)
     browser.follow("document.querySelector('button.danger').click()")
     assert "was taken back" in browser.ask("document.querySelector('[role=status]').innerText")
@@ -159,9 +157,7 @@ def test_a_night_is_undone_after_a_look(browser: Browser, home: str, tmp_path: P
 
 
 def test_proposals_are_approved_changed_and_rejected(browser: Browser, home: str, tmp_path: Path) -> None:
-    look = (
-        "[...document.querySelectorAll('.card')].find(each => each.innerText.includes('{}')).querySelector('a.button')"
-    )
+    card = "[...document.querySelectorAll('.card')].find(each => each.innerText.includes('{}'))"
     press = "[...document.querySelectorAll('button')].find(each => each.textContent === '{}').click()"
     browser.visit(f"{home}/review")
     shoot(browser, tmp_path, "review")
