@@ -73,11 +73,12 @@ class Access:
             return await self._log_in(request)
         if await self._shows_token(request):
             return None
-        if self._shows_cookie(request):
+        is_page = request.method in SAFE and not path.startswith(API)
+        given = request.query_params.get("token") if is_page else None
+        if given is None and self._shows_cookie(request):
             return None if request.method in SAFE or _is_from_here(request) else _refusal(403)
-        if request.method in SAFE and not path.startswith(API):
-            given = request.query_params.get("token")
-            here = request.url.remove_query_params("token")
+        if is_page:
+            here = request.url.remove_query_params("token")  # a token in the address would stay in the history
             return await self._let_in(request, given, local(f"{here.path}?{here.query}".removesuffix("?")))
         wanted = {"WWW-Authenticate": "Bearer"}
         return JSONResponse(

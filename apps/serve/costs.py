@@ -49,12 +49,12 @@ class Bar:
 def shown(site: Site, request: Request, values: Values) -> Response:
     """What it cost, and how it grew."""
     document = as_json(site, request, values)
-    grown = document["growth"]
+    grown, days = document["growth"], _days(document["costs"])
     return site.page(
         request, "costs.html", stats=document["stats"], days=document["costs"], paid=document["runs"],
         facts=line(grown, "facts"), entities=line(grown, "entities"), grown=_table(grown),
-        bars=bars(document["costs"], "usd") or bars(document["costs"], "calls"),
-        is_priced=any(each["usd"] for each in document["costs"]), bar_width=_bar_width(document["costs"]),
+        bars=bars(document["costs"], "usd") or bars(document["costs"], "calls"), axis=days,
+        is_priced=any(each["usd"] for each in document["costs"]), bar_width=0.8 * WIDTH / len(days),
     )  # fmt: skip
 
 
@@ -99,16 +99,13 @@ def bars(costs: Sequence[dict[str, Any]], name: str) -> list[Bar]:
         sums[each["day"]] = sums.get(each["day"], 0.0) + float(each[name] or 0)
     if not any(sums.values()):
         return []
-    first, span = min(sums), _span(costs)
-    most = max(sums.values())
-    return [Bar((day - first).days * WIDTH / span, HEIGHT * value / most, day, value)
+    days, most = _days(costs), max(sums.values())
+    return [Bar((day - days[0]).days * WIDTH / len(days), HEIGHT * value / most, day, value)
             for day, value in sorted(sums.items())]  # fmt: skip
 
 
-def _span(costs: Sequence[dict[str, Any]]) -> int:
-    days = [each["day"] for each in costs]
-    return max(DAYS, (max(days) - min(days) + timedelta(days=1)).days) if days else 1
-
-
-def _bar_width(costs: Sequence[dict[str, Any]]) -> float:
-    return 0.8 * WIDTH / _span(costs)
+def _days(costs: Sequence[dict[str, Any]]) -> list[date]:
+    """The days of the chart: up to the last one on which something was paid."""
+    paid = [each["day"] for each in costs] or [datetime.now(UTC).date()]
+    span = max(DAYS, (max(paid) - min(paid)).days + 1)
+    return [max(paid) - timedelta(days=span - 1 - n) for n in range(span)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -82,7 +83,7 @@ class Site:
         made.filters |= {
             "day": _day, "moment": _moment, "short": short_id, "count": "{:,}".format, "dollars": "${:,.4f}".format,
             "name_of": lambda path: str(path).rpartition("/")[2], "kind": self._kind, "marked": marked_statement,
-            "happens": day_of,
+            "happens": day_of, "id_in": _id_in,
         }  # fmt: skip
         return made
 
@@ -186,6 +187,12 @@ def _visible(value: Any) -> Any:
     return (
         printable(value) if isinstance(value, str) and not isinstance(value, Markup) else "" if value is None else value
     )
+
+
+def _id_in(text: str) -> str:
+    """The short id at the end of a line of a story; empty where there is none."""
+    last = text.rpartition(" ")[2]
+    return last if re.fullmatch(r"[0-9a-f]{6,16}", last) else ""
 
 
 def _day(at: datetime | date | None) -> str:

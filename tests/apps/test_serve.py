@@ -129,6 +129,7 @@ def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not
         assert "samesite=strict" in cookie.lower()
         assert TOKEN not in cookie
         assert "Marta" in browser.get("/people").text
+        assert browser.get(f"/people?token={TOKEN}").headers["location"] == "/people", "it stays in no address"
         assert "Secure" not in cookie, "over plain HTTP a browser would not send it"
 
 
