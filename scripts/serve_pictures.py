@@ -37,11 +37,7 @@ def main(folder: Path) -> None:
             home = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")["url"]
             try:
                 for name, path, size, *more in _pictures(home):
-                    shot = [
-                        f"--window-size={size}",
-                        f"--screenshot={folder / name}.png",
-                        f"--user-data-dir={place}/{name}",
-                    ]
+                    file, profile = f"--screenshot={folder / name}.png", f"--user-data-dir={place}/{name}"
                     address = f"{home.rstrip('/')}{path}{'&' if '?' in path else '?'}token={TOKEN}"
                     command = [browser, *FLAGS, *more, f"--window-size={size}", file, profile, address]
                     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)

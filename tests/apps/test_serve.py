@@ -392,6 +392,7 @@ def test_a_risk_is_confirmed_by_itself(own: Path) -> None:
         assert person.get(f"/api/review/{id}").json()["state"] == "applied"
 
 
+@pytest.mark.proof
 def test_a_changed_proposal_takes_the_place_of_the_old_one_and_waits(own: Path) -> None:
     with program(own) as person:
         id = _waiting(person)["delete"]
