@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +14,9 @@ from apps.configuration import answering
 from inference.providers import choose
 from recall.proposals import words_of
 from slowwave.errors import MissingKey, SlowwaveError, TookTooLong, UnknownName, UnusableInput
-from slowwave.types import Passage, RecalledFact, Recollection, Reply
+from slowwave.types import Passage, RecalledFact, Recollection, Reply, Story
 from slowwave.types.stories import StorySection, sections_of
+from slowwave.validity import live_sql
 from storage.rows import quoted
 
 from .site import Site, Values
@@ -89,8 +90,6 @@ def has_model(site: Site) -> bool:
 
 def counts(site: Site) -> dict[str, int]:
     """How much is known: `facts`, `entities`, `messages`."""
-    from slowwave.validity import live_sql
-
     seen = site.snapshot
     return {
         "facts": seen.count("facts", live_sql(datetime.now(UTC))),
@@ -113,19 +112,16 @@ def end_of_day(day: str) -> datetime:
 def why(site: Site, request: Request, values: Values) -> Response:
     """The story of the row that the address names."""
     story = site.browsing.why(request.path_params["id"])
-    return site.page(request, "why.html", story=story, sections=told(site, story.id), entity=_entity_of(story))
+    return site.page(request, "why.html", story=story, sections=_sections(site, story), entity=_entity_of(story))
 
 
-def told(site: Site, id: str) -> list[StorySection]:
-    """The story of a row in sections of plain sentences, in which entities are named, too."""
-    from dataclasses import replace
-
-    story = site.browsing.why(id)
+def _sections(site: Site, story: Story) -> list[StorySection]:
+    """The story in plain sentences, in which entities are named, too."""
     names = words_of(site.snapshot, {row for each in story.decisions for row in (each.about, *each.beside)})
     return sections_of(replace(story, statements={**names, **story.statements}), site.place.locale)
 
 
-def _entity_of(story: Any) -> str:
+def _entity_of(story: Story) -> str:
     """The entity that a row is, or is about."""
     return story.id if story.kind == "entities" else str(story.columns.get("subject_id") or "")
 

@@ -11,7 +11,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from apps.configuration import person_name
-from recall.proposals import OPEN, list_proposals, proposal_named, story_of_proposal, summary_of
+from recall.proposals import (
+    OPEN,
+    Proposal,
+    ProposalStory,
+    list_proposals,
+    proposal_named,
+    story_of_proposal,
+    summary_of,
+)
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.review.proposals import Person, renamed, without
 from tasks.people.review import DecidedProposal
@@ -27,12 +35,12 @@ CAN_CHANGE = ("split", "delete")
 def listed(site: Site, request: Request, values: Values) -> Response:
     """What waits, oldest first, or the last decisions."""
     seen, is_open = site.snapshot, values.get("show") != "decided"
-    found = list_proposals(seen, "pending") if is_open else _decided(site)
+    found: Sequence[Proposal] = list_proposals(seen, "pending") if is_open else _decided(site)
     shown = [(each, summary_of(seen, each)) for each in found[:SHOWN]]
     return site.page(request, "reviews.html", proposals=shown, total=len(found), is_open=is_open)
 
 
-def _decided(site: Site) -> list[Any]:
+def _decided(site: Site) -> list[Proposal]:
     closed = [each for each in list_proposals(site.snapshot, None) if each.state != "pending"]
     return sorted(closed, key=lambda each: each.decided_at or each.proposed_at, reverse=True)
 
@@ -48,7 +56,7 @@ def one(site: Site, request: Request, values: Values) -> Response:
     )  # fmt: skip
 
 
-def _story(site: Site, request: Request) -> Any:
+def _story(site: Site, request: Request) -> ProposalStory:
     seen = site.snapshot
     return story_of_proposal(seen, proposal_named(seen, request.path_params["id"]), datetime.now(UTC))
 
@@ -108,8 +116,7 @@ def list_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]
 
 def one_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """As `review show --json` prints it."""
-    document: dict[str, Any] = _story(site, request).as_json()
-    return document
+    return _story(site, request).as_json()
 
 
 def decide_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:

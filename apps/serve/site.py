@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from apps.configuration import Place
-from apps.printing import json_text, marked_statement, printable, short_id
+from apps.printing import json_text, printable
 from inference.secrets import clean_error, without_secrets
 from slowwave.api import OpenMemory
 from slowwave.errors import (
@@ -81,8 +81,8 @@ class Site:
             trim_blocks=True, lstrip_blocks=True, finalize=_visible,
         )  # fmt: skip
         made.filters |= {
-            "day": _day, "moment": _moment, "short": short_id, "count": "{:,}".format, "dollars": "${:,.4f}".format,
-            "name_of": lambda path: str(path).rpartition("/")[2], "kind": self._kind, "marked": marked_statement,
+            "day": _day, "moment": _moment, "count": "{:,}".format, "dollars": "${:,.4f}".format,
+            "name_of": lambda path: str(path).rpartition("/")[2], "kind": self._kind,
             "happens": day_of, "id_in": _id_in,
         }  # fmt: skip
         return made
