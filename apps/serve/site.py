@@ -80,11 +80,12 @@ class Site:
             loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True, finalize=_visible,
         )  # fmt: skip
-        made.filters |= {
+        filters: dict[str, Callable[..., str]] = {
             "day": _day, "moment": _moment, "count": "{:,}".format, "dollars": "${:,.4f}".format,
             "name_of": lambda path: str(path).rpartition("/")[2], "kind": self._kind,
             "happens": day_of, "id_in": _id_in,
         }  # fmt: skip
+        made.filters |= filters
         return made
 
     def _kind(self, entity_type: str) -> str:
