@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
         command = [*SLOWWAVE, "serve", "--store", store, "--port", "0", "--json"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=place) as server:
             assert server.stdout is not None
-            home = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")["url"]
+            home = json.loads("".join(server.stdout.readline() for _ in range(5)))["url"]
             try:
                 for name, path, size, *more in _pictures(home):
                     file, profile = f"--screenshot={folder / name}.png", f"--user-data-dir={place}/{name}"

@@ -121,6 +121,7 @@ def serve(
         port = listener.getsockname()[1]
         link = address.url(port, f"/?token={token.text}" if token.is_new else "/")
         say(link, address.url(port))
+        sys.stdout.flush()  # a program reads the link while the server runs
         sys.stderr.flush()
         if is_opened:
             webbrowser.open(address.url(port, f"/?token={token.text}"))

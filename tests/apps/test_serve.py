@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from html import unescape
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -493,29 +494,15 @@ def test_what_prevents_the_start_is_named(
 
 @pytest.mark.proof
 def test_the_command_prints_a_link_that_logs_in_and_ends_when_it_is_told_to(template: Path, tmp_path: Path) -> None:
-    words = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "slowwave",
-        "serve",
-        "--store",
-        str(template),
-        "--port",
-        "0",
-        "--json",
-    ]
+    words = ["-W", "ignore", "-m", "slowwave", "serve", "--store", str(template), "--port", "0", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("SLOWWAVE_MCP_TOKEN", None)
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [sys.executable, *words], stdout=pipe, stderr=pipe, text=True, cwd=tmp_path, env=environment
-    ) as server:
+    how: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
+    with subprocess.Popen([sys.executable, *words], env=environment, **how) as server:
         try:
             assert server.stdout is not None
-            lines = list(iter(server.stdout.readline, "}\n"))
-            said = json.loads("".join(lines) + "}")
+            lines = list(takewhile(bool, (server.stdout.readline() for _ in range(5))))
+            said = json.loads("".join(lines))
             with httpx.Client(follow_redirects=True, timeout=30) as browser:
                 for _ in range(100):
                     try:
