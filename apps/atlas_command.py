@@ -114,9 +114,7 @@ def atlas_page(data: Mapping[str, Any]) -> str:
 
     Stored text cannot break out of its place: as JSON it holds no markup signs, as markup it is escaped.
     """
-    own = "\n".join(_read(name) for name in PARTS)
-    scripts = [*map(_library, LIBRARIES), f'(() => {{\n"use strict";\n{own}}})();']
-    style = _read("atlas.css")
+    scripts, style = _scripts(), _read("atlas.css")
     environment = Environment(
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -127,6 +125,16 @@ def atlas_page(data: Mapping[str, Any]) -> str:
         data=Markup(as_inert_json(data)),
         scripts=[Markup(script) for script in scripts],
     )
+
+
+def atlas_policy() -> str:
+    """The policy that stands in the page, for a server that sends it as a header, too."""
+    return _policy(_scripts(), _read("atlas.css"))
+
+
+def _scripts() -> list[str]:
+    own = "\n".join(_read(name) for name in PARTS)
+    return [*map(_library, LIBRARIES), f'(() => {{\n"use strict";\n{own}}})();']
 
 
 def as_inert_json(data: Any) -> str:

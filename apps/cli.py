@@ -94,6 +94,9 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "atlas_command": {
         "atlas": "Write the memory as one HTML page: map, time slider, stories, nights and report.",
     },
+    "serve_command": {
+        "serve": "Serve the memory as a page in the browser, with a JSON API and MCP, until Ctrl-C.",
+    },
     "mcp_command": {
         "mcp": "Serve agents over MCP, until the client disconnects or Ctrl-C.",
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import tomllib
@@ -203,6 +204,11 @@ def answering(
 
 def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flags.items() if value is not None}
+
+
+def person_name(given: str | None = None) -> str:
+    """Who decides: the given name, or SLOWWAVE_PERSON, or the user of this machine."""
+    return given or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser()
 
 
 T = TypeVar("T", bound=Group)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,7 +14,7 @@ import typer
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 
-from .configuration import Place
+from .configuration import Place, person_name
 from .options import By, DryRun, ExactEntity, Ids, JsonOption, add_command
 from .printing import err, out, print_json, short_id, show_undo, table
 
@@ -339,7 +337,7 @@ def execute(
     else:
         from slowwave.review.proposals import Person  # imports Polars
 
-        person = Person(by or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser(), "terminal")
+        person = Person(person_name(by), "terminal")
         done = splitting.execute(run, entity, person, place.settings.split, proposal=proposal, plan=brought)
     if as_json:
         print_json({"run": None if dry_run else run.id, "dry_run": dry_run, **done.as_json()})

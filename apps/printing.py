@@ -57,8 +57,13 @@ err = SafeConsole(stderr=True, highlight=False)
 def print_json(document: Any) -> None:
     """Print the document of `--json`; control characters of a terminal become JSON escapes."""
     takes_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json_text(document, takes_unicode))
+
+
+def json_text(document: Any, takes_unicode: bool = True) -> str:
+    """The document as JSON in lines; characters that nobody sees, or a terminal would act on, become escapes."""
     text = json.dumps(document, default=_plain, ensure_ascii=not takes_unicode, indent=2)
-    print(_HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text))
+    return _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text)
 
 
 def print_text(text: str, end: str = "\n") -> None:

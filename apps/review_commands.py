@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +17,7 @@ from rich.text import Text
 
 from slowwave.errors import Refused, UnusableInput
 
-from .configuration import Place
+from .configuration import Place, person_name
 from .options import By, JsonOption, Limit, Yes, add_command
 from .printing import err, out, print_json, short_id, show_undo, shown, table
 
@@ -332,7 +330,7 @@ def _person(by: str | None) -> Person:
     """Who sits at this terminal."""
     from slowwave.review.proposals import Person  # imports Polars
 
-    return Person(by or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser(), "terminal")
+    return Person(person_name(by), "terminal")
 
 
 def _chosen(

@@ -88,6 +88,14 @@ def find_entity(snapshot: Reading, now: datetime, name: str) -> Entity:
     return _most_known(snapshot, now, ids)
 
 
+def entity_with_id(reading: Reading, now: datetime, id: str) -> Entity:
+    """The entity of that id, or the one that it was merged into."""
+    own = reading.by_ids("entities", [id], ["id"])["id"].to_list()
+    if not own:
+        raise _unknown(reading, id)
+    return _most_known(reading, now, _heirs(reading, own))
+
+
 def exact_row(reading: Reading, text: str) -> dict[str, Any]:
     """The row of the one entity of that whole name or alias, of `name (type)`, or of that id.
 

@@ -22,6 +22,8 @@ FLAGS = (
     "--remote-debugging-port=0",
 )  # fmt: skip
 WAIT_S = 60.0
+CODES = {"Enter": 13, "Tab": 9, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35}
+"""Keys that do something by themselves, with the number that browsers know them by."""
 
 
 def chromium() -> str | None:
@@ -91,17 +93,29 @@ class Browser:
         self._call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         self._wait_for("Page.loadEventFired")
 
+    def run_scripts(self, are_run: bool) -> None:
+        """Whether the scripts of pages run; what the tests ask runs all the same."""
+        self._call("Emulation.setScriptExecutionDisabled", value=not are_run)
+
     def ask(self, expression: str) -> Any:
         """The value of an expression in the page; promises are awaited."""
         told = self._call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
+    def follow(self, expression: str) -> None:
+        """Do what leads to another page, and wait until all of that is there."""
+        self._call("Runtime.evaluate", expression=expression, userGesture=True)
+        self._wait_for("Page.loadEventFired")
+
     def press(self, key: str) -> None:
         """Press a key and let it go, as a person does."""
-        text = {"text": key} if len(key) == 1 else {}
-        self._call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
-        self._call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        named: dict[str, Any] = {"key": key}
+        if key in CODES:
+            named |= {"code": key, "windowsVirtualKeyCode": CODES[key]}
+        self._call("Input.dispatchKeyEvent", type="keyDown", **named, **text)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **named)
 
     def click(self, x: float, y: float) -> None:
         """Press and release the left button at a place of the window, as a person does."""

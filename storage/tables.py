@@ -620,7 +620,7 @@ _PROPOSALS = Table(
         "touches": texts("Ids of the rows that it changes or rests on."),
         "evidence": texts("Messages that the facts it touches were said in."),
         "decider": text("The person who decided."),
-        "door": text("terminal, prefect, mcp or python: where it was decided."),
+        "door": text("terminal, prefect, mcp, python or browser: where it was decided."),
         "decided_at": time("When."),
         "note": text("What the person said to it."),
         "outcome": text("Why it became stale, or which proposal took its place."),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Elicit
@@ -24,7 +24,7 @@ from recall.proposals import OPEN, Proposal, diff_lines, list_proposals, proposa
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lexicon.labels import canonical_type
-from slowwave.review.proposals import Person
+from slowwave.review.proposals import Door, Person
 
 from .tools import Agent, inert_text, memory_of
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 DOORS = (
     "in a terminal: slowwave review approve {ids}",
     "in Prefect: the deployment `review`",
+    "in a browser: the page of `slowwave serve`",
     "over MCP: a client that asks its person (elicitation) calls `review`",
 )
 MOST_AT_ONCE = 10
@@ -141,8 +142,7 @@ def _decision_of(answer: ElicitationResult[Decision]) -> Decision | None:
 
 
 def _approver(proposal: Proposal) -> Person:
-    doors: dict[str, Literal["terminal", "prefect", "mcp", "python"]]
-    doors = {"terminal": "terminal", "prefect": "prefect", "mcp": "mcp", "python": "python"}
+    doors: dict[str, Door] = {each: each for each in get_args(Door)}
     return Person(proposal.decider, doors[proposal.door])
 
 

@@ -205,7 +205,7 @@ class Change(Result):
     diff: list[str]
     risks: list[str]
     decided_by: str | None = None
-    door: str | None = Field(None, description="Where it was decided: terminal, prefect, mcp or python.")
+    door: str | None = Field(None, description="Where it was decided: terminal, prefect, mcp, python or browser.")
     note: str | None = None
     doors: list[str] = Field([], description="Where a person can decide, as long as it waits.")
 

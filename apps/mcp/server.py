@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -48,9 +49,9 @@ _GRACE_S = 3  # for answers under way when the server is told to stop
 
 
 def make_server(
-    memory: OpenMemory, address: Address | None = None, token: Token | None = None
+    memory: OpenMemory, address: Address | None = None, verifier: OneToken | None = None
 ) -> MCPServer[OpenMemory]:
-    """A server of all tools; with an address and a token, one that lets in who shows the token."""
+    """A server of all tools; with an address and a verifier, one that lets in who shows the token."""
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[OpenMemory]) -> AsyncIterator[OpenMemory]:
@@ -70,7 +71,7 @@ def make_server(
         lifespan=lifespan,
         log_level="WARNING",
         auth=auth_settings(address) if address else None,
-        token_verifier=OneToken(token.text) if token else None,
+        token_verifier=verifier,
         tools=[StrictTool.of(name, each) for name, each in TOOLS.items()],
     )
 
@@ -90,28 +91,29 @@ def serve_stdio(memory: OpenMemory) -> None:
 def serve_http(memory: OpenMemory, address: Address, token: Token, names: Sequence[str] = ()) -> None:
     """Serve any number of clients over streamable HTTP until the process is told to stop."""
     memory.snapshot  # noqa: B018 (raises where there is no such memory)
-    with _listening(address) as listener:
+    with listening(address, "Choose another --http HOST:PORT.") as listener:
         port = listener.getsockname()[1]
-        server = make_server(memory, address, token)
+        server = make_server(memory, address, OneToken(token.text))
         app = server.streamable_http_app(host=address.host, transport_security=allowed_names(address, names))
         print(f"slowwave memory {memory.place.namespace!r} at {address.url(port)}", file=sys.stderr)
         if token.is_new:
             print(f"Token, shown only now: {token.text}", file=sys.stderr)
         sys.stderr.flush()
-        _uvicorn(app).run(sockets=[listener])
+        http_server(app).run(sockets=[listener])
 
 
-def _listening(address: Address) -> socket.socket:
-    """A socket that listens; raises `UnusableInput` where the address cannot be used."""
+def listening(address: Address, way_out: str) -> socket.socket:
+    """A socket that listens; raises `UnusableInput` with this way out where the address cannot be used."""
     try:
         family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((address.host, address.port), family=family)
     except (OSError, OverflowError) as error:
         where = f"{address.shown_host}:{address.port}"
-        raise UnusableInput(f"Nobody can listen on {where}: {error}.", "Choose another --http HOST:PORT.") from error
+        raise UnusableInput(f"Nobody can listen on {where}: {error}.", way_out) from error
 
 
-def _uvicorn(app: object) -> uvicorn.Server:
+def http_server(app: object) -> uvicorn.Server:
+    """What serves an ASGI app; it keeps no log of requests, whose addresses may hold a token."""
     import uvicorn
 
     return uvicorn.Server(
@@ -146,9 +148,9 @@ class Address:
         """As it stands in a URL."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
-    def url(self, port: int) -> str:
+    def url(self, port: int, path: str = "/mcp") -> str:
         """Where clients connect to."""
-        return f"http://{self.shown_host}:{port}/mcp"
+        return f"http://{self.shown_host}:{port}{path}"
 
 
 def parse_address(text: str) -> Address:
@@ -168,13 +170,13 @@ class Token:
     is_new: bool
 
 
-def token_for(address: Address) -> Token:
-    """The token of the environment, or a random one, which only a loopback address may do with."""
-    given = os.environ.get(VARIABLE, "")
-    if given:
+def token_for(address: Address, file: Path | None = None) -> Token:
+    """The token of the file or the environment, or a random one, which only a loopback address may do with."""
+    given, origin = (os.environ.get(VARIABLE, ""), VARIABLE) if file is None else (_content(file), str(file))
+    if given or file:
         if not _TOKEN.fullmatch(given):
             raise UnusableInput(
-                f"{VARIABLE} is no usable token.", "Sixteen printable ASCII characters or more, without spaces."
+                f"{origin} is no usable token.", "Sixteen printable ASCII characters or more, without spaces."
             )
         return Token(given, False)
     if not address.is_loopback:
@@ -183,6 +185,13 @@ def token_for(address: Address) -> Token:
             f"Set {VARIABLE}, or listen on 127.0.0.1.",
         )
     return Token(secrets.token_urlsafe(32), True)
+
+
+def _content(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise UnusableInput(f"{file} cannot be read: {error.strerror}.", "Name a file that holds the token.") from error
 
 
 class OneToken:

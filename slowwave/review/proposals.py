@@ -17,7 +17,7 @@ from slowwave.settings import ApprovalSettings
 from slowwave.text import readable
 
 Waits = Literal["all", "risky"]
-Door = Literal["terminal", "prefect", "mcp", "python"]
+Door = Literal["terminal", "prefect", "mcp", "python", "browser"]
 MAX_NAME, MAX_NOTE = 100, 1000
 """Characters of a person's name, and of a note, a reason or a title."""
 

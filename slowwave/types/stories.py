@@ -142,7 +142,7 @@ MOST = 8
 SHORT = 70
 LONGEST = 240
 """Characters of a quote, a statement or a value in a line; `SHORT` of a fact that is named beside another."""
-_ACTIONS = {
+ACTIONS = {
     "create": "Learned", "reassert": "Said again", "repeat": "Said again", "supersede": "Replaced", "close": "Ended",
     "retract": "Taken back", "absorb": "Merged", "keep": "Kept apart", "dispute": "Disputed",
     "contradict": "Disputed", "prefer": "Preferred", "refuse": "Left as it is", "evict": "Moved to the archive",
@@ -150,6 +150,7 @@ _ACTIONS = {
     "alias": "Another name", "link_version": "Another version", "link_duplicate": "A copy", "name_owner": "Named",
     "promote": "Taken as known", "gate": "Refused", "ignore": "Left out",
 }  # fmt: skip
+"""What was done, in a word or two, by the action of a decision."""
 _TOWARDS = {"supersede": ("Replaced by", "Took the place of"), "absorb": ("Merged with", "Merged into")}
 """The words of a decision for its own row, and for the other one."""
 _FIRST = ("create", "reassert", "repeat")
@@ -224,7 +225,7 @@ def _of_message(story: Story, locale: Locale) -> Parts:
     flags = [Line("", "It looks like an order to its reader: never followed.")] if row.get("has_injection") else []
     yield "", [Line(_day(row.get("occurred_at")), talk), *flags]
     stated = [
-        Line("", f"{_clipped(statement)} ({_plain(_became(story, status, why), story.statements)})", _short(name))
+        Line("", f"{_clipped(statement)} ({plain_reason(_became(story, status, why), story.statements)})", _short(name))
         for name, statement, status, why in story.heard
     ]
     yield "What was learned from it", _cut(stated)
@@ -288,7 +289,7 @@ def _holding(story: Story) -> str:
     if why.startswith("repeats "):
         first = _named(why.removeprefix("repeats "), story.statements)
         return f"Known before: it is one more source of {first}."
-    reason = _plain(why, story.statements).rstrip(".")
+    reason = plain_reason(why, story.statements).rstrip(".")
     period = f"; it held{span}" if span else ""
     return f"{_STATUS.get(status, status).capitalize()}{f': {reason}' if reason else ''}{period}."
 
@@ -342,7 +343,7 @@ def _order(action: str) -> int:
 
 def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
     """A decision as a sentence about the row of the story; with `is_named` about another one, which is named first."""
-    words, reason = story.statements, _plain(each.reason, story.statements)
+    words, reason = story.statements, plain_reason(each.reason, story.statements)
     others = [name for name in (each.about, *each.beside) if name != story.id and name in words]
     if is_named and each.about in words:
         return f"“{_clipped(words[each.about], SHORT)}”: {_lower(_sentence(replace(story, id=each.about), each))}"
@@ -351,7 +352,7 @@ def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
     if each.action == "create":  # its reason names what looks like it
         others = []
     beside = "; ".join(f"“{_clipped(words[name], SHORT)}”" for name in others)
-    what = _ACTIONS.get(each.action, each.action.replace("_", " ").capitalize())
+    what = ACTIONS.get(each.action, each.action.replace("_", " ").capitalize())
     if others and each.action in _TOWARDS:
         into, out_of = _TOWARDS[each.action]
         what, beside = into if each.about == story.id else out_of, f" {beside}"
@@ -411,7 +412,7 @@ def _named(fact: str, words: Mapping[str, str]) -> str:
     return f"“{_clipped(words[fact])}” ({_short(fact)})" if fact in words else _short(fact)
 
 
-def _plain(reason: str, words: Mapping[str, str]) -> str:
+def plain_reason(reason: str, words: Mapping[str, str]) -> str:
     """A reason without codes, in which facts are named by what they say."""
     return _ID.sub(lambda found: _named(found[0], words), _CODE.sub("", reason)).strip(" :")
 

@@ -7,7 +7,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import polars as pl
 
 from recall.aspects import Profile, aspects
 from recall.communities import communities
+from recall.growth import believed_over_time
 from slowwave.deduplication.consolidation_plan import ReconciliationPlan
 from slowwave.lifecycle.run_counts import RunCount, by_label, effects
 from slowwave.validity import live_sql
@@ -242,23 +243,7 @@ def _rarest_decisions(run: Run) -> list[dict[str, str]]:
 # Charts of the store, and the numbers behind them.
 
 
-POINTS = 60
 BINS = 20
-
-
-def believed_over_time(facts: pl.DataFrame, now: datetime, points: int = POINTS) -> pl.DataFrame:
-    """How many facts the store believed at evenly spaced times from the first fact to `now`: columns at, believed.
-
-    `facts` has created_at and expired_at of all facts that were ever active. A single time where everything is new.
-    """
-    began = facts.filter(pl.col("created_at") <= now)["created_at"].sort()
-    ended = facts["expired_at"].drop_nulls().sort()
-    if began.is_empty() or (start := began[0]) == now:
-        return pl.DataFrame({"at": [now], "believed": [len(began)]})
-    times = [start + (now - start) * step / (points - 1) for step in range(points)]
-    at = pl.Series("at", times, dtype=began.dtype)
-    believed = began.search_sorted(at, side="right") - ended.search_sorted(at, side="right")
-    return pl.DataFrame({"at": at, "believed": believed.cast(pl.Int64)})
 
 
 def score_bins(scores: pl.Series, bins: int = BINS) -> pl.DataFrame:

@@ -1,0 +1,145 @@
+"""Who may see the page: whoever shows the token, or the cookie that the login gave for it, from a page of this server.
+
+A browser sends its cookie with whatever any page asks for. So requests must name the server as it is called (a name
+cannot be rebound to it), and a change that rests on the cookie must come from a page of this very address.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from apps.mcp.server import OneToken
+
+STATIC, LOGIN, API, MCP = "/static/", "/login", "/api/", "/mcp"
+POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # without any, browsers hide the origin of a form from its own server
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+SAFE = ("GET", "HEAD")
+_LONGEST_LOGIN = 10_000  # bytes of a form that anybody may send
+
+
+class Access:
+    """Lets in requests that may come in, and answers the others; MCP has a check of its own for its token.
+
+    `login` makes the page that asks for the token, from a request, where to go then, and what was wrong.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, verifier: OneToken, names: TransportSecuritySettings,
+        login: Callable[[Request, str, str], Response],
+    ) -> None:  # fmt: skip
+        self._app, self._verifier, self._login = app, verifier, login
+        self._names = TransportSecurityMiddleware(names)
+        self._session = secrets.token_urlsafe(32)  # not made from the token, which the cookie would help to guess
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        answer = await self._own_answer(Request(scope, receive))
+        await (answer or self._app)(scope, receive, send_safely)
+
+    async def _own_answer(self, request: Request) -> Response | None:
+        """The answer to a request that may not come in, or that logs in; None for one that may."""
+        if refused := await self._names.validate_request(request):
+            return _refusal(refused.status_code)
+        path = request.url.path
+        if path == MCP or path.startswith(STATIC):
+            return None
+        if path == LOGIN:
+            return await self._log_in(request)
+        if await self._shows_token(request):
+            return None
+        is_page = request.method in SAFE and not path.startswith(API)
+        given = request.query_params.get("token") if is_page else None
+        if given is None and self._shows_cookie(request):
+            return None if request.method in SAFE or _is_from_here(request) else _refusal(403)
+        if is_page:
+            here = request.url.remove_query_params("token")  # a token in the address would stay in the history
+            return await self._let_in(request, given, local(f"{here.path}?{here.query}".removesuffix("?")))
+        wanted = {"WWW-Authenticate": "Bearer"}
+        return JSONResponse(
+            {"error": "This needs the token.", "remedy": "Send the header `Authorization: Bearer TOKEN`."},
+            401, headers=wanted,
+        )  # fmt: skip
+
+    async def _log_in(self, request: Request) -> Response:
+        """The form of the login page, sent from that page."""
+        if request.method in SAFE:
+            return await self._let_in(request, None, "/")
+        if not _is_from_here(request):
+            return _refusal(403)
+        if not 0 < int(request.headers.get("content-length") or 0) < _LONGEST_LOGIN:
+            return _refusal(413)
+        async with request.form() as form:
+            given, then = str(form.get("token", "")).strip(), local(str(form.get("then", "/")))
+        return await self._let_in(request, given, then)
+
+    async def _let_in(self, request: Request, given: str | None, then: str) -> Response:
+        """To where they wanted to go, with a cookie, or to the login page."""
+        if given is None or not await self._verifier.verify_token(given):
+            wrong = "" if given is None else "This is not the token."
+            return self._login(request, then, wrong)
+        answer = RedirectResponse(then, 303)
+        answer.set_cookie(
+            _cookie(request), self._session, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        )
+        return answer
+
+    async def _shows_token(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and await self._verifier.verify_token(token.strip()) is not None
+
+    def _shows_cookie(self, request: Request) -> bool:
+        given = request.cookies.get(_cookie(request), "")
+        return hmac.compare_digest(given.encode(), self._session.encode())
+
+
+def local(address: str) -> str:
+    """A path of this server with its query; / for an address that leads elsewhere."""
+    parts = urlsplit(address)
+    is_local = not (parts.scheme or parts.netloc) and parts.path.startswith("/") and "\\" not in address
+    return address if is_local and not parts.path.startswith("//") and address.isprintable() else "/"
+
+
+def _cookie(request: Request) -> str:
+    """Its name; browsers share cookies between all ports of a machine."""
+    _, port = request.scope.get("server") or ("", 0)
+    return f"slowwave-{port}"
+
+
+def _is_from_here(request: Request) -> bool:
+    """Whether a page of this address sent it, as the browser says."""
+    origin = request.headers.get("origin", "")
+    return bool(origin) and urlsplit(origin).netloc == request.headers.get("host")
+
+
+def _refusal(status: int) -> Response:
+    said = {
+        421: "This server is not known by that name. Start it with --host-name NAME to allow the name.",
+        403: "This request came from another page. Open the page of slowwave itself, and try again there.",
+    }
+    return PlainTextResponse(said.get(status, "Refused."), status)

@@ -1,0 +1,128 @@
+"""All addresses of the page, the JSON API and MCP, and the server that answers them."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from apps.atlas_command import atlas_page, atlas_policy
+from apps.configuration import Place
+from apps.mcp.server import Address, OneToken, Token, allowed_names, http_server, listening, make_server
+from slowwave.errors import NoStoreYet, SlowwaveError
+
+from . import api, asking, costs, people, reviewing, runs
+from .access import MCP, Access
+from .site import FOLDER, Handler, Site, Values, documents, pages
+
+FRAMED = "; frame-ancestors 'self'"
+
+
+def atlas(site: Site, request: Request, values: Values) -> Response:
+    """The page around the map."""
+    return site.page(request, "atlas.html", counts=asking.counts(site))
+
+
+def atlas_map(site: Site, request: Request, values: Values) -> Response:
+    """The map of this moment, as `slowwave atlas` writes it; it runs under a policy of its own."""
+    page = atlas_page(api.atlas(site, request, values))
+    return HTMLResponse(page, headers={"Content-Security-Policy": atlas_policy() + FRAMED})
+
+
+PAGES: Sequence[tuple[str, str, Handler]] = (
+    ("GET", "/", asking.ask),
+    ("POST", "/", asking.ask),
+    ("GET", "/people", people.listed),
+    ("GET", "/people/{id}", people.person),
+    ("GET", "/runs", runs.listed),
+    ("GET", "/runs/{id}", runs.one),
+    ("GET", "/runs/{id}/undo", runs.way_back),
+    ("POST", "/runs/{id}/undo", runs.undo_now),
+    ("GET", "/review", reviewing.listed),
+    ("GET", "/review/{id}", reviewing.one),
+    ("POST", "/review/{id}/change", reviewing.change_now),
+    ("POST", "/review/{id}/{choice}", reviewing.decide_now),
+    ("GET", "/costs", costs.shown),
+    ("GET", "/atlas", atlas),
+    ("GET", "/atlas/map", atlas_map),
+    ("GET", "/why/{id:path}", asking.why),
+    ("GET", "/message", asking.message),
+)
+DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
+    ("GET", "/api/recall", api.recall),
+    ("POST", "/api/ask", api.ask),
+    ("GET", "/api/why/{id:path}", api.why),
+    ("GET", "/api/people", people.list_as_json),
+    ("GET", "/api/people/{id}", people.as_json),
+    ("GET", "/api/runs", runs.list_as_json),
+    ("GET", "/api/runs/{id}", runs.one_as_json),
+    ("POST", "/api/runs/{id}/undo", runs.undo_as_json),
+    ("GET", "/api/review", reviewing.list_as_json),
+    ("GET", "/api/review/{id}", reviewing.one_as_json),
+    ("POST", "/api/review/{id}/change", reviewing.change_as_json),
+    ("POST", "/api/review/{id}/{choice}", reviewing.decide_as_json),
+    ("GET", "/api/costs", costs.as_json),
+    ("GET", "/api/atlas", api.atlas),
+)
+
+
+def make_app(place: Place, address: Address, token: Token, names: Sequence[str] = ()) -> Starlette:
+    """Page, API and MCP of one memory, for whoever shows the token."""
+    site, verifier, allowed = Site(place), OneToken(token.text), allowed_names(address, names)
+    agents = make_server(site.memory, address, verifier).streamable_http_app(
+        host=address.host, transport_security=allowed
+    )
+
+    async def missing(request: Request, _: Exception) -> Response:
+        error = SlowwaveError(f"There is no page {request.url.path}.", "Choose one of the pages above.")
+        return HTMLResponse(site.problem(request, error).body, 404)
+
+    return Starlette(
+        routes=[
+            *_routes(PAGES, lambda handler: pages(site, handler)),
+            *_routes(DOCUMENTS, lambda handler: documents(site, handler)),
+            Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
+            Route(MCP, agents),
+        ],
+        middleware=[_access(verifier, allowed, site)],
+        exception_handlers={404: missing},
+        lifespan=lambda _: agents.router.lifespan_context(agents),  # type: ignore[arg-type]
+    )
+
+
+def _routes(listed: Sequence[tuple[str, str, Handler]], made: Callable[[Handler], object]) -> list[BaseRoute]:
+    return [Route(path, made(handler), methods=[method]) for method, path, handler in listed]  # type: ignore[arg-type]
+
+
+def _access(verifier: OneToken, names: TransportSecuritySettings, site: Site) -> Middleware:
+    return Middleware(Access, verifier=verifier, names=names, login=site.login)
+
+
+def serve(
+    place: Place, address: Address, token: Token, names: Sequence[str] = (), *, is_opened: bool = False,
+    say: Callable[[str, str], None],
+) -> None:  # fmt: skip
+    """Serve until the process is told to stop; `say` gets the address of the page, and that of MCP.
+
+    A store that does not exist yet is no error: the page says how to begin. A namespace that does not exist is one.
+    """
+    with suppress(NoStoreYet):
+        place.store()
+    with listening(address, "Choose another --port, or --port 0 for a free one.") as listener:
+        port = listener.getsockname()[1]
+        link = address.url(port, f"/?token={token.text}" if token.is_new else "/")
+        say(link, address.url(port))
+        sys.stdout.flush()  # a program reads the link while the server runs
+        sys.stderr.flush()
+        if is_opened:
+            webbrowser.open(address.url(port, f"/?token={token.text}"))
+        http_server(make_app(place, address, token, names)).run(sockets=[listener])

@@ -1,0 +1,136 @@
+"""The page to ask, and the story of a fact, a message, an entity or a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from apps.configuration import answering
+from inference.providers import choose
+from recall.proposals import words_of
+from slowwave.errors import MissingKey, SlowwaveError, TookTooLong, UnknownName, UnusableInput
+from slowwave.types import Passage, RecalledFact, Recollection, Reply, Story
+from slowwave.types.stories import StorySection, sections_of
+from slowwave.validity import live_sql
+from storage.rows import quoted
+
+from .site import Site, Values
+
+FACTS = 12
+"""Facts on the page; the API takes `k`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the page shows to a question: words of a model, where one was asked, and numbered sources."""
+
+    question: str
+    text: str
+    is_known: bool
+    facts: Sequence[RecalledFact]
+    passages: Sequence[Passage]
+    model: str = ""
+    calls: int = 0
+    usd: float = 0.0
+    notes: Sequence[str] = ()
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the sources: facts first, then passages."""
+        return range(1, len(self.facts) + len(self.passages) + 1)
+
+
+def ask(site: Site, request: Request, values: Values) -> Response:
+    """A question in `q`, perhaps `as_of` the end of a day: sources, and by POST also the answer of a model."""
+    question, day = str(values.get("q", "")).strip(), str(values.get("as_of", "")).strip()
+    shared: dict[str, Any] = {"question": question, "day": day, "has_model": has_model(site), "counts": counts(site)}
+    if not question:
+        return site.page(request, "ask.html", answer=None, problem=None, speakers={}, **shared)
+    as_of = end_of_day(day) if day else None
+    answer, problem = None, None
+    if request.method == "POST":
+        try:
+            answer = _answer(site.memory.ask(question, as_of=as_of))
+        except UnusableInput:
+            raise
+        except SlowwaveError as error:  # no model, no budget, no answer: the sources can be read all the same
+            problem = error
+    if answer is None:
+        answer = _found(site.memory.recall(question, FACTS, as_of=as_of))
+    speakers = site.browsing.speakers(answer.facts)
+    return site.page(request, "ask.html", answer=answer, problem=problem, speakers=speakers, **shared)
+
+
+def _answer(reply: Reply) -> Answer:
+    return Answer(
+        reply.question, reply.text, reply.is_known, reply.facts, reply.passages, reply.model, reply.usage.calls,
+        reply.usage.usd, reply.notes,
+    )  # fmt: skip
+
+
+def _found(found: Recollection) -> Answer:
+    if found.is_timed_out:
+        raise TookTooLong("The memory did not answer in time.", "Ask again; this does not mean that nothing is known.")
+    return Answer(found.query, "", bool(found.facts or found.passages), found.facts, found.passages)
+
+
+def has_model(site: Site) -> bool:
+    """Whether a language model is set that can answer."""
+    llm = answering(site.place.settings)
+    try:
+        return choose(llm.answer_model or llm.model).provider != "rules"
+    except MissingKey:
+        return False
+
+
+def counts(site: Site) -> dict[str, int]:
+    """How much is known: `facts`, `entities`, `messages`."""
+    seen = site.snapshot
+    return {
+        "facts": seen.count("facts", live_sql(datetime.now(UTC))),
+        "entities": seen.count("entities", "(status IS NULL OR status != 'archived') AND merged_into IS NULL"),
+        "messages": seen.count("messages"),
+    }
+
+
+def end_of_day(day: str) -> datetime:
+    """The last second of a day such as 2026-03-10, in UTC."""
+    try:
+        return datetime.strptime(day, "%Y-%m-%d").replace(hour=23, minute=59, second=59, tzinfo=UTC)
+    except ValueError:
+        raise UnusableInput(f"{day!r} is not a day.", "Write it like 2026-01-31.") from None
+
+
+# Stories
+
+
+def why(site: Site, request: Request, values: Values) -> Response:
+    """The story of the row that the address names."""
+    story = site.browsing.why(request.path_params["id"])
+    return site.page(request, "why.html", story=story, sections=_sections(site, story), entity=_entity_of(story))
+
+
+def _sections(site: Site, story: Story) -> list[StorySection]:
+    """The story in plain sentences, in which entities are named, too."""
+    names = words_of(site.snapshot, {row for each in story.decisions for row in (each.about, *each.beside)})
+    return sections_of(replace(story, statements={**names, **story.statements}), site.place.locale)
+
+
+def _entity_of(story: Story) -> str:
+    """The entity that a row is, or is about."""
+    return story.id if story.kind == "entities" else str(story.columns.get("subject_id") or "")
+
+
+def message(site: Site, request: Request, values: Values) -> Response:
+    """To the story of the message that a conversation has under that name."""
+    names = {"conversation_id": str(values.get("in", "")), "message_id": str(values.get("id", ""))}
+    where = " AND ".join(f"{column} = {quoted(value)}" for column, value in names.items())
+    found = site.snapshot.frame("messages", where, ["id"])["id"].to_list()
+    if not found:
+        raise UnknownName("message", names["message_id"], (), "It may have been erased.")
+    return RedirectResponse(f"/why/{found[0]}", 303)

@@ -1,0 +1,94 @@
+"""What runs changed, in sentences, and their undo, which first says what it would put back, or what prevents it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from recall.history import run_to_undo
+from recall.overview import list_runs, run_record
+from recall.run_changes import changes_of_run
+from slowwave.errors import UndoRefused
+from slowwave.text import run_id
+from storage.undo import UndoReport
+from storage.undo import undo as take_back
+
+from .site import Site, Values
+
+RUNS = 30
+"""Runs on the page, a night with its phases counts as one."""
+NIGHT, MOST = "sleep", 50
+
+
+def listed(site: Site, request: Request, values: Values) -> Response:
+    """The last night, what each of its phases did, and all runs, the newest first."""
+    runs = list_runs(site.snapshot, RUNS)
+    night = next((n for n, run in enumerate(runs) if run["flow"] == NIGHT and not run["depth"]), None)
+    parts = [] if night is None else runs[night : night + 1 + _parts_after(runs, night)]
+    done = [(run, changes_of_run(site.snapshot, run["id"])) for run in parts[1:] if run["commits"]]
+    undone = str(values.get("undone", ""))
+    return site.page(
+        request, "runs.html", runs=runs, night=parts[0] if parts else None, phases=done, undone=undone,
+    )  # fmt: skip
+
+
+def _parts_after(runs: list[dict[str, Any]], place: int) -> int:
+    """How many of the runs that follow are parts of this one."""
+    return next((n for n, run in enumerate(runs[place + 1 :]) if not run["depth"]), len(runs) - place - 1)
+
+
+def one(site: Site, request: Request, values: Values) -> Response:
+    """One run: what it did and decided, what it cost."""
+    run = run_record(site.snapshot, request.path_params["id"])
+    parts = [run_record(site.snapshot, part) for part in run["phases"]]
+    done = [(part, changes_of_run(site.snapshot, part["id"], MOST)) for part in (run, *parts) if part["commits"]]
+    return site.page(request, "run.html", run=run, done=done, parts=len(parts))
+
+
+def way_back(site: Site, request: Request, values: Values) -> Response:
+    """What undo would put back, and the button; or the runs that stand in its way."""
+    with_later = values.get("cascade") == "yes"
+    run = run_to_undo(site.snapshot, request.path_params["id"])
+    try:
+        report, blocked = undo(site, run, cascade=with_later, dry_run=True), None
+    except UndoRefused as error:
+        report, blocked = None, error
+    return site.page(request, "undo.html", run=run, report=report, blocked=blocked, with_later=with_later)
+
+
+def undo_now(site: Site, request: Request, values: Values) -> Response:
+    """Take the run back, and show the runs."""
+    run = run_to_undo(site.snapshot, request.path_params["id"])
+    undo(site, run, cascade=values.get("cascade") == "yes", dry_run=False)
+    return RedirectResponse(f"/runs?undone={run}", 303)
+
+
+def undo(site: Site, run: str, *, cascade: bool, dry_run: bool) -> UndoReport:
+    """As the command `undo` does it: as a run of its own."""
+    now = datetime.now(UTC)
+    own = run_id("undo", now, uuid4().hex)
+    return take_back(site.place.store(), run, own, now, cascade=cascade, dry_run=dry_run)
+
+
+def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """Take back a run, `cascade` with later ones, or with `dry_run` only count; as `undo --json` prints it."""
+    run = run_to_undo(site.snapshot, request.path_params["id"])
+    is_dry = values.get("dry_run") is True
+    report = undo(site, run, cascade=values.get("cascade") is True, dry_run=is_dry)
+    return {**asdict(report), "dry_run": is_dry}
+
+
+def list_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
+    """As `runs --json` prints it."""
+    return {"runs": list_runs(site.snapshot, RUNS)}
+
+
+def one_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
+    """As `runs RUN --json` prints it."""
+    return run_record(site.snapshot, request.path_params["id"])

@@ -1,0 +1,206 @@
+"""What all pages share: the memory, the templates, and errors in plain words."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import ImmutableMultiDict
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from apps.configuration import Place
+from apps.printing import json_text, printable
+from inference.secrets import clean_error, without_secrets
+from slowwave.api import OpenMemory
+from slowwave.errors import (
+    BudgetReached,
+    NoStoreYet,
+    Refused,
+    SlowwaveError,
+    Transient,
+    UnknownName,
+    UnusableInput,
+)
+from slowwave.lexicon.labels import shown_type
+from slowwave.timestamps import day_of
+from storage.snapshots import Snapshot
+
+FOLDER = Path(__file__).parent
+PAGES = (
+    ("/", "Ask"), ("/people", "People"), ("/runs", "Runs"), ("/review", "Review"), ("/costs", "Costs"),
+    ("/atlas", "Atlas"),
+)  # fmt: skip
+_STATUS: tuple[tuple[type[SlowwaveError], int], ...] = (
+    (NoStoreYet, 404), (UnknownName, 404), (UnusableInput, 400), (Refused, 409), (BudgetReached, 429), (Transient, 503),
+)  # fmt: skip
+_MOST_BYTES = 1_000_000  # of a form or a JSON document
+
+log = logging.getLogger(__name__)
+
+Values = ImmutableMultiDict[str, Any]
+"""The fields of a form or of the part of an address after `?`, or the keys of a JSON document."""
+Handler = Callable[["Site", Request, Values], Any]
+"""What answers: with a page (`Response`), or with plain data."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One memory and its pages."""
+
+    place: Place
+
+    @cached_property
+    def memory(self) -> OpenMemory:
+        """For questions, which count as use."""
+        return self.place.memory()
+
+    @cached_property
+    def browsing(self) -> OpenMemory:
+        """For looking around, which makes nothing look used."""
+        return self.place.memory(is_logged=False)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest state."""
+        return self.browsing.snapshot
+
+    @cached_property
+    def _templates(self) -> Environment:
+        made = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True, finalize=_visible,
+        )  # fmt: skip
+        filters: dict[str, Callable[..., str]] = {
+            "day": _day, "moment": _moment, "count": "{:,}".format, "dollars": "${:,.4f}".format,
+            "name_of": lambda path: str(path).rpartition("/")[2], "kind": self._kind,
+            "happens": day_of, "id_in": _id_in,
+        }  # fmt: skip
+        made.filters |= filters
+        return made
+
+    def _kind(self, entity_type: str) -> str:
+        return shown_type(entity_type, self.place.locale)
+
+    def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """A page from its template."""
+        shared = {
+            "namespace": self.place.namespace, "uri": self.place.uri, "path": request.url.path, "pages": PAGES,
+            "waiting": self._waiting() if status == 200 else 0, "now": datetime.now(UTC), "is_in": status != 401,
+        }  # fmt: skip
+        return HTMLResponse(self._templates.get_template(template).render(shared | values), status)
+
+    def _waiting(self) -> int:
+        """How many proposals wait for a person."""
+        return self.snapshot.count("proposals", "state = 'pending'")
+
+    def login(self, request: Request, then: str, wrong: str) -> HTMLResponse:
+        """The page that asks for the token."""
+        return self.page(request, "login.html", 401, then=then, wrong=wrong)
+
+    def problem(self, request: Request, error: SlowwaveError) -> Response:
+        """The page about an error of ours; where there is no memory yet, how to begin."""
+        status = _status_of(error)
+        if isinstance(error, NoStoreYet):
+            return self.page(request, "empty.html", status)
+        return self.page(request, "problem.html", status, **_words(error))
+
+
+def pages(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """What answers a request with a page; it works in a thread, as reads and writes block."""
+    return _endpoint(site, handler, site.problem)
+
+
+def documents(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """What answers a request with one JSON document."""
+    return _endpoint(site, handler, lambda _, error: _document(_words(error), _status_of(error)))
+
+
+def _endpoint(
+    site: Site, handler: Handler, problem: Callable[[Request, SlowwaveError], Response]
+) -> Callable[[Request], Awaitable[Response]]:
+    def work(request: Request, values: Values) -> Response:
+        try:
+            made = handler(site, request, values)
+            return made if isinstance(made, Response) else _document(made)
+        except SlowwaveError as error:
+            return problem(request, error)
+        except Exception as error:
+            log.error("%s %s", request.method, request.url.path, exc_info=clean_error(error))
+            return problem(
+                request,
+                SlowwaveError(
+                    f"Something went wrong ({type(error).__name__}).",
+                    "Try once more. The log of the server says more, and `slowwave doctor` checks the store.",
+                ),
+            )
+
+    async def answer(request: Request) -> Response:
+        try:
+            values = await _values(request)
+        except SlowwaveError as error:
+            return await run_in_threadpool(problem, request, error)
+        return await run_in_threadpool(work, request, values)
+
+    return answer
+
+
+async def _values(request: Request) -> Values:
+    if request.method != "POST":
+        return request.query_params
+    if int(request.headers.get("content-length") or 0) > _MOST_BYTES:
+        raise UnusableInput("This is too long.", "Send less than a megabyte.")
+    if "json" not in request.headers.get("content-type", ""):
+        async with request.form(max_files=0) as form:
+            return ImmutableMultiDict(form.multi_items())
+    try:
+        document = await request.json()
+    except ValueError as error:
+        raise UnusableInput(f"This is not JSON: {error}.", "Send one JSON object.") from None
+    if not isinstance(document, dict):
+        raise UnusableInput("This is no JSON object.", "Send one, for example {}.")
+    return ImmutableMultiDict(document)
+
+
+def _document(value: Any, status: int = 200) -> Response:
+    return Response(json_text(value), status, media_type="application/json")
+
+
+def _status_of(error: SlowwaveError) -> int:
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def _words(error: SlowwaveError) -> dict[str, str]:
+    return {"error": without_secrets(error.message), "remedy": without_secrets(error.remedy)}
+
+
+def _visible(value: Any) -> Any:
+    """Stored text without characters that nobody sees or that turn the direction; nothing for nothing."""
+    return (
+        printable(value) if isinstance(value, str) and not isinstance(value, Markup) else "" if value is None else value
+    )
+
+
+def _id_in(text: str) -> str:
+    """The short id at the end of a line of a story; empty where there is none."""
+    last = text.rpartition(" ")[2]
+    return last if re.fullmatch(r"[0-9a-f]{6,16}", last) else ""
+
+
+def _day(at: datetime | date | None) -> str:
+    """2 July 2026."""
+    return f"{at.day} {at:%B %Y}" if at else ""
+
+
+def _moment(at: datetime | None) -> str:
+    """2 July 2026, 04:10."""
+    return f"{_day(at)}, {at:%H:%M}" if at else ""

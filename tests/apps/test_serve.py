@@ -1,0 +1,528 @@
+"""The page in the browser, its JSON API and MCP in one process, asked over HTTP: who comes in, what they see and do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from html import unescape
+from importlib.util import find_spec
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+from conftest import EPOCH, command
+from mcp_client import MARTA, ROOT, TOKEN, small_memory
+from messages_api import MessagesApi
+from starlette.testclient import TestClient
+from talk import CLAUDE
+from test_ask import answer as answering
+
+from apps.configuration import Place
+from apps.mcp.server import Address, OneToken, Token
+from apps.serve import app as served
+from apps.serve.access import local
+from apps.serve.app import DOCUMENTS, PAGES, make_app
+from flows.sleep import sleep
+from inference.embedding import open_embedder
+from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
+from storage.store import Store
+from tasks.people.observations import propose_deletion
+from tasks.people.splitting import propose_split
+from tasks.runtime.runs import new_run
+
+HOSTILE = "<script>window.broken = 1</script> ![x](https://evil.example/x.png) [click](javascript:alert(1)) \u202eabc"
+HOME = "http://127.0.0.1:8766"
+NIGHT: Any = ("decay",)
+Copy = Callable[[], Path]
+
+
+def served_memory(uri: Path) -> Path:
+    """A small memory with hostile text, two proposals that wait, and a night that archived an entity."""
+    small_memory(uri)
+    with Place.of(str(uri)).memory(is_logged=False) as memory:
+        memory.add_observations("Marta", HOSTILE)
+    asyncio.run(sleep(store=str(uri), phases=NIGHT))
+    run = new_run("propose", str(uri), "default", DEFAULT_EMBEDDER)
+    propose_deletion(run, "e_marta", ["f_00000000", "f_00000003"])
+    propose_split(run, "House", Settings().split)
+    return uri
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The memory, to be looked at."""
+    return served_memory(tmp_path_factory.mktemp("served") / "memory")
+
+
+@pytest.fixture
+def own(template: Path, tmp_path: Path) -> Path:
+    """A copy, to be changed."""
+    return Path(shutil.copytree(template, tmp_path / "memory"))
+
+
+def client(uri: Path, settings: Settings | None = None, **headers: str) -> TestClient:
+    """A browser that has not logged in, or a program that shows the token."""
+    place = Place(str(uri), "default", settings or Settings())
+    app = make_app(place, Address("127.0.0.1", 8766), Token(TOKEN, False))
+    return TestClient(app, base_url=HOME, headers=headers, follow_redirects=False)
+
+
+def program(uri: Path, settings: Settings | None = None) -> TestClient:
+    return client(uri, settings, Authorization=f"Bearer {TOKEN}")
+
+
+@pytest.fixture(scope="module")
+def reader(template: Path) -> Iterator[TestClient]:
+    with program(template) as made:
+        yield made
+
+
+def text_of(page: str) -> str:
+    """What a reader of a page sees, on one line."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
+
+
+# Who comes in
+
+
+@pytest.mark.parametrize("path", [path for method, path, _ in PAGES if method == "GET"])
+def test_without_the_token_every_page_asks_for_it_and_tells_nothing(template: Path, path: str) -> None:
+    answer = client(template).get(path.replace("{id}", "e_marta").replace("{id:path}", "e_marta"))
+    assert answer.status_code == 401
+    assert 'name="token"' in answer.text
+    assert "Marta" not in answer.text
+
+
+@pytest.mark.parametrize(("method", "path"), [(method, path) for method, path, _ in (*DOCUMENTS, *PAGES)])
+def test_without_the_token_no_document_is_read_and_nothing_is_changed(template: Path, method: str, path: str) -> None:
+    if method == "GET" and not path.startswith("/api/"):
+        return
+    answer = client(template).request(method, path, headers={"Origin": HOME})
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert "Authorization: Bearer" in answer.json()["remedy"]
+
+
+def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not_get(template: Path) -> None:
+    for log_in in (
+        lambda browser: browser.get("/people", params={"token": TOKEN, "type": "all"}),
+        lambda browser: browser.post(
+            "/login", data={"token": TOKEN, "then": "/people?type=all"}, headers={"Origin": HOME}
+        ),
+    ):
+        browser = client(template)
+        answer = log_in(browser)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/people?type=all")
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        assert TOKEN not in cookie
+        assert "Marta" in browser.get("/people").text
+        assert browser.get(f"/people?token={TOKEN}").headers["location"] == "/people", "it stays in no address"
+        assert "Secure" not in cookie, "over plain HTTP a browser would not send it"
+
+
+def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.01))
+    browser = client(template)
+    for answer in (
+        browser.get("/people?token=guessed-guessed-guessed"),
+        browser.post("/login", data={"token": "guessed", "then": "/"}, headers={"Origin": HOME}),
+    ):
+        assert answer.status_code == 401
+        assert "set-cookie" not in answer.headers
+        assert "This is not the token." in answer.text
+    browser.cookies.set("slowwave-8766", TOKEN)
+    assert browser.get("/people").status_code == 401, "the token is not the cookie"
+    assert client(template, Authorization="Bearer guessed").get("/api/runs").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "people", "/a\nb"],
+)
+def test_nobody_is_led_elsewhere_by_a_login(address: str) -> None:
+    assert local(address) == "/"
+    assert local("/people?type=all") == "/people?type=all"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:9999"}, 403),  # another server of this machine
+        ({"Origin": "null"}, 403),
+        ({}, 403),
+        ({"Origin": HOME}, 303),
+    ],
+)
+def test_a_change_that_rests_on_the_cookie_comes_from_a_page_of_this_address(
+    own: Path, headers: dict[str, str], status: int
+) -> None:
+    browser = client(own)
+    browser.get("/", params={"token": TOKEN})
+    before = Store.open(str(own)).head.sequence
+    run = _runs(own, "observe")[0]
+    assert browser.post(f"/runs/{run}/undo", headers=headers).status_code == status
+    assert (Store.open(str(own)).head.sequence > before) == (status == 303)
+
+
+def test_every_page_forbids_foreign_scripts_frames_and_guessed_types(reader: TestClient) -> None:
+    for path in ("/", "/people/e_marta", "/static/serve.js", "/static/serve.css", "/api/runs", "/nothing"):
+        headers = reader.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+    page = reader.get("/people/e_marta").text
+    assert not re.search(r"<script(?! type=\"module\" src=\"/static/serve.js\">)|<style|\sstyle=|\son\w+=", page)
+    policy = reader.get("/atlas/map").headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert policy.endswith("frame-ancestors 'self'")
+
+
+def test_mcp_has_its_own_check_and_answers_in_the_same_process(template: Path) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
+    accepted = {"Accept": "application/json, text/event-stream"}
+    with program(template) as shown:
+        assert shown.post("/mcp", json=body, headers=accepted).status_code == 200
+        assert shown.post("/mcp", json=body, headers={**accepted, "Authorization": "Bearer no"}).status_code == 401
+
+
+# Asking
+
+
+def test_without_a_model_a_question_gets_facts_and_says_why(reader: TestClient) -> None:
+    page = reader.get("/", params={"q": "What does Marta play?"}).text
+    assert "No language model is set" in page
+    assert 'id="source-1"' in page
+    assert MARTA[2] in page
+    assert 'href="/why/f_00000002"' in page
+
+
+def test_a_model_answers_by_post_with_numbered_sources(own: Path, serve: Callable[..., MessagesApi]) -> None:
+    api = serve(answering("violin", text="The violin <b>x</b>."))
+    settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model=CLAUDE, transient_retries=0)))
+    with program(own, settings) as asked:
+        assert "formmethod" in asked.get("/").text
+        asked.get("/", params={"q": "What does Marta play?"})
+        assert not api.requests, "a question by GET is free"
+        page = asked.post("/", data={"q": "What does Marta play?"}).text
+    assert "The violin" in page
+    assert "<b>" not in page
+    assert 'href="#source-1"' in page
+    assert 'id="source-1"' in page
+    assert f"{CLAUDE}, 1 call" in text_of(page)
+
+
+def test_what_a_model_costs_is_shown_by_day(own: Path, serve: Callable[..., MessagesApi]) -> None:
+    serve(answering("violin", text="The violin."))
+    settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model=CLAUDE, transient_retries=0)))
+    with program(own, settings) as asked:
+        asked.post("/api/ask", json={"q": "What does Marta play?"})
+        (day,) = asked.get("/api/costs").json()["costs"]
+        assert (day["model"], day["calls"], day["tokens_in"]) == (CLAUDE, 1, 100)
+        page = asked.get("/costs").text
+    assert 'class="bar"' in page
+    assert CLAUDE in text_of(page)
+
+
+def test_a_question_that_no_model_can_answer_is_answered_with_sources(own: Path) -> None:
+    with program(own) as asked:
+        page = asked.post("/", data={"q": "What does Marta play?"}).text
+    assert "No language model is set that could answer." in page
+    assert MARTA[2] in page
+
+
+def test_stored_text_is_shown_and_never_markup(reader: TestClient) -> None:
+    found = reader.get("/api/recall", params={"q": "click javascript alert", "k": 5}).json()["facts"]
+    fact = next(each["id"] for each in found if "window.broken" in each["statement"])
+    for path in ("/?q=click+javascript+alert", "/people/e_marta", f"/why/{fact}", "/runs", "/review"):
+        page = reader.get(path).text
+        assert "<script>window" not in page, path
+        assert "<img" not in page
+        assert 'href="javascript' not in page
+        assert "\u202e" not in page
+    assert "<script>window.broken = 1</script>" in text_of(reader.get("/people/e_marta").text)
+
+
+def test_a_question_as_of_a_day_sees_what_held_at_its_end(reader: TestClient) -> None:
+    before = text_of(reader.get("/", params={"q": "What does Marta play?", "as_of": "2025-12-31"}).text)
+    assert MARTA[2] not in before
+    answer = reader.get("/", params={"q": "Marta", "as_of": "yesterday"})
+    assert answer.status_code == 400
+    assert "Write it like 2026-01-31." in text_of(answer.text)
+
+
+# People
+
+
+def test_a_person_is_shown_now_and_at_the_end_of_a_day_with_the_stops_of_the_slider(reader: TestClient) -> None:
+    now, then = (reader.get("/people/e_marta", params=day).text for day in ({}, {"as_of": "2026-01-03"}))
+    assert "Marta works at Ferrywise." in now
+    assert "Marta works at Ferrywise." not in then
+    assert MARTA[0] in then
+    assert "held at the end of 3 January 2026" in then
+    (days,) = re.findall(r'data-days="([^"]*)"', now)
+    assert days.split()[:2] == ["2026-01-01", "2026-01-04"]
+    assert 'href="/people/e_ferry"' in now
+    document = reader.get("/api/people/e_marta", params={"as_of": "2026-01-03"}).json()
+    assert {fact["statement"] for fact in document["facts"]} == {*MARTA}
+
+
+def test_people_are_listed_and_found_by_words(reader: TestClient) -> None:
+    listed = text_of(reader.get("/people").text)
+    assert "Marta" in listed
+    assert "Redis Streams" not in listed.replace("all types", "")
+    assert "Redis Streams" in reader.get("/people?type=tool").text
+    assert "Redis Streams" in reader.get("/people", params={"q": "redis"}).text
+    assert reader.get("/people/e_nobody").status_code == 404
+
+
+# Runs and undo
+
+
+def _runs(uri: Path, flow: str) -> list[str]:
+    return Store.open(str(uri)).snapshot().frame("runs", f"flow = '{flow}'", ["id"])["id"].to_list()
+
+
+def test_the_last_night_is_told_with_the_names_of_what_it_archived(reader: TestClient) -> None:
+    told = text_of(reader.get("/runs").text)
+    assert "The last night" in told
+    assert "Archived : Puerto" in told
+    assert "2 proposals wait for you" in told
+
+
+def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> None:
+    (run,) = _runs(own, "observe")
+    with program(own) as person:
+        page = text_of(person.get(f"/runs/{run}/undo").text)
+        assert "facts 0 1" in page, "one fact would be removed"
+        assert Store.open(str(own)).snapshot().count("facts", "statement LIKE '%window.broken%'") == 1
+        done = person.post(f"/runs/{run}/undo")
+        assert done.headers["location"] == f"/runs?undone={run}"
+        assert "was taken back" in person.get(done.headers["location"]).text
+        assert person.get(f"/api/runs/{run}").json()["state"] == "undone"
+        again = person.post(f"/runs/{run}/undo")
+    assert again.status_code == 409
+    assert "is undone already" in again.text
+    assert Store.open(str(own)).snapshot().count("facts", "statement LIKE '%window.broken%'") == 0
+    commits = Store.open(str(own)).snapshot().frame("commits", "kind = 'undo'", ["run_id"])
+    assert commits["run_id"].str.starts_with("undo-").all()
+
+
+@pytest.mark.proof
+def test_what_prevents_an_undo_is_named_and_can_be_undone_with_it(own: Path) -> None:
+    (first,) = _runs(own, "observe")
+    with Place.of(str(own)).memory(is_logged=False) as memory:
+        fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
+        (later,) = memory.retire(fact)
+    with program(own) as person:
+        page = person.get(f"/runs/{first}/undo").text
+        assert later in page
+        assert "<form" not in page
+        refused = person.post(f"/api/runs/{first}/undo", json={})
+        assert (refused.status_code, later in refused.json()["error"]) == (409, True)
+        both = text_of(person.get(f"/runs/{first}/undo?cascade=yes").text)
+        assert "Undo these 2 runs" in both
+        person.post(f"/runs/{first}/undo", data={"cascade": "yes"})
+        assert person.get(f"/api/runs/{later}").json()["state"] == "undone"
+
+
+# Review
+
+
+def _waiting(person: TestClient) -> dict[str, str]:
+    return {each["action"]: each["id"] for each in person.get("/api/review").json()["proposals"]}
+
+
+def test_an_approval_changes_exactly_what_it_shows_and_stands_in_the_ledger(own: Path) -> None:
+    with program(own) as person:
+        id = _waiting(person)["delete"]
+        page = text_of(person.get(f"/review/{id}").text)
+        assert MARTA[0] in page
+        done = person.post(f"/review/{id}/approve", data={"by": "Ana", "note": "old", "risk": "yes"})
+        assert done.headers["location"] == f"/review/{id}"
+        assert "Approved and carried out, by Ana (browser)" in text_of(person.get(f"/review/{id}").text)
+        left = person.get("/api/people/e_marta").json()["facts"]
+        assert not {MARTA[0], MARTA[3]} & {fact["statement"] for fact in left}
+        listed = text_of(person.get("/review?show=decided").text)
+        assert "applied by Ana" in listed
+        assert _runs(own, "review"), "a run of its own"
+        assert person.post(f"/review/{id}/reject", data={}).status_code in (400, 409)
+
+
+def test_a_rejection_changes_nothing(own: Path) -> None:
+    with program(own) as person:
+        id = _waiting(person)["split"]
+        before = person.get("/api/people").json()["total"]
+        person.post(f"/review/{id}/reject", data={"by": "Ana"})
+        assert person.get(f"/api/review/{id}").json()["state"] == "rejected"
+        assert person.get("/api/people").json()["total"] == before
+
+
+def test_a_risk_is_confirmed_by_itself(own: Path) -> None:
+    store = Store.open(str(own))
+    with store.commit("risk", "risk", EPOCH) as tx:
+        rows = tx.frame("proposals", "action = 'delete'")
+        tx.upsert("proposals", rows.with_columns(risks=pl.Series([["pinned"]], dtype=pl.List(pl.String))))
+    with program(own) as person:
+        id = _waiting(person)["delete"]
+        assert 'name="risk"' in person.get(f"/review/{id}").text
+        refused = person.post(f"/review/{id}/approve", data={"by": "Ana"})
+        assert refused.status_code == 400
+        assert "pinned" in refused.text
+        assert person.get(f"/api/review/{id}").json()["state"] == "pending"
+        person.post(f"/review/{id}/approve", data={"by": "Ana", "risk": "yes"})
+        assert person.get(f"/api/review/{id}").json()["state"] == "applied"
+
+
+@pytest.mark.proof
+def test_a_changed_proposal_takes_the_place_of_the_old_one_and_waits(own: Path) -> None:
+    with program(own) as person:
+        id = _waiting(person)["delete"]
+        changed = person.post(f"/review/{id}/change", data={"by": "Ana", "move f_00000003": "yes"})
+        fresh = changed.headers["location"].rpartition("/")[2]
+        assert person.get(f"/api/review/{id}").json()["state"] == "replaced"
+        document = person.get(f"/api/review/{fresh}").json()
+        assert (document["state"], document["ask"]) == ("pending", {"observations": ["f_00000003"]})
+        split = _waiting(person)["split"]
+        name = person.get(f"/api/review/{split}").json()["ask"]["splits"][0]["name"]
+        answer = person.post(f"/api/review/{split}/change", json={"rename": {name: "Garden work"}, "by": "Ana"}).json()
+        parts = person.get(f"/api/review/{answer['proposal']['id']}").json()["ask"]["splits"]
+        assert parts[0]["name"] == "Garden work"
+
+
+# Documents
+
+
+def test_documents_are_those_that_the_command_line_prints(
+    template: Path, reader: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, words in (
+        ("/api/runs", ("runs", "--limit", 30)),
+        ("/api/review", ("review", "list")),
+        ("/api/why/f_00000002", ("why", "f_00000002")),
+    ):
+        capsys.readouterr()
+        assert command(monkeypatch, *words, "--store", template, "--json") == 0
+        assert reader.get(path).text.strip() == capsys.readouterr().out.strip(), path
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "said"),
+    [
+        ("/api/recall?q=", None, "There is no question."),
+        ("/api/recall?q=x&k=0", None, "Give k from 1 to 1000."),
+        ("/api/why/nothing", None, "Unknown id"),
+        ("/api/ask", b"[1]", "This is no JSON object."),
+        ("/api/ask", b"{", "This is not JSON"),
+        ("/api/runs/nothing/undo", b"{}", "Unknown run"),
+    ],
+)
+def test_bad_requests_get_an_error_that_names_the_way_out(
+    reader: TestClient, path: str, sent: bytes | None, said: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = reader.get(path) if sent is None else reader.post(path, content=sent, headers=headers)
+    assert answer.status_code in (400, 404)
+    assert said in answer.text
+    assert set(answer.json()) == {"error", "remedy"}
+
+
+def test_an_unknown_page_has_the_way_to_the_others(reader: TestClient) -> None:
+    answer = reader.get("/nothing")
+    assert answer.status_code == 404
+    assert 'href="/people"' in answer.text
+
+
+# The start
+
+
+def test_where_nothing_is_yet_the_page_says_how_to_begin_and_goes_on_when_there_is(tmp_path: Path) -> None:
+    with program(tmp_path / "memory") as early:
+        answer = early.get("/")
+        assert answer.status_code == 404
+        assert "slowwave ingest" in answer.text
+        small_memory(tmp_path / "memory")
+        assert early.get("/").status_code == 200
+
+
+def test_an_empty_memory_says_how_to_begin(tmp_path: Path) -> None:
+    seat = open_embedder()
+    Store.create(str(tmp_path / "memory"), "default", (seat.name, seat.dims))
+    with program(tmp_path / "memory") as early:
+        for path in ("/", "/people", "/runs", "/review", "/costs", "/atlas", "/atlas/map"):
+            assert early.get(path).status_code == 200, path
+        assert "slowwave ingest" in early.get("/").text
+
+
+def test_what_prevents_the_start_is_named(
+    template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def start(*words: object) -> str:
+        assert command(monkeypatch, "serve", "--store", template, *words) in (2, 4)
+        return capsys.readouterr().err
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "Choose another --port" in start("--port", taken.getsockname()[1])
+    assert "Unknown namespace 'other'" in start("--namespace", "other")
+    assert "Set SLOWWAVE_MCP_TOKEN" in start("--host", "0.0.0.0")
+    short = tmp_path / "token"
+    short.write_text("short")
+    assert "Sixteen printable" in start("--token-file", short)
+    assert "cannot be read" in start("--token-file", tmp_path / "none")
+    monkeypatch.setenv("SLOWWAVE_MCP_TOKEN", "short")
+    assert "SLOWWAVE_MCP_TOKEN is no usable token" in start()
+
+
+@pytest.mark.proof
+def test_the_command_prints_a_link_that_logs_in_and_ends_when_it_is_told_to(template: Path, tmp_path: Path) -> None:
+    words = ["-W", "ignore", "-m", "slowwave", "serve", "--store", str(template), "--port", "0", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("SLOWWAVE_MCP_TOKEN", None)
+    how: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
+    with subprocess.Popen([sys.executable, *words], env=environment, **how) as server:
+        try:
+            assert server.stdout is not None
+            lines = list(takewhile(bool, (server.stdout.readline() for _ in range(5))))
+            said = json.loads("".join(lines))
+            with httpx.Client(follow_redirects=True, timeout=30) as browser:
+                for _ in range(100):
+                    try:
+                        answer = browser.get(said["url"])
+                        break
+                    except httpx.ConnectError:
+                        time.sleep(0.1)
+                assert (answer.status_code, answer.url.query) == (200, b"")
+                assert "Ask" in browser.get(str(answer.url)).text
+                assert browser.get(said["mcp"]).status_code == 401
+        finally:
+            server.send_signal(signal.SIGINT)
+        _, log = server.communicate(timeout=30)
+    assert said["url"].rpartition("=")[2] not in log
+
+
+def test_templates_and_static_files_stand_beside_the_code() -> None:
+    spec = find_spec("apps.serve")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent
+    assert {"base.html", "ask.html"} <= {each.name for each in (folder / "templates").iterdir()}
+    assert {"serve.css", "serve.js", "icon.svg"} == {each.name for each in (folder / "static").iterdir()}
