@@ -19,6 +19,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from slowwave.text import segmented
+
 Places = npt.NDArray[np.int64]
 Row = Mapping[str, Any]
 
@@ -228,10 +230,13 @@ class WordIndex:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as the full-text index of a column holds them: folded, stemmed, without stop words."""
+    """The words of a text as the full-text index of a column has them: folded, stemmed, without stop words.
+
+    Beyond that index, which takes a sentence without spaces for one word, such a sentence is `segmented`.
+    """
     from lancedb import tokenize
 
-    return [token.text for token in tokenize(text)]
+    return [token.text for token in tokenize(segmented(text))]
 
 
 # Memory that was freed, given back to the system. Reading a table leaves free pieces all over the C library's heap,

@@ -26,8 +26,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slowwave.comparison.similarity import Vectors
+from slowwave.lexicon.languages import ENGLISH, SMALL_WORDS, language_of, without_asking
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.text import normalise_name, prose, without_ending
+from slowwave.text import normalise_name, plain_letters, prose, segmented, without_ending
 
 VECTOR_WEIGHT = 1.0
 SPREAD = 0.25
@@ -147,13 +148,23 @@ def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The content words of a text, lower-cased, without common endings, so that "works" meets "work"."""
+    """The content words of a text, lower-cased, without common endings, so that "works" meets "work".
+
+    Small words are those of its language; letters are plain ("Múnich" meets "munich"), and sentences without spaces are
+    `segmented`.
+    """
     return _stems_of_short(text) if len(text) <= SHORT else _stems(text)
 
 
 def _stems(text: str) -> frozenset[str]:
-    words = (word.removesuffix("'s") for word in _WORD.findall(text.lower().replace("’", "'")))
-    return frozenset(_stem(word) for word in words if word not in FUNCTION_WORDS)
+    lower = text.lower().replace("’", "'")
+    language = language_of([lower])
+    if language == ENGLISH:
+        words = (word.removesuffix("'s") for word in _WORD.findall(segmented(lower)))
+        return frozenset(_stem(plain_letters(word)) for word in words if word not in FUNCTION_WORDS)
+    words = (part for word in _WORD.findall(segmented(without_asking(lower))) for part in word.split("'"))
+    small = SMALL_WORDS.get(language, FUNCTION_WORDS)
+    return frozenset(_stem(plain_letters(word)) for word in words if word not in small)
 
 
 _stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many questions

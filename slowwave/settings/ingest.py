@@ -7,6 +7,8 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
+from slowwave.lexicon.languages import Code
+
 from .facts import BeliefSettings, EvaluateSettings, MergeSettings, ReviseSettings
 from .groups import ApprovalSettings, Group, Ratio, RetentionSettings, alias
 from .language import LanguageSettings
@@ -196,6 +198,12 @@ class ExtractSettings(Group):
     )
     default_confidence: Ratio = Field(
         0.8, title="Missing confidence", description="Taken when the extractor gives none (S2-18)."
+    )
+    language: Code = Field(
+        "",
+        title="Language of statements",
+        description="The language in which a model writes statements, by its code. Empty: that of the messages, or es "
+        "where labels.locale is es.",
     )
     chunk_tokens: int = Field(
         500, ge=50, le=8000, title="Passage size", description="Tokens per document passage (S3-01)."
