@@ -26,10 +26,11 @@ UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 _ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
 SYLLABIC = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
 """Characters that are a syllable or a word each."""
-_RUN = re.compile(
-    "[\u3005\u3400-\u9fff\uf900-\ufaff]+|[\u3041-\u309f]+|[\u30a1-\u30ff]+"
-    "|[\uac00-\ud7af]+|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+"
-)
+SCRIPTS_OF_SIGNS = (
+    "\u3005\u3400-\u9fff\uf900-\ufaff", "\u3041-\u309f", "\u30a1-\u30ff", "\uac00-\ud7af",
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff",
+)  # fmt: skip
+_RUN = re.compile("|".join(f"[{script}]+" for script in SCRIPTS_OF_SIGNS))
 """Characters of one script that words of it may consist of: Han, the two kana, Hangul, and Thai with its neighbours."""
 _HAN = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff]")
 _ABBREVIATION = re.compile(
@@ -88,6 +89,11 @@ def segmented(text: str) -> str:
     characters also stand alone, because each is a word by itself. Kana, Han and Hangul are cut apart from each other.
     """
     return text if text.isascii() else _RUN.sub(_pairs, text)
+
+
+def signs_of(text: str) -> str:
+    """The parts of a text that `segmented` takes apart, with spaces between them."""
+    return "" if text.isascii() else " ".join(_RUN.findall(text))
 
 
 def _pairs(run: re.Match[str]) -> str:

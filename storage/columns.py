@@ -190,10 +190,11 @@ class WordIndex:
     """n texts, and for each of w words the texts that say it: `places[starts[j]:starts[j + 1]]`, with its `weights`.
 
     A weight is what the word adds to the score of that text: its rarity × its frequency, damped by the text's length.
-    Where an index of `earlier` texts is given, only texts that it does not have are taken apart.
+    Where an index of `earlier` texts is given, only texts that it does not have are taken apart. Where these are only
+    some `of` more texts, namely all that say the words that are asked for, these words are as rare as in all of them.
     """
 
-    def __init__(self, texts: Iterable[str], earlier: WordIndex | None = None) -> None:
+    def __init__(self, texts: Iterable[str], earlier: WordIndex | None = None, of: int = 0) -> None:
         self._numbers: dict[str, int] = dict(earlier._numbers) if earlier is not None else {}
         self._known: dict[int, Words] = {}  # by hash: the texts themselves would be held twice
         known = earlier._known if earlier is not None else {}
@@ -210,7 +211,7 @@ class WordIndex:
         pairs, counts = np.unique(where, return_counts=True)
         word, places = np.divmod(pairs, max(self.size, 1))
         holding = np.bincount(word, minlength=len(self._numbers))
-        rarity = np.log1p((self.size - holding + 0.5) / (holding + 0.5))
+        rarity = np.log1p((max(self.size, of) - holding + 0.5) / (holding + 0.5))
         damping = K1 * (1.0 - B + B * lengths / max(lengths.mean(), 1.0)) if self.size else np.zeros(0)
         self.starts = np.concatenate(([0], np.cumsum(holding)))
         self.places: Words = places.astype(np.int32)

@@ -19,7 +19,7 @@ import polars as pl
 from slowwave.comparison.similarity import Vectors, top_of
 from slowwave.extraction.clauses import split
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MONTHS
-from slowwave.text import ENDING, prose, sentences, without_ending, word_set
+from slowwave.text import ENDING, prose, segmented, sentences, without_ending, word_set
 
 from .mutual_exclusion import WORD, telling
 from .revision_state import Fact
@@ -380,6 +380,7 @@ def subject_words(texts: pl.Series) -> pl.Series:
     return (
         texts.cast(pl.String)
         .fill_null("")
+        .map_elements(segmented, pl.String)
         .str.to_lowercase()
         .str.replace_all("’", "'")
         .str.extract_all(r"[\p{L}\p{N}]+(?:'[\p{L}\p{N}]+)?")
