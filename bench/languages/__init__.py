@@ -1,7 +1,7 @@
 """Conversations in six languages: is the message that answers found, by questions in its language and in English?
 
 `NN.jsonl` are invented conversations of two people and an assistant, `NN.questions.json` forty questions each, half of
-them in English: facts, times, what has changed since, and four that nothing answers. `answers.jsonl`, where it is there,
+them in English: facts, times, what has changed since, and four that nothing answers. `answers.jsonl`, where it exists,
 are the answers of a model that read them (`python -m bench.languages record`); without it they are read by rules.
 """
 

@@ -25,8 +25,8 @@ from slowwave.api import OpenMemory
 from slowwave.text import as_json
 from storage.store import Store
 
-from . import ANSWERS, LANGUAGES, NOW, PlainWords, block_of, characters_of, messages_of, questions_of, read
 from ..metrics import mean
+from . import ANSWERS, LANGUAGES, NOW, PlainWords, block_of, characters_of, messages_of, questions_of, read
 
 VARIANTS = ("memory", "words")
 
