@@ -40,7 +40,8 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the characters of a block")
     chosen = parser.parse_args()
     if chosen.step == "read":
-        _read(*chosen.values[:2], chosen.values[2:] or LANGUAGES)
+        store, model, *languages = chosen.values
+        _read(store, model, languages or LANGUAGES)
     elif chosen.step == "record":
         _record(chosen.values[0])
     elif chosen.step == "prepare":

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 from slowwave.text import word_set
 
 from .statement_words import FUNCTION_WORDS
 
 ENGLISH = "English"
-Code = Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"]
 NAMES: Mapping[str, str] = {
     "en": ENGLISH, "es": "Spanish", "de": "German", "fr": "French", "pt": "Portuguese", "it": "Italian", "nl": "Dutch",
     "zh": "Chinese", "ja": "Japanese", "ko": "Korean", "ru": "Russian",

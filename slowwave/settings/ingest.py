@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-
-from slowwave.lexicon.languages import Code
 
 from .facts import BeliefSettings, EvaluateSettings, MergeSettings, ReviseSettings
 from .groups import ApprovalSettings, Group, Ratio, RetentionSettings, alias
@@ -199,7 +197,7 @@ class ExtractSettings(Group):
     default_confidence: Ratio = Field(
         0.8, title="Missing confidence", description="Taken when the extractor gives none (S2-18)."
     )
-    language: Code = Field(
+    language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
         "",
         title="Language of statements",
         description="The language in which a model writes statements, by its code. Empty: that of the messages, or es "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from prompts.rendering import render_extraction
 from slowwave.extraction.names import is_usable
 from slowwave.filters.noise import ContentScorer, plan_gates
-from slowwave.lexicon.languages import language_of
+from slowwave.lexicon.languages import NAMES, language_of
 from slowwave.ranking.order import stems, word_overlaps
 from slowwave.ranking.periods import Period, period_of
 from slowwave.records import Turn, Window
@@ -102,6 +103,12 @@ def test_labels_in_spanish_ask_for_spanish_statements_unless_a_language_is_chose
     assert Settings.model_validate(labelled).ingest.extract.language == "es"
     chosen = {**labelled, "ingest": {"extract": {"language": "de"}}}
     assert Settings.model_validate(chosen).ingest.extract.language == "de"
+
+
+def test_each_language_that_may_be_chosen_has_a_name() -> None:
+    codes = get_args(ExtractSettings.model_fields["language"].annotation)
+    assert {*codes} == {"", *NAMES}
+    assert {*SAID} == {*NAMES.values()}
 
 
 # Words
