@@ -98,6 +98,8 @@ _LANGUAGES = {
     word: tuple(name for name, words in SMALL_WORDS.items() if word in words)
     for word in frozenset().union(*SMALL_WORDS.values())
 }
+ELSEWHERE = frozenset(_LANGUAGES) - SMALL_WORDS[ENGLISH]
+"""Small words of other languages that are none in English: plain text without any of them is English."""
 _OF_SCRIPT = {language: re.compile(f"[{characters}]") for language, characters in SCRIPTS.items()}
 _LATIN = re.compile(r"[a-zß-öø-ɏ]+(?:['’][a-zß-öø-ɏ]+)?")
 _SCRIPT_SHARE = 0.35

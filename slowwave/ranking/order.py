@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slowwave.comparison.similarity import Vectors
-from slowwave.lexicon.languages import ENGLISH, SMALL_WORDS, language_of, without_asking
+from slowwave.lexicon.languages import ELSEWHERE, ENGLISH, SMALL_WORDS, language_of, without_asking
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
 from slowwave.text import normalise_name, plain_letters, prose, segmented, without_ending
 
@@ -158,13 +158,14 @@ def stems(text: str) -> frozenset[str]:
 
 def _stems(text: str) -> frozenset[str]:
     lower = text.lower().replace("’", "'")
-    language = language_of([lower])
-    if language == ENGLISH:
-        words = (word.removesuffix("'s") for word in _WORD.findall(segmented(lower)))
-        return frozenset(_stem(plain_letters(word)) for word in words if word not in FUNCTION_WORDS)
-    words = (part for word in _WORD.findall(segmented(without_asking(lower))) for part in word.split("'"))
-    small = SMALL_WORDS.get(language, FUNCTION_WORDS)
-    return frozenset(_stem(plain_letters(word)) for word in words if word not in small)
+    words, small = _WORD.findall(lower), FUNCTION_WORDS
+    if not lower.isascii() or not ELSEWHERE.isdisjoint(words):
+        language = language_of([lower])
+        if language != ENGLISH:
+            lower, small = without_asking(lower).replace("'", " "), SMALL_WORDS.get(language, small)
+        words = _WORD.findall(segmented(lower))
+    bare = (word.removesuffix("'s") for word in words)
+    return frozenset(_stem(plain_letters(word)) for word in bare if word not in small)
 
 
 _stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many questions
