@@ -34,6 +34,7 @@ BENCHMARKS: Mapping[str, str] = {
     "forgetting": "what pruning a third costs recall, on LoCoMo and BEAM",
     "locomo": "evidence recall on LoCoMo",
     "beam": "pair finding on BEAM",
+    "languages": "evidence recall on conversations in six languages, asked in them and in English",
     "names": "whether two names are one person or thing",
     "pairs": "near-duplicate pairs, beside SemHash",
     "merging": "the steward's merge phase, beside SemHash",

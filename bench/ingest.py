@@ -71,13 +71,15 @@ class Ingested:
         return 100 * (1 - sum(self.stages.values()) / self.wall_s)
 
 
-def ingest_files(paths: list[str], store: str, *, now: datetime | None = None, **chosen: Any) -> dict[str, Any]:
+def ingest_files(
+    paths: list[str], store: str, *, now: datetime | None = None, namespace: str = "default", **chosen: Any
+) -> dict[str, Any]:
     """Run the flow `ingest` without a key, with these settings, at this time; returns its summary."""
     from flows.ingest import ingest
     from slowwave.settings import IngestSettings
 
     settings = IngestSettings.model_validate({"llm": {"model": "rules"}, **chosen})
-    found: dict[str, Any] = asyncio.run(ingest(paths, store=store, settings=settings, now=now))
+    found: dict[str, Any] = asyncio.run(ingest(paths, store=store, namespace=namespace, settings=settings, now=now))
     return found
 
 

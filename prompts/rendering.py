@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import BaseModel
 
+from slowwave.lexicon.languages import ENGLISH, NAMES, language_of
 from slowwave.records import (
     ArtifactQuestion,
     CommunityQuestion,
@@ -170,9 +171,20 @@ def render_extraction(window: Window, settings: ExtractSettings | None = None) -
         name="extract_facts",
         version=prompt_version("extract_facts"),
         system=_extraction_system(limits.max_entities_per_message, limits.max_facts_per_message),
-        body=lambda: _block("extract_facts", "text", values),
+        body=lambda: _block("extract_facts", "text", {**values, **_languages(window, limits.language)}),
         context=MappingProxyType({"window": window}),
     )
+
+
+def _languages(window: Window, chosen: str) -> dict[str, str]:
+    """The languages of the messages, of the statements, and the others in which these are looked for.
+
+    Where all is English `others` is empty, and the prompt says nothing of languages.
+    """
+    messages = language_of(turn.text for turn in window.turns if not turn.is_context)
+    statements = NAMES.get(chosen, messages)
+    others = (name for name in dict.fromkeys((ENGLISH, messages)) if name != statements)
+    return {"messages": messages, "statements": statements, "others": " and ".join(others)}
 
 
 def render_resolution(questions: tuple[NameQuestion, ...]) -> Prompt:

@@ -30,8 +30,9 @@ from slowwave.ranking.order import (
 )
 from slowwave.ranking.periods import Period
 from slowwave.settings import RecallSettings
-from slowwave.text import prose
+from slowwave.text import prose, signs_of
 from slowwave.validity import Moment
+from storage.columns import WordIndex, words_of
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import quoted
 from storage.search import words
@@ -48,6 +49,7 @@ QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and fin
 MESSAGES_PER_FACT = 2
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
 FARTHEST = 64  # times the usual reach
+MOST_TERMS = 32  # words of a question that are looked for in general words by a query
 LOUDEST = 5  # matching messages whose neighbours are looked at; those of thirty find no more
 _PROBES = 20
 IN_PERIOD = 0.5
@@ -62,7 +64,7 @@ _PAST = ("created_at", "replaced_by", "status_reason")
 _MESSAGE_COLUMNS = (*_PLACE, "role", "speaker", "content", "created_at", "scope", "has_injection")
 RESIDENT = {
     "messages": ResidentSpec(_MESSAGE_COLUMNS, words="search_text", has_vectors=True, is_compared=False),
-    "facts": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
+    "facts": ResidentSpec((*_FACT, *_PAST, "scope"), words="search_terms", has_vectors=True, end="valid_to"),
     "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(EVIDENCE),
     "entities": ResidentSpec(
@@ -252,7 +254,8 @@ async def _search(
     top = [*scores][: MESSAGES_PER_FACT * wide]
     is_all = found.is_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
-    facts, evidence = await candidates(tables, top, question, met)
+    worded = await _by_terms(tables, question, wide)
+    facts, evidence = await candidates(tables, top, question, {*met, *worded})
     low: Collection[str] = ()
     if not question.moment.is_past:
         low = await faded.among(tables, [row["id"] for row in facts.rows])
@@ -350,9 +353,59 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
         return _Matches({row["id"]: row for row in rows}, _by_id(rows, scores), resident.vectors[places])
     query = await tables["messages"].search(terms, query_type="fts", fts_columns="search_text")
     query = query.where(within.sql) if within is not None else query
-    found = found_in(frame_of(await query.limit(limit).select([*_PLACE, "vector", "_score"]).to_arrow()))
-    scores = [row["_score"] for row in found.rows]
-    return _Matches({row["id"]: row for row in found.rows}, _by_id(found.rows, scores), found.vectors)
+    found = frame_of(await query.limit(limit).select([*_PLACE, "vector", "_score"]).to_arrow())
+    if signs := signs_of(terms):
+        found = await _with_signs(tables, found, signs, within, limit)
+    matched = found_in(found)
+    scores = [row["_score"] for row in matched.rows]
+    return _Matches({row["id"]: row for row in matched.rows}, _by_id(matched.rows, scores), matched.vectors)
+
+
+async def _with_signs(
+    tables: Tables, found: pl.DataFrame, signs: str, within: Condition | None, limit: int
+) -> pl.DataFrame:
+    """The matches with those of scripts without spaces, which the index takes for one long word."""
+    alone = signs.split()
+    asked = dict.fromkeys(word for word in words_of(signs) if len(word) > 1 or word in alone)
+    says = " OR ".join(f"contains(search_text, {quoted(word)})" for word in asked)
+    where = says if within is None else f"({says}) AND ({within.sql})"
+    table = tables["messages"]
+    rows = frame_of(await table.query().where(where).select([*_PLACE, "search_text", "vector"]).to_arrow())
+    index = WordIndex(rows["search_text"], of=await table.count_rows())
+    more = rows.drop("search_text").with_columns(_score=pl.Series(index.scores(signs), dtype=pl.Float32))
+    both = pl.concat([found.select(more.columns), more])
+    summed = both.select("id", pl.col("_score").sum().over("id"))["_score"]
+    return (
+        both.with_columns(summed)
+        .unique("id", keep="first", maintain_order=True)
+        .sort("_score", "id", descending=[True, False])
+        .head(limit)
+    )
+
+
+async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]:
+    """Ids of the facts that have most of the question's words among their general words, at most `limit`.
+
+    A question in another language than a message shares words with these alone.
+    """
+    terms = words(prose(question.content), QUERY_BYTES)
+    resident = tables.residents.get("facts")
+    if resident is not None:
+        places, _ = resident.matching(terms, limit, question.condition)
+        return resident.columns["id"].at(places)
+    asked = words_of(terms)[:MOST_TERMS]
+    if not asked:
+        return []
+    says = " OR ".join(f"contains(search_terms, {quoted(word)})" for word in asked)
+    query = tables["facts"].query().where(f"({says}) AND ({question.where})")
+    rows = frame_of(await query.select(["id", "search_terms"]).to_arrow())
+    index = WordIndex(rows["search_terms"], of=await tables["facts"].count_rows())
+    return (
+        rows.with_columns(score=pl.Series(index.scores(terms)))
+        .sort("score", "id", descending=[True, False])["id"]
+        .head(limit)
+        .to_list()
+    )
 
 
 def _by_id(rows: Sequence[Row], values: Sequence[float]) -> dict[str, float]:

@@ -8,14 +8,31 @@ import re
 import string
 import unicodedata
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
+
+from anyascii import anyascii
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SPACE = re.compile(r"\s+")
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _THINK = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[¿¡]?[A-Z0-9À-ÞΑ-ΩА-Я¿¡])|\n+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[¿¡]?[A-Z0-9À-ÞΑ-ΩА-Я¿¡])|\n+|(?<=[。！？])(?![。！？”’」』）\s])"
+)
+UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+"""Characters of scripts without spaces between words."""
+_ACCENTED = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+SYLLABIC = re.compile("[\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
+"""Characters that are a syllable or a word each."""
+SCRIPTS_OF_SIGNS = (
+    "\u3005\u3400-\u9fff\uf900-\ufaff", "\u3041-\u309f", "\u30a1-\u30ff", "\uac00-\ud7af",
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff",
+)  # fmt: skip
+_RUN = re.compile("|".join(f"[{script}]+" for script in SCRIPTS_OF_SIGNS))
+"""Characters of one script that words of it may consist of: Han, the two kana, Hangul, and Thai with its neighbours."""
+_HAN = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff]")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co)|\b[A-Z])\.$", re.IGNORECASE
 )
@@ -51,6 +68,32 @@ def normalise_statement(statement: str) -> str:
 def statement_hash(statement: str) -> str:
     """The hash of the normalised statement, to find repetitions (§6.2 S1)."""
     return digest(normalise_statement(statement))
+
+
+def plain_letters(text: str) -> str:
+    """The text with Latin letters without accents and ligatures: "Müller" becomes "Muller", "Straße" "Strasse"."""
+    return text if text.isascii() else _ACCENTED.sub(lambda found: anyascii(found[0]), text)
+
+
+def segmented(text: str) -> str:
+    """The text with each pair of neighbouring characters as a word where a script does not show words by spaces.
+
+    "북경대" becomes "북경 경대": a search finds parts of words without a dictionary, as Lucene's CJK analysis does. Han
+    characters also stand alone, because each is a word by itself. Kana, Han and Hangul are cut apart from each other.
+    """
+    return text if text.isascii() else _RUN.sub(_pairs, text)
+
+
+def signs_of(text: str) -> str:
+    """The parts of a text that `segmented` takes apart, with spaces between them."""
+    return "" if text.isascii() else " ".join(_RUN.findall(text))
+
+
+def _pairs(run: re.Match[str]) -> str:
+    characters = run[0]
+    pairs = [one + next_ for one, next_ in pairwise(characters)]
+    singles = characters if not pairs or _HAN.match(characters) else ""
+    return f" {' '.join([*singles, *pairs])} "
 
 
 def word_set(words: str) -> frozenset[str]:

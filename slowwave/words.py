@@ -21,8 +21,9 @@ from functools import lru_cache
 
 import polars as pl
 
+from slowwave.lexicon.languages import ELSEWHERE, ENGLISH, SMALL_WORDS, language_of, without_asking
 from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.text import word_set
+from slowwave.text import plain_letters, segmented, word_set
 
 ENDING = r"(?:ing|ed|es|s|e)$"
 """The common endings of English words."""
@@ -51,8 +52,8 @@ def word_sets(texts: pl.Series) -> pl.Series:
 
 
 def words_of(text: pl.Expr) -> pl.Expr:
-    """The words of a text in lower case, numbers among them, as a list."""
-    return text.str.to_lowercase().str.replace_all("’", "'").str.extract_all(_WORD)
+    """The words of a text in lower case, numbers among them, as a list; `segmented` where a script has no spaces."""
+    return text.map_elements(segmented, pl.String).str.to_lowercase().str.replace_all("’", "'").str.extract_all(_WORD)
 
 
 def without_ending(word: str, least: int) -> str:
@@ -91,13 +92,24 @@ def subject_words(texts: pl.Series) -> pl.Series:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The content words of a text, lower-cased, without common endings, so that "works" meets "work"."""
+    """The content words of a text, lower-cased, without common endings, so that "works" meets "work".
+
+    Small words are those of its language; letters are plain ("Múnich" meets "munich"), and sentences without spaces are
+    `segmented`.
+    """
     return _stems_of_short(text) if len(text) <= SHORT else _stems(text)
 
 
 def _stems(text: str) -> frozenset[str]:
-    words = (word.removesuffix("'s") for word in _PLAIN_WORD.findall(text.lower().replace("’", "'")))
-    return frozenset(_stem(word) for word in words if word not in FUNCTION_WORDS)
+    lower = text.lower().replace("’", "'")
+    words, small = _PLAIN_WORD.findall(lower), FUNCTION_WORDS
+    if not lower.isascii() or not ELSEWHERE.isdisjoint(words):
+        language = language_of([lower])
+        if language != ENGLISH:
+            lower, small = without_asking(lower).replace("'", " "), SMALL_WORDS.get(language, small)
+        words = _PLAIN_WORD.findall(segmented(lower))
+    bare = (word.removesuffix("'s") for word in words)
+    return frozenset(_stem(plain_letters(word)) for word in bare if word not in small)
 
 
 _stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many questions

@@ -19,6 +19,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from slowwave.text import segmented
+
 Places = npt.NDArray[np.int64]
 Row = Mapping[str, Any]
 
@@ -188,10 +190,11 @@ class WordIndex:
     """n texts, and for each of w words the texts that say it: `places[starts[j]:starts[j + 1]]`, with its `weights`.
 
     A weight is what the word adds to the score of that text: its rarity × its frequency, damped by the text's length.
-    Where an index of `earlier` texts is given, only texts that it does not have are taken apart.
+    Where an index of `earlier` texts is given, only texts that it does not have are taken apart. Where these are only
+    some `of` more texts, namely all that say the words that are asked for, these words are as rare as in all of them.
     """
 
-    def __init__(self, texts: Iterable[str], earlier: WordIndex | None = None) -> None:
+    def __init__(self, texts: Iterable[str], earlier: WordIndex | None = None, of: int = 0) -> None:
         self._numbers: dict[str, int] = dict(earlier._numbers) if earlier is not None else {}
         self._known: dict[int, Words] = {}  # by hash: the texts themselves would be held twice
         known = earlier._known if earlier is not None else {}
@@ -208,7 +211,7 @@ class WordIndex:
         pairs, counts = np.unique(where, return_counts=True)
         word, places = np.divmod(pairs, max(self.size, 1))
         holding = np.bincount(word, minlength=len(self._numbers))
-        rarity = np.log1p((self.size - holding + 0.5) / (holding + 0.5))
+        rarity = np.log1p((max(self.size, of) - holding + 0.5) / (holding + 0.5))
         damping = K1 * (1.0 - B + B * lengths / max(lengths.mean(), 1.0)) if self.size else np.zeros(0)
         self.starts = np.concatenate(([0], np.cumsum(holding)))
         self.places: Words = places.astype(np.int32)
@@ -228,10 +231,13 @@ class WordIndex:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as the full-text index of a column holds them: folded, stemmed, without stop words."""
+    """The words of a text as the full-text index of a column has them: folded, stemmed, without stop words.
+
+    Beyond that index, which takes a sentence without spaces for one word, such a sentence is `segmented`.
+    """
     from lancedb import tokenize
 
-    return [token.text for token in tokenize(text)]
+    return [token.text for token in tokenize(segmented(text))]
 
 
 # Memory that was freed, given back to the system. Reading a table leaves free pieces all over the C library's heap,

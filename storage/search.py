@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from slowwave.text import SCRIPTS_OF_SIGNS, signs_of
+
+from .columns import WordIndex
 from .rows import MARK, id_filters, quoted
 from .snapshots import Reading, read_rows
+from .tables import TABLES
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -305,12 +309,35 @@ def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, whe
         rows = _matching_first(reading, name, distinct, k, where)
     else:
         rows = _matching_each(reading, name, distinct, k, where)
+    if any(signs := [signs_of(text) for text in distinct]):
+        both = pl.concat([rows, _matching_signs(reading, name, signs, k, where)])
+        rows = both.group_by("text", "id").agg(pl.col("score").sum())
+        rows = rows.sort("text", "score", "id", descending=[False, True, False]).group_by("text").head(k)
     places = {text: place for place, text in enumerate(distinct)}
     queries = pl.DataFrame({"text": [places[text] for text in texts]}, schema={"text": pl.UInt32}).with_row_index(
         "query"
     )
     best = queries.join(rows, on="text").sort("query", "score", "id", descending=[False, True, False])
     return best.select(pl.col(column).cast(kind) for column, kind in MATCHED.items())
+
+
+def _matching_signs(reading: Reading, name: str, signs: Sequence[str], k: int, where: str | None) -> pl.DataFrame:
+    """As `_matching_each`, for texts of scripts without spaces, which the index takes for one long word."""
+    column = TABLES[name].full_text[0]
+    has_signs = f"regexp_like({column}, '[{''.join(SCRIPTS_OF_SIGNS)}]')"
+    stored = reading.frame(name, f"({where}) AND {has_signs}" if where else has_signs, ["id", column])
+    index = WordIndex(stored[column].fill_null(""))
+    found = []
+    for place, text in enumerate(signs):
+        scores = index.scores(text) if text else np.zeros(0)
+        best = np.argsort(-scores, kind="stable")[:k]
+        best = best[scores[best] > 0]
+        found.append(
+            pl.DataFrame({"id": stored["id"].gather(best), "score": scores[best].astype(np.float32)}).with_columns(
+                text=pl.lit(place, pl.UInt32)
+            )
+        )
+    return pl.concat(found).select("id", "score", "text")
 
 
 def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, where: str) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from slowwave.resolution.mentions import is_role, kin_of
-from slowwave.text import normalise_name, word_set
+from slowwave.text import SYLLABIC, normalise_name, word_set
 
 from .date_words import MONTH
 
@@ -131,9 +131,13 @@ def type_of(name: str, fallback: str = "concept") -> str:
 
 
 def is_usable(name: str) -> bool:
-    """Whether a name may become an entity: three characters or more, no pronoun, no path, address, number (S2-19)."""
+    """Whether a name may become an entity: three characters or more, no pronoun, no path, address, number (S2-19).
+
+    Two are enough in scripts in which a character is a syllable or a word: 周凯, むぎ, 민수.
+    """
     plain = normalise_name(name)
-    if len(plain) < MIN_NAME_CHARS or len(plain) > 80 or len(plain.split()) > MAX_NAME_WORDS:
+    least = MIN_NAME_CHARS - 1 if SYLLABIC.search(plain) else MIN_NAME_CHARS
+    if len(plain) < least or len(plain) > 80 or len(plain.split()) > MAX_NAME_WORDS:
         return False
     return plain not in _PRONOUNS and not _LIKE_A_VALUE.match(plain) and not _PRIVATE.search(name)
 

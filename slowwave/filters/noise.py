@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slowwave.lexicon.languages import ENGLISH, language_of
 from slowwave.lexicon.noise_phrases import (
     ASSENTS,
     FINDINGS,
@@ -21,6 +22,7 @@ from slowwave.lexicon.noise_phrases import (
     THANKS,
 )
 from slowwave.settings import NoiseSettings
+from slowwave.text import SYLLABIC
 
 from .novelty import plan_repeats
 
@@ -195,6 +197,7 @@ def _read(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
         .with_columns(text=text)
         .with_columns(small=pl.col("text").str.replace_all("[’‘]", "'").str.to_lowercase())
         .with_columns(
+            is_english=pl.col("text").map_elements(lambda text: language_of([text]) == ENGLISH, pl.Boolean),
             is_spoken=pl.col("content").fill_null("").str.contains(_SPOKEN),
             is_assent=small.str.contains(_acknowledgement((*ASSENTS, *THANKS, *own))),
             is_thanks=small.str.contains(_acknowledgement((*THANKS, *own))),
@@ -244,6 +247,11 @@ def _gate(
     )
 
 
+def _letters(text: pl.Expr) -> pl.Expr:
+    """Characters of a text; one that is a syllable or a word counts as three."""
+    return text.str.len_chars() + 2 * text.str.count_matches(SYLLABIC.pattern)
+
+
 def _first_gate(gates: list[pl.Expr]) -> pl.Expr:
     return pl.coalesce(gates).alias("verdict")
 
@@ -257,7 +265,7 @@ def _early_gates(settings: NoiseSettings) -> list[pl.Expr]:
     )
     # "Yes" has no content, unless it answers a question of another person.
     alone = is_user & pl.col("is_spoken") & (pl.col("is_thanks") | (pl.col("is_assent") & ~pl.col("answers")))
-    chars = pl.col("text").str.len_chars()
+    chars = _letters(pl.col("text"))
     passage = role == "document"
     whole = pl.when(passage).then(pl.col("content").fill_null("")).otherwise(pl.lit("")).str.strip_chars()
     visible = whole.str.replace_all(r"\s+", " ")
@@ -282,9 +290,9 @@ def _early_gates(settings: NoiseSettings) -> list[pl.Expr]:
         ),
         _gate(
             "length",
-            passage & (whole.str.len_chars() < settings.min_chunk_chars),
+            passage & (_letters(whole) < settings.min_chunk_chars),
             f"A passage of fewer than {settings.min_chunk_chars} characters.",
-            whole.str.len_chars(),
+            _letters(whole),
             settings.min_chunk_chars,
         ),
         _gate(
@@ -312,7 +320,7 @@ def _content_gate(settings: NoiseSettings) -> pl.Expr:
     low = (pl.col("content_score") < settings.content_gate).fill_null(False)
     return _gate(
         "content",
-        (pl.col("role") == "assistant") & ~found & low,
+        (pl.col("role") == "assistant") & pl.col("is_english") & ~found & low,  # as the examples of noise are
         "It is nearer to small talk and offers of help than to anything worth keeping.",
         pl.col("content_score"),
         settings.content_gate,

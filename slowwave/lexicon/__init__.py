@@ -3,6 +3,7 @@
 - `statement_words`: negation, amounts, times, persons; stop words; a quick check for words of time
 - `verbs`: verbs and the relations of their clauses
 - `labels`: types and relations in English and Spanish
+- `languages`: the language of a text, and the small words of each
 - `place_hierarchy`: towns, regions, countries
 - `noise_phrases`: small talk, procedure, examples of noise
 - `aspects`: the fourteen aspects of a life, and their scores

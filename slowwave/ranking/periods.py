@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
+from slowwave.lexicon.languages import ENGLISH, language_of
 from slowwave.lexicon.statement_words import may_tell_when
 from slowwave.validity import time_sql
 
@@ -115,6 +116,10 @@ class Period:
 
 def period_of(question: str, now: datetime) -> Period | None:
     """The period that a question names; None where it names none. "in October" is that of any year."""
+    if language_of([question]) != ENGLISH:
+        from slowwave.extraction.foreign_dates import dates_in_english
+
+        question = dates_in_english(question)
     if not may_tell_when(question):
         return None
     from slowwave.extraction.question_times import time_in  # slow to import, and most questions name no time

@@ -132,6 +132,11 @@ _INITIALS = re.compile(r"\b(?:[a-z]\.\s?){2,}|\b[a-z](?:\.[a-z])+\b")
 _WORD = re.compile(r"[a-z0-9]+")
 _AND = frozenset({"and", "und", "et", "y"})
 _DIGITS = re.compile(r"\d+")
+_ADDRESS = re.compile(r"(?<=[^\x00-\x7f])[ \u30fb]?(?:さん|さま|くん|ちゃん|せんせい|君|様|氏|先生|女士|小姐|씨|님)$")
+"""Forms of address behind a person's name in Japanese, Chinese and Korean."""
+_SIGNS = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]{2,}")
+"""A name in Han or Hangul, of which family name and given name have no space between them."""
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _PAIRED = 0.45  # two words below this similarity do not match
 _GLUED = 0.9
 _VOWELS = re.compile(r"(?<!^)[aeiouy]")
@@ -183,7 +188,13 @@ def match_names(a: str, b: str, entity_type: str = "person") -> NameMatch:
         return NameMatch(float(first == second), first == second)
     values = features(first, second)
     score = _WEIGHTS["bias"] + sum(_WEIGHTS[name] * value for name, value in values.items())
-    return NameMatch(1.0 / (1.0 + math.exp(-score)), _is_sure(first, second))
+    is_sure = _is_sure(first, second)
+    if not is_sure and (one := a.translate(_UMLAUTS), other := b.translate(_UMLAUTS)) != (a, b):  # "Müller", "Mueller"
+        is_sure = _is_sure(name_parts(one, is_person=is_person), name_parts(other, is_person=is_person))
+    are_signs = all(_SIGNS.fullmatch(_ADDRESS.sub("", each)) for each in (a, b))
+    if are_signs and _ADDRESS.sub("", a) != _ADDRESS.sub("", b):  # they only sound alike: 王芳 and 王方
+        is_sure = False
+    return NameMatch(1.0 / (1.0 + math.exp(-score)), is_sure)
 
 
 def must_differ(name: str, other: str) -> bool:
@@ -216,7 +227,8 @@ def _is_sure(a: NameParts, b: NameParts) -> bool:
 @lru_cache(_CACHE)
 def name_parts(name: str, *, is_person: bool) -> NameParts:
     """The parts of a name for comparison."""
-    spelt = anyascii(_CAMEL.sub(" ", name.replace("ь", "").replace("ъ", ""))).lower()
+    bare = _ADDRESS.sub("", name) if is_person else name
+    spelt = anyascii(_CAMEL.sub(" ", bare.replace("ь", "").replace("ъ", ""))).lower()
     spelt = re.sub(r"(?<=[a-z])['`](?=[a-z])", "", spelt)
     spelt = _INITIALS.sub(lambda found: re.sub(r"[.\s]", "", found.group()) + " ", spelt)
     if is_person and "," in spelt:  # "Frost, William W."
@@ -227,10 +239,10 @@ def name_parts(name: str, *, is_person: bool) -> NameParts:
     words, form = _without_form(words)
     words = [word for word in words if not _is_number(word, is_person=is_person) and word not in _AND]
     particles = tuple(word for word in words if word in PARTICLES)
-    bare = [word for word in words if word not in PARTICLES] or words
-    bare = _without_titles(bare) if is_person else [word for word in bare if word not in ("of", "for")] or bare
+    kept = [word for word in words if word not in PARTICLES] or words
+    kept = _without_titles(kept) if is_person else [word for word in kept if word not in ("of", "for")] or kept
     is_titled = is_person and len(words) > 1 and words[0] in TITLES
-    return NameParts(tuple(dict.fromkeys(bare)), numbers, form, particles, "".join(words), is_person, is_titled)
+    return NameParts(tuple(dict.fromkeys(kept)), numbers, form, particles, "".join(words), is_person, is_titled)
 
 
 def _numbers(words: Sequence[str], *, is_person: bool) -> Iterator[str]:
@@ -385,8 +397,11 @@ def _aligned(short: tuple[str, ...], long: tuple[str, ...]) -> Aligned:
 
 
 def ascii_words(name: str) -> frozenset[str]:
-    """The words of a name in ASCII, initials left out."""
-    return frozenset(word for word in _WORD.findall(anyascii(name).lower()) if len(word) > 1)
+    """The words of a name in ASCII, initials left out, umlauts in both spellings; of a name in signs also both ends."""
+    bare = _ADDRESS.sub("", name)
+    spelt = " ".join(map(anyascii, (name, bare, name.translate(_UMLAUTS)))).lower()
+    words = frozenset(word for word in _WORD.findall(spelt) if len(word) > 1)
+    return words | {bare[:2], bare[-2:]} if _SIGNS.fullmatch(bare) else words
 
 
 @lru_cache(_CACHE)
@@ -394,7 +409,11 @@ def short_form(name: str, whole: str) -> bool:
     """Whether one name of a person is the other with words left out or shortened to initials.
 
     The first name must be there, or a title before the last one: "Anna", "Anna K.", "Ms Keller" of "Anna Maria Keller".
+    In Han and Hangul two signs at either end are a family name or a given name: "田中さん" of "田中美咲".
     """
+    part, signs = _ADDRESS.sub("", name), _ADDRESS.sub("", whole)
+    if _SIGNS.fullmatch(part) and _SIGNS.fullmatch(signs):
+        return len(part) < len(signs) and (signs.startswith(part) or signs.endswith(part))
     short, long = (name_parts(each, is_person=True) for each in (name, whole))
     if not short.words or len(long.words) < 2 or short.words == long.words or must_differ(name, whole):
         return False

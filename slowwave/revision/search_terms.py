@@ -12,18 +12,16 @@ import polars as pl
 
 from slowwave.filters.redaction import redact_all
 from slowwave.resolution.mentions import ROLES
-from slowwave.text import readable
+from slowwave.text import UNSPACED, readable
 from slowwave.words import words_of
 
 COLUMN = "search_terms"
-MAX_TERMS, MAX_TERM = 6, 24
-"""The most general words of one claim, and the most characters of one word."""
+MAX_TERMS, MAX_TERM = 12, 24
+"""The most general words of one claim, in two languages where it is not English, and the most characters of a word."""
 MAX_KEPT = 12
 """The most general words of a fact with several sources."""
 MIN_BEGINNING = 4
 """The least letters of a part of a name for a match with longer words that begin with it."""
-UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-"""Characters of scripts without spaces between words."""
 _LETTERS = r"[\p{L}\p{M}]+"
 _UNWRITTEN = r"[\u{300}-\u{36f}\u{591}-\u{5c7}\u{64b}-\u{65f}\u{670}\p{Cf}]"  # accents, points of Hebrew and Arabic
 _PLAIN = {"ß": "ss", "ł": "l", "ø": "o", "æ": "ae", "œ": "oe", "đ": "d", "ð": "d", "þ": "th", "ı": "i", "ς": "σ"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -196,6 +196,12 @@ class ExtractSettings(Group):
     )
     default_confidence: Ratio = Field(
         0.8, title="Missing confidence", description="Taken when the extractor gives none (S2-18)."
+    )
+    language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
+        "",
+        title="Language of statements",
+        description="The language in which a model writes statements, by its code. Empty: that of the messages, or es "
+        "where labels.locale is es.",
     )
     chunk_tokens: int = Field(
         500, ge=50, le=8000, title="Passage size", description="Tokens per document passage (S3-01)."

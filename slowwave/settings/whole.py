@@ -255,6 +255,15 @@ class Settings(Group):
     )
 
     @model_validator(mode="after")
+    def _in_the_language_of_the_labels(self) -> Self:
+        """Statements are in the language of the labels, if that is another one than English and none is chosen."""
+        extract = self.ingest.extract
+        if self.labels.locale != "en" and not extract.language:
+            spoken = extract.model_copy(update={"language": self.labels.locale})
+            object.__setattr__(self, "ingest", self.ingest.model_copy(update={"extract": spoken}))
+        return self
+
+    @model_validator(mode="after")
     def _ordered(self) -> Self:
         repeated, merged = self.ingest.evaluate.reassert_cosine, self.steward.merge_threshold
         flagged = self.ingest.evaluate.flag_cosine

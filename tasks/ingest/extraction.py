@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -16,7 +16,14 @@ from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.extraction.roster import any_nameless, with_owner_names
 from slowwave.ingestion.windows import COLUMNS as WINDOW_COLUMNS
-from slowwave.ingestion.windows import PlannedWindow, brief_windows, first_of_each, plan_windows, with_topics
+from slowwave.ingestion.windows import (
+    PlannedWindow,
+    brief_windows,
+    first_of_each,
+    in_other_languages,
+    plan_windows,
+    with_topics,
+)
 from slowwave.records import KnownFact
 from slowwave.revision.extracted_claims import CollectedClaims
 from slowwave.revision.referenced_facts import claims_of, find_counterparts
@@ -75,7 +82,7 @@ class Extracted:
     `owner` is the name of who speaks as user without a name, empty while it is not known; None where nobody does.
     `relations` were learned from a model, `unmapped` ones are known by no table (S2-61). Claims that were `held` back
     are evidence of pending beliefs, of which some were `promoted` to candidates, others `evicted`; those that were
-    `too_unsure` are not kept (S2-63 … S2-68).
+    `too_unsure` are not kept (S2-63 … S2-68). `unread` are the messages in each language that the rules do not read.
     """
 
     cursor: Cursor | None
@@ -94,6 +101,7 @@ class Extracted:
     too_unsure: int = 0
     evicted: int = 0
     owner: str | None = None
+    unread: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
 
 
@@ -158,6 +166,8 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     if moved:
         renew_profiles(run, moved)
     counted = _counted(cursor, answered, statements, found, named)
+    if is_by_rule:
+        counted = replace(counted, unread=in_other_languages(planned))
     return replace(counted, owner=roster.speaker) if any_nameless(batch) else counted
 
 

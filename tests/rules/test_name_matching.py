@@ -23,6 +23,12 @@ from slowwave.resolution.name_matching import match_names, short_form
         ("Kaffee & Kuchen GmbH", "Kaffee und Kuchen", "organization"),
         ("GoodWill", "Good Will", "organization"),
         ("Node.js", "NodeJS", "tool"),
+        ("田中さん", "田中", "person"),
+        ("むぎちゃん", "むぎ", "person"),
+        ("김철수 씨", "김철수", "person"),
+        ("Müller", "Mueller", "person"),
+        ("Jörg Müller", "Joerg Mueller", "person"),
+        ("北京", "Beijing", "place"),
     ],
 )
 def test_spellings_of_one_name_are_surely_one(a: str, b: str, kind: str) -> None:
@@ -89,3 +95,25 @@ def test_any_two_texts_are_compared_alike_from_both_sides(a: str, b: str, kind: 
     match = match_names(a, b, kind)
     assert 0 <= match.score <= 1
     assert match == match_names(b, a, kind)
+
+
+@pytest.mark.parametrize(
+    ("short", "whole", "is_short"),
+    [
+        ("田中", "田中美咲", True),
+        ("田中さん", "田中美咲", True),
+        ("晓雯", "林晓雯", True),
+        ("철수", "김철수", True),
+        ("佐藤", "田中美咲", False),
+        ("田中美咲", "田中", False),
+        ("美咲さん", "美咲", False),
+        ("中美", "田中美咲", False),
+    ],
+)
+def test_two_signs_at_either_end_are_short_for_a_name_in_han_or_hangul(short: str, whole: str, is_short: bool) -> None:
+    assert short_form(short, whole) is is_short
+
+
+def test_names_in_han_that_only_sound_alike_are_not_surely_one() -> None:
+    assert not match_names("王芳", "王方").is_sure
+    assert match_names("王芳さん", "王芳").is_sure

@@ -24,7 +24,7 @@ from slowwave.settings import ExtractSettings
         ("pottery craft", "craft"),
         ("<b>ignore</b> 4111-1111 sk-abc", "ignore sk abc"),
         ("a b", None),
-        ("one two three four five six seven", "one two three four five six"),
+        ("aa bb cc dd ee ff gg hh ii jj kk ll mm", "aa bb cc dd ee ff gg hh ii jj kk ll"),
         ("x" * 99, None),
         ("", None),
         (None, None),

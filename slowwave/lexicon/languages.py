@@ -1,0 +1,130 @@
+"""Languages: the language of a text, by its script or its commonest words, and the small words that name nothing.
+
+A rule and no library: a window or a question has many of these words, and a wrong guess costs a paragraph in a prompt
+or the weight of a small word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from slowwave.text import word_set
+
+from .statement_words import FUNCTION_WORDS
+
+ENGLISH = "English"
+NAMES: Mapping[str, str] = {
+    "en": ENGLISH, "es": "Spanish", "de": "German", "fr": "French", "pt": "Portuguese", "it": "Italian", "nl": "Dutch",
+    "zh": "Chinese", "ja": "Japanese", "ko": "Korean", "ru": "Russian",
+}  # fmt: skip
+"""Languages by their codes, which settings have."""
+
+SMALL_WORDS: Mapping[str, frozenset[str]] = {
+    ENGLISH: FUNCTION_WORDS,
+    "Spanish": word_set(
+        "a al algo algún alguna algunas alguno algunos ante antes aquí así aunque cada como cómo con cual cuál "
+        "cuáles cuando cuándo cuanta cuánta cuántas cuanto cuánto cuántos de del desde donde dónde e el él ella "
+        "ellas ellos en entonces entre era eran es esa esas ese eso esos esta está estaba están estas este esto "
+        "estos estoy fue fueron ha haber había han has hasta hay he la las le les lo los más me mi mis muy ni no "
+        "nos nosotros nuestra nuestro o os otra otro para pero por porque pues que qué quien quién quiénes se sea "
+        "ser si sí sobre son soy su sus también te tengo ti tiene tienen tu tú tus un una unas uno unos usted "
+        "vosotros y ya yo"
+    ),
+    "German": word_set(
+        "ab aber alle als also am an auch auf aus bei bin bis bist da dabei damit dann das dass dein deine dem den "
+        "denn der des die dies diese dieser dieses dir doch du durch ein eine einem einen einer eines er es euch "
+        "für gegen gibt hab habe haben hast hat hatte hatten ich ihm ihn ihnen ihr ihre im in ins ist ja jede "
+        "jeder jetzt kann kein keine man mein meine mich mir mit nach nicht noch nun nur ob oder schon sehr sein "
+        "seine seit sich sie sind so über um und uns unser unter vom von vor wann war waren warum was welche "
+        "welchem welchen welcher welches wem wen wenn wer werden wessen wie wieder wieso wieviel will wir wird wo "
+        "woher wohin wurde wurden zu zum zur"
+    ),
+    "French": word_set(
+        "à ai as au aussi aux avait avec avez avons c ce ceci cela celle celui ces cet cette chez combien comme "
+        "comment d dans de des donc dont du elle elles en encore entre es est et étaient était être eu eux fait il "
+        "ils j je l la le les leur leurs lui m ma mais me même mes moi mon n ne nos notre nous on ont ou où par "
+        "pas plus pour pourquoi qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si sommes "
+        "son sont suis sur t ta te tes toi ton très tu un une vos votre vous y"
+    ),
+    "Portuguese": word_set(
+        "a à ainda ao aos aquela aquele as às até com como da das de dela dele delas deles depois do dos e é ela "
+        "elas ele eles em entre era essa esse esta está estão este eu foi foram há isso isto já lá lhe mais mas me "
+        "mesmo meu meus minha muito na não nas nem no nos nós nossa nosso num numa o onde os ou para pela pelas "
+        "pelo pelos por porque pra qual quais quando quantas quanto quantos que quê quem sem ser será seu seus se "
+        "só são sou sua suas também te tem têm tenho teu ti tinha tu tua um uma umas uns vai você vocês vou"
+    ),
+    "Italian": word_set(
+        "a ad ai al alla allo anche c che chi ci come con così cosa da dal dalla dei del della delle dello di dove "
+        "e è ed era gli ha hai hanno ho i il in io l la le lei lo loro lui ma me mi mia mio ne nel nella no noi "
+        "non o per perché più quale quali quando quanti quanto quello questa questo se sei si sono su sua sul suo "
+        "ti tu tuo un una uno voi"
+    ),
+    "Dutch": word_set(
+        "aan al als ben bij dan dat de der deze die dit doen door dus een en er geen ging had heb hebben heeft het "
+        "hij hoe hoeveel hun ik in is je jij jullie kan maar me meer met mij mijn moet naar niet nog nu of om ons "
+        "onze ook op over te toen tot uit van veel voor waar waarom wanneer was wat we wel welke wie wij wil zal "
+        "ze zich zij zijn zo"
+    ),
+}
+"""Words of languages in Latin script that stand in most sentences and are never looked for, also question words."""
+
+_ASKING = re.compile(
+    "为什么|什么|怎么样|怎么|怎样|哪里|哪儿|哪天|哪个|哪些|哪|谁|多少|几个|几点|如何|是否|吗|呢|吧|的|了|着|是|在"
+    "|何ですか|でしたか|ましたか|ですか|ますか|ません|ました|でした|ます|です|なぜ|どうして|どこ|どなた|だれ|誰|いつ|どんな|どの|どれ|どう|いくら|いくつ"
+    "|무엇|누구|언제|어디|얼마|어떤|어떻게"
+)
+
+
+def without_asking(text: str) -> str:
+    """The text without the question words and the commonest particles of Chinese, Japanese and Korean."""
+    return text if text.isascii() else _ASKING.sub(" ", text)
+
+
+SCRIPTS: Mapping[str, str] = {
+    "Japanese": "\u3040-\u30ff",
+    "Chinese": "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff",
+    "Korean": "\uac00-\ud7af\u1100-\u11ff\u3130-\u318f",
+    "Russian": "\u0400-\u052f",
+    "Greek": "\u0370-\u03ff",
+    "Arabic": "\u0600-\u06ff\u0750-\u077f",
+    "Hebrew": "\u0590-\u05ff",
+    "Hindi": "\u0900-\u097f",
+    "Thai": "\u0e00-\u0e7f",
+}
+"""Characters that show a language, or the commonest one of their script."""
+_LANGUAGES = {
+    word: tuple(name for name, words in SMALL_WORDS.items() if word in words)
+    for word in frozenset().union(*SMALL_WORDS.values())
+}
+ELSEWHERE = frozenset(_LANGUAGES) - SMALL_WORDS[ENGLISH]
+"""Small words of other languages that are none in English: plain text without any of them is English."""
+_OF_SCRIPT = {language: re.compile(f"[{characters}]") for language, characters in SCRIPTS.items()}
+_LATIN = re.compile(r"[a-zß-öø-ɏ]+(?:['’][a-zß-öø-ɏ]+)?")
+_SCRIPT_SHARE = 0.35
+"""Of all letters: names and quotations in another script do not make a text one of that language."""
+_KANA_SHARE = 0.1
+"""Of kana and Han together: Japanese text has many more, Chinese text none beside names."""
+_READ = 10_000  # characters
+_LEAST_HITS = 2
+"""Fewer small words of a language, or no more than English ones, show nothing."""
+
+
+def language_of(texts: Iterable[str]) -> str:
+    """The language in which most of these texts are written; `English` where nothing shows another one."""
+    text = "\n".join(text.lower() for text in texts)[:_READ]
+    words = [part for word in _LATIN.findall(text) for part in word.replace("’", "'").split("'")]
+    if not text.isascii() and (language := _by_script(text, sum(map(len, words)))):
+        return language
+    hits = Counter(language for word in words for language in _LANGUAGES.get(word, ()))
+    best, count = next(iter(hits.most_common(1)), (ENGLISH, 0))
+    return best if count > hits[ENGLISH] and count >= _LEAST_HITS else ENGLISH
+
+
+def _by_script(text: str, latin: int) -> str:
+    found = {language: len(pattern.findall(text)) for language, pattern in _OF_SCRIPT.items()}
+    kana, han = found["Japanese"], found["Chinese"]
+    found["Japanese"], found["Chinese"] = (kana + han, 0) if kana > _KANA_SHARE * (kana + han) else (0, han)
+    best = max(found, key=lambda language: found[language])
+    return best if found[best] and found[best] >= _SCRIPT_SHARE * (found[best] + latin) else ""

@@ -1,0 +1,106 @@
+"""What was said in another language is found: by its words, and in English by the general words of facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from stores import fact, remembered
+from talk import NOW
+
+from bench.ingest import ingest_files
+from bench.languages import FOLDER, LANGUAGES, PlainWords, block_of, messages_of, questions_of
+from recall.context import MOST_FACTS
+from slowwave.api import OpenMemory
+from slowwave.settings import RecallSettings
+from storage.search import matching_many
+from storage.store import Store
+
+SAID = {
+    "tea": ("林晓雯在成都开了一家茶馆，名叫听雨轩。", "open tea house business"),
+    "job": ("陈志强在苏州的物流公司上班。", "work job company logistics"),
+    "cat": ("我家猫豆豆十二岁了。", "cat pet age"),
+    "shop": ("佐藤健太のラーメン屋は麺処しずくという。", "ramen shop restaurant name"),
+    "bees": ("Marta keeps bees on the roof.", None),
+    "boat": ("Marta restores a boat.", None),
+}
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    facts = [fact(name, statement, search_terms=terms) for name, (statement, terms) in SAID.items()]
+    return str(remembered(tmp_path_factory.mktemp("languages") / "m", facts))
+
+
+def best(uri: str, question: str, held_mb: int) -> tuple[str, list[tuple[str, int]]]:
+    """The first fact, and all with their scores in millionths."""
+    with OpenMemory.open(uri, is_logged=False, settings=RecallSettings(held_mb=held_mb)) as memory:
+        found = memory.recall(question, now=NOW).facts
+    return found[0].id, [(one.id, round(one.score * 1e6)) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("林晓雯的茶馆叫什么名字？", "tea"),
+        ("谁在物流公司上班？", "job"),
+        ("猫几岁？", "cat"),
+        ("ラーメン屋の名前は何ですか？", "shop"),
+        ("Which tea house did she open?", "tea"),
+        ("Whose pet is the cat?", "cat"),
+        ("What is the name of the ramen restaurant?", "shop"),
+        ("Who keeps bees?", "bees"),
+    ],
+)
+def test_a_question_in_either_language_finds_the_fact_in_memory_and_by_queries(
+    uri: str, question: str, answer: str
+) -> None:
+    held, queried = best(uri, question, 512), best(uri, question, 0)
+    assert held[0] == queried[0] == answer
+    assert {name for name, _ in held[1]} == {name for name, _ in queried[1]}
+
+
+def test_many_texts_find_statements_without_spaces(uri: str) -> None:
+    snapshot = Store.open(uri).snapshot()
+    found = matching_many(snapshot, "facts", ["茶馆", "bees", "物流公司 and bees", "没有"], 2, "status = 'active'")
+    named = found.group_by("query", maintain_order=True).agg("id")
+    assert dict(named.iter_rows()) == {0: ["tea"], 1: ["bees"], 2: ["job", "bees"]}
+    assert found.select(pl.col("score").min()).item() > 0
+
+
+def test_a_run_without_a_model_says_which_messages_the_rules_do_not_read(tmp_path: Path) -> None:
+    source = tmp_path / "talk.jsonl"
+    rows = FOLDER / "zh.jsonl"
+    source.write_text("".join(rows.read_text(encoding="utf-8").splitlines(keepends=True)[:4]), encoding="utf-8")
+    summary = ingest_files([str(source)], str(tmp_path / "m"))
+    (note,) = summary["notes"]
+    assert note.startswith("Messages in other languages: 4 in Chinese. Rules read English")
+    assert "facts learned" not in summary["counts"]
+
+
+# The conversations of the benchmark
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_questions_name_messages_of_their_conversation_and_half_are_in_english(language: str) -> None:
+    messages, questions = messages_of(language), questions_of(language)
+    names = {row["message_id"] for row in messages}
+    assert len(names) == len(messages) >= 60
+    assert len({each.id for each in questions}) == len(questions) == 40
+    assert sum(each.language == "en" for each in questions) == 20
+    for each in questions:
+        assert {*each.evidence} <= names
+        assert bool(each.evidence) == bool(each.answer) == (each.kind != "unanswerable")
+
+
+def test_blocks_have_no_more_characters_than_they_may(uri: str) -> None:
+    with OpenMemory.open(uri, is_logged=False) as memory:
+        found = memory.recall("林晓雯的茶馆", MOST_FACTS, now=NOW)
+    sizes = [len(block_of(found, most).text) for most in (0, 200, 400, 3000)]
+    assert sizes == sorted(sizes)
+    assert all(size <= most for size, most in zip(sizes, (0, 200, 400, 3000), strict=True))
+    assert sizes[-1] > sizes[1] > 0
+    text, names = PlainWords(messages_of("zh")).block("茶馆叫什么名字？", 200)
+    assert len(text) <= 200
+    assert len(names) == len(text.splitlines()) > 0

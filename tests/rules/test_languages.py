@@ -1,0 +1,251 @@
+"""Other languages than English: which one a text is in, and how its words, times and statements are found."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import get_args
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prompts.rendering import render_extraction
+from slowwave.extraction.names import is_usable
+from slowwave.filters.noise import ContentScorer, plan_gates
+from slowwave.lexicon.languages import NAMES, language_of
+from slowwave.ranking.order import stems, word_overlaps
+from slowwave.ranking.periods import Period, period_of
+from slowwave.records import Turn, Window
+from slowwave.revision.candidates import quotes
+from slowwave.revision.evaluation import grounding
+from slowwave.settings import ExtractSettings, NoiseSettings, Settings
+from slowwave.text import plain_letters, segmented, sentences, signs_of
+from storage.columns import WordIndex
+
+NOON = datetime(2026, 5, 2, 12, tzinfo=UTC)
+SAID = {
+    "English": "I moved to Leipzig in March, and the flat is over a bookshop.",
+    "Spanish": "Me mudé a Zaragoza en marzo, y el piso está encima de una librería.",
+    "German": "Ich bin im März nach Leipzig gezogen, und die Wohnung ist über einer Buchhandlung.",
+    "French": "J'ai déménagé à Rennes en mars, et l'appartement est au-dessus d'une librairie.",
+    "Portuguese": "Eu me mudei para Curitiba em março, e o apartamento não tem elevador.",
+    "Italian": "Mi sono trasferita a Torino a marzo, e la casa è sopra una libreria.",
+    "Dutch": "Ik ben in maart naar Gent verhuisd, en het huis is boven een boekwinkel.",
+    "Chinese": "我三月搬到了成都，房子在书店楼上。",
+    "Japanese": "三月に福岡へ引っ越しました。部屋は本屋の上です。",
+    "Korean": "저는 삼월에 부산으로 이사했어요.",
+    "Russian": "Я переехала в Казань в марте.",
+}
+
+
+@pytest.mark.parametrize(("language", "text"), SAID.items())
+def test_a_sentence_shows_its_language(language: str, text: str) -> None:
+    assert language_of([text]) == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "42", "ok", "Die Hard", "José Ferreira", "Where does 田中 work?", "I met 林晓雯 and her cousin in town.",
+     "make test && ./run", "She said: ¿qué tal? and we all laughed about it."],
+)  # fmt: skip
+def test_what_shows_no_other_language_is_english(text: str) -> None:
+    assert language_of([text]) == "English"
+
+
+# The prompt
+
+
+def window(*texts: str) -> Window:
+    return Window("c1", "global", tuple(Turn(n, "Ana", "user", text, NOON) for n, text in enumerate(texts)))
+
+
+def asked(text: str, language: str = "") -> str:
+    return render_extraction(window(text), ExtractSettings.model_validate({"language": language})).text
+
+
+@pytest.mark.parametrize("language", ["", "en"])
+def test_of_english_messages_the_prompt_says_nothing_of_languages(language: str) -> None:
+    assert "messages are in" not in asked(SAID["English"], language)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "statements", "others"),
+    [
+        (SAID["German"], "", "German", "English"),
+        (SAID["Japanese"], "", "Japanese", "English"),
+        (SAID["German"], "en", "English", "German"),
+        (SAID["English"], "es", "Spanish", "English"),
+        (SAID["German"], "es", "Spanish", "English and German"),
+    ],
+)
+def test_statements_are_in_one_language_and_are_looked_for_in_others(
+    text: str, language: str, statements: str, others: str
+) -> None:
+    found = asked(text, language)
+    assert f"`is` are in {statements}," in found
+    assert f"asks in {others} finds" in found
+    assert found.index("</messages>") < found.index("messages are in")
+
+
+def test_the_language_of_the_window_is_that_of_its_new_messages() -> None:
+    turns = (
+        Turn(0, "Ana", "user", SAID["German"] * 5, NOON, is_context=True),
+        Turn(1, "Ana", "user", "So I moved.", NOON),
+    )
+    assert "messages are in" not in render_extraction(Window("c1", "global", turns)).text
+
+
+def test_labels_in_spanish_ask_for_spanish_statements_unless_a_language_is_chosen() -> None:
+    assert Settings().ingest.extract.language == ""
+    labelled = {"labels": {"locale": "es"}}
+    assert Settings.model_validate(labelled).ingest.extract.language == "es"
+    chosen = {**labelled, "ingest": {"extract": {"language": "de"}}}
+    assert Settings.model_validate(chosen).ingest.extract.language == "de"
+
+
+def test_each_language_that_may_be_chosen_has_a_name() -> None:
+    codes = get_args(ExtractSettings.model_fields["language"].annotation)
+    assert {*codes} == {"", *NAMES}
+    assert {*SAID} == {*NAMES.values()}
+
+
+# Words
+
+
+def test_a_sentence_without_spaces_is_taken_apart_into_pairs_and_characters() -> None:
+    assert segmented("住在北京 now").split() == ["住", "在", "北", "京", "住在", "在北", "北京", "now"]
+    assert segmented("しずく").split() == ["しず", "ずく"]
+    assert segmented("서울에").split() == ["서울", "울에"]
+    assert signs_of("Where is 北京?") == "北京"
+
+
+@given(st.text(alphabet="abc é.,ß"))
+def test_what_has_spaces_between_words_is_left_as_it_is(text: str) -> None:
+    assert segmented(text) == text
+    assert signs_of(text) == ""
+
+
+@given(st.text(alphabet="茶馆北京成都", min_size=2), st.text(alphabet="茶馆北京成都"), st.text(alphabet="茶馆北京成都"))
+def test_each_pair_of_a_word_is_found_in_each_text_that_has_the_word(word: str, before: str, after: str) -> None:
+    assert {*segmented(word).split()} <= {*segmented(before + word + after).split()}
+
+
+def test_latin_letters_lose_their_accents_and_no_other_script_does() -> None:
+    assert plain_letters("Müller, Straße, ação, Łódź") == "Muller, Strasse, acao, Lodz"
+    assert plain_letters("がぎ й") == "がぎ й"
+
+
+@pytest.mark.parametrize(
+    ("question", "statement", "other"),
+    [
+        ("¿Dónde vive José en Múnich?", "Jose vive en Munich.", "¿Dónde está el gato en casa?"),
+        ("Welche Parzelle hat Jürgen?", "Jürgen hat Parzelle 47.", "Welche Farbe hat das Haus?"),
+        ("À quoi Élodie est-elle allergique ?", "Elodie est allergique aux noisettes.", "À quoi est-elle bonne ?"),
+        ("林晓雯的茶馆叫什么名字？", "林晓雯开了茶馆听雨轩。", "这是什么？"),
+        ("田中さんの犬の名前は何ですか？", "田中美咲の犬はむぎという。", "これは何ですか？"),
+    ],
+)
+def test_content_words_of_a_question_count_and_question_words_do_not(question: str, statement: str, other: str) -> None:
+    near, far = word_overlaps(question, [statement, other])
+    assert near > far
+    assert near >= 0.3
+
+
+@pytest.mark.parametrize("question", ["什么？", "¿Qué es?", "Was ist das?", "Qu'est-ce que c'est ?", "何ですか？"])
+def test_a_question_of_question_words_has_no_content(question: str) -> None:
+    assert stems(question) == frozenset()
+
+
+def test_the_index_of_words_finds_parts_of_sentences_without_spaces() -> None:
+    index = WordIndex(["我在成都开了一家茶馆", "他在苏州的物流公司上班", "麺処 しずく"])
+    assert np.argmax(index.scores("茶馆在哪里")) == 0
+    assert np.argmax(index.scores("物流公司")) == 1
+    assert index.scores("しずく").tolist()[:2] == [0.0, 0.0]
+    assert index.scores("しずく")[2] > 0
+
+
+def test_words_that_only_some_of_all_texts_say_are_as_rare_as_in_all() -> None:
+    texts = ["茶馆", "茶馆在北京", *("bread" for _ in range(8))]
+    whole, part = WordIndex(texts).scores("北京")[:2], WordIndex(texts[:2], of=10).scores("北京")
+    assert (part > 0).tolist() == (whole > 0).tolist()
+    assert WordIndex(texts[:2]).scores("北京")[1] < part[1]
+
+
+# Statements
+
+
+def test_sentences_end_with_the_marks_of_their_script() -> None:
+    assert sentences("我搬家了。新房子很大！你来吗？") == ["我搬家了。", "新房子很大！", "你来吗？"]
+    assert sentences("「はい。」と言った。次は京都。") == ["「はい。」と言った。", "次は京都。"]
+
+
+def test_a_statement_without_spaces_is_grounded_in_the_words_of_its_message() -> None:
+    messages = pl.DataFrame({"id": ["m1"], "content": ["上周五我从银行辞职了。我想开茶馆。"], "speaker": ["林晓雯"]})
+    claims = pl.DataFrame({"message_id": ["m1", "m1"], "statement": ["林晓雯从银行辞职了。", "陈志强养了三只狗。"]})
+    own, foreign = grounding(claims, messages).to_list()
+    assert own >= 0.6 > foreign
+    rows = claims.head(1).with_columns(content=pl.lit(messages["content"][0]))
+    assert quotes(rows).to_list() == ["上周五我从银行辞职了。"]
+
+
+@pytest.mark.parametrize(
+    ("name", "may"), [("周凯", True), ("むぎ", True), ("민수", True), ("猫", False), ("Al", False)]
+)
+def test_two_signs_are_a_name_and_two_letters_are_none(name: str, may: bool) -> None:
+    assert is_usable(name) is may
+
+
+# Times
+
+
+def day(year: int, month: int) -> datetime:
+    return datetime(year, month, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("question", "period"),
+    [
+        ("Was hat Jürgen im März 2025 gemacht?", Period(day(2025, 3), day(2025, 4))),
+        ("Wann war sie am 12. April in Leipzig?", Period(months=(4,), day=12)),
+        ("Qu'est-ce que Théo a fait en octobre ?", Period(months=(10,))),
+        ("O que ela fez depois de março de 2025?", Period(start=day(2025, 4))),
+        ("¿Qué hizo Lucía en marzo?", Period(months=(3,))),
+        ("志强三月做了什么？", Period(months=(3,))),
+        ("2025年10月发生了什么？", Period(day(2025, 10), day(2025, 11))),
+        ("佐藤さんは6月20日に何をしましたか？", Period(months=(6,), day=20)),
+        ("十二月二十五日是什么日子？", Period(months=(12,), day=25)),
+        ("3个月后他做了什么？", None),
+        ("Wer ist Mai Lindner und was macht sie?", None),
+    ],
+)  # fmt: skip
+def test_a_question_names_months_and_days_in_its_language(question: str, period: Period | None) -> None:
+    assert period_of(question, NOON) == period
+
+
+# Gates
+
+
+def test_an_answer_in_another_language_is_not_too_short_and_not_small_talk() -> None:
+    texts = [
+        "旧木板要注意防潮，成都夏天湿度高，最好先做一层防潮膜，再铺地板。",
+        "Dann würde ich die Hochbeete erst danach aufstellen, damit niemand darüber klettert und alles sauber bleibt.",
+        "I would only set up the raised beds after that, so that nobody climbs over them and everything stays clean.",
+        "好的。",
+    ]
+    columns = {
+        "role": "assistant",
+        "speaker": "assistant",
+        "occurred_at": NOON,
+        "scope": "global",
+        "has_injection": False,
+    }
+    messages = pl.DataFrame(
+        {"id": [f"m{n}" for n in range(4)], "conversation_id": [f"c{n}" for n in range(4)], "ordinal": [0] * 4,
+         "content": texts}
+    ).with_columns(pl.lit(value).alias(name) for name, value in columns.items())  # fmt: skip
+    vectors = np.eye(4, dtype=np.float32)
+    noise = ContentScorer(-vectors[:1], vectors.sum(axis=0, keepdims=True) / 2)  # everything is near to noise
+    gates = plan_gates(messages, vectors, vectors[:0], messages.clear(), noise, NoiseSettings())["gate"]
+    assert gates.to_list() == [None, None, "content", "length"]
