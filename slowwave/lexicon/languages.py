@@ -70,6 +70,28 @@ SMALL_WORDS: Mapping[str, frozenset[str]] = {
 }
 """Words of languages in Latin script that stand in most sentences and are never looked for, also question words."""
 
+DATES: Mapping[str, frozenset[str]] = {
+    "Spanish": word_set(
+        "enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre lunes "
+        "martes miércoles jueves viernes sábado domingo semana"
+    ),
+    "German": word_set(
+        "januar jänner februar märz april mai juni juli august september oktober november dezember montag dienstag "
+        "mittwoch donnerstag freitag samstag sonnabend sonntag woche wochenende"
+    ),
+    "French": word_set(
+        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre lundi mardi mercredi "
+        "jeudi vendredi samedi dimanche semaine"
+    ),
+    "Portuguese": word_set(
+        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro segunda terça quarta "
+        "quinta sexta feira sábado domingo semana"
+    ),
+}
+"""Words of dates; statements have them where messages have other words ("gestern")."""
+DATES_IN_SIGNS = r"[0-90-9一二三四五六七八九十]{1,4}[年月日号號]|(?:星期|周|週)[一二三四五六日天]|[月火水木金土日]曜日?"
+"""A pattern of dates in Chinese and Japanese."""
+
 _ASKING = re.compile(
     "为什么|什么|怎么样|怎么|怎样|哪里|哪儿|哪天|哪个|哪些|哪|谁|多少|几个|几点|如何|是否|吗|呢|吧|的|了|着|是|在"
     "|何ですか|でしたか|ましたか|ですか|ますか|ません|ました|でした|ます|です|なぜ|どうして|どこ|どなた|だれ|誰|いつ|どんな|どの|どれ|どう|いくら|いくつ"

@@ -9,6 +9,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.filters.redaction import redact_all
+from slowwave.lexicon.languages import DATES, DATES_IN_SIGNS, ENGLISH, SMALL_WORDS, language_of
 from slowwave.settings import EvaluateSettings
 from slowwave.text import row_id
 from slowwave.words import content_stems, without_ending
@@ -21,6 +22,14 @@ _MONTHS = [name.lower() for name in month_name if name]
 _DATE_NUMBERS = map(str, (*range(1, 32), *range(1950, 2101)))
 _DATE_WORDS = pl.lit(pl.Series([[*_DATE_NUMBERS, *(without_ending(name, 4) for name in _MONTHS), *_MONTHS]]))
 """Words of dates; the message may give the date in other words ("yesterday")."""
+_ELSEWHERE = {
+    language: sorted(
+        word for each in small | DATES.get(language, frozenset()) for word in (each, without_ending(each, 4))
+    )
+    for language, small in SMALL_WORDS.items()
+    if language != ENGLISH
+}
+"""Small words and words of dates in other languages, as `content_stems` has them."""
 _HARD = ("self_loop", "secret")
 _OPEN_TEXTS = ("statement", "object_text", "search_terms")
 """Texts of a candidate that are not its quote; the quote was redacted with the message."""
@@ -96,9 +105,16 @@ def grounding(candidates: pl.DataFrame, messages: pl.DataFrame) -> pl.Series:
     rows = messages.select(message_id="id", place=pl.coalesce(place, "id"), speaker="speaker", known=stems)
     together = rows.explode("known").group_by("place").agg(pl.col("known").drop_nulls().unique())
     spoken = rows.drop("known").join(together, on="place", how="left", maintain_order="left")
-    claims = candidates.select("message_id", "statement")
+    claims = candidates.select("message_id", "statement").with_columns(
+        pl.col("statement").str.replace_all(DATES_IN_SIGNS, " "),
+        small=pl.Series(
+            [_ELSEWHERE.get(language_of([text or ""]), []) for text in candidates["statement"]],
+            dtype=pl.List(pl.String),
+        ),
+    )
     pairs = claims.join(spoken, on="message_id", how="left", maintain_order="left")
-    words = pairs.select("known", stems=content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS))
+    stems = content_stems("statement", drop="speaker").list.set_difference(_DATE_WORDS)
+    words = pairs.select("known", stems=stems.list.set_difference("small"))
     shared = pl.col("stems").list.set_intersection(pl.col("known").fill_null([])).list.len()
     count = pl.col("stems").list.len()
     return words.select(grounding=pl.when(count > 0).then(shared / count).otherwise(1.0))["grounding"]
