@@ -36,6 +36,8 @@ _RELATIONS: Mapping[str, str] = {
     "dating": "sale_con pareja_de",
     "manages": "dirige gestiona administra supervisa",
     "reports_to": "reporta_a supervisado_por supervisada_por",
+    "has_manager": "su_gerente",
+    "has_boss": "su_jefe su_jefa",
     "member_of": "miembro_de es_miembro_de",
     "owns": "posee tiene",
     "uses": "usa utiliza",
