@@ -62,16 +62,13 @@ def near_candidates(
     known = [*directives["known_id"].drop_nulls(), *stored["known_id"].drop_nulls()]
     alike = facts_by(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE)
     contested = _contested(reading, passed, predicates, revise)
-    meant = [
-        facts_by(reading, [*passed["id"], *neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls()]),
-        alike,
-        _named(reading, named.join(passed.select("subject_id", candidate_id="id"), on="candidate_id"), is_late, now),
-        _worded_like(reading, named.join(passed.select("scope", candidate_id="id"), on="candidate_id"), now),
-        speakers,
-        contested,
-    ]
-    facts = _once(meant)
+    ids = [*passed["id"], *neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls()]
+    named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
+    called, worded = _named(reading, named, is_late, now), _worded_like(reading, named, now)
+    facts = _once([facts_by(reading, ids), alike, called, worded, speakers, contested])
     may_end = pl.concat([directed["subject_id"], contested["subject_id"]]).unique()
+    is_meant = pl.col("id").is_in([*known, *called["id"], *worded["id"]])
+    facts = _once([facts, *_same_sentence(reading, facts.filter(is_meant), may_end)])
     facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
     facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
@@ -218,15 +215,12 @@ def _with_history(
     reading: Reading, facts: pl.DataFrame, may_end: pl.Series, predicates: pl.DataFrame, revise: ReviseSettings,
     *, is_late: bool,
 ) -> pl.DataFrame:  # fmt: skip
-    """The facts with what was said in the same sentence, what they replaced and, for late candidates, what ended them.
+    """The facts with those that they replaced and, for late candidates, those that ended them.
 
     Of the subjects of `may_end`. A late candidate may also tear the evidence of a fact apart: then the other wordings
     count, and what contradicts it.
     """
     is_about = pl.col("subject_id").is_in(may_end.implode())
-    inside = f"{_EVER_ACTIVE} AND subject_id IN ({', '.join(map(quoted, may_end)) or 'NULL'})"
-    targets = facts.filter(is_about)
-    facts = _once([facts, facts_by(reading, targets["statement_hash"].drop_nulls(), "statement_hash", inside)])
     if is_late:
         facts = _once([facts, _contested(reading, facts.filter(is_about), predicates, revise)])
         ended = facts.filter(pl.col("status_reason").str.starts_with(ENDED_BY))["status_reason"]
@@ -238,6 +232,13 @@ def _with_history(
         same = facts_by(reading, repeats_of["statement_hash"].drop_nulls(), "statement_hash", _EVER_ACTIVE)
         facts = _once([facts, repeats_of, same])
     return _once([facts, *_predecessors(reading, facts.filter(is_about))])
+
+
+def _same_sentence(reading: Reading, facts: pl.DataFrame, subjects: pl.Series) -> list[pl.DataFrame]:
+    """The other facts of these subjects from the sentences of these facts: they end with them."""
+    about = facts.filter(pl.col("subject_id").is_in(subjects.implode()))
+    inside = f"{_EVER_ACTIVE} AND subject_id IN ({', '.join(map(quoted, subjects)) or 'NULL'})"
+    return [facts_by(reading, about["statement_hash"].drop_nulls(), "statement_hash", inside)]
 
 
 def _predecessors(reading: Reading, facts: pl.DataFrame) -> list[pl.DataFrame]:
