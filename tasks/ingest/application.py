@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import polars as pl
 
@@ -11,7 +12,7 @@ from inference.providers import choose
 from slowwave.revision.application import ApplicationPlan, plan_application
 from slowwave.revision.candidates import DIRECTIVES
 from slowwave.revision.evaluation import EvaluationPlan, evaluate
-from slowwave.settings import IngestSettings, ReviseSettings
+from slowwave.settings import EvaluateSettings, IngestSettings, ReviseSettings
 from slowwave.text import row_id
 from storage.changes import FACT_TABLES
 from storage.rows import quoted
@@ -103,19 +104,34 @@ def _decide(
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
-    revise = _strategy(settings)
     vectors = patches.candidates.filter(pl.col("id").is_in(passed["id"].implode())).select("id", "scope", "vector")
-    near = near_candidates(reading, passed, vectors, patches.directives, patches.messages, revise, run.now)
-    messages = with_speakers(reading, passed, patches.messages, near)
-    plan = plan_application(
-        passed, patches.directives, messages, approved, near, settings.evaluate, run.now, revise=revise
-    )
-    if len(plan.retired):  # only now it is known what may lean on a fact that ends
-        near = with_dependents(reading, near, plan.retired)
-        plan = plan_application(
-            passed, patches.directives, messages, approved, near, settings.evaluate, run.now, revise=revise
-        )
+    given = passed, vectors, patches.directives, patches.messages, approved
+    plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), run.now)
     return _Decision(patches, verdict, plan)
+
+
+def plan_over_store(
+    reading: Reading,
+    passed: pl.DataFrame,
+    vectors: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    batches: pl.DataFrame,
+    settings: EvaluateSettings,
+    revise: ReviseSettings,
+    now: datetime,
+) -> ApplicationPlan:
+    """`plan_application` of the `passed` candidates, with as much of the store as may matter to them.
+
+    `vectors`: (id, scope, vector) of the candidates.
+    """
+    near = near_candidates(reading, passed, vectors, directives, messages, revise, now)
+    messages = with_speakers(reading, passed, messages, near)
+    plan = plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
+    if plan.retired.is_empty():
+        return plan
+    near = with_dependents(reading, near, plan.retired)  # only now it is known what may lean on a fact that ends
+    return plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
 
 
 def _open_patches(reading: Reading, batch_ids: Sequence[str] | None) -> _OpenPatches:
