@@ -32,7 +32,7 @@ STAGES: Mapping[str, tuple[str, ...]] = {
         "tasks.ingest.extraction:resolve_names",
         "tasks.ingest.candidates:build_candidates",
     ),
-    "neighbours": ("tasks.ingest.application:nearest", "tasks.ingest.application:nearest_among"),
+    "neighbours": ("tasks.ingest.surroundings:nearest", "tasks.ingest.surroundings:nearest_among"),
     "evaluation and application plans": (
         "tasks.ingest.application:evaluate",
         "tasks.ingest.application:plan_application",

@@ -267,7 +267,7 @@ def newest_on_disk(address: str, table: str) -> int | None:
     if is_remote(address):
         return None
     try:
-        entries = os.listdir(_root(address) / f"{table}.lance" / "_versions")
+        entries = os.listdir(f"{_root(address)}/{table}.lance/_versions")
     except OSError:
         return None
     named = [name.removesuffix(".manifest") for name in entries if name.endswith(".manifest")]

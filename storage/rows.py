@@ -57,28 +57,39 @@ def to_rows(name: str, frame: pl.DataFrame, dims: int, now: datetime, run_id: st
 
     Raises `UnknownName` for a column the table has not and `ValueError` for a key that occurs twice.
     """
-    table = table_named(name)
-    schema = table.schema(dims)
+    known = empty_frame(name, dims).schema
     for column in frame.columns:
-        if column not in schema.names:
-            raise UnknownName(f"column of {name}", column, schema.names)
+        if column not in known:
+            raise UnknownName(f"column of {name}", column, list(known))
     if frame["id"].n_unique() != len(frame):
         twice = frame.filter(pl.col("id").is_duplicated())["id"][0]
         raise ValueError(f"{name}: key {twice!r} occurs more than once in one write")
-    created = pl.coalesce("created_at", pl.lit(now)) if "created_at" in frame.columns else pl.lit(now)
-    stamps = {"created_at": created, "updated_at": pl.lit(now), "run_id": pl.lit(run_id)}
-    return _whole(frame, empty_frame(name, dims).schema, stamps).to_arrow().cast(schema)
+    if "created_at" in frame.columns:
+        frame = frame.with_columns(pl.col("created_at").fill_null(now))
+    stamps = {"updated_at": now, "run_id": run_id}
+    return _whole(name, frame.drop(stamps, strict=False), dims, {"created_at": now, **stamps})
 
 
-def _whole(frame: pl.DataFrame, want: Mapping[str, pl.DataType], values: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """The wanted columns, in their order and types: of these values, else the frame's own, else empty."""
-    present = frozenset(frame.columns)
+@cache
+def _arrow_schema(name: str, dims: int) -> pa.Schema:
+    return table_named(name).schema(dims)
 
-    def column(name: str, kind: pl.DataType) -> pl.Expr:
-        given = values.get(name, pl.col(name) if name in present else pl.lit(None))
-        return given.cast(kind).alias(name)
 
-    return frame.select(column(name, kind) for name, kind in want.items())
+def _whole(name: str, frame: pl.DataFrame, dims: int, values: Mapping[str, object]) -> pa.Table:
+    """The frame with the declared columns, in their order and types; those that it lacks are of one value, or empty.
+
+    These are made by Arrow: a commit writes frames of few rows, for which fifty expressions take longer than the write.
+    """
+    schema, kinds = _arrow_schema(name, dims), empty_frame(name, dims).schema
+    given = frame.select(column for column in kinds if column in frame.columns)
+    own = given.cast({column: kinds[column] for column in given.columns}).to_arrow()
+    columns = [
+        own[field.name].cast(field.type)
+        if field.name in given.columns
+        else pa.repeat(pa.scalar(values.get(field.name), field.type), len(frame))
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def filled(frame: pl.DataFrame, want: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -88,7 +99,7 @@ def filled(frame: pl.DataFrame, want: Mapping[str, pl.DataType]) -> pl.DataFrame
 
 def exact_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
     """The frame as it is, stamps included: for putting back rows that were read from the same table."""
-    return _whole(frame, empty_frame(name, dims).schema, {}).to_arrow().cast(table_named(name).schema(dims))
+    return _whole(name, frame, dims, {})
 
 
 def column_names(name: str) -> list[str]:

@@ -27,6 +27,7 @@ _PROBES = 20  # parts of the index that a question looks at, of some 120 in a mi
 _SPARE = 30  # so many more rows than are wanted, before the condition or the exact cosine is put to them
 _CROWD = 200  # the same for a condition, which as many rows as a batch writes about one matter may not meet
 _FEW = 2_000  # rows that meet a condition, up to which they are read and compared
+_NEWER = 2_000  # rows that are read beside those that an index does not contain, rather than looking for their version
 _BLOCK = 512
 _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
@@ -162,8 +163,7 @@ class _IndexedRows:
 
     def __init__(self, table: Table, index: str, where: str | None) -> None:
         self._table, self._where = table, where
-        since = _indexed_until(table, index)
-        self._newer = None if since is None else _rows_since(table, since, where)
+        self._newer = _unindexed(table, index, where)
 
     def nearest(self, vectors: np.ndarray, k: int) -> pl.DataFrame:
         """The `k` nearest to each of `vectors`: columns query, id, cosine; best first."""
@@ -207,33 +207,32 @@ class _IndexedRows:
         return pl.concat(parts).drop_nulls("vector")
 
 
-def _indexed_until(table: Table, index: str) -> int | None:
-    """The version of the table whose rows its index of vectors contains; None where too much is newer.
+def _unindexed(table: Table, index: str, where: str | None) -> pl.DataFrame | None:
+    """Id and vector of the rows that the index does not contain and that meet the condition; None where too many are.
 
     The engine says how many rows are not in the index. As every write of a store writes whole rows, these are the rows
-    that were written last. (A change of some columns alone would leave a row in the index and mark it as new.)
+    that were written last. (A change of some columns alone would leave a row in the index and mark it as new.) The
+    condition is a column of the answer: put to the rows by the engine, it would be put to all rows of the table.
     """
     stats = table.index_stats(index)
     missing = stats.num_unindexed_rows if stats else EXACT_ROWS + 1
     if not missing or missing > EXACT_ROWS:
-        return None if missing else table.version
-    low, high = 0, table.version  # more rows than `missing` are newer than `low`, at most so many than `high`
-    while high - low > 1:
+        return None if missing else pl.DataFrame(schema={"id": pl.String})
+    low = high = table.version
+    found, step = 0, 1
+    while found < missing and low:
+        low, high, step = max(0, low - step), low, 4 * step
+        found = table.count_rows(f"{MARK} > {low}")
+    while found > missing + _NEWER and high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if table.count_rows(f"{MARK} > {middle}") > missing else (low, middle)
-    return high if table.count_rows(f"{MARK} > {high}") == missing else None
-
-
-def _rows_since(table: Table, version: int, where: str | None) -> pl.DataFrame:
-    """Id and vector of the rows written after a version that meet the condition.
-
-    They are read first: with a condition in the same query the engine looks at all rows of the table.
-    """
-    rows = read_rows(table, f"{MARK} > {version}", ["id", "vector"]).drop_nulls("vector")
-    if where is None:
-        return rows
-    meets = [read_rows(table, f"{among} AND ({where})", ["id"]) for among in id_filters(rows["id"].to_list())]
-    return rows.join(pl.concat([pl.DataFrame(schema={"id": pl.String}), *meets]), on="id", how="semi")
+        count = table.count_rows(f"{MARK} > {middle}")
+        low, high, found = (middle, high, count) if count >= missing else (low, middle, found)
+    if not missing <= found <= missing + _NEWER:
+        return None
+    columns = {"id": "id", "vector": "vector", "mark": MARK, "meets": where or "true"}
+    rows = read_rows(table, f"{MARK} > {low}", columns)
+    newest = rows.filter(pl.col("mark") >= rows["mark"].top_k(missing).min())
+    return newest.filter("meets").select("id", "vector").drop_nulls() if len(newest) == missing else None
 
 
 def _exact_among(rows: pl.DataFrame, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -341,10 +340,14 @@ def _matching_signs(reading: Reading, name: str, signs: Sequence[str], k: int, w
 
 
 def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, where: str) -> pl.DataFrame:
-    """Like `_matching_each`, but the condition is put to a few more than `k` of the best, and to all rows only where
+    """Like `_matching_each`, but the condition is put to the `k` best, then to a few more, and to all rows only where
     too few of these meet it: on a large table it takes longer than the search."""
     found = _matching_each(reading, name, texts, k + _SPARE, None)
-    meets = reading.by_ids(name, found["id"], ["id"], where=where)["id"]
+    first = found.group_by("text", maintain_order=True).head(k)
+    meets = reading.by_ids(name, first["id"], ["id"], where=where)["id"]
+    lacking = first.filter(~pl.col("id").is_in(meets.implode()))["text"]
+    spare = found.filter(pl.col("text").is_in(lacking.implode())).join(first, on="id", how="anti")["id"]
+    meets = pl.concat([meets, reading.by_ids(name, spare, ["id"], where=where)["id"]])
     met = found.filter(pl.col("id").is_in(meets.implode()))
     best = met.group_by("text", maintain_order=True).head(k).select(found.columns)
     there, left = (dict(rows.group_by("text").len().iter_rows()) for rows in (found, best))

@@ -27,18 +27,21 @@ MANY = 5000  # ids from which reading all of a table is faster than looking each
 def read_rows(
     table: Table,
     where: str | None = None,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | Mapping[str, str] | None = None,
     limit: int | None = None,
     order: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Rows of one open table as a frame, filtered, projected and sorted inside LanceDB; `-name` sorts downwards."""
+    """Rows of one open table as a frame, filtered, projected and sorted inside LanceDB; `-name` sorts downwards.
+
+    `columns` may also be names with the expressions that they stand for.
+    """
     query = table.search()
     if order:
         query = query.order_by([_ordering(name) for name in order])
     if where:
         query = query.where(where)
     if columns is not None:
-        query = query.select(list(columns))
+        query = query.select(dict(columns) if isinstance(columns, Mapping) else list(columns))
     with plain_errors(str(table.uri).rpartition("/")[0], table.name):
         frame = pl.from_arrow(query.limit(limit).to_arrow())
     assert isinstance(frame, pl.DataFrame)
@@ -144,6 +147,10 @@ class Reading:
         if self.is_blank(name):
             return 0
         return int(self.handle(name).count_rows(where))
+
+    def count_ids(self, name: str, ids: Sequence[str] | pl.Series) -> int:
+        """How many of these ids there are, by the index alone."""
+        return sum(self.count(name, chunk) for chunk in id_filters(sorted(set(ids))))
 
 
 class Snapshot(Reading):

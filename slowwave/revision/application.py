@@ -152,12 +152,16 @@ class Surroundings:
     flags: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
 
 
+_RETIRED = {"id": pl.String(), "subject_id": pl.String(), "object_id": pl.String(), "object_text": pl.String()}
+
+
 @dataclass(frozen=True, slots=True)
 class ApplicationPlan:
     """Rows to upsert: decided candidates and changed facts in one frame, and the rows that belong to them.
 
     `pairs`: PAIR_DECISIONS that are new or settled; a model or a person settles the rest. `again`: (new id, known id)
-    of new intervals made from evidence of the known fact.
+    of new intervals made from evidence of the known fact. `retired`: (id, subject_id, object_id, object_text) of facts
+    that stop being true or were mistakes: what leans on them is marked as far as it is among the surroundings.
     """
 
     facts: pl.DataFrame
@@ -168,6 +172,7 @@ class ApplicationPlan:
     decisions: pl.DataFrame
     pairs: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
     again: tuple[tuple[str, str], ...] = ()
+    retired: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_RETIRED))
 
     def summary(self) -> dict[str, int]:
         """How many decisions of each kind."""
@@ -268,6 +273,7 @@ def plan_application(
             ]
         ).unique("id", maintain_order=True),
         tuple(again.iter_rows()),
+        everyone.join(supersessions.retired, on="id", how="semi").select(*_RETIRED),
     )
 
 

@@ -29,7 +29,8 @@ Kind = Literal["name", "value", "word", "description"]
 
 MIN_TYPO_CHARS = 5
 SAME_SPELLING = 0.8
-_ARTICLE = re.compile(r"^(?:the|an?|my|our|your|his|her|their|its|el|la|los|las|mi|un|una|der|die|das)\s+")
+ARTICLES = tuple("the a an my our your his her their its el la los las mi un una der die das".split())
+_ARTICLE = re.compile(rf"^(?:{'|'.join(ARTICLES)})\s+")
 _DESCRIBED = (
     r"\b(?:an?|the|my|our|your|his|her|their|its|some|one|un|una|el|la|ein|eine|der|die|das)\s(?:[\w-]+\s){0,2}?"
 )

@@ -357,7 +357,7 @@ def find_derived(retired: pl.DataFrame, lineage: pl.DataFrame, staying: pl.DataF
 
 def _depends(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
     """Whether a live fact (suffix _b where both have the column) depends on the object of a retired one."""
-    known, statement = _names(row["object_text"], row["object_id"], names), (row["statement"] or "").lower()
+    known, statement = long_names(row["object_text"], row["object_id"], names), (row["statement"] or "").lower()
     same = bool(row["object_id"] and row["object_id"] == row["object_id_b"])
     same = same or plain(row["object_text_b"] or "") in known
     if not same and row["predicate_b"] == row["predicate"]:
@@ -390,7 +390,7 @@ _TIED: Mapping[str, frozenset[str]] = {
 }
 
 
-def _names(text: str | None, entity: str | None, names: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def long_names(text: str | None, entity: str | None, names: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The names of an object that are long enough for a search."""
     known = names.get(entity or "", frozenset()) | {plain(text or "")}
     return frozenset(name for name in known if len(name) >= _MIN_NAME)

@@ -6,35 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-import numpy as np
 import polars as pl
 
 from inference.providers import choose
-from recall.doubts import PENDING
-from slowwave import frames
-from slowwave.revision.application import ApplicationPlan, Surroundings, plan_application
+from slowwave.revision.application import ApplicationPlan, plan_application
 from slowwave.revision.candidates import DIRECTIVES
 from slowwave.revision.evaluation import EvaluationPlan, evaluate
-from slowwave.revision.late_arrivals import REPEATED
-from slowwave.revision.mutual_exclusion import single_valued
-from slowwave.revision.repetition import NEIGHBOURS
-from slowwave.revision.supersession import RETRACT, SUPERSEDE
-from slowwave.settings import IngestSettings, ReviseSettings
+from slowwave.settings import EvaluateSettings, IngestSettings, ReviseSettings
 from slowwave.text import row_id
-from slowwave.validity import live_sql, time_sql
 from storage.changes import FACT_TABLES
 from storage.rows import quoted
-from storage.search import FOUND, MATCHED, by_scope, matching_many, nearest, nearest_among, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
+from tasks.ingest.surroundings import facts_by, near_candidates, with_dependents, with_speakers
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import settle_patches, touched_by, under_approval
 
 OPEN = "state IN ('open', 'evaluating', 'approved')"
-NEIGHBOURS_PER_FACT = 5
-WORDED_PER_DIRECTIVE = 20
-_EVER_ACTIVE = "status IN ('active', 'superseded')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +104,34 @@ def _decide(
     )
     approved = verdict.batches.filter(pl.col("state") == "approved")
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
-    revise = _strategy(settings)
-    near = _surroundings_of_candidates(reading, patches, passed, revise, run)
-    messages = _with_speakers(reading, patches.messages, near.evidence)
-    plan = plan_application(
-        passed, patches.directives, messages, approved, near, settings.evaluate, run.now, revise=revise
-    )
+    vectors = patches.candidates.filter(pl.col("id").is_in(passed["id"].implode())).select("id", "scope", "vector")
+    given = passed, vectors, patches.directives, patches.messages, approved
+    plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), run.now)
     return _Decision(patches, verdict, plan)
+
+
+def plan_over_store(
+    reading: Reading,
+    passed: pl.DataFrame,
+    vectors: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    batches: pl.DataFrame,
+    settings: EvaluateSettings,
+    revise: ReviseSettings,
+    now: datetime,
+) -> ApplicationPlan:
+    """`plan_application` of the `passed` candidates, with as much of the store as may matter to them.
+
+    `vectors`: (id, scope, vector) of the candidates.
+    """
+    near = near_candidates(reading, passed, vectors, directives, messages, revise, now)
+    messages = with_speakers(reading, passed, messages, near)
+    plan = plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
+    if plan.retired.is_empty():
+        return plan
+    near = with_dependents(reading, near, plan.retired)  # only now it is known what may lean on a fact that ends
+    return plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
 
 
 def _open_patches(reading: Reading, batch_ids: Sequence[str] | None) -> _OpenPatches:
@@ -145,148 +155,6 @@ def _strategy(settings: IngestSettings) -> ReviseSettings:
         return settings.revise
     has_judge = merging.enabled and merging.ask_model and choose(llm.consolidate_model or llm.model).provider != "rules"
     return settings.revise if has_judge else settings.revise.model_copy(update={"strategy": "recency"})
-
-
-def _with_speakers(reading: Reading, messages: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
-    """The messages and those that said the facts around: who said something of whom decides what may end it."""
-    others = evidence.join(messages.select(message_id="id"), on="message_id", how="anti")["message_id"]
-    sources = reading.by_ids("messages", others.unique(), ["id", "occurred_at", "speaker"])
-    return pl.concat([messages, sources], how="diagonal_relaxed")
-
-
-# What memory holds that candidates may repeat, end or contradict.
-
-
-def _surroundings_of_candidates(
-    reading: Reading, patches: _OpenPatches, passed: pl.DataFrame, revise: ReviseSettings, run: Run
-) -> Surroundings:
-    """What memory holds near the candidates: same words, near vectors, and what one of them may end or contradict."""
-    neighbours = _neighbours(reading, patches.candidates.filter(pl.col("id").is_in(passed["id"].to_list())), run)
-    predicates = reading.frame("predicates")
-    ending = patches.directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in([SUPERSEDE, RETRACT]))
-    directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].to_list()))
-    contested = _facts_in_conflict(reading, passed, predicates, revise)
-    later = _facts_of_late_subjects(reading, patches, passed)
-    facts = pl.concat(
-        [
-            _facts_by(reading, [*passed["id"], *neighbours["fact_id"], *patches.directives["known_id"].drop_nulls()]),
-            _facts_by(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE),
-            _facts_by(reading, directed["subject_id"], "subject_id", _EVER_ACTIVE),
-            _facts_worded_like(reading, patches.directives, passed, run),
-            later,
-            *contested,
-        ]
-    ).unique("id", keep="first", maintain_order=True)
-    supports = _facts_by(reading, facts["suspect_of"].drop_nulls())
-    facts = pl.concat([facts, supports]).unique("id", keep="first", maintain_order=True)
-    entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
-    may_end = [*directed["subject_id"], *(subject for frame in contested for subject in frame["subject_id"])]
-    absorbing = facts.filter(pl.col("subject_id").is_in(may_end), pl.col("status") == "active")["id"]
-    return Surroundings(
-        facts,
-        reading.by_ids("fact_evidence", facts["id"], key="fact_id"),
-        neighbours,
-        reading.by_ids("entities", entities),
-        reading.by_ids("entity_aliases", entities, key="entity_id"),
-        reading.by_ids("lineage", absorbing, list(frames.LINEAGE), key="old_id"),
-        predicates,
-        reading.by_ids("fact_directives", later["id"], list(DIRECTIVES), key="candidate_id"),
-        _pending_contradictions(reading, facts["id"]),
-    )
-
-
-def _neighbours(reading: Reading, candidates: pl.DataFrame, run: Run) -> pl.DataFrame:
-    """The live facts and the other candidates of its scope that each candidate is nearest to."""
-    rows = candidates.filter(pl.col("vector").is_not_null()).select("id", "scope", "vector")
-    vectors, ids, k = unit_matrix(rows["vector"], reading.dims), rows["id"], NEIGHBOURS_PER_FACT
-
-    def near(places: np.ndarray, where: str) -> pl.DataFrame:
-        live = nearest(reading, "facts", vectors[places], k, where)
-        return pl.concat([live, nearest_among(ids.gather(places), vectors[places], k)])
-
-    found = by_scope(rows["scope"], live_sql(run.now), near, FOUND)
-    named = found.with_columns(candidate_id=ids.gather(found["query"]))
-    return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
-
-
-def _facts_of_late_subjects(reading: Reading, patches: _OpenPatches, passed: pl.DataFrame) -> pl.DataFrame:
-    """All that was ever said of the subjects of candidates of which something is known that was said after them."""
-    first = patches.messages.join(passed.select(id="message_id"), on="id", how="semi")["occurred_at"].min()
-    if first is None:
-        return _facts_by(reading, [])
-    assert isinstance(first, datetime)
-    known = reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["fact_id"])["fact_id"].unique()
-    about = pl.concat([reading.by_ids(name, known, ["subject_id"]) for name in FACT_TABLES])["subject_id"]
-    late = passed.filter(pl.col("subject_id").is_in(about.implode()))["subject_id"].unique()
-    return _facts_by(reading, late, "subject_id", f"{_EVER_ACTIVE} OR status_reason LIKE '{REPEATED}%'")
-
-
-def _facts_worded_like(reading: Reading, directives: pl.DataFrame, passed: pl.DataFrame, run: Run) -> pl.DataFrame:
-    """Facts that have the words of what a candidate says is over, whatever they are about."""
-    ending = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
-    ending = ending.join(passed.select("scope", candidate_id="id"), on="candidate_id").unique(["scope", "object"])
-    texts = ending["object"].to_list()
-
-    def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
-        return matching_many(reading, "facts", [texts[place] for place in places], WORDED_PER_DIRECTIVE, inside)
-
-    return _facts_by(reading, by_scope(ending["scope"], live_sql(run.now), by_words, MATCHED)["id"])
-
-
-def _facts_in_conflict(
-    reading: Reading, passed: pl.DataFrame, predicates: pl.DataFrame, revise: ReviseSettings
-) -> list[pl.DataFrame]:
-    """Facts that candidates may contradict: of a relation that allows one object, or all of a subject, if asked for.
-
-    Where a subject has several objects of such a relation, all that holds of it: some of it may lean on what ends.
-    """
-    if revise.implicit_conflicts:
-        return [_facts_by(reading, passed["subject_id"], "subject_id", _EVER_ACTIVE)]
-    single = single_valued(passed["predicate"], predicates) if revise.conflicts else frozenset[str]()
-    fresh = passed.filter(pl.col("predicate").is_in(list(single)))
-    if fresh.is_empty():
-        return []
-    listed = ", ".join(map(quoted, sorted(single)))
-    known = _facts_by(reading, fresh["subject_id"], "subject_id", f"{_EVER_ACTIVE} AND predicate IN ({listed})")
-    key = ["scope", "subject_id", "predicate"]
-    classes = pl.concat([part.select(*key, "object_text") for part in (fresh, known)])
-    disputed = classes.group_by(key).agg(pl.col("object_text").n_unique()).filter(pl.col("object_text") > 1)
-    return [known, reading.by_ids("facts", disputed["subject_id"], key="subject_id", where="status = 'active'")]
-
-
-def _pending_contradictions(reading: Reading, facts: pl.Series) -> pl.DataFrame:
-    """The pending contradictions of these facts."""
-    columns = list(frames.PAIR_DECISIONS)
-    ends = [reading.by_ids("pair_decisions", facts, columns, key=end, where=PENDING) for end in ("a_id", "b_id")]
-    return pl.concat(ends).unique("id", keep="first", maintain_order=True)
-
-
-def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> Surroundings:
-    """These facts and what else holds or held of their subjects, with evidence, lineage and names."""
-    facts = reading.by_ids("facts", ids)
-    about = reading.by_ids("facts", facts["subject_id"], key="subject_id", where=_EVER_ACTIVE)
-    near = pl.concat([facts, about]).unique("id", keep="first", maintain_order=True)
-    entities = pl.concat([near["subject_id"], near["object_id"]])
-    return Surroundings(
-        near,
-        reading.by_ids("fact_evidence", near["id"], key="fact_id"),
-        entities=reading.by_ids("entities", entities),
-        aliases=reading.by_ids("entity_aliases", entities, key="entity_id"),
-        lineage=reading.by_ids("lineage", near["id"], list(frames.LINEAGE), key="old_id"),
-    )
-
-
-def _facts_by(
-    reading: Reading,
-    ids: Sequence[str] | pl.Series,
-    key: str = "id",
-    where: str | None = None,
-    *,
-    with_vector: bool = False,
-) -> pl.DataFrame:
-    """Whole rows of facts by a key, each once; those in the archive are repeated, replaced and relied on as before."""
-    parts = [reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in FACT_TABLES]
-    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
 
 
 # Writing: facts, evidence and decisions.
@@ -397,6 +265,6 @@ def _add_missing_evidence(tx: Transaction, originals: pl.Series | None) -> None:
     """Repetitions count as evidence, whichever run refused them: none is silently lost."""
     repeats = _missing_evidence(tx, originals)
     more = repeats.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
-    facts = _facts_by(tx, more["id"], with_vector=True).join(more, on="id")
+    facts = facts_by(tx, more["id"], with_vector=True).join(more, on="id")
     tx.upsert("fact_evidence", repeats)
     _write_facts(tx, facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))

@@ -17,7 +17,7 @@ from slowwave.settings import IngestSettings, NoiseSettings
 from slowwave.text import row_id
 from slowwave.validity import live_sql, time_sql
 from storage.search import unit_matrix
-from storage.snapshots import Reading
+from storage.snapshots import Reading, read_rows
 from storage.transactions import Transaction
 
 ACCEPTED = "graph_state IN ('pending', 'done', 'failed')"
@@ -87,17 +87,15 @@ def _newest(reading: Reading, window: int) -> list[str]:
 
     They are looked for among a few more of the newest first: conditions on all messages would read all vectors.
     """
-    order, place = ["-occurred_at", "-id"], ["id", "occurred_at"]
+    order, place = ["-occurred_at", "-id"], {"id": "id", "occurred_at": "occurred_at", "is_comparable": _COMPARABLE}
     times = reading.frame("messages", None, ["occurred_at"], _LOOKED_AT * window, ["-occurred_at"])["occurred_at"]
     first = times.min()
     if isinstance(first, datetime) and not times.null_count():
-        lately = reading.frame("messages", f"occurred_at >= {time_sql(first)}", place)
-        found = reading.by_ids("messages", lately["id"], place, where=_COMPARABLE).sort(
-            "occurred_at", "id", descending=True
-        )
+        lately = read_rows(reading.handle("messages"), f"occurred_at >= {time_sql(first)}", place)
+        found = lately.filter("is_comparable").sort("occurred_at", "id", descending=True)
         if len(found) >= window:
             return found["id"].head(window).to_list()
-    return reading.frame("messages", _COMPARABLE, place, window, order)["id"].to_list()
+    return reading.frame("messages", _COMPARABLE, ["id", "occurred_at"], window, order)["id"].to_list()
 
 
 def _scorer(embedder: str, settings: NoiseSettings, snapshot: Reading) -> ContentScorer:

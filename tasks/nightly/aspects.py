@@ -94,12 +94,12 @@ def _changes(store: Store, reading: Reading, now: datetime) -> tuple[pl.DataFram
         return None
     try:
         facts, tags = scored_from(earlier, scored_at, ids)
-        others = earlier.count("facts") - len(earlier.by_ids("facts", ids, ["id"]))
+        others = earlier.count("facts") - earlier.count_ids("facts", ids)
         untagged = earlier.count("fact_aspects") - len(tags)
     except StoreMismatch:  # its versions are no longer kept
         return None
     fresh, fresh_tags = scored_from(reading, now, ids)
-    is_whole = reading.count("facts") == others + len(reading.by_ids("facts", ids, ["id"]))
+    is_whole = reading.count("facts") == others + reading.count_ids("facts", ids)
     if not is_whole or reading.count("fact_aspects") != untagged + len(fresh_tags):
         return None  # rows were deleted, and leave no mark
     return difference(parts_of(facts, tags), parts_of(fresh, fresh_tags)), len(ids)

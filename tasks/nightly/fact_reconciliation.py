@@ -42,7 +42,7 @@ from storage.rows import column_names, quoted
 from storage.search import near_ids, unit_matrix
 from storage.snapshots import MANY, Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.ingest.application import surroundings_of_facts
+from tasks.ingest.surroundings import surroundings_of_facts
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.run_pages import DecisionSummary, decisions_of

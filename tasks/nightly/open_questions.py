@@ -34,7 +34,8 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.merges import plan_entity_merge, write_entity_merge
 from tasks.entities.names import new_vector
-from tasks.ingest.application import surroundings_of_facts, write_supersessions
+from tasks.ingest.application import write_supersessions
+from tasks.ingest.surroundings import surroundings_of_facts
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write, proposing, touched_by

@@ -120,11 +120,10 @@ def test_rows_that_the_index_does_not_contain_yet_are_found_as_well(
     snapshot = store.snapshot()
     exact = nearest(snapshot, "facts", asked, 5, where)
     monkeypatch.setattr(search, "EXACT_ROWS", most)
-    since = search._indexed_until(snapshot.handle("facts"), "vector_idx")
-    assert (since is None) == (most == 30)
-    if since is not None:
-        newer = search._rows_since(snapshot.handle("facts"), since, None)["id"]
-        assert sorted(newer) == sorted([*changed["id"], *new["id"][:3], *new["id"][6:]])
+    newer = search._unindexed(snapshot.handle("facts"), "vector_idx", None)
+    assert (newer is None) == (most == 30)
+    if newer is not None:
+        assert sorted(newer["id"]) == sorted([*changed["id"], *new["id"][:3], *new["id"][6:]])
     found = nearest(snapshot, "facts", asked, 5, where)
     assert any(name.startswith("new-") for name in found["id"])
     assert found.select("query", "id").equals(exact.select("query", "id"))

@@ -1,0 +1,293 @@
+"""What memory holds near candidates: facts that they may repeat, end or contradict, and what may lean on these.
+
+An entity may have thousands of facts, of which a batch concerns a few. These are looked up by what makes them
+comparable: the same words, a near vector, the name that a directive gives, the one object that a relation allows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+import polars as pl
+
+from recall.doubts import PENDING
+from slowwave import frames
+from slowwave.revision.application import Surroundings
+from slowwave.revision.candidates import DIRECTIVES
+from slowwave.revision.late_arrivals import REPEATED
+from slowwave.revision.mutual_exclusion import ARTICLES, names_of, plain, single_valued
+from slowwave.revision.referenced_facts import telling_words
+from slowwave.revision.repetition import NEIGHBOURS
+from slowwave.revision.revision_state import ENDED_BY
+from slowwave.revision.supersession import RETRACT, SUPERSEDE, long_names
+from slowwave.settings import ReviseSettings
+from slowwave.validity import MAX_CHAIN, live_sql, time_sql
+from storage.changes import FACT_TABLES
+from storage.rows import quoted
+from storage.search import FOUND, MATCHED, by_scope, matching_many, nearest, nearest_among, unit_matrix
+from storage.snapshots import Reading
+
+NEIGHBOURS_PER_FACT = 5
+WORDED_PER_DIRECTIVE = 20
+_EVER_ACTIVE = "status IN ('active', 'superseded')"
+_REPEATS = f"status = 'rejected' AND status_reason LIKE '{REPEATED}%'"
+_ENDING = [SUPERSEDE, RETRACT]
+
+
+def near_candidates(
+    reading: Reading,
+    passed: pl.DataFrame,
+    vectors: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    revise: ReviseSettings,
+    now: datetime,
+) -> Surroundings:
+    """The surroundings of the `passed` candidates (FACTS) with their `directives` and `messages`.
+
+    `vectors`: (id, scope, vector) of the candidates. What leans on a fact that ends is not among them: see
+    `with_dependents`.
+    """
+    is_late = _is_late(reading, passed, messages)
+    neighbours = _neighbours(reading, vectors, now)
+    predicates = reading.frame("predicates")
+    ending = directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in(_ENDING))
+    directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].implode()))
+    stored, speakers = _stored_directives(reading, passed if is_late else passed.clear())
+    named = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
+    known = [*directives["known_id"].drop_nulls(), *stored["known_id"].drop_nulls()]
+    alike = facts_by(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE)
+    contested = _contested(reading, passed, predicates, revise)
+    ids = [*passed["id"], *neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls()]
+    named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
+    called, worded = _named(reading, named, is_late, now), _worded_like(reading, named, now)
+    facts = _once([facts_by(reading, ids), alike, called, worded, speakers, contested])
+    may_end = pl.concat([directed["subject_id"], contested["subject_id"]]).unique()
+    is_meant = pl.col("id").is_in([*known, *called["id"], *worded["id"]])
+    facts = _once([facts, *_same_sentence(reading, facts.filter(is_meant), may_end)])
+    facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
+    facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
+    entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
+    return Surroundings(
+        facts,
+        reading.by_ids("fact_evidence", facts["id"], key="fact_id"),
+        neighbours,
+        reading.by_ids("entities", entities),
+        reading.by_ids("entity_aliases", entities, key="entity_id"),
+        predicates=predicates,
+        directives=stored,
+        flags=_pending_contradictions(reading, facts["id"]),
+    )
+
+
+def with_dependents(reading: Reading, near: Surroundings, retired: pl.DataFrame) -> Surroundings:
+    """The surroundings with the facts that may lean on the `retired` ones (id, subject_id, object_id, object_text)."""
+    lineage = reading.by_ids("lineage", retired["id"], list(frames.LINEAGE), key="old_id")
+    leaning = _dependents(reading, retired, lineage, names_of(near.entities, near.aliases))
+    more = leaning.join(near.facts, on="id", how="anti")
+    evidence = reading.by_ids("fact_evidence", more["id"], key="fact_id")
+    return replace(
+        near, facts=_once([near.facts, more]), evidence=pl.concat([near.evidence, evidence]), lineage=lineage
+    )
+
+
+def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> Surroundings:
+    """These facts, what they replaced and what may lean on them, with evidence, lineage and names."""
+    facts = reading.by_ids("facts", ids)
+    entities = pl.concat([facts["subject_id"], facts["object_id"]])
+    near = Surroundings(
+        _once([facts, *_predecessors(reading, facts)]),
+        entities=reading.by_ids("entities", entities),
+        aliases=reading.by_ids("entity_aliases", entities, key="entity_id"),
+    )
+    near = replace(near, evidence=reading.by_ids("fact_evidence", near.facts["id"], key="fact_id"))
+    return with_dependents(reading, near, facts)
+
+
+def with_speakers(reading: Reading, passed: pl.DataFrame, messages: pl.DataFrame, near: Surroundings) -> pl.DataFrame:
+    """The messages, and those of the facts whose relation allows one object: who said these decides what ends them."""
+    single = single_valued(pl.concat([near.facts["predicate"], passed["predicate"]]).unique(), near.predicates)
+    rivals = near.facts.filter(pl.col("predicate").is_in(list(single)))["id"]
+    evidence = near.evidence.filter(pl.col("fact_id").is_in(rivals.implode()))
+    others = evidence.join(messages.select(message_id="id"), on="message_id", how="anti")["message_id"]
+    sources = reading.by_ids("messages", others.unique(), ["id", "occurred_at", "speaker"])
+    return pl.concat([messages, sources], how="diagonal_relaxed")
+
+
+def facts_by(
+    reading: Reading,
+    ids: Sequence[str] | pl.Series,
+    key: str = "id",
+    where: str | None = None,
+    *,
+    with_vector: bool = False,
+) -> pl.DataFrame:
+    """Whole rows of facts by a key, each once; those in the archive are repeated, replaced and relied on as before."""
+    return _once([reading.by_ids(name, ids, key=key, where=where, with_vector=with_vector) for name in FACT_TABLES])
+
+
+def _once(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
+
+
+# Facts that candidates may repeat, end or contradict.
+
+
+def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """The live facts and the other candidates of its scope that each candidate is nearest to."""
+    rows = candidates.filter(pl.col("vector").is_not_null())
+    vectors, ids, k = unit_matrix(rows["vector"], reading.dims), rows["id"], NEIGHBOURS_PER_FACT
+
+    def near(places: np.ndarray, where: str) -> pl.DataFrame:
+        live = nearest(reading, "facts", vectors[places], k, where)
+        return pl.concat([live, nearest_among(ids.gather(places), vectors[places], k)])
+
+    found = by_scope(rows["scope"], live_sql(now), near, FOUND)
+    named = found.with_columns(candidate_id=ids.gather(found["query"]))
+    return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
+
+
+def _named(reading: Reading, directives: pl.DataFrame, is_late: bool, now: datetime) -> pl.DataFrame:
+    """Facts about the subjects of `directives` (object, subject_id) that the name in a directive may mean.
+
+    By the object, by another name of the object, or by the words of the statement. Where something comes late, those
+    that ended too: they may have held at that time.
+    """
+    if directives.is_empty():
+        return facts_by(reading, [])
+    olds = directives["object"].unique().to_list()
+    entities = ", ".join(map(quoted, _entities_called(reading, {plain(old) for old in olds} - {""})))
+    parts = [f"object_id IN ({entities})"] if entities else []
+    for old in olds:
+        parts += _has_all("object_text", plain(old).split()) + _has_all("statement", telling_words(old))
+    meant = f"({_EVER_ACTIVE if is_late else live_sql(now)}) AND ({' OR '.join(parts) or 'false'})"
+    return facts_by(reading, directives["subject_id"], "subject_id", meant)
+
+
+def _has_all(column: str, words: Sequence[str]) -> list[str]:
+    """A condition that a text contains all words; none without words."""
+    has = " AND ".join(f"contains(lower({column}), {quoted(word)})" for word in words)
+    return [f"({has})"] if has else []
+
+
+def _entities_called(reading: Reading, names: Iterable[str]) -> pl.Series:
+    """Ids of the entities with one of these names, or with a longer name that begins with it."""
+    ids = [pl.Series([], dtype=pl.String)]
+    forms = [form for name in names for form in (name, *(f"{article} {name}" for article in ARTICLES))]
+    longer = " OR ".join(f"({{0}} >= {quoted(f'{name} ')} AND {{0}} < {quoted(f'{name}!')})" for name in names)
+    for table, key, id_ in (("entities", "canonical_name", "id"), ("entity_aliases", "alias_name", "entity_id")):
+        ids.append(reading.by_ids(table, forms, [id_], key=key)[id_])
+        ids.append(reading.frame(table, longer.format(key) or "false", [id_])[id_])
+    return pl.concat(ids).unique().sort()
+
+
+def _worded_like(reading: Reading, directives: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """Facts that have the words of what `directives` (object, scope) say is over, whatever they are about."""
+    ending = directives.unique(["scope", "object"], maintain_order=True)
+    texts = ending["object"].to_list()
+
+    def by_words(places: np.ndarray, inside: str) -> pl.DataFrame:
+        return matching_many(reading, "facts", [texts[place] for place in places], WORDED_PER_DIRECTIVE, inside)
+
+    return facts_by(reading, by_scope(ending["scope"], live_sql(now), by_words, MATCHED)["id"])
+
+
+def _contested(
+    reading: Reading, passed: pl.DataFrame, predicates: pl.DataFrame, revise: ReviseSettings
+) -> pl.DataFrame:
+    """Facts that candidates may contradict: of a relation that allows one object, or all of a subject, if asked for."""
+    if revise.implicit_conflicts:
+        return facts_by(reading, passed["subject_id"], "subject_id", _EVER_ACTIVE)
+    single = single_valued(passed["predicate"], predicates) if revise.conflicts else frozenset[str]()
+    fresh = passed.filter(pl.col("predicate").is_in(list(single)))
+    listed = ", ".join(map(quoted, sorted(single))) or "NULL"
+    return facts_by(reading, fresh["subject_id"], "subject_id", f"{_EVER_ACTIVE} AND predicate IN ({listed})")
+
+
+# What else is needed of these facts: history and lateness.
+
+
+def _with_history(
+    reading: Reading, facts: pl.DataFrame, may_end: pl.Series, predicates: pl.DataFrame, revise: ReviseSettings,
+    *, is_late: bool,
+) -> pl.DataFrame:  # fmt: skip
+    """The facts with those that they replaced and, for late candidates, those that ended them.
+
+    Of the subjects of `may_end`. A late candidate may also tear the evidence of a fact apart: then the other wordings
+    count, and what contradicts it.
+    """
+    is_about = pl.col("subject_id").is_in(may_end.implode())
+    if is_late:
+        facts = _once([facts, _contested(reading, facts.filter(is_about), predicates, revise)])
+        ended = facts.filter(pl.col("status_reason").str.starts_with(ENDED_BY))["status_reason"]
+        closers = pl.concat([facts["replaced_by"], ended.str.strip_prefix(ENDED_BY)])
+        facts = _once([facts, facts_by(reading, closers.drop_nulls())])
+        listed = ", ".join(map(quoted, facts["id"])) or "NULL"
+        repeats = f"{_REPEATS} AND similar_to_id IN ({listed})"
+        repeats_of = facts_by(reading, facts["subject_id"], "subject_id", repeats)
+        same = facts_by(reading, repeats_of["statement_hash"].drop_nulls(), "statement_hash", _EVER_ACTIVE)
+        facts = _once([facts, repeats_of, same])
+    return _once([facts, *_predecessors(reading, facts.filter(is_about))])
+
+
+def _same_sentence(reading: Reading, facts: pl.DataFrame, subjects: pl.Series) -> list[pl.DataFrame]:
+    """The other facts of these subjects from the sentences of these facts: they end with them."""
+    about = facts.filter(pl.col("subject_id").is_in(subjects.implode()))
+    inside = f"{_EVER_ACTIVE} AND subject_id IN ({', '.join(map(quoted, subjects)) or 'NULL'})"
+    return [facts_by(reading, about["statement_hash"].drop_nulls(), "statement_hash", inside)]
+
+
+def _predecessors(reading: Reading, facts: pl.DataFrame) -> list[pl.DataFrame]:
+    """The facts that these replaced, step by step: a chain of replacements has a limit."""
+    found, seen = list[pl.DataFrame](), facts.select("id")
+    step = facts
+    while len(step) and len(found) < MAX_CHAIN:
+        step = facts_by(reading, step["id"], "replaced_by", _EVER_ACTIVE).join(seen, on="id", how="anti")
+        seen = pl.concat([seen, step.select("id")])
+        found.append(step)
+    return found
+
+
+def _is_late(reading: Reading, passed: pl.DataFrame, messages: pl.DataFrame) -> bool:
+    """Whether anything is known that was said after one of the candidates."""
+    first = messages.join(passed.select(id="message_id"), on="id", how="semi")["occurred_at"].min()
+    if first is None:
+        return False
+    assert isinstance(first, datetime)
+    return len(reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["id"], limit=1)) > 0
+
+
+def _stored_directives(reading: Reading, passed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """DIRECTIVES that end facts, of all that was said of the subjects, and the facts and repetitions with these."""
+    said = f"({_EVER_ACTIVE}) OR ({_REPEATS})"
+    known = [reading.by_ids(name, passed["subject_id"], ["id"], key="subject_id", where=said) for name in FACT_TABLES]
+    ending = f"action IN ({', '.join(map(quoted, _ENDING))})"
+    ids = pl.concat(known)["id"]
+    rows = reading.by_ids_or_all("fact_directives", ids, list(DIRECTIVES), key="candidate_id", where=ending)
+    stored = rows.filter(pl.col("candidate_id").is_in(ids.implode()))
+    return stored, facts_by(reading, stored["candidate_id"])
+
+
+def _pending_contradictions(reading: Reading, facts: pl.Series) -> pl.DataFrame:
+    """The pending contradictions of these facts."""
+    columns = list(frames.PAIR_DECISIONS)
+    return _once(reading.by_ids("pair_decisions", facts, columns, key=end, where=PENDING) for end in ("a_id", "b_id"))
+
+
+def _dependents(
+    reading: Reading, retired: pl.DataFrame, lineage: pl.DataFrame, names: Mapping[str, frozenset[str]]
+) -> pl.DataFrame:
+    """Active facts that may lean on the retired ones: of their subject with their object, or made from them."""
+    objects = retired["object_id"].drop_nulls().unique().sort()
+    ends = retired.select("object_text", "object_id").iter_rows()
+    called = frozenset[str]().union(*(long_names(text, id_, names) for text, id_ in ends))
+    pattern = quoted("|".join(map(re.escape, sorted(called))))
+    parts = [f"object_id IN ({', '.join(map(quoted, objects))})"] if len(objects) else []
+    parts += [f"regexp_like(lower({column}), {pattern})" for column in ("statement", "object_text")] if called else []
+    where = f"status = 'active' AND ({' OR '.join(parts) or 'false'})"
+    about = reading.by_ids("facts", retired["subject_id"], key="subject_id", where=where)
+    return _once([about, reading.by_ids("facts", lineage["new_id"], where="status = 'active'")])

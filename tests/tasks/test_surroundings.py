@@ -1,0 +1,144 @@
+"""What an ingest reads of a store: as much as decides, and no more where an entity has many facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from patchwork import Memory, claim, day
+
+import storage.snapshots
+from slowwave.revision.application import ApplicationPlan
+from slowwave.revision.candidates import Candidates
+from storage.store import Store
+from tasks.ingest import surroundings
+from tasks.ingest.application import plan_over_store
+
+NO_VECTORS = pl.DataFrame(schema={"id": pl.String, "scope": pl.String, "vector": pl.Array(pl.Float32, 4)})
+KEPT = {
+    "facts": "facts", "fact_evidence": "evidence", "lineage": "lineage", "decisions": "decisions",
+    "pair_decisions": "pairs",
+}  # fmt: skip
+
+
+class StoredMemory(Memory):
+    """A memory in a store, of which each batch sees what an ingest reads."""
+
+    def __init__(self, store: Store, **more: Any) -> None:
+        super().__init__(**more)
+        self.store = store
+        with store.commit("r", "test") as tx:
+            tx.upsert("entities", self.entities())
+
+    def plan(self, candidates: Candidates, cosines: dict[tuple[str, str], float] | None = None) -> ApplicationPlan:
+        verdict = self.judge(candidates)
+        own = self.messages.join(candidates.facts, left_on="id", right_on="message_id", how="semi")
+        given_ = verdict.passed, NO_VECTORS, candidates.directives, own, verdict.batches
+        plan = plan_over_store(self.store.snapshot(), *given_, self.settings, self.revise, self.now)
+        with self.store.commit("r", "test") as tx:
+            tx.upsert("messages", own.select("id", "conversation_id", "speaker", "occurred_at", message_id="id"))
+            ids = candidates.directives.select("candidate_id", "known_id", "object", "action").iter_rows()
+            named = pl.Series([" ".join(map(str, key)) for key in ids], dtype=pl.String)
+            tx.upsert("fact_directives", candidates.directives.with_columns(id=named).unique("id"))
+            for table, part in KEPT.items():
+                tx.upsert(table, getattr(plan, part))
+        return plan
+
+
+def believed(memory: Memory) -> list[tuple[Any, ...]]:
+    """All that was ever believed, with what replaced it and what it leans on."""
+    says = dict(memory.facts.select("id", "statement").iter_rows())
+    rows = memory.facts.filter(pl.col("status").is_in(["active", "superseded", "retracted"]))
+    columns = ("statement", "status", "valid_from", "valid_to", "evidence_count", "replaced_by", "suspect_of")
+    told = rows.select(columns).iter_rows()
+    return sorted((*map(str, row[:-2]), *(says.get(id_ or "", "") for id_ in row[-2:])) for row in told)
+
+
+PLACES, TOOLS = ("Acme", "Globex", "Initech"), ("vim", "neovim")
+
+
+def sentence(kind: int, one: str, tool: str, at: int) -> dict[str, Any]:
+    other = TOOLS[1 - TOOLS.index(tool)]
+    return (
+        claim(f"Anna works at {one}.", relation="works_at", obj=one, at=at),
+        claim(f"Anna works at {one}.", relation="works_at", obj=one, at=at, speaker="Devon"),
+        claim(f"Anna leads the {one} data team.", relation="leads", obj=f"{one} data team", at=at),
+        claim(f"Anna left {one}.", relation="left", obj=one, at=at, ended=True),
+        claim(f"Anna never worked at {one}.", relation="denies", obj="Oslo", at=at,
+              resolves=[{"object": one, "action": "retract", "reason": "correction"}]),
+        claim(f"Anna uses {tool}.", relation="uses", obj=tool, at=at),
+        claim(f"Anna switched to {tool}.", relation="uses", obj=tool, at=at, resolves=[{"object": other}]),
+        claim(f"Anna gave {tool} up.", relation="uses", obj=tool, at=at, ended=True),
+        claim("Anna lives in Oslo with her editor.", relation="lives_in", obj="Oslo", at=at, message=f"m{at}"),
+        claim("Anna lives in Oslo with her editor.", relation="uses", obj=tool, at=at, message=f"m{at}"),
+    )[kind]  # fmt: skip
+
+
+JOB, TEAM = sentence(0, "Acme", "vim", 1), sentence(2, "Acme", "vim", 2)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
+    """Sentences of different days, in any order, in batches."""
+    each = st.tuples(st.sampled_from((*range(10), 0, 2, 6)), st.sampled_from(PLACES), st.sampled_from(TOOLS))
+    drawn = draw(st.lists(each, min_size=2, max_size=7))
+    mixed = draw(st.permutations([sentence(*words, at + 1) for at, words in enumerate(drawn)]))
+    size = draw(st.integers(1, 3))
+    return [mixed[start : start + size] for start in range(0, len(mixed), size)]
+
+
+@pytest.mark.proof
+@given(histories())
+@example([[JOB, TEAM], [sentence(0, "Globex", "vim", 3)]])
+@example([[sentence(5, "Acme", "vim", 1)], [sentence(6, "Acme", "neovim", 2)]])
+@example([[sentence(8, "Acme", "vim", 1), sentence(9, "Acme", "vim", 1)], [sentence(6, "Acme", "neovim", 2)]])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_read_decides_as_all_that_is_known_would(
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch, history: list[list[dict[str, Any]]]
+) -> None:
+    monkeypatch.setattr(surroundings, "WORDED_PER_DIRECTIVE", 0)  # the search for words would find most of so few facts
+    whole, stored = Memory(), StoredMemory(new_store())
+    for batch in history:
+        whole.tell(*batch)
+        stored.tell(*batch)
+    assert believed(stored) == believed(whole)
+
+
+@pytest.fixture
+def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    read, counts = storage.snapshots.read_rows, list[int]()
+
+    def counted(*args: Any) -> pl.DataFrame:
+        counts.append(len(frame := read(*args)))
+        return frame
+
+    monkeypatch.setattr(storage.snapshots, "read_rows", counted)
+    return counts
+
+
+def test_rows_read_do_not_grow_with_the_facts_of_one_entity(
+    new_store: Callable[[], Store], rows_read: list[int]
+) -> None:
+    memory = StoredMemory(new_store())
+    memory.tell(*(sentence(kind, "Acme", "vim", 1) for kind in (0, 2, 5)))
+    tried = [claim(f"Anna tried pastime {n}.", relation="tried", obj=f"pastime {n}", at=2) for n in range(500)]
+    pastimes = memory.candidates(tried)
+    ends = [sentence(0, "Globex", "vim", 10), sentence(6, "Globex", "neovim", 11)]
+
+    def read_for(*claims: dict[str, Any]) -> int:
+        rows_read.clear()
+        memory.tell(*claims)
+        return sum(rows_read)
+
+    few = read_for(*ends)
+    assert memory.fact("Anna leads the Acme data team.")["suspect_of"]
+    with memory.store.commit("r", "test") as tx:
+        known = pastimes.facts.with_columns(status=pl.lit("active"), valid_from=pl.lit(day(2)))
+        tx.upsert("facts", known)
+        tx.upsert("fact_evidence", known.select("id", "message_id", fact_id="id", occurred_at="valid_from"))
+    many = read_for(sentence(0, "Initech", "vim", 20), sentence(6, "Initech", "vim", 21))
+    assert few < many < few + 50
