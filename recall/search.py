@@ -50,6 +50,7 @@ MESSAGES_PER_FACT = 2
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
 FARTHEST = 64  # times the usual reach
 MOST_TERMS = 32  # words of a question that are looked for in general words by a query
+SCANNED_FACTS = 3_000_000  # beyond it the general words are not read for a question
 LOUDEST = 5  # matching messages whose neighbours are looked at; those of thirty find no more
 _PROBES = 20
 IN_PERIOD = 0.5
@@ -386,7 +387,8 @@ async def _with_signs(
 async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]:
     """Ids of the facts that have most of the question's words among their general words, at most `limit`.
 
-    A question in another language than a message shares words with these alone.
+    A question in another language than a message shares words with these alone. Without the columns in memory they are
+    looked for in all facts, so none are in a memory of more than `SCANNED_FACTS`.
     """
     terms = words(prose(question.content), QUERY_BYTES)
     resident = tables.residents.get("facts")
@@ -394,12 +396,12 @@ async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]
         places, _ = resident.matching(terms, limit, question.condition)
         return resident.columns["id"].at(places)
     asked = words_of(terms)[:MOST_TERMS]
-    if not asked:
+    if not asked or (size := await tables["facts"].count_rows()) > SCANNED_FACTS:
         return []
     says = " OR ".join(f"contains(search_terms, {quoted(word)})" for word in asked)
     query = tables["facts"].query().where(f"({says}) AND ({question.where})")
     rows = frame_of(await query.select(["id", "search_terms"]).to_arrow())
-    index = WordIndex(rows["search_terms"], of=await tables["facts"].count_rows())
+    index = WordIndex(rows["search_terms"], of=size)
     return (
         rows.with_columns(score=pl.Series(index.scores(terms)))
         .sort("score", "id", descending=[True, False])["id"]

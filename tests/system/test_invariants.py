@@ -163,7 +163,9 @@ def test_the_tree_on_the_page_is_the_tree_there_is() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     told = re.search(r"\| folder \|.*?\n\n", page, re.DOTALL)
     assert told
-    named = {name for row in told[0].strip().splitlines()[2:] for name in re.findall(r"`([a-z]+)/`", row.split("|")[1])}
+    named = {
+        name for row in told[0].strip().splitlines()[2:] for name in re.findall(r"`([A-Za-z]+)/`", row.split("|")[1])
+    }
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     files = tracked.splitlines() or [path.relative_to(ROOT).as_posix() for path in ROOT.glob("[a-z]*/*")]
     real = {name.split("/")[0] for name in files if "/" in name}

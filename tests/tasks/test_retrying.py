@@ -462,6 +462,6 @@ def test_every_task_is_named_by_its_parameters_tried_again_and_limited_in_time()
         assert each.name == "night of a namespace" or (each.retries, each.timeout_seconds is None) == (5, False)
 
 
-def test_every_flow_but_the_one_that_waits_for_a_person_is_run_again() -> None:
+def test_every_flow_is_run_again_but_those_in_which_a_person_decides_about_one_thing() -> None:
     declared: list[Flow[..., Any]] = _declared(Flow)
-    assert {each.name for each in declared if each.retries != FLOW_TRIES.retries} == {"review"}
+    assert {each.name for each in declared if each.retries != FLOW_TRIES.retries} == {"restore", "review", "undo"}
