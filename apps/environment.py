@@ -12,15 +12,13 @@ import platform
 import shutil
 import time
 import tomllib
-import urllib.error
-import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -96,9 +94,17 @@ def examine(place: Place) -> Iterator[Check]:
         except SlowwaveError as error:
             yield Check(name, "problem", error.message, error.remedy)
         except Exception as error:  # a package may be broken in any way
-            yield Check(
-                name, "problem", f"Not checked, {type(error).__name__}: {error}", "See the rows about packages."
-            )
+            yield Check(name, "problem", f"Not checked, {_in_words(error)}", "See the rows about packages.")
+
+
+def _in_words(error: Exception) -> str:
+    """Kind and text of an error, without secrets; of most errors only the kind where that cannot be looked at."""
+    kind = type(error).__name__
+    try:
+        from inference.secrets import without_secrets
+    except Exception:  # it needs packages of compiled code
+        return f"{kind}: {error}" if isinstance(error, ImportError) else kind
+    return f"{kind}: {without_secrets(str(error))}"
 
 
 def _installed() -> Iterator[Check]:
@@ -217,25 +223,44 @@ def _servers(document: Any) -> Iterator[Any]:
 
 
 def prefect_server() -> Check:
-    """Whether the Prefect server answers, where one is configured."""
-    from tasks.runtime.engine import may_be_prefect
-
-    url = os.environ.get("PREFECT_API_URL", "")
-    if not url and may_be_prefect():
-        from prefect.settings import PREFECT_API_URL
-
-        url = PREFECT_API_URL.value() or ""
+    """Whether the Prefect server answers, where one is configured; it is asked with the credentials that runs send."""
+    url = _of_prefect("PREFECT_API_URL")
     if not url:
         return Check("Prefect server", "ok", "None is configured: flows run in this process.")
-    shown = f"{urlsplit(url).hostname}:{urlsplit(url).port or ''}".rstrip(":")  # an address can contain a password
+    import httpx
+
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=ANSWERS_WITHIN_S):
-            return Check("Prefect server", "ok", f"{shown} answers.")
-    except urllib.error.HTTPError as error:
-        return Check("Prefect server", "note", f"{shown} answers with {error.code}.", "Check PREFECT_API_KEY.")
-    except (OSError, ValueError) as error:
+        address = httpx.URL(url.rstrip("/") + "/health")
+    except httpx.InvalidURL:  # its text has a part of the address, which can be the password
+        return Check("Prefect server", "problem", "PREFECT_API_URL is not an address.", "Write http://HOST:PORT/api.")
+    shown = f"{address.host}:{address.port or ''}".rstrip(":")  # without the password of the address
+    headers = {}
+    if pair := _of_prefect("PREFECT_API_AUTH_STRING"):  # as in Prefect, it counts more than a key
+        headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    elif key := _of_prefect("PREFECT_API_KEY"):
+        headers["Authorization"] = f"Bearer {key}"
+    try:
+        code = httpx.get(address, headers=headers, timeout=ANSWERS_WITHIN_S, follow_redirects=True).status_code
+    except (httpx.HTTPError, UnicodeError) as error:
         remedy = "Start it, or unset PREFECT_API_URL to work without a server."
-        return Check("Prefect server", "problem", f"{shown} does not answer: {error}.", remedy)
+        return Check("Prefect server", "problem", f"{shown} does not answer: {_in_words(error)}.", remedy)
+    if code < 400:
+        return Check("Prefect server", "ok", f"{shown} answers.")
+    remedy = "Check PREFECT_API_KEY, PREFECT_API_AUTH_STRING, or the user and password in PREFECT_API_URL."
+    return Check("Prefect server", "note", f"{shown} answers with {code}.", remedy)
+
+
+def _of_prefect(name: str) -> str:
+    """A setting of Prefect: from the environment, or from its profiles and files."""
+    from tasks.runtime.engine import may_be_prefect
+
+    if value := os.environ.get(name):
+        return value
+    if not may_be_prefect():
+        return ""
+    from prefect import settings
+
+    return str(getattr(settings, name).value() or "")
 
 
 def language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Check]:
