@@ -16,22 +16,18 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import slowwave
-from slowwave.errors import SlowwaveError
+from slowwave.errors import MissingKey, SlowwaveError
 from slowwave.launcher import REINSTALL
 
 from .configuration import Place
 from .printing import out, print_json, table
-
-if TYPE_CHECKING:
-    from inference.embedding import Provider
 
 State = Literal["ok", "note", "problem"]
 """A note is no obstacle; a problem is something needed that is missing, broken, too old or too new."""
@@ -41,8 +37,12 @@ LEAST_FREE = 1 << 30
 ANSWERS_WITHIN_S = 2.0
 CLOCK_TOLERANCE_S = 120.0
 PLUGIN = "memory@slowwave"
+PLUGINS = (
+    ".claude/settings.local.json", ".claude/settings.json", "~/.claude/settings.json",
+    "~/.claude/plugins/installed_plugins.json",
+)  # fmt: skip
+"""Where Claude Code lists its plugins; the first file that has ours says whether it is on."""
 AGENTS: Mapping[str, tuple[str, ...]] = {
-    "Claude Code plugin": ("~/.claude/plugins/installed_plugins.json", "~/.claude/settings.json"),
     "Claude Code": (".mcp.json", "~/.claude.json"),
     "Claude Desktop": (
         "~/Library/Application Support/Claude/claude_desktop_config.json",
@@ -51,7 +51,7 @@ AGENTS: Mapping[str, tuple[str, ...]] = {
     "Cursor": (".cursor/mcp.json", "~/.cursor/mcp.json"),
     "Codex": ("~/.codex/config.toml",),
 }
-"""Where programs keep the list of their MCP servers and plugins."""
+"""Where programs keep the list of their MCP servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +191,13 @@ def compiled(names: Sequence[str]) -> Iterator[Check]:
 
 def agents(folder: Path, home: Path) -> Check:
     """Which programs are told of slowwave, by the files in which they list their servers and plugins."""
-    found = [
-        program
-        for program, files in AGENTS.items()
-        if any(_names_us(home / each[2:] if each.startswith("~/") else folder / each) for each in files)
-    ]
+
+    def read(files: Iterable[str]) -> list[Any]:
+        return [_document(home / each[2:] if each.startswith("~/") else folder / each) for each in files]
+
+    states = (value for each in read(PLUGINS) for value in _values(each, PLUGIN))
+    found = ["Claude Code plugin"] if next(states, False) else []
+    found += [program for program, files in AGENTS.items() if any(map(_runs_us, read(files)))]
     if not found:
         return Check("agents", "note", "No agent is connected.", "`slowwave mcp --help` shows how (docs/mcp.md).")
     if shutil.which("slowwave") is None:
@@ -204,22 +206,28 @@ def agents(folder: Path, home: Path) -> Check:
     return Check("agents", "ok", ", ".join(found))
 
 
-def _names_us(file: Path) -> bool:
-    """Whether a file lists our plugin, or a server that slowwave runs; a project of that name does not count."""
+def _document(file: Path) -> Any:
+    """What a file of JSON or TOML says; nothing where it cannot be read."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-        document = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+        return tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError):
-        return False
-    return PLUGIN in text or any("slowwave" in json.dumps(each, default=str) for each in _servers(document))
+        return None
 
 
-def _servers(document: Any) -> Iterator[Any]:
+def _runs_us(document: Any) -> bool:
+    """Whether it lists a server that slowwave runs; a project of that name does not count."""
+    servers = _values(document, "mcpServers", "mcp_servers")
+    return any("slowwave" in json.dumps(each, default=str) for each in servers)
+
+
+def _values(document: Any, *names: str) -> Iterator[Any]:
+    """The values of these names, at any depth."""
     for name, value in document.items() if isinstance(document, dict) else ():
-        if name in ("mcpServers", "mcp_servers"):
+        if name in names:
             yield value
         else:
-            yield from _servers(value)
+            yield from _values(value, *names)
 
 
 def prefect_server() -> Check:
@@ -265,22 +273,24 @@ def _of_prefect(name: str) -> str:
 
 def language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Check]:
     """A row for each language model of the settings: whether its key is there. No key is shown, no model is called."""
-    from inference.providers import KEYS, WITHOUT_KEY
+    from inference.providers import KEYS, WITHOUT_KEY, choose
     from slowwave.settings import DEFAULT_MODEL
 
     for name in sorted(set(_models(settings))):
-        provider = name.partition("/")[0]
-        variable = KEYS.get(provider)
-        if name == "auto":
-            has_key = bool(environ.get(KEYS["anthropic"]))
-            found = (
-                f"{DEFAULT_MODEL}, by {KEYS['anthropic']}" if has_key else f"rules, for {KEYS['anthropic']} is not set"
-            )
-            yield Check("language model", "ok", f"auto: {found}")
-        elif variable is None or environ.get(variable):
-            yield Check("language model", "ok", f"{name}{f', by {variable}' if variable else ''}")
+        variable = KEYS.get(name.partition("/")[0])
+        try:
+            choose(name, environ)
+        except MissingKey as error:
+            yield Check("language model", "problem", error.message, f"Set {variable}. {WITHOUT_KEY}")
+        except SlowwaveError as error:
+            yield Check("language model", "problem", error.message, error.remedy)
         else:
-            yield Check("language model", "problem", f"{name} needs {variable}.", f"Set {variable}. {WITHOUT_KEY}")
+            found = f"{name}{f', by {variable}' if variable else ''}"
+            if name == "auto":
+                has_key = bool(environ.get(KEYS["anthropic"]))
+                found = f"auto: {DEFAULT_MODEL}, by" if has_key else "auto: rules, for"
+                found = f"{found} {KEYS['anthropic']}{'' if has_key else ' is not set'}"
+            yield Check("language model", "ok", found)
 
 
 def _models(settings: Mapping[str, Any], is_model: bool = False) -> Iterator[str]:
@@ -294,16 +304,17 @@ def _models(settings: Mapping[str, Any], is_model: bool = False) -> Iterator[str
 
 def embedding_model(name: str, environ: Mapping[str, str]) -> Check:
     """Whether the embedding model can be used; one of another provider is not called."""
-    from inference.embedding import PROVIDERS, STATIC_MODELS, open_embedder
+    from inference.embedding import STATIC, STATIC_MODELS, find_function, is_static, open_embedder
 
-    if name in STATIC_MODELS:
+    if name in STATIC_MODELS or (is_static(name) and Path(name.removeprefix(STATIC)).is_dir()):
         return Check("embedding model", "ok", f"{name}, {open_embedder(name).embed(['slowwave']).shape[1]} dimensions")
-    provider: Provider | None = PROVIDERS.get(name.partition("/")[0])
-    if provider is not None and provider.package and find_spec(provider.package) is None:
-        found = f"{name} needs the package {provider.package}."
-        return Check("embedding model", "problem", found, f"pip install 'slowwave[{provider.extra}]'")
-    if provider is not None and provider.key and not environ.get(provider.key):
-        return Check("embedding model", "problem", f"{name} needs {provider.key}.", f"Set {provider.key}.")
+    if is_static(name):
+        found = f"{name} is no folder here; it is looked for in the Hugging Face hub when a run begins."
+        return Check("embedding model", "note", found, "Name a folder to work without the hub.")
+    try:
+        find_function(name, environ)
+    except SlowwaveError as error:
+        return Check("embedding model", "problem", error.message, error.remedy)
     return Check("embedding model", "ok", name)
 
 

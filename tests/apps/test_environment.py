@@ -124,6 +124,49 @@ def test_a_prefect_server_that_does_not_answer_is_a_problem_and_its_password_is_
     assert "hidden" not in repr(gone)
 
 
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("nonsense", "slowwave/"),
+        ("slowwave/nonsense", "slowwave/"),
+        ("opnai/text-embedding-3-small", "openai"),
+        ("openai", "openai/<model>"),
+    ],
+)
+def test_an_embedding_model_that_does_not_exist_is_a_problem_with_the_names_there_are(name: str, way_out: str) -> None:
+    wrong = embedding_model(name, {"OPENAI_API_KEY": "sk-1"})
+    assert wrong.state == "problem"
+    assert name.partition("/")[0] in wrong.found
+    assert way_out in f"{wrong.found} {wrong.remedy}"
+
+
+def test_a_folder_of_model2vec_that_is_not_here_is_a_note() -> None:
+    assert embedding_model("model2vec/nowhere/at-all", {}).state == "note"
+
+
+@pytest.mark.parametrize(("name", "way_out"), [("opnai/gpt-5", "openai"), ("openai", "provider/model")])
+def test_a_language_model_that_does_not_exist_is_a_problem_with_the_way_out(name: str, way_out: str) -> None:
+    [wrong] = language_models({"llm": {"model": name}}, {"OPENAI_API_KEY": "sk-1"})
+    assert wrong.state == "problem"
+    assert name.partition("/")[0] in wrong.found
+    assert way_out in f"{wrong.found} {wrong.remedy}"
+
+
+def test_a_plugin_that_is_switched_off_is_not_connected(tmp_path: Path) -> None:
+    def is_connected(name: str, **document: Any) -> bool:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(document))
+        return agents(tmp_path / "here", tmp_path).found.startswith("Claude Code plugin")
+
+    plugin = "memory@slowwave"
+    assert is_connected(".claude/plugins/installed_plugins.json", plugins={plugin: [{"scope": "user"}]})
+    assert not is_connected(".claude/settings.json", enabledPlugins={plugin: False})
+    assert is_connected(".claude/settings.json", enabledPlugins={plugin: True})
+    assert not is_connected("here/.claude/settings.local.json", enabledPlugins={plugin: False})
+    assert is_connected("here/.claude/settings.local.json", enabledPlugins={"other@slowwave": False})
+
+
 def healthy(wanted: str) -> Iterator[int]:
     """The port of a server that is healthy for requests with this `Authorization`."""
 
