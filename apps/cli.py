@@ -121,9 +121,15 @@ def app_for(words: Sequence[str]) -> typer.Typer:
 
 
 def app_to_complete(environ: Mapping[str, str]) -> typer.Typer:
-    """The command line as far as a shell needs it to complete a line: one module, or the list of commands."""
-    line = environ.get("_TYPER_COMPLETE_ARGS") or environ.get("COMP_WORDS", "")
-    name = next((word for word in line.split()[1:] if word in COMMANDS), None)
+    """The command line as far as a shell needs it to complete a line: one module, or the list of commands.
+
+    The word under the cursor chooses no module: `up` can become `upkeep`.
+    """
+    if line := environ.get("_TYPER_COMPLETE_ARGS"):  # zsh and fish: up to the cursor
+        words = f"{line}.".split()[:-1]  # the full stop makes a word of the place after a space, too
+    else:
+        words = environ.get("COMP_WORDS", "").split("\n")[: int(environ.get("COMP_CWORD") or 0)]
+    name = next((word for word in words[1:] if word in COMMANDS), None)
     return _app_of([COMMANDS[name][0]]) if name else _overview()
 
 

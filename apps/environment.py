@@ -12,28 +12,22 @@ import platform
 import shutil
 import time
 import tomllib
-import urllib.error
-import urllib.request
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import slowwave
-from slowwave.errors import SlowwaveError
+from slowwave.errors import MissingKey, SlowwaveError
 from slowwave.launcher import REINSTALL
 
 from .configuration import Place
 from .printing import out, print_json, table
-
-if TYPE_CHECKING:
-    from inference.embedding import Provider
 
 State = Literal["ok", "note", "problem"]
 """A note is no obstacle; a problem is something needed that is missing, broken, too old or too new."""
@@ -43,8 +37,12 @@ LEAST_FREE = 1 << 30
 ANSWERS_WITHIN_S = 2.0
 CLOCK_TOLERANCE_S = 120.0
 PLUGIN = "memory@slowwave"
+PLUGINS = (
+    ".claude/settings.local.json", ".claude/settings.json", "~/.claude/settings.json",
+    "~/.claude/plugins/installed_plugins.json",
+)  # fmt: skip
+"""Where Claude Code lists its plugins; the first file that has ours says whether it is on."""
 AGENTS: Mapping[str, tuple[str, ...]] = {
-    "Claude Code plugin": ("~/.claude/plugins/installed_plugins.json", "~/.claude/settings.json"),
     "Claude Code": (".mcp.json", "~/.claude.json"),
     "Claude Desktop": (
         "~/Library/Application Support/Claude/claude_desktop_config.json",
@@ -53,7 +51,7 @@ AGENTS: Mapping[str, tuple[str, ...]] = {
     "Cursor": (".cursor/mcp.json", "~/.cursor/mcp.json"),
     "Codex": ("~/.codex/config.toml",),
 }
-"""Where programs keep the list of their MCP servers and plugins."""
+"""Where programs keep the list of their MCP servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +94,17 @@ def examine(place: Place) -> Iterator[Check]:
         except SlowwaveError as error:
             yield Check(name, "problem", error.message, error.remedy)
         except Exception as error:  # a package may be broken in any way
-            yield Check(
-                name, "problem", f"Not checked, {type(error).__name__}: {error}", "See the rows about packages."
-            )
+            yield Check(name, "problem", f"Not checked, {_in_words(error)}", "See the rows about packages.")
+
+
+def _in_words(error: Exception) -> str:
+    """Kind and text of an error, without secrets; of most errors only the kind where that cannot be looked at."""
+    kind = type(error).__name__
+    try:
+        from inference.secrets import without_secrets
+    except Exception:  # it needs packages of compiled code
+        return f"{kind}: {error}" if isinstance(error, ImportError) else kind
+    return f"{kind}: {without_secrets(str(error))}"
 
 
 def _installed() -> Iterator[Check]:
@@ -185,11 +191,13 @@ def compiled(names: Sequence[str]) -> Iterator[Check]:
 
 def agents(folder: Path, home: Path) -> Check:
     """Which programs are told of slowwave, by the files in which they list their servers and plugins."""
-    found = [
-        program
-        for program, files in AGENTS.items()
-        if any(_names_us(home / each[2:] if each.startswith("~/") else folder / each) for each in files)
-    ]
+
+    def read(files: Iterable[str]) -> list[Any]:
+        return [_document(home / each[2:] if each.startswith("~/") else folder / each) for each in files]
+
+    states = (value for each in read(PLUGINS) for value in _values(each, PLUGIN))
+    found = ["Claude Code plugin"] if next(states, False) else []
+    found += [program for program, files in AGENTS.items() if any(map(_runs_us, read(files)))]
     if not found:
         return Check("agents", "note", "No agent is connected.", "`slowwave mcp --help` shows how (docs/mcp.md).")
     if shutil.which("slowwave") is None:
@@ -198,64 +206,91 @@ def agents(folder: Path, home: Path) -> Check:
     return Check("agents", "ok", ", ".join(found))
 
 
-def _names_us(file: Path) -> bool:
-    """Whether a file lists our plugin, or a server that slowwave runs; a project of that name does not count."""
+def _document(file: Path) -> Any:
+    """What a file of JSON or TOML says; nothing where it cannot be read."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
-        document = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+        return tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError):
-        return False
-    return PLUGIN in text or any("slowwave" in json.dumps(each, default=str) for each in _servers(document))
+        return None
 
 
-def _servers(document: Any) -> Iterator[Any]:
+def _runs_us(document: Any) -> bool:
+    """Whether it lists a server that slowwave runs; a project of that name does not count."""
+    servers = _values(document, "mcpServers", "mcp_servers")
+    return any("slowwave" in json.dumps(each, default=str) for each in servers)
+
+
+def _values(document: Any, *names: str) -> Iterator[Any]:
+    """The values of these names, at any depth."""
     for name, value in document.items() if isinstance(document, dict) else ():
-        if name in ("mcpServers", "mcp_servers"):
+        if name in names:
             yield value
         else:
-            yield from _servers(value)
+            yield from _values(value, *names)
 
 
 def prefect_server() -> Check:
-    """Whether the Prefect server answers, where one is configured."""
-    from tasks.runtime.engine import may_be_prefect
-
-    url = os.environ.get("PREFECT_API_URL", "")
-    if not url and may_be_prefect():
-        from prefect.settings import PREFECT_API_URL
-
-        url = PREFECT_API_URL.value() or ""
+    """Whether the Prefect server answers, where one is configured; it is asked with the credentials that runs send."""
+    url = _of_prefect("PREFECT_API_URL")
     if not url:
         return Check("Prefect server", "ok", "None is configured: flows run in this process.")
-    shown = f"{urlsplit(url).hostname}:{urlsplit(url).port or ''}".rstrip(":")  # an address can contain a password
+    import httpx
+
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/health", timeout=ANSWERS_WITHIN_S):
-            return Check("Prefect server", "ok", f"{shown} answers.")
-    except urllib.error.HTTPError as error:
-        return Check("Prefect server", "note", f"{shown} answers with {error.code}.", "Check PREFECT_API_KEY.")
-    except (OSError, ValueError) as error:
+        address = httpx.URL(url.rstrip("/") + "/health")
+    except httpx.InvalidURL:  # its text has a part of the address, which can be the password
+        return Check("Prefect server", "problem", "PREFECT_API_URL is not an address.", "Write http://HOST:PORT/api.")
+    shown = f"{address.host}:{address.port or ''}".rstrip(":")  # without the password of the address
+    headers = {}
+    if pair := _of_prefect("PREFECT_API_AUTH_STRING"):  # as in Prefect, it counts more than a key
+        headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    elif key := _of_prefect("PREFECT_API_KEY"):
+        headers["Authorization"] = f"Bearer {key}"
+    try:
+        code = httpx.get(address, headers=headers, timeout=ANSWERS_WITHIN_S, follow_redirects=True).status_code
+    except (httpx.HTTPError, UnicodeError) as error:
         remedy = "Start it, or unset PREFECT_API_URL to work without a server."
-        return Check("Prefect server", "problem", f"{shown} does not answer: {error}.", remedy)
+        return Check("Prefect server", "problem", f"{shown} does not answer: {_in_words(error)}.", remedy)
+    if code < 400:
+        return Check("Prefect server", "ok", f"{shown} answers.")
+    remedy = "Check PREFECT_API_KEY, PREFECT_API_AUTH_STRING, or the user and password in PREFECT_API_URL."
+    return Check("Prefect server", "note", f"{shown} answers with {code}.", remedy)
+
+
+def _of_prefect(name: str) -> str:
+    """A setting of Prefect: from the environment, or from its profiles and files."""
+    from tasks.runtime.engine import may_be_prefect
+
+    if value := os.environ.get(name):
+        return value
+    if not may_be_prefect():
+        return ""
+    from prefect import settings
+
+    return str(getattr(settings, name).value() or "")
 
 
 def language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Check]:
     """A row for each language model of the settings: whether its key is there. No key is shown, no model is called."""
-    from inference.providers import KEYS, WITHOUT_KEY
+    from inference.providers import KEYS, WITHOUT_KEY, choose
     from slowwave.settings import DEFAULT_MODEL
 
     for name in sorted(set(_models(settings))):
-        provider = name.partition("/")[0]
-        variable = KEYS.get(provider)
-        if name == "auto":
-            has_key = bool(environ.get(KEYS["anthropic"]))
-            found = (
-                f"{DEFAULT_MODEL}, by {KEYS['anthropic']}" if has_key else f"rules, for {KEYS['anthropic']} is not set"
-            )
-            yield Check("language model", "ok", f"auto: {found}")
-        elif variable is None or environ.get(variable):
-            yield Check("language model", "ok", f"{name}{f', by {variable}' if variable else ''}")
+        variable = KEYS.get(name.partition("/")[0])
+        try:
+            choose(name, environ)
+        except MissingKey as error:
+            yield Check("language model", "problem", error.message, f"Set {variable}. {WITHOUT_KEY}")
+        except SlowwaveError as error:
+            yield Check("language model", "problem", error.message, error.remedy)
         else:
-            yield Check("language model", "problem", f"{name} needs {variable}.", f"Set {variable}. {WITHOUT_KEY}")
+            found = f"{name}{f', by {variable}' if variable else ''}"
+            if name == "auto":
+                has_key = bool(environ.get(KEYS["anthropic"]))
+                found = f"auto: {DEFAULT_MODEL}, by" if has_key else "auto: rules, for"
+                found = f"{found} {KEYS['anthropic']}{'' if has_key else ' is not set'}"
+            yield Check("language model", "ok", found)
 
 
 def _models(settings: Mapping[str, Any], is_model: bool = False) -> Iterator[str]:
@@ -269,16 +304,17 @@ def _models(settings: Mapping[str, Any], is_model: bool = False) -> Iterator[str
 
 def embedding_model(name: str, environ: Mapping[str, str]) -> Check:
     """Whether the embedding model can be used; one of another provider is not called."""
-    from inference.embedding import PROVIDERS, STATIC_MODELS, open_embedder
+    from inference.embedding import STATIC, STATIC_MODELS, find_function, is_static, open_embedder
 
-    if name in STATIC_MODELS:
+    if name in STATIC_MODELS or (is_static(name) and Path(name.removeprefix(STATIC)).is_dir()):
         return Check("embedding model", "ok", f"{name}, {open_embedder(name).embed(['slowwave']).shape[1]} dimensions")
-    provider: Provider | None = PROVIDERS.get(name.partition("/")[0])
-    if provider is not None and provider.package and find_spec(provider.package) is None:
-        found = f"{name} needs the package {provider.package}."
-        return Check("embedding model", "problem", found, f"pip install 'slowwave[{provider.extra}]'")
-    if provider is not None and provider.key and not environ.get(provider.key):
-        return Check("embedding model", "problem", f"{name} needs {provider.key}.", f"Set {provider.key}.")
+    if is_static(name):
+        found = f"{name} is no folder here; it is looked for in the Hugging Face hub when a run begins."
+        return Check("embedding model", "note", found, "Name a folder to work without the hub.")
+    try:
+        find_function(name, environ)
+    except SlowwaveError as error:
+        return Check("embedding model", "problem", error.message, error.remedy)
     return Check("embedding model", "ok", name)
 
 

@@ -9,7 +9,7 @@ Models of today count English within a tenth of it. Scripts that the tokenizer d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
@@ -69,11 +69,14 @@ def open_embedder(name: str | None = None) -> Embedder:
     name = DEFAULT_EMBEDDER if name is None else name
     if name in STATIC_MODELS:
         return StaticEmbedder(name)
-    if name.startswith("slowwave/"):
-        raise UnknownName("embedding model", name, STATIC_MODELS)
-    if name.startswith(STATIC) and len(name) > len(STATIC):
+    if is_static(name):
         return StaticEmbedder(name, _static_model(name)[1].shape[1])
     return RegistryEmbedder(name)
+
+
+def is_static(name: str) -> bool:
+    """Whether a name means a model that is loaded from files: a shipped one, or one of model2vec."""
+    return name in STATIC_MODELS or (name.startswith(STATIC) and len(name) > len(STATIC))
 
 
 @dataclass(frozen=True)
@@ -263,8 +266,13 @@ class RegistryEmbedder:
         return np.asarray(found, np.float32)
 
 
-def _create_function(name: str) -> tuple[Provider, Any]:
-    """The provider's record and LanceDB's embedding function for `provider/model`, or an error that says what lacks."""
+def find_function(name: str, environ: Mapping[str, str] = os.environ) -> tuple[Provider, Any]:
+    """The provider's record and the kind of LanceDB's embedding function for `provider/model`; nothing is opened.
+
+    Raises UnknownName, MissingDependency or MissingKey.
+    """
+    if name.startswith("slowwave/"):
+        raise UnknownName("embedding model", name, STATIC_MODELS)
     from lancedb.embeddings import get_registry
 
     title, _, model = name.partition("/")
@@ -278,10 +286,16 @@ def _create_function(name: str) -> tuple[Provider, Any]:
         raise UnknownName("embedding model", name, [f"{title}/<model>", DEFAULT_EMBEDDER])
     if provider.package and find_spec(provider.package) is None:
         raise _missing_package(name, provider)
-    if provider.key and not os.environ.get(provider.key):
+    if provider.key and not environ.get(provider.key):
         raise _missing_key(name, provider, "is not set")
+    return provider, kind
+
+
+def _create_function(name: str) -> tuple[Provider, Any]:
+    """The provider's record and LanceDB's embedding function for `provider/model`, or an error that says what lacks."""
+    provider, kind = find_function(name)
     host = os.environ.get(provider.host_from, "") if provider.host_from else ""
-    options = {"name": model, **dict(provider.options), **({"host": host} if host else {})}
+    options = {"name": name.partition("/")[2], **dict(provider.options), **({"host": host} if host else {})}
     try:
         return provider, kind.create(**options)
     except Exception as error:

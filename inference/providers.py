@@ -103,10 +103,10 @@ class Choice:
         return f"{self.provider}/{self.model}" if self.model else self.provider
 
 
-def choose(name: str) -> Choice:
+def choose(name: str, environ: Mapping[str, str] = os.environ) -> Choice:
     """The provider and model that a setting names; names and keys are checked, nothing is opened."""
     if name == "auto":
-        name = DEFAULT_MODEL if os.environ.get(KEYS["anthropic"]) else "rules"
+        name = DEFAULT_MODEL if environ.get(KEYS["anthropic"]) else "rules"
     if name == "rules":
         return Choice("rules", "")
     provider, _, model = name.partition("/")
@@ -115,7 +115,7 @@ def choose(name: str) -> Choice:
     if not model:
         raise UnusableInput(f"The language model {name!r} names no model.", "Write provider/model, or rules, or auto.")
     variable = KEYS.get(provider)
-    if variable and not os.environ.get(variable):
+    if variable and not environ.get(variable):
         raise MissingKey(f"{name} needs the environment variable {variable}.", WITHOUT_KEY)
     return Choice(provider, model)
 

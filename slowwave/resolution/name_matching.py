@@ -20,6 +20,8 @@ from rapidfuzz.distance import OSA
 from slowwave.lexicon.labels import TYPES
 from slowwave.text import word_set
 
+from .names_in_signs import ADDRESS, SIGNS, is_part, is_phrase
+
 TITLES = word_set(
     """mr mrs ms miss mx dr doctor prof professor sir dame lord lady madam monsieur madame mme mlle m herr frau senor
     senora sr sra don dona president prasident presidente chancellor minister judge justice captain capt colonel col
@@ -132,10 +134,6 @@ _INITIALS = re.compile(r"\b(?:[a-z]\.\s?){2,}|\b[a-z](?:\.[a-z])+\b")
 _WORD = re.compile(r"[a-z0-9]+")
 _AND = frozenset({"and", "und", "et", "y"})
 _DIGITS = re.compile(r"\d+")
-_ADDRESS = re.compile(r"(?<=[^\x00-\x7f])[ \u30fb]?(?:さん|さま|くん|ちゃん|せんせい|君|様|氏|先生|女士|小姐|씨|님)$")
-"""Forms of address behind a person's name in Japanese, Chinese and Korean."""
-_SIGNS = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]{2,}")
-"""A name in Han or Hangul, of which family name and given name have no space between them."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _PAIRED = 0.45  # two words below this similarity do not match
 _GLUED = 0.9
@@ -191,8 +189,8 @@ def match_names(a: str, b: str, entity_type: str = "person") -> NameMatch:
     is_sure = _is_sure(first, second)
     if not is_sure and (one := a.translate(_UMLAUTS), other := b.translate(_UMLAUTS)) != (a, b):  # "Müller", "Mueller"
         is_sure = _is_sure(name_parts(one, is_person=is_person), name_parts(other, is_person=is_person))
-    are_signs = all(_SIGNS.fullmatch(_ADDRESS.sub("", each)) for each in (a, b))
-    if are_signs and _ADDRESS.sub("", a) != _ADDRESS.sub("", b):  # they only sound alike: 王芳 and 王方
+    are_signs = all(SIGNS.fullmatch(ADDRESS.sub("", each)) for each in (a, b))
+    if are_signs and ADDRESS.sub("", a) != ADDRESS.sub("", b):  # they only sound alike: 王芳 and 王方
         is_sure = False
     return NameMatch(1.0 / (1.0 + math.exp(-score)), is_sure)
 
@@ -227,7 +225,7 @@ def _is_sure(a: NameParts, b: NameParts) -> bool:
 @lru_cache(_CACHE)
 def name_parts(name: str, *, is_person: bool) -> NameParts:
     """The parts of a name for comparison."""
-    bare = _ADDRESS.sub("", name) if is_person else name
+    bare = ADDRESS.sub("", name) if is_person else name
     spelt = anyascii(_CAMEL.sub(" ", bare.replace("ь", "").replace("ъ", ""))).lower()
     spelt = re.sub(r"(?<=[a-z])['`](?=[a-z])", "", spelt)
     spelt = _INITIALS.sub(lambda found: re.sub(r"[.\s]", "", found.group()) + " ", spelt)
@@ -398,10 +396,10 @@ def _aligned(short: tuple[str, ...], long: tuple[str, ...]) -> Aligned:
 
 def ascii_words(name: str) -> frozenset[str]:
     """The words of a name in ASCII, initials left out, umlauts in both spellings; of a name in signs also both ends."""
-    bare = _ADDRESS.sub("", name)
+    bare = ADDRESS.sub("", name)
     spelt = " ".join(map(anyascii, (name, bare, name.translate(_UMLAUTS)))).lower()
     words = frozenset(word for word in _WORD.findall(spelt) if len(word) > 1)
-    return words | {bare[:2], bare[-2:]} if _SIGNS.fullmatch(bare) else words
+    return words | {bare[:2], bare[-2:]} if SIGNS.fullmatch(bare) else words
 
 
 @lru_cache(_CACHE)
@@ -409,11 +407,12 @@ def short_form(name: str, whole: str) -> bool:
     """Whether one name of a person is the other with words left out or shortened to initials.
 
     The first name must be there, or a title before the last one: "Anna", "Anna K.", "Ms Keller" of "Anna Maria Keller".
-    In Han and Hangul two signs at either end are a family name or a given name: "田中さん" of "田中美咲".
+    In Han and Hangul a name at either end is a family name or a given name: "田中さん" of "田中美咲".
     """
-    part, signs = _ADDRESS.sub("", name), _ADDRESS.sub("", whole)
-    if _SIGNS.fullmatch(part) and _SIGNS.fullmatch(signs):
-        return len(part) < len(signs) and (signs.startswith(part) or signs.endswith(part))
+    if is_phrase(whole):
+        return False
+    if all(SIGNS.fullmatch(ADDRESS.sub("", each)) for each in (name, whole)):
+        return is_part(name, whole)
     short, long = (name_parts(each, is_person=True) for each in (name, whole))
     if not short.words or len(long.words) < 2 or short.words == long.words or must_differ(name, whole):
         return False

@@ -206,7 +206,8 @@ def _in_short(each: ProposalQuestion) -> str:
         return lead
     lengths = accumulate(map(len, lines[:IN_BOX]))
     shown = [line for line, end in zip(lines, lengths, strict=False) if end <= ROOM] or lines[:1]
-    more = [f"and {len(lines) - len(shown)} more lines at the top"] if len(lines) > len(shown) else []
+    rest = len(lines) - len(shown)
+    more = [f"and {rest} more line{'s' if rest != 1 else ''} at the top"] if rest else []
     return _APART.join([lead, *shown, *more])
 
 

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import COMMANDS as LISTED_COMMANDS
-from apps.cli import app, app_for
+from apps.cli import app, app_for, app_to_complete
 from storage.store import Store
 
 
@@ -797,3 +797,24 @@ def test_documents_and_conversations_about_an_entity_are_listed(run: Run, tmp_pa
     talks = run("episodes", "Marta", "--json").json["episodes"]
     assert "c1" in [row["conversation_id"] for row in talks]
     assert "c1" in run("episodes", "Marta").out
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["up"], {"up", "upkeep", "recall"}),
+        (["--version", "split"], {"split", "up", "upkeep"}),
+        (["up", ""], {"up", "down"}),
+        (["up", "up"], {"up", "down"}),
+        ([""], {"up", "upkeep", "recall"}),
+        ([], {"up", "upkeep", "recall"}),
+    ],
+)
+def test_the_word_that_is_being_completed_chooses_no_module(words: list[str], offered: set[str]) -> None:
+    line = ["slowwave", *words]
+    in_bash = {"COMP_WORDS": "\n".join([*line, "down"]), "COMP_CWORD": str(len(line) - 1)}
+    for environ in (in_bash, {"_TYPER_COMPLETE_ARGS": " ".join(line)}):
+        made = app_to_complete(environ)
+        names = {each.name for each in (*made.registered_commands, *made.registered_groups)}
+        assert offered <= names
+        assert ("recall" in names) == ("recall" in offered or "split" in offered)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -23,6 +27,7 @@ from apps.environment import (
     clock,
     compiled,
     embedding_model,
+    examine,
     extras,
     language_models,
     packages,
@@ -117,6 +122,130 @@ def test_a_prefect_server_that_does_not_answer_is_a_problem_and_its_password_is_
     assert gone.state == "problem"
     assert gone.found.startswith("127.0.0.1:9 does not answer")
     assert "hidden" not in repr(gone)
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("nonsense", "slowwave/"),
+        ("slowwave/nonsense", "slowwave/"),
+        ("opnai/text-embedding-3-small", "openai"),
+        ("openai", "openai/<model>"),
+    ],
+)
+def test_an_embedding_model_that_does_not_exist_is_a_problem_with_the_names_there_are(name: str, way_out: str) -> None:
+    wrong = embedding_model(name, {"OPENAI_API_KEY": "sk-1"})
+    assert wrong.state == "problem"
+    assert name.partition("/")[0] in wrong.found
+    assert way_out in f"{wrong.found} {wrong.remedy}"
+
+
+def test_a_folder_of_model2vec_that_is_not_here_is_a_note() -> None:
+    assert embedding_model("model2vec/nowhere/at-all", {}).state == "note"
+
+
+@pytest.mark.parametrize(("name", "way_out"), [("opnai/gpt-5", "openai"), ("openai", "provider/model")])
+def test_a_language_model_that_does_not_exist_is_a_problem_with_the_way_out(name: str, way_out: str) -> None:
+    [wrong] = language_models({"llm": {"model": name}}, {"OPENAI_API_KEY": "sk-1"})
+    assert wrong.state == "problem"
+    assert name.partition("/")[0] in wrong.found
+    assert way_out in f"{wrong.found} {wrong.remedy}"
+
+
+def test_a_plugin_that_is_switched_off_is_not_connected(tmp_path: Path) -> None:
+    def is_connected(name: str, **document: Any) -> bool:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(document))
+        return agents(tmp_path / "here", tmp_path).found.startswith("Claude Code plugin")
+
+    plugin = "memory@slowwave"
+    assert is_connected(".claude/plugins/installed_plugins.json", plugins={plugin: [{"scope": "user"}]})
+    assert not is_connected(".claude/settings.json", enabledPlugins={plugin: False})
+    assert is_connected(".claude/settings.json", enabledPlugins={plugin: True})
+    assert not is_connected("here/.claude/settings.local.json", enabledPlugins={plugin: False})
+    assert is_connected("here/.claude/settings.local.json", enabledPlugins={"other@slowwave": False})
+
+
+def healthy(wanted: str) -> Iterator[int]:
+    """The port of a server that is healthy for requests with this `Authorization`."""
+
+    class Health(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_right = self.headers.get("Authorization", "") == wanted
+            self.send_response(200 if is_right and self.path == "/api/health" else 401)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Health) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+BASIC = "Basic " + b64encode(b"somebody:hid%den").decode()
+
+
+@pytest.mark.parametrize(
+    ("user", "wanted", "environ"),
+    [
+        ("", "", {}),
+        ("somebody:hid%25den@", BASIC, {}),
+        ("", BASIC, {"PREFECT_API_AUTH_STRING": "somebody:hid%den"}),
+        ("", BASIC, {"PREFECT_API_AUTH_STRING": "somebody:hid%den", "PREFECT_API_KEY": "pnu_other"}),
+        ("", "Bearer pnu_hidden", {"PREFECT_API_KEY": "pnu_hidden"}),
+    ],
+)
+def test_a_prefect_server_is_asked_with_the_password_or_the_key_that_it_wants(
+    monkeypatch: pytest.MonkeyPatch, user: str, wanted: str, environ: Mapping[str, str]
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with contextmanager(healthy)(wanted) as port:
+        monkeypatch.setenv("PREFECT_API_URL", f"http://{user}127.0.0.1:{port}/api")
+        assert prefect_server() == Check("Prefect server", "ok", f"127.0.0.1:{port} answers.")
+        monkeypatch.setenv("PREFECT_API_AUTH_STRING", "somebody:wrong")
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
+        refused = prefect_server()
+    assert (refused.state, refused.found) == ("note", f"127.0.0.1:{port} answers with 401.")
+    assert "PREFECT_API_AUTH_STRING" in refused.remedy
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("http://somebody:hidden@prefect.invalid/api", "prefect.invalid does not answer"),
+        ("http://somebody:hidden@prefect.invalid:8/api", "prefect.invalid:8 does not answer"),
+        ("http://somebody:hidden", "PREFECT_API_URL is not an address"),
+        ("http://some:body:hid/den@prefect.invalid/api", "PREFECT_API_URL is not an address"),
+    ],
+)
+def test_no_address_of_a_prefect_server_shows_its_password(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str, found: str
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    monkeypatch.chdir(tmp_path)
+    gone = prefect_server()
+    assert gone.state == "problem"
+    assert gone.found.startswith(found)
+    assert "hid" not in repr(gone)
+
+
+def test_what_a_check_cannot_find_out_is_a_row_without_the_secrets_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Check:
+        raise RuntimeError("no such server: pnu_a_hidden_key")
+
+    monkeypatch.setenv("PREFECT_API_KEY", "pnu_a_hidden_key")
+    monkeypatch.setattr("apps.environment.prefect_server", broken)
+    place = Place(str(tmp_path / "memory"), "default", Settings())
+    row = next(row for row in examine(place) if row.check == "Prefect server")
+    assert row.found == "Not checked, RuntimeError: no such server: [secret]"
 
 
 def test_the_clock_may_not_be_behind_what_has_happened() -> None:

@@ -101,6 +101,9 @@ def test_no_sentence_of_a_form_is_cut_and_what_has_no_room_is_counted() -> None:
     asked = ProposalQuestion("p_4", "delete", "Let 3 go", False, {}, ("Low risk.", long, long, "“Tea” leaves recall."))
     box = form_of([asked]).model_json_schema()["properties"]["proposal_01"]["description"]
     assert box == f"Low risk. · {long} · and 2 more lines at the top"
+    one_more = ProposalQuestion("p_6", "delete", "Let 2 go", False, {}, ("Low risk.", long, long))
+    box = form_of([one_more]).model_json_schema()["properties"]["proposal_01"]["description"]
+    assert box.endswith(" · and 1 more line at the top")
     short = ProposalQuestion("p_5", "delete", "Let 1 go", False, {}, ("Low risk.", f"{long} {long}"))
     assert form_of([short]).model_json_schema()["properties"]["proposal_01"]["description"].endswith(long)
 

@@ -108,9 +108,32 @@ def test_any_two_texts_are_compared_alike_from_both_sides(a: str, b: str, kind: 
         ("田中美咲", "田中", False),
         ("美咲さん", "美咲", False),
         ("中美", "田中美咲", False),
+        ("長谷川さん", "長谷川真理子", True),
+        ("長谷川", "長谷川真理子", True),
+        ("真理子", "佐藤真理子", True),
+        ("芥川さん", "芥川龍之介", True),
+        ("山之内", "山之内健太郎", True),
+        ("娜娜", "欧阳娜娜", True),
+        ("林晓雯", "林晓雯的父母", False),
+        ("晓雯", "林晓雯的父母", False),
+        ("晓雯", "晓雯的父母", False),
+        ("晓雯", "晓雯之父", False),
+        ("晓雯", "晓雯父母", False),
+        ("王芳", "王芳妈妈", False),
+        ("小林", "小林男朋友", False),
+        ("林晓雯", "林晓雯父母", False),
+        ("林晓雯", "林晓雯家", False),
+        ("陳志強", "陳志強公司", False),
+        ("成都", "成都听雨茶馆", False),
+        ("田中", "田中の母", False),
+        ("田中さん", "田中さんのお母さん", False),
+        ("Anna", "Anna的妈妈", False),
+        ("김철수", "김철수엄마", False),
     ],
 )
-def test_two_signs_at_either_end_are_short_for_a_name_in_han_or_hangul(short: str, whole: str, is_short: bool) -> None:
+def test_what_can_be_a_family_or_given_name_is_short_for_what_can_be_a_full_name(
+    short: str, whole: str, is_short: bool
+) -> None:
     assert short_form(short, whole) is is_short
 
 

@@ -429,6 +429,17 @@ def test_a_first_name_joins_the_one_full_name_it_can_mean_and_is_known_from_then
     assert memory.take(people("Anna")).counts == {"alias": 1, "rejected": 0, "dropped": 0, "not_named": 0}
 
 
+@pytest.mark.parametrize("names", [("林晓雯", "林晓雯的父母"), ("林晓雯的父母", "林晓雯")])
+def test_a_person_and_her_parents_are_two_also_in_signs_and_in_one_window(names: tuple[str, str]) -> None:
+    for groups in ([names], [names[:1], names[1:]]):
+        memory = Memory()
+        for group in groups:
+            memory.take(people(*group))
+        assert set(memory.entities["name"]) == set(names)
+        assert set(memory.aliases["alias_name"]) <= set(names)
+        assert meaning(memory.take(people("晓雯"))) == {"晓雯": new_id("林晓雯", "person")}
+
+
 def test_a_first_name_that_can_mean_two_means_neither_and_a_person_is_to_be_asked() -> None:
     memory = Memory()
     memory.take(people("Anna Keller", "Anna Schmidt"))

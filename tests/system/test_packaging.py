@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import re
@@ -219,6 +220,32 @@ def test_nothing_is_published_before_the_checks_and_tests_of_the_tag() -> None:
     assert "workflow_call" in yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))[True]
     assert all((ROOT / path).is_file() for path in re.findall(r"scripts/\w+\.py", text))
     assert all("@" in use or use.startswith("./") for use in re.findall(r"uses: (\S+)", text))
+
+
+@pytest.mark.parametrize("case", ["right", "unset", "no checksum", "another file", "latest"])
+def test_only_the_publisher_of_the_chosen_version_and_checksum_is_unpacked(tmp_path: Path, case: str) -> None:
+    text = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    [script] = [step["run"] for step in jobs["registry"]["steps"] if "MCP_PUBLISHER" in step.get("env", {})]
+    assert text.count("curl") == 1
+    (tmp_path / "mcp-publisher").write_text("#!/bin/sh\n")
+    with tarfile.open(tmp_path / "made.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "mcp-publisher", "mcp-publisher")
+    (tmp_path / "mcp-publisher").unlink()
+    (tmp_path / "curl").write_text('#!/bin/sh\necho "$*" > asked; cp made.tar.gz mcp-publisher_linux_amd64.tar.gz\n')
+    (tmp_path / "curl").chmod(0o755)
+    right = hashlib.sha256((tmp_path / "made.tar.gz").read_bytes()).hexdigest()
+    chosen = {"right": f"v1.2.3 {right}", "unset": "", "no checksum": "v1.2.3", "another file": f"v1.2.3 {'0' * 64}",
+              "latest": f"latest {right}"}[case]  # fmt: skip
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "MCP_PUBLISHER": chosen, "RELEASES": "R"}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]  # as GitHub runs it
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (case == "right")
+    assert (tmp_path / "mcp-publisher").exists() == (case == "right")
+    assert (tmp_path / "asked").exists() == (case in ("right", "another file"))
+    if case == "right":
+        assert (tmp_path / "asked").read_text().endswith("R/v1.2.3/mcp-publisher_linux_amd64.tar.gz\n")
+    assert ("Set the repository variable MCP_PUBLISHER" in done.stdout) == (case not in ("right", "another file"))
 
 
 def test_the_address_stands_in_one_place() -> None:
