@@ -140,6 +140,8 @@ def _state(setup: Setup) -> dict[str, Any]:
 
 def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
     """Where the UI and the logs are, and the next commands."""
+    from .local_server.setup import setup_from
+
     own = "" if setup.port == 4200 else f" --port {setup.port}"
     lines = [f"{each['part']:<7} {each['state']:<9} {_process(each)}".rstrip() for each in found["parts"]]
     if found["options"]:
@@ -152,10 +154,10 @@ def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
         lines += [
             "",
             f"UI:       {setup.page}",
+            f"Password: the UI asks for it once, it is in {shlex.quote(str(setup.password_file))}",
             *(f"Run:      {page}" for page in pages),
             f"Night:    every day at 03:00 UTC; at once: slowwave up --run sleep{own}",
-            f"Runs:     slowwave runs{_place(setup)}",
-            f"Password: the UI asks for it once, it is in {shlex.quote(str(setup.password_file))}",
+            f"Runs:     slowwave runs{_place(setup_from(found['options']))}",
             f"prefect:  export PREFECT_API_URL={setup.page}/api "
             f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"',
             f"Stop:     slowwave down{own}",

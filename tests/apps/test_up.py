@@ -504,6 +504,11 @@ def test_a_run_is_refused_where_another_memory_is_up_and_else_is_of_what_is_up(
     assert command(monkeypatch, *run) == 0
     assert f"slowwave runs --store '{tmp_path}/my memory' --namespace work" in capsys.readouterr().out
     assert command(monkeypatch, *run, "--status") == 2
+    capsys.readouterr()
+    assert command(monkeypatch, "up", "--port", setup.port, "--status") == 0
+    said = capsys.readouterr().out
+    assert f"slowwave runs --store '{tmp_path}/my memory' --namespace work" in said
+    assert f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"' in said
 
 
 def test_status_says_what_is_up_and_ends_with_one_if_that_is_not_all(
