@@ -64,7 +64,8 @@ def running(setup: Setup, part: Part) -> dict[str, Any] | None:
             return None
         found: dict[str, Any] = json.loads(file.read() or "null") or {}
     # Who has just taken the lock has not said yet who it is: the file is empty, or of a process that is gone.
-    return found if found and found.get("started") in (None, started_at(found["pid"])) else None
+    started = started_at(found["pid"]) if found else None
+    return found if started and found.get("started", started) == started else None
 
 
 def started_at(pid: int) -> str | None:

@@ -323,13 +323,14 @@ def test_two_who_look_at_once_do_not_take_each_other_for_a_part() -> None:
         assert parts.running(setup, "server") is None
 
 
-def test_the_id_of_another_process_in_a_file_whose_lock_was_just_taken_is_no_part() -> None:
+@pytest.mark.parametrize("left", [{"pid": os.getpid(), "started": "before"}, {"pid": 2**22 + 1}, {}])
+def test_what_an_earlier_process_left_is_no_part_while_the_next_one_takes_its_lock(left: dict[str, Any]) -> None:
     setup = Setup(MEMORY, port=4999)
     setup.folder.mkdir(parents=True)
     file = setup.folder / "server.pid"
-    file.write_text(json.dumps({"pid": os.getpid(), "started": "before", "options": [], "stop_with": None}))
-    with file.open() as new:
-        fcntl.flock(new, fcntl.LOCK_EX)
+    file.write_text(json.dumps(left), encoding="utf-8")
+    with file.open(encoding="utf-8") as following:
+        fcntl.flock(following, fcntl.LOCK_EX)
         assert parts.running(setup, "server") is None
         assert parts.stop(setup, "server") is False
 
