@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from slowwave.errors import Refused, UnusableInput
 
 from .configuration import Place, store_uri
 from .options import JsonOption, add_command
@@ -27,6 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def up(
+    context: typer.Context,
     watch: Annotated[
         list[Path] | None,
         typer.Option("--watch", metavar="FOLDER", help="Read what is new in this folder every hour; may be repeated."),
@@ -49,7 +53,7 @@ def up(
     ] = None,
     port: Port = 4200,
     part: Annotated[
-        Literal["server", "worker"] | None,
+        Literal["server", "worker", "deployments"] | None,
         typer.Option("--part", hidden=True, help="Become the server or the worker.", show_default=False),
     ] = None,
     *,
@@ -77,12 +81,18 @@ def up(
             return
         out.print("\n".join([*(f"Wrote {each}" for each in files), *lines]), markup=False, soft_wrap=True)
         return
+    if status and run:
+        raise UnusableInput("--status starts nothing, and --run starts a deployment.", "Leave one of them out.")
     is_up = all(running(setup, each) for each in PARTS)
-    if not status and not (run and is_up):  # a run needs what is up, whatever that was asked for
+    if run and is_up:  # a run needs what is up, with whatever options that was started
+        setup = _up_as(setup, context)
+    elif not status:
         if not (is_up or as_json):
             err.print("Starting; it takes a minute, on a busy machine more.")
-        if not (start_all(setup) or as_json):
-            out.print("It is up already, with the same options.")
+        done = start_all(setup, place)
+        if done != "started" and not as_json:
+            new = " Its deployments now have the settings that count here." if done == "registered" else ""
+            out.print(f"It is up already, with the same options.{new}")
     pages = [run_now(setup, name) for name in run or ()]
     found = _state(setup)
     if as_json:
@@ -91,6 +101,21 @@ def up(
         _show(setup, found, pages)
     if found["state"] != "up":
         raise typer.Exit(1)
+
+
+def _up_as(setup: Setup, context: typer.Context) -> Setup:
+    """What is up; raises `Refused` where an option of this call asks for something else."""
+    from .local_server.parts import running
+    from .local_server.setup import setup_from
+
+    options = (running(setup, "server") or {"options": setup.options})["options"]
+    found = setup_from(options)
+    fields = {"store": "store", "namespace": "namespace", "watch": "watched"}
+    given = [each for each in fields if getattr(context.get_parameter_source(each), "name", "") == "COMMANDLINE"]
+    if any(getattr(setup, fields[each]) != getattr(found, fields[each]) for each in given):
+        ways = f"Leave out --{', --'.join(given)}, or stop it first: slowwave down --port {setup.port}"
+        raise Refused(f"It is up with other options: {shlex.join(options)}.", ways)
+    return found
 
 
 def _state(setup: Setup) -> dict[str, Any]:
@@ -115,10 +140,12 @@ def _state(setup: Setup) -> dict[str, Any]:
 
 def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
     """Where the UI and the logs are, and the next commands."""
+    from .local_server.setup import setup_from
+
     own = "" if setup.port == 4200 else f" --port {setup.port}"
     lines = [f"{each['part']:<7} {each['state']:<9} {_process(each)}".rstrip() for each in found["parts"]]
     if found["options"]:
-        lines += [f"options {' '.join(found['options'])}"]
+        lines += [f"options {shlex.join(found['options'])}"]
     if found["state"] == "down":
         lines += [f"Nothing is up on port {setup.port}. Start it: slowwave up{own}"]
     elif found["state"] == "partly up":
@@ -127,10 +154,12 @@ def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
         lines += [
             "",
             f"UI:       {setup.page}",
+            f"Password: the UI asks for it once, it is in {shlex.quote(str(setup.password_file))}",
             *(f"Run:      {page}" for page in pages),
             f"Night:    every day at 03:00 UTC; at once: slowwave up --run sleep{own}",
-            f"Runs:     slowwave runs{_place(setup)}",
-            f"prefect:  export PREFECT_API_URL={setup.page}/api",
+            f"Runs:     slowwave runs{_place(setup_from(found['options']))}",
+            f"prefect:  export PREFECT_API_URL={setup.page}/api "
+            f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"',
             f"Stop:     slowwave down{own}",
         ]
     out.print("\n".join(lines), markup=False, soft_wrap=True)
@@ -138,23 +167,25 @@ def _show(setup: Setup, found: dict[str, Any], pages: list[str]) -> None:
 
 def _place(setup: Setup) -> str:
     """The options by which other commands find this memory from here; none where it is the usual one."""
-    store = "" if setup.store in (store_uri(), str(Path(store_uri()).resolve())) else f" --store {setup.store}"
-    return store + ("" if setup.namespace == "default" else f" --namespace {setup.namespace}")
+    store = (
+        "" if setup.store in (store_uri(), str(Path(store_uri()).resolve())) else f" --store {shlex.quote(setup.store)}"
+    )
+    return store + ("" if setup.namespace == "default" else f" --namespace {shlex.quote(setup.namespace)}")
 
 
 def _process(part: dict[str, Any]) -> str:
     return f"process {part['pid']}, log {part['log']}" if part["pid"] else ""
 
 
-def down(port: Port = 4200, *, place: Place, as_json: JsonOption = False) -> None:
+def down(port: Port = 4200, *, as_json: JsonOption = False) -> None:
     """Stop what `slowwave up` started on this port.
 
     The worker stops first. A run that is under way is stopped too; run it again to go on.
     """
     from .local_server.parts import stop_all
-    from .local_server.setup import setup_of
+    from .local_server.setup import Setup
 
-    stopped = stop_all(setup_of(place.uri, place.namespace, (), port))
+    stopped = stop_all(Setup("", port=port))
     if as_json:
         print_json({"stopped": stopped})
     else:

@@ -41,6 +41,7 @@ MEANINGS = {
 MORE_VARIABLES = {
     "ANTHROPIC_API_KEY": "The key of the default language model. Other providers have variables of their own.",
     "PREFECT_API_URL": "The Prefect server. Without one, flows run in this process.",
+    "PREFECT_API_AUTH_STRING": "What the Prefect server asks for, as user:password.",
 }
 FILES = {
     FILE: "Settings, in the current folder. `slowwave init` writes it.",

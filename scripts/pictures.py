@@ -26,7 +26,7 @@ from urllib.parse import quote
 from PIL import Image
 
 from apps.local_server.parts import call
-from apps.local_server.setup import Setup
+from apps.local_server.setup import Setup, password
 from scripts.browser import Browser, chromium
 
 ROOT = Path(__file__).parents[1]
@@ -137,6 +137,8 @@ def studio() -> Iterator[Studio]:
         slowwave("up", *setup.options)
         with profiles as profile, Browser(program, Path(profile), (WIDTH, 900)) as browser:
             browser.resize(WIDTH, 900)
+            browser.open(setup.page)
+            browser.ask(f"localStorage.setItem('prefect-password', btoa({json.dumps(password(setup))}))")
             yield Studio(setup, browser)
     finally:
         slowwave("down", "--port", str(PORT))

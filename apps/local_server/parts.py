@@ -10,6 +10,8 @@ import asyncio
 import fcntl
 import json
 import os
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,24 +19,32 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from contextlib import suppress
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any, Literal, NoReturn
 
 import yaml
 
+import slowwave
 from apps.configuration import Place
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.launcher import project_folder
 
-from .deployments import deployments_of, watch_name
-from .setup import Setup, environment, installed_prefect
+from .deployments import WATCH, deployments_of, watch_name
+from .setup import CLIENT_PASSWORD, SERVER_PASSWORD, Setup, environment, installed_prefect, keep_password, password
 
 Part = Literal["server", "worker"]
 PARTS: tuple[Part, ...] = ("server", "worker")
 POOL = "slowwave"
+TAG = "slowwave"  # of every deployment of prefect.yaml
+STOP_WITH = "SLOWWAVE_STOP_WITH"
+"""Set in units: the command that stops a part there, for what ends otherwise may be started again."""
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Asks this machine without the proxy that `http_proxy` names."""
 STARTS_WITHIN_S, ENDS_WITHIN_S, LOCKED_WITHIN_S = 600.0, 60.0, 2.0
 LOOKS_EVERY_S = 0.3
 LAST_LINES = 15
@@ -46,14 +56,28 @@ LAST_LINES = 15
 def running(setup: Setup, part: Part) -> dict[str, Any] | None:
     """Process id, options and version of Prefect of the part that is up on this port; None where it is down."""
     try:
-        file = _lock_file(setup, part).open("r+", encoding="utf-8")
+        file = _lock_file(setup, part).open(encoding="utf-8")
     except FileNotFoundError:
         return None
     with file:
-        if _take(file):
+        if _take(file, fcntl.LOCK_SH):  # so that one who looks does not look like the part to another
             return None
         found: dict[str, Any] = json.loads(file.read() or "null") or {}
-        return found or None  # it has the lock, and has not said yet who it is
+    # Who has just taken the lock has not said yet who it is: the file is empty, or of a process that is gone.
+    started = started_at(found["pid"]) if found else None
+    return found if started and found.get("started", started) == started else None
+
+
+def started_at(pid: int) -> str | None:
+    """When a process began, in the words of this system: its id alone may be that of another process by now."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return None
+    alike = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]  # macOS
+    return subprocess.run(command, env=alike, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 def is_healthy(setup: Setup) -> bool:
@@ -81,17 +105,20 @@ def has_worker(setup: Setup) -> bool:
 def call(setup: Setup, path: str, body: Mapping[str, Any] | None = None, method: str = "") -> Any:
     """What the server answers, parsed; raises `OSError` where it does not, or with another status than 2xx.
 
-    With SQLite a busy server says 503: it is asked again.
+    With SQLite a busy server says 503: it is asked again. Only our own server gets the password.
     """
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"{setup.page}/api{path}", data, {"content-type": "application/json"}, method=method or None
-    )
+    headers = {"content-type": "application/json"}
+    if running(setup, "server"):
+        headers["authorization"] = f"Basic {b64encode(password(setup).encode()).decode()}"
+    request = urllib.request.Request(f"{setup.page}/api{path}", data, headers, method=method or None)
     for pause in (1.0, 2.0, 4.0, None):
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with DIRECT.open(request, timeout=10) as answer:
                 text = answer.read()
             return json.loads(text) if text else None
+        except (HTTPException, ValueError) as error:
+            raise OSError(f"What listens on port {setup.port} is no Prefect server: {error!r}.") from error
         except urllib.error.HTTPError as error:
             if error.code != 503 or pause is None:
                 raise
@@ -108,9 +135,9 @@ def log_file(setup: Setup, part: Part) -> Path:
     return setup.folder / f"{part}.log"
 
 
-def _take(file: IO[str]) -> bool:
+def _take(file: IO[str], lock: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, lock | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
@@ -119,18 +146,40 @@ def _take(file: IO[str]) -> bool:
 # Starting and stopping
 
 
-def start_all(setup: Setup) -> bool:
-    """Start what is not up, and wait until the worker takes runs; False where all of it was up already.
+def start_all(setup: Setup, place: Place) -> Literal["started", "registered", "same"]:
+    """Start what is not up, and wait until the worker takes runs; says whether it was up, with these deployments.
 
-    Raises where something else listens on the port, where what is up was asked for something else or is of another
-    version, and where a part does not start: with the end of its log, after which nothing of it is left.
+    What was up with deployments of other settings or of another slowwave gets those that count now. Raises where
+    something else listens on the port, where what is up was asked for something else or is of another Prefect, and
+    where a part does not start: with the end of its log, after which nothing is left of what this call started.
     """
+    setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _only_one(setup):
+        if _start_missing(setup):
+            return "started"
+        if _kept_file(setup).exists() and _kept_file(setup).read_text(encoding="utf-8") == _deployed(setup, place):
+            return "same"
+        done = subprocess.run(setup.command("deployments"), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SlowwaveError("The deployments could not be brought up to date.", done.stderr.strip())
+        return "registered"
+
+
+@contextmanager
+def _only_one(setup: Setup) -> Iterator[None]:
+    """Inside, no other `slowwave up` starts anything on this port: it waits, and then finds it up."""
+    with (setup.folder / "starting.lock").open("a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _start_missing(setup: Setup) -> bool:
+    """Start the parts that are not up and wait until they are ready; whether there were any."""
     up = {part: found for part in PARTS if (found := running(setup, part))}
     for part, found in up.items():
         _check_same(setup, part, found)
     if "server" not in up:
         check_free(setup)
-    setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     started: dict[Part, subprocess.Popen[bytes]] = {}
     try:
         for part, is_ready in (("server", is_healthy), ("worker", has_worker)):
@@ -140,11 +189,23 @@ def start_all(setup: Setup) -> bool:
                         setup.command(part), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                     )
             _wait(setup, part, started.get(part), is_ready)
-    except BaseException:
-        for part in reversed(started):
-            stop(setup, part)
+    except BaseException:  # Ctrl-C, too; a part of somebody else stays
+        for process in reversed(started.values()):
+            _end(process)
         raise
     return bool(started)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads its group, and what it left in it."""
+    process.terminate()
+    try:
+        process.wait(ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
 
 
 def _check_same(setup: Setup, part: Part, found: Mapping[str, Any]) -> None:
@@ -152,7 +213,7 @@ def _check_same(setup: Setup, part: Part, found: Mapping[str, Any]) -> None:
     if found["prefect"] != installed_prefect():
         raise Refused(f"The {part} is Prefect {found['prefect']}, installed is {installed_prefect()}.", again)
     if found["options"] != setup.options:
-        raise Refused(f"It is up with other options: {' '.join(found['options'])}.", again)
+        raise Refused(f"It is up with other options: {shlex.join(found['options'])}.", again)
 
 
 def check_free(setup: Setup) -> None:
@@ -168,7 +229,7 @@ def check_free(setup: Setup) -> None:
     raise UnusableInput(f"{other} listens on port {setup.port}.", "Stop it, or use another port: --port 4201.")
 
 
-def _wait(setup: Setup, part: Part, process: subprocess.Popen[bytes] | None, is_ready: Any) -> None:
+def _wait(setup: Setup, part: Part, process: subprocess.Popen[bytes] | None, is_ready: Callable[[Setup], bool]) -> None:
     end = time.monotonic() + STARTS_WITHIN_S
     while not is_ready(setup):
         if process is not None and process.poll() is not None:
@@ -187,7 +248,13 @@ def _end_of_log(setup: Setup, part: Part) -> str:
 
 
 def stop_all(setup: Setup) -> list[Part]:
-    """Stop what is up, the worker first, while the server still hears how its runs end; returns the stopped parts."""
+    """Stop what is up, the worker first, while the server still hears how its runs end; returns the stopped parts.
+
+    Raises `Refused` where systemd or launchd started it: launchd would start it again.
+    """
+    up = [found for part in reversed(PARTS) if (found := running(setup, part))]
+    if commands := [found["stop_with"] for found in up if found.get("stop_with")]:
+        raise Refused("It was started as a service.", f"Stop it there: {'; '.join(commands)}")
     return [part for part in reversed(PARTS) if stop(setup, part)]
 
 
@@ -202,7 +269,7 @@ def stop(setup: Setup, part: Part) -> bool:
         leads_group = os.getpgid(pid) == pid
         os.kill(pid, signal.SIGTERM)
     end = time.monotonic() + ENDS_WITHIN_S
-    while running(setup, part) is not None:
+    while (running(setup, part) or {}).get("pid") == pid:
         if time.monotonic() > end:
             raise SlowwaveError(f"The {part}, process {pid}, does not stop.", f"End it by force: kill -9 {pid}")
         time.sleep(LOOKS_EVERY_S)
@@ -215,23 +282,34 @@ def stop(setup: Setup, part: Part) -> bool:
 # Becoming a part
 
 
-def become(setup: Setup, place: Place, part: Part) -> NoReturn:
-    """Turn this process into the server, or into the worker once the server has all deployments."""
+def become(setup: Setup, place: Place, part: Part | Literal["deployments"]) -> NoReturn:
+    """Turn this process into the server, or into the worker once the server has all deployments; or only put those."""
     setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.environ.update(environment(setup, os.environ))
     os.environ.pop("PREFECT_PROFILE", None)
+    if part == "deployments":
+        _log_in(setup)
+        put_on_server(setup, place)
+        sys.exit()
     _hold_lock(setup, part)
     if part == "server":
         check_free(setup)
+        keep_password(setup, os.environ)
+        _log_in(setup)
         command = ["server", "start", "--host", "127.0.0.1", "--port", str(setup.port)]
     else:
         _wait(setup, "server", None, is_healthy)
+        _log_in(setup)
         put_on_server(setup, place)
         command = ["worker", "start", "--pool", POOL]
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell that starts it in the background has them ignored
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "prefect", *command])
+
+
+def _log_in(setup: Setup) -> None:
+    os.environ.update(dict.fromkeys((SERVER_PASSWORD, CLIENT_PASSWORD), password(setup)))
 
 
 def _hold_lock(setup: Setup, part: Part) -> None:
@@ -244,8 +322,9 @@ def _hold_lock(setup: Setup, part: Part) -> None:
         time.sleep(LOOKS_EVERY_S)
     file.truncate(0)
     since = datetime.now(UTC).isoformat()
-    me = {"pid": os.getpid(), "since": since, "options": setup.options, "prefect": installed_prefect()}
-    json.dump(me, file)
+    pid, stop_with = os.getpid(), os.environ.get(STOP_WITH)
+    me = {"pid": pid, "started": started_at(pid), "since": since, "options": setup.options}
+    json.dump({**me, "prefect": installed_prefect(), "stop_with": stop_with}, file)
     file.flush()
     os.set_inheritable(os.dup(file.fileno()), True)
 
@@ -256,8 +335,8 @@ def put_on_server(setup: Setup, place: Place) -> None:
 
     for line in asyncio.run(register(os.environ, is_only_machine=True)):
         print(f"registered: {line}", flush=True)
-    file = setup.folder / "deployments.yaml"
-    file.write_text(yaml.safe_dump(deployments_of(setup, place), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    file = setup.folder / "deployments.new.yaml"
+    file.write_text(_deployed(setup, place), encoding="utf-8")
     command = [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file)]
     done = subprocess.run(
         command, cwd=project_folder(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -265,22 +344,54 @@ def put_on_server(setup: Setup, place: Place) -> None:
     if done.returncode:
         raise SlowwaveError("The deployments were not accepted.", done.stdout)
     _forget_old_watches(setup)
+    file.replace(_kept_file(setup))
+
+
+def _kept_file(setup: Setup) -> Path:
+    """The deployments as the server has them."""
+    return setup.folder / "deployments.yaml"
+
+
+def _deployed(setup: Setup, place: Place) -> str:
+    """The text of the deployments for these settings, by this slowwave."""
+    text = yaml.safe_dump(deployments_of(setup, place), sort_keys=False, allow_unicode=True)
+    return f"# slowwave {slowwave.__version__}\n{text}"
 
 
 def _forget_old_watches(setup: Setup) -> None:
     wanted = {watch_name(number) for number in range(1, len(setup.watched) + 1)}
-    for each in call(setup, "/deployments/filter", {"deployments": {"name": {"like_": "watch"}}}):
-        if each["name"] not in wanted and each["entrypoint"] == "flows/inbox.py:inbox":
+    for each in call(setup, "/deployments/filter", {"deployments": {"name": {"like_": WATCH}}}):
+        is_ours = TAG in each["tags"] and re.fullmatch(rf"{WATCH}(-\d+)?", each["name"])
+        if is_ours and each["name"] not in wanted and each["entrypoint"] == "flows/inbox.py:inbox":
             call(setup, f"/deployments/{each['id']}", method="DELETE")
 
 
 def run_now(setup: Setup, name: str) -> str:
-    """Start a deployment at once, named `sleep` or `inbox/watch`; returns the address of the page of its run."""
-    flow, _, deployment = name.partition("/")
+    """Start a deployment at once, named `sleep`, `inbox/watch` or `watch`; returns the address of the page of its run.
+
+    A name without its flow is that of the flow, or of the only deployment of this name.
+    """
     try:
-        found = call(setup, f"/deployments/name/{flow}/{deployment or flow}")
+        found = _ids(setup, {"deployments": {"name": {"any_": [name.rpartition("/")[2]]}}})
+        whole = name if "/" in name else f"{name}/{name}"
+        if whole not in found and "/" not in name and len(found) == 1:
+            (whole,) = found
+        if whole not in found:
+            raise UnknownName("deployment", name, found or _ids(setup, {}))
+        made = call(setup, f"/deployments/{found[whole]}/create_flow_run", {"state": {"type": "SCHEDULED"}})
     except urllib.error.HTTPError as error:
-        known = [each["name"] for each in call(setup, "/deployments/filter", {})]
-        raise UnknownName("deployment", name, known) from error
-    made = call(setup, f"/deployments/{found['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
+        raise SlowwaveError(
+            f"The server does not start {name!r}: {error.code} {error.reason}.", f"See {log_file(setup, 'server')}."
+        ) from error
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise SlowwaveError(f"The server does not answer: {reason}.", "Look: slowwave up --status") from error
     return f"{setup.page}/runs/flow-run/{made['id']}"
+
+
+def _ids(setup: Setup, which: Mapping[str, Any]) -> dict[str, str]:
+    """The ids of deployments, by flow and name."""
+    flows = {each["id"]: each["name"] for each in call(setup, "/flows/filter", which)}
+    return {
+        f"{flows[each['flow_id']]}/{each['name']}": each["id"] for each in call(setup, "/deployments/filter", which)
+    }

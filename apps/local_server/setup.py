@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+
+from dotenv import dotenv_values
 
 from slowwave.errors import UnusableInput
 from slowwave.launcher import project_folder
@@ -16,6 +20,9 @@ DATABASE = "SLOWWAVE_DATABASE_URL"
 DRIVERS = {"postgresql://": "postgresql+asyncpg://", "postgres://": "postgresql+asyncpg://"}
 OWN_VARIABLES = "environment"
 """The file of the folder with more variables, such as keys of providers: units of systemd and launchd see no shell."""
+
+SERVER_PASSWORD, CLIENT_PASSWORD = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"
+"""What the server asks for, and what its clients send: `user:password`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,11 @@ class Setup:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def password_file(self) -> Path:
+        """What the server asks everybody for: other programs of this machine and web pages reach its port, too."""
+        return self.folder / "password"
+
+    @property
     def options(self) -> list[str]:
         """The options of `slowwave up` that ask for the same."""
         watched = [part for folder in self.watched for part in ("--watch", folder)]
@@ -61,27 +73,52 @@ def setup_of(store: str, namespace: str, watched: tuple[Path, ...], port: int) -
     return Setup(store if "://" in store else str(Path(store).expanduser().resolve()), namespace, folders, port)
 
 
+def setup_from(options: Sequence[str]) -> Setup:
+    """The setup that these options ask for: `Setup.options` read again."""
+    pairs = [*zip(options[::2], options[1::2], strict=True)]
+    one = dict(pairs)
+    watched = tuple(folder for name, folder in pairs if name == "--watch")
+    return Setup(one["--store"], one["--namespace"], watched, int(one["--port"]))
+
+
+def password(setup: Setup) -> str:
+    """What the server of this port asks for; empty before its first start."""
+    return setup.password_file.read_text(encoding="utf-8").strip() if setup.password_file.exists() else ""
+
+
+def keep_password(setup: Setup, given: Mapping[str, str]) -> None:
+    """Write the given password, else the one of the last start, else a new one, where only this user reads it."""
+    chosen = given.get(SERVER_PASSWORD) or given.get(CLIENT_PASSWORD) or password(setup)
+    text = chosen or f"slowwave:{secrets.token_urlsafe(24)}"
+    made = setup.password_file.with_suffix(".new")
+    made.unlink(missing_ok=True)  # else it keeps the permissions that it has
+    with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    made.replace(setup.password_file)
+
+
 def variables_in(path: Path) -> dict[str, str]:
-    """The lines NAME=VALUE of a file; nothing where there is none."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return {
-        name.strip(): value.strip()
-        for name, is_given, value in (line.partition("=") for line in lines if not line.lstrip().startswith("#"))
-        if is_given
-    }
+    """The lines NAME=VALUE of a file, as shells read them; nothing where there is none."""
+    found = dotenv_values(path, interpolate=False, encoding="utf-8") if path.exists() else {}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def environment(setup: Setup, given: Mapping[str, str]) -> dict[str, str]:
     """The environment of server, worker and runs: server.env, the folder's own file, what is given, the addresses."""
     shared = variables_in(project_folder() / "server.env")
-    home = {"PREFECT_HOME": str(setup.folder / "prefect")}
-    merged = {**shared, **home, **variables_in(setup.folder / OWN_VARIABLES), **given}
+    own = {
+        "PREFECT_HOME": str(setup.folder / "prefect"),
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{setup.page},http://localhost:{setup.port}",  # no other web page
+    }
+    merged = {**shared, **own, **variables_in(setup.folder / OWN_VARIABLES), **given}
     merged.pop("PREFECT_PROFILE", None)  # it names a profile of another home
     merged |= {
         "PREFECT_API_URL": f"{setup.page}/api",
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
         "PREFECT_SERVER_API_PORT": str(setup.port),
     }
+    beside = merged.get("no_proxy") or merged.get("NO_PROXY")  # a proxy does not reach this machine
+    merged |= dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(filter(None, [beside, "127.0.0.1,localhost"])))
     if url := merged.get(DATABASE, ""):
         driver = next((start for start in DRIVERS if url.startswith(start)), "")
         merged["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = DRIVERS.get(driver, "") + url.removeprefix(driver)

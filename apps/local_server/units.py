@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import plistlib
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 from slowwave.errors import UnusableInput
 
-from .parts import PARTS, Part, log_file
-from .setup import PORT, Setup
+from .parts import PARTS, STOP_WITH, Part, log_file
+from .setup import DATABASE, OWN_VARIABLES, PORT, Setup, variables_in
 
 CARRIED = ("XDG_DATA_HOME", "PREFECT_HOME", "SLOWWAVE_CONFIG", "PYTHONPATH")
 """Variables that say where things lie. Keys belong into the file `environment`: units are no secret."""
@@ -38,6 +39,12 @@ _WHAT: Mapping[Part, str] = {"server": "Prefect server", "worker": "worker and d
 
 def write_units(setup: Setup, into: Path, working_folder: Path, given: Mapping[str, str]) -> tuple[Path, ...]:
     """Write a unit and an agent for each part; returns the files. `working_folder` is that of `slowwave.toml`."""
+    own = setup.folder / OWN_VARIABLES
+    if given.get(DATABASE) and variables_in(own).get(DATABASE) != given[DATABASE]:
+        remedy = f"Write it into the file {str(own)!r}, or unset it."
+        raise UnusableInput(
+            f"Services do not see {DATABASE} of your shell, and units are no place for passwords.", remedy
+        )
     into.mkdir(parents=True, exist_ok=True)
     carried = {name: given[name] for name in CARRIED if given.get(name)}
     texts = [str(working_folder), *setup.options, *carried.values()]
@@ -68,6 +75,7 @@ def _port(setup: Setup) -> str:
 def systemd_unit(setup: Setup, part: Part, working_folder: Path, variables: Mapping[str, str]) -> str:
     """The text of a unit. The worker waits for the server itself, so that a restart of one leaves the other."""
     server = unit_name(setup, "server")
+    variables = {**variables, STOP_WITH: f"systemctl --user stop {unit_name(setup, part)}"}
     return _UNIT.format(
         what=_WHAT[part],
         after=f"Wants={server}\nAfter={server}\n" if part == "worker" else "",
@@ -85,13 +93,14 @@ def _quoted(word: str, *, in_command: bool = False) -> str:
 
 def launchd_agent(setup: Setup, part: Part, working_folder: Path, variables: Mapping[str, str]) -> bytes:
     """The property list of an agent."""
-    log = str(log_file(setup, part))
+    log, name = str(log_file(setup, part)), agent_name(setup, part)
+    stop_with = f"launchctl bootout gui/{os.getuid()}/{name}"  # launchd would start again what ends by a signal
     return plistlib.dumps(
         {
-            "Label": agent_name(setup, part),
+            "Label": name,
             "ProgramArguments": setup.command(part),
             "WorkingDirectory": str(working_folder),
-            "EnvironmentVariables": dict(variables),
+            "EnvironmentVariables": {**variables, STOP_WITH: stop_with},
             "RunAtLoad": True,
             "KeepAlive": {"SuccessfulExit": False},
             "ThrottleInterval": 10,
@@ -104,7 +113,7 @@ def launchd_agent(setup: Setup, part: Part, working_folder: Path, variables: Map
 
 def how_to_enable(setup: Setup, files: tuple[Path, ...]) -> tuple[str, ...]:
     """The commands by which a person enables them; nothing is enabled without."""
-    units = " ".join(str(each) for each in files if each.suffix == ".service")
+    units = shlex.join(str(each) for each in files if each.suffix == ".service")
     agents = [each for each in files if each.suffix == ".plist"]
     names = " ".join(unit_name(setup, part) for part in reversed(PARTS))
     return (
@@ -113,6 +122,6 @@ def how_to_enable(setup: Setup, files: tuple[Path, ...]) -> tuple[str, ...]:
         "  loginctl enable-linger          # also while you are not logged in",
         f"  systemctl --user disable --now {names}          # the way back",
         "macOS:",
-        *(f"  launchctl bootstrap gui/{os.getuid()} {each}" for each in agents),
+        *(f"  launchctl bootstrap gui/{os.getuid()} {shlex.quote(str(each))}" for each in agents),
         *(f"  launchctl bootout gui/{os.getuid()}/{each.stem}          # the way back" for each in reversed(agents)),
     )

@@ -418,6 +418,7 @@ def _pair_decisions(snapshot: Snapshot, pairs: pl.DataFrame) -> Iterable[Decisio
     for a, b in shown.select("a_id", "b_id").iter_rows():
         yield DecisionSummary(
             "drop",
-            f"{statements.get(a, a)} | {statements.get(b, b)}",
+            statements.get(a, a),
             "Nobody settled in time whether they contradict.",
+            (statements.get(b, b),),
         )

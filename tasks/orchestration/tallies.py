@@ -25,7 +25,7 @@ from tasks.nightly.communities import Refreshed
 from tasks.nightly.eviction import Evicted
 from tasks.nightly.fact_reconciliation import Reconciled
 from tasks.nightly.steward import Counted, Pruned, Scored
-from tasks.runtime.run_pages import BESIDE, LISTED, SHOWN, DecisionSummary
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
@@ -142,6 +142,11 @@ class Tally:
         written = (RunCount.FACTS_COMPARED, RunCount.PROFILES_RENEWED, RunCount.FLAGS_CLEARED)
         return self.has_linked or any(self.counts[what] for what in written)
 
+    @property
+    def shown_decisions(self) -> list[DecisionSummary]:
+        """The first of the decisions, as many as are shown."""
+        return self.decisions[: LISTED if self.dry_run else SHOWN]
+
     def summary(self) -> dict[str, Any]:
         """Everything counted, as plain data."""
         usage = self.usage
@@ -163,8 +168,7 @@ class Tally:
             "counts": counts,
             "llm": llm,
             "decisions": [
-                dict(zip(("decision", "fact", "reason"), telling.cells, strict=True))
-                for telling in self.decisions[: LISTED if self.dry_run else SHOWN]
+                dict(zip(("decision", "fact", "reason"), each.cells, strict=True)) for each in self.shown_decisions
             ],
             "issues": self.issues,
             "errors": self.errors,
@@ -308,7 +312,8 @@ def _sentence(issue: ReadIssue) -> str:
 
 def _asks_about(title: str, decision: DecisionSummary) -> bool:
     """Whether the pair that waits is the one that a proposal of this title is about."""
-    return decision.action == "wait" and all(in_quotes(side) in title for side in decision.statement.split(BESIDE))
+    sides = (decision.statement, *decision.others)
+    return decision.action == "wait" and all(in_quotes(side) in title for side in sides)
 
 
 # Maintenance: what a sweep, a decay, a refresh of communities or an upkeep counts.

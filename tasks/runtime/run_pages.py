@@ -38,16 +38,18 @@ compared, and between the others."""
 
 @dataclass(frozen=True, slots=True)
 class DecisionSummary:
-    """One decision as it is shown: what was done, about which statement, and why."""
+    """One decision as it is shown: what was done, about which statement beside which others, and why."""
 
     action: str
     statement: str
     reason: str
+    others: tuple[str, ...] = ()
 
     @property
     def cells(self) -> tuple[str, str, str]:
-        """Its three cells of a table."""
-        return self.action, self.statement, self.reason
+        """Its three cells of a table, all statements in one."""
+        sign = INTO if self.action == "absorb" else BESIDE
+        return self.action, sign.join(filter(None, [self.statement, ALSO.join(self.others)])), self.reason
 
 
 def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[DecisionSummary, ...]:
@@ -63,7 +65,12 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
     )
     best = rows.sort("kind", "by_rule", "likeness", "subject_id").head(SHOWN)
     made = [
-        DecisionSummary(action, _sentence(statements, action, subject, ids_in), reason)
+        DecisionSummary(
+            action,
+            statements.get(subject, subject),
+            reason,
+            tuple(statements.get(each, each) for each in ids_in if each != subject),
+        )
         for action, subject, ids_in, reason in best.select("action", "subject_id", "ids_in", "reason").iter_rows()
     ]
     waiting = (
@@ -72,18 +79,13 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
     left = [
         DecisionSummary(
             "wait",
-            f"{statements.get(a, a)}{BESIDE}{statements.get(b, b)}",
+            statements.get(a, a),
             f"Rules cannot tell ({guard}); a model or a person can.",
+            (statements.get(b, b),),
         )
         for a, b, guard in waiting.select("a_id", "b_id", "guard").iter_rows()
     ]
     return (*made, *left)
-
-
-def _sentence(statements: dict[str, str], action: str, subject: str, ids_in: list[str]) -> str:
-    others = ALSO.join(statements.get(each, each) for each in ids_in if each != subject)
-    sign = INTO if action == "absorb" else BESIDE
-    return f"{statements.get(subject, subject)}{sign}{others}" if others else statements.get(subject, subject)
 
 
 # The page of a run: a summary, tables and pictures.
@@ -93,7 +95,6 @@ SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
 SHOWN_COMMUNITIES = 50
 
-_SIDES = re.compile(f"{re.escape(INTO)}|{re.escape(BESIDE)}")
 _SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
 
 
@@ -105,8 +106,7 @@ async def publish_summary(run: Run, tally: Tally) -> None:
     from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
 
     summary = tally.summary()
-    decisions = summary["decisions"]
-    shown = decision_rows(decisions)
+    shown = decision_rows(tally.shown_decisions)
     await acreate_markdown_artifact(
         _markdown(run, summary, shown or _rarest_decisions(run)),
         key=f"{run.flow}-summary",
@@ -117,7 +117,7 @@ async def publish_summary(run: Run, tally: Tally) -> None:
         key=f"{run.flow}-outcomes",
         description="Counts by outcome, and what it cost",
     )
-    if decisions:
+    if shown:
         await acreate_table_artifact(
             plain_cells(shown),
             key=f"{run.flow}-decisions",
@@ -125,19 +125,17 @@ async def publish_summary(run: Run, tally: Tally) -> None:
         )
 
 
-def decision_rows(decisions: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def decision_rows(decisions: Sequence[DecisionSummary]) -> list[dict[str, str]]:
     """Decisions as rows of a page: each fact in a cell of its own, and a row for each fact that another is about.
 
-    `decisions` have the keys decision, fact and reason; where any of them is about several facts, rows also have
-    `other fact`.
+    Rows have the keys decision, fact and reason; where any decision is about several facts, also `other fact`.
     """
-    rows = []
-    for each in decisions:
-        fact, *rest = _SIDES.split(each["fact"], maxsplit=1)
-        others = rest[0].split(ALSO) if rest else [""]
-        rows += [{**each, "fact": fact, "other fact": other} for other in others]
-    columns = ["decision", "fact", *(["other fact"] if any(row["other fact"] for row in rows) else []), "reason"]
-    return [{name: row[name] for name in columns} for row in rows]
+    has_others = any(each.others for each in decisions)
+    return [
+        {"decision": each.action, "fact": each.statement, **({"other fact": other} if has_others else {}),
+         "reason": each.reason}
+        for each in decisions for other in each.others or ("",)
+    ]  # fmt: skip
 
 
 async def publish_charts(run: Run) -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import plistlib
 import re
+import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from socket import socket
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from conftest import command
@@ -27,12 +32,13 @@ from talk import EXAMPLES, ROOT
 from apps.configuration import Place, parse_settings
 from apps.local_server import parts
 from apps.local_server.deployments import deployments_of
-from apps.local_server.setup import Setup, environment, setup_of
+from apps.local_server.setup import Setup, environment, keep_password, password, setup_from, setup_of, variables_in
 from apps.local_server.units import how_to_enable, launchd_agent, systemd_unit, write_units
-from slowwave.errors import Refused, UnusableInput
+from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.settings import Settings
 
 MEMORY = "/data/it's mine/memory"
+HERE = Place(MEMORY, "default", Settings())
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +71,34 @@ def test_given_variables_win_over_the_file_of_the_folder_and_that_over_the_defau
     assert not {"PREFECT_PROFILE", "PREFECT_SERVER_DATABASE_CONNECTION_URL"} & env.keys()
 
 
+def test_the_file_of_the_folder_is_read_as_a_shell_reads_it(data_folder: Path) -> None:
+    data_folder.mkdir(parents=True)
+    file = data_folder / "environment"
+    file.write_text("export A_KEY=sk-1\nB_KEY=\"sk-2\"\nC_KEY=sk-3 # mine\nD_KEY='a$HOME'\n", encoding="utf-8")
+    assert variables_in(file) == {"A_KEY": "sk-1", "B_KEY": "sk-2", "C_KEY": "sk-3", "D_KEY": "a$HOME"}
+
+
+def test_only_pages_of_the_server_may_ask_it_and_no_proxy_stands_between() -> None:
+    env = environment(Setup(MEMORY, port=4711), {"no_proxy": "example.org"})
+    assert env["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:4711,http://localhost:4711"
+    assert env["no_proxy"] == env["NO_PROXY"] == "example.org,127.0.0.1,localhost"
+
+
+def test_the_password_is_random_stays_and_is_for_this_user_alone() -> None:
+    one, other = Setup(MEMORY, port=4711), Setup(MEMORY, port=4712)
+    for each in (one, other):
+        each.folder.mkdir(parents=True)
+        keep_password(each, {})
+    first = password(one)
+    assert len(first) > 24
+    assert first != password(other)
+    assert stat.S_IMODE(one.password_file.stat().st_mode) == 0o600
+    keep_password(one, {})
+    assert password(one) == first
+    keep_password(one, {"PREFECT_API_AUTH_STRING": "ana:hers"})
+    assert password(one) == "ana:hers"
+
+
 def test_one_variable_puts_the_server_on_postgresql() -> None:
     env = environment(Setup(MEMORY), {"SLOWWAVE_DATABASE_URL": "postgresql://u:p@h/prefect"})
     assert env["PREFECT_SERVER_DATABASE_CONNECTION_URL"] == "postgresql+asyncpg://u:p@h/prefect"
@@ -78,6 +112,7 @@ def test_paths_become_absolute_addresses_stay_and_a_missing_folder_is_named(
     setup = setup_of("./memory", "work", (Path("talks"),), 4201)
     assert (setup.store, setup.watched) == (str(tmp_path / "memory"), (str(tmp_path / "talks"),))
     assert setup_of("s3://bucket/memory", "work", (), 4201).store == "s3://bucket/memory"
+    assert setup_from(setup.options) == setup
     with pytest.raises(UnusableInput, match=r"no folder .*elsewhere"):
         setup_of("./memory", "work", (Path("elsewhere"),), 4201)
 
@@ -182,10 +217,10 @@ def test_what_is_up_for_something_else_or_from_another_version_is_left_alone(mon
     setup = Setup(MEMORY, port=free_port())
     with held(setup):
         with pytest.raises(Refused, match=rf"other options: .*slowwave down --port {setup.port}"):
-            parts.start_all(Setup(MEMORY, "other", port=setup.port))
+            parts.start_all(Setup(MEMORY, "other", port=setup.port), HERE)
         monkeypatch.setattr(parts, "installed_prefect", lambda: "9.9.9")
         with pytest.raises(Refused, match=r"The server is Prefect 3.* installed is 9\.9\.9.*slowwave down"):
-            parts.start_all(setup)
+            parts.start_all(setup, HERE)
 
 
 class _Prefect(BaseHTTPRequestHandler):
@@ -202,7 +237,7 @@ def test_a_port_in_use_is_named_with_who_listens_and_another_way() -> None:
     server = HTTPServer(("127.0.0.1", 0), _Prefect)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with pytest.raises(UnusableInput, match=r"Prefect server 3\.1\.4 that slowwave did not start.*--port"):
-        parts.start_all(Setup(MEMORY, port=server.server_port))
+        parts.start_all(Setup(MEMORY, port=server.server_port), HERE)
     server.shutdown()
     server.server_close()
     with socket() as other:
@@ -213,7 +248,7 @@ def test_a_port_in_use_is_named_with_who_listens_and_another_way() -> None:
         threading.Thread(target=lambda: other.accept()[0].close(), daemon=True).start()
         other.settimeout(5)
         with pytest.raises(UnusableInput, match="Another program listens on port"):
-            parts.start_all(setup)
+            parts.start_all(setup, HERE)
 
 
 def test_a_part_that_ends_at_once_is_an_error_with_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +258,258 @@ def test_a_part_that_ends_at_once_is_an_error_with_the_end_of_its_log(monkeypatc
     with pytest.raises(
         Exception, match=r"The server did not start\..*server\.log:\nthe database is of a newer version"
     ):
-        parts.start_all(setup)
+        parts.start_all(setup, HERE)
     assert parts.running(setup, "server") is None
+
+
+def test_an_interrupted_start_leaves_no_process_that_comes_up_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = Setup(MEMORY, port=free_port())
+    started = []
+    real = subprocess.Popen
+
+    def popen(*arguments: Any, **more: Any) -> Any:
+        started.append(real(*arguments, **more))
+        return started[-1]
+
+    def interrupt(_: Setup) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Setup, "command", lambda self, part: [sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr("apps.local_server.parts.subprocess.Popen", popen)
+    monkeypatch.setattr(parts, "is_healthy", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        parts.start_all(setup, HERE)
+    assert [each.poll() for each in started] == [-signal.SIGTERM]
+
+
+def test_a_start_that_fails_leaves_the_server_of_somebody_else_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = Setup(MEMORY, port=free_port())
+    fails = [sys.executable, "-c", "raise SystemExit('A server is up')"]
+    monkeypatch.setattr(Setup, "command", lambda self, part: fails)
+    look = parts.running
+    with held(setup) as winner:
+        looks = iter([None])  # the other one came up just after the look
+        monkeypatch.setattr(parts, "running", lambda setup, part: next(looks, look(setup, part)))
+        with pytest.raises(Exception, match="did not start"):
+            parts.start_all(setup, HERE)
+        assert winner.poll() is None
+
+
+def test_of_two_starts_at_once_the_second_waits_and_finds_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup, under_way, made = Setup(MEMORY, port=free_port()), threading.Event(), []
+
+    def start(_: Setup) -> bool:
+        made.append("while another starts" if under_way.is_set() else "alone")
+        under_way.set()
+        time.sleep(0.2)
+        under_way.clear()
+        return True
+
+    monkeypatch.setattr(parts, "_start_missing", start)
+    second = threading.Thread(target=lambda: under_way.wait(5) and parts.start_all(setup, HERE))
+    second.start()
+    parts.start_all(setup, HERE)
+    second.join(5)
+    assert made == ["alone", "alone"]
+
+
+def test_two_who_look_at_once_do_not_take_each_other_for_a_part() -> None:
+    setup = Setup(MEMORY, port=4999)
+    setup.folder.mkdir(parents=True)
+    file = setup.folder / "server.pid"
+    file.write_text(json.dumps({"pid": os.getpid(), "started": parts.started_at(os.getpid()), "options": []}))
+    with file.open() as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert parts.running(setup, "server") is None
+
+
+@pytest.mark.parametrize("left", [{"pid": os.getpid(), "started": "before"}, {"pid": 2**22 + 1}, {}])
+def test_what_an_earlier_process_left_is_no_part_while_the_next_one_takes_its_lock(left: dict[str, Any]) -> None:
+    setup = Setup(MEMORY, port=4999)
+    setup.folder.mkdir(parents=True)
+    file = setup.folder / "server.pid"
+    file.write_text(json.dumps(left), encoding="utf-8")
+    with file.open(encoding="utf-8") as following:
+        fcntl.flock(following, fcntl.LOCK_EX)
+        assert parts.running(setup, "server") is None
+        assert parts.stop(setup, "server") is False
+
+
+def test_a_service_is_stopped_where_it_was_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup = Setup(MEMORY, port=free_port())
+    monkeypatch.setenv("SLOWWAVE_STOP_WITH", "launchctl bootout gui/501/slowwave.server")
+    with held(setup) as process:
+        assert command(monkeypatch, "down", "--port", setup.port) == 4
+        assert process.poll() is None
+    assert "launchctl bootout gui/501/slowwave.server" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_down_needs_only_the_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slowwave.toml").write_text("no = [toml", encoding="utf-8")
+    assert command(monkeypatch, "down", "--port", free_port()) == 0
+    assert "Nothing is up" in capsys.readouterr().out
+
+
+# What the server is asked
+
+
+class _Api(BaseHTTPRequestHandler):
+    """The flows `sleep` and `inbox`, and the deployments of a person beside ours."""
+
+    flows = ({"id": "1", "name": "sleep"}, {"id": "2", "name": "inbox"})
+    deployments = (
+        {"id": "a", "flow_id": "1", "name": "sleep", "tags": ["slowwave"], "entrypoint": "flows/sleep.py:sleep"},
+        {"id": "b", "flow_id": "2", "name": "watch", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
+        {"id": "c", "flow_id": "2", "name": "watch-2", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
+        {"id": "d", "flow_id": "2", "name": "watch-3", "tags": [], "entrypoint": "flows/inbox.py:inbox"},
+        {"id": "e", "flow_id": "2", "name": "my watch", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
+        {"id": "f", "flow_id": "1", "name": "twice", "tags": [], "entrypoint": "x.py:x"},
+        {"id": "g", "flow_id": "2", "name": "twice", "tags": [], "entrypoint": "x.py:x"},
+    )
+    asked: ClassVar[list[tuple[str, str]]] = []
+    status = 200
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"] or 0)) or "{}")
+        self.asked.append((f"{self.command} {self.path}", self.headers.get("authorization", "")))
+        names = body.get("deployments", {}).get("name", {}).get("any_", [each["name"] for each in self.deployments])
+        found = {
+            "/api/flows/filter": self.flows,
+            "/api/deployments/filter": [each for each in self.deployments if each["name"] in names],
+        }
+        answer = json.dumps(found.get(self.path, {"id": "r"})).encode()
+        self.send_response(self.status)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def do_GET(self) -> None:
+        self.do_POST()
+
+    def do_DELETE(self) -> None:
+        self.do_POST()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
+    monkeypatch.setattr(_Api, "asked", [])
+    server = HTTPServer(("127.0.0.1", 0), _Api)
+    thread = threading.Thread(target=lambda: server.serve_forever(0.01), daemon=True)
+    thread.start()
+    yield Setup(MEMORY, port=server.server_port)
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(("name", "id_"), [("sleep", "a"), ("sleep/sleep", "a"), ("inbox/watch", "b"), ("watch", "b")])
+def test_a_deployment_is_started_by_its_name_alone_where_there_is_one_of_it(api: Setup, name: str, id_: str) -> None:
+    assert parts.run_now(api, name) == f"{api.page}/runs/flow-run/r"
+    assert _Api.asked[-1][0] == f"POST /api/deployments/{id_}/create_flow_run"
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("sleeep", "Did you mean 'sleep/sleep'"),
+        ("twice", "Known: inbox/twice, sleep/twice"),
+        ("a b?#/c", "Unknown deployment 'a b[?]#/c'"),
+    ],
+)
+def test_a_deployment_that_is_not_there_is_named_with_those_that_are(api: Setup, name: str, error: str) -> None:
+    with pytest.raises(UnknownName, match=error):
+        parts.run_now(api, name)
+
+
+def test_a_server_that_refuses_or_is_gone_is_no_unknown_deployment(api: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Api, "status", 422)
+    with pytest.raises(SlowwaveError, match="does not start 'sleep': 422"):
+        parts.run_now(api, "sleep")
+    with pytest.raises(SlowwaveError, match=r"does not answer: .*slowwave up --status"):
+        parts.run_now(Setup(MEMORY, port=free_port()), "sleep")
+
+
+def test_the_server_of_this_setup_alone_gets_the_password_whatever_proxy_is_set(
+    api: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    api.folder.mkdir(parents=True)
+    keep_password(api, {"PREFECT_API_AUTH_STRING": "ana:hers"})
+    parts.call(api, "/health")
+    with held(api):
+        parts.call(api, "/health")
+    assert [each for _, each in _Api.asked] == ["", "Basic YW5hOmhlcnM="]
+
+
+def test_only_deployments_of_folders_that_were_watched_are_forgotten(api: Setup) -> None:
+    parts._forget_old_watches(Setup(MEMORY, watched=("/talks",), port=api.port))
+    assert [each for each, _ in _Api.asked if each.startswith("DELETE")] == ["DELETE /api/deployments/c"]
+
+
+def test_a_listener_that_speaks_no_http_is_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+
+        def answer() -> None:
+            with other.accept()[0] as peer:
+                peer.sendall(b"SSH-2.0-OpenSSH_9\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(UnusableInput, match="Another program listens on port"):
+            parts.check_free(Setup(MEMORY, port=other.getsockname()[1]))
+
+
+# A second call while it is up
+
+
+def test_other_settings_are_deployed_while_it_stays_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = Setup(MEMORY, port=free_port())
+    monkeypatch.setattr(parts, "_start_missing", lambda setup: False)
+    monkeypatch.setattr(parts, "deployments_of", lambda setup, place: place.settings.retention.model_dump())
+    deploys = "import sys; from pathlib import Path; Path(sys.argv[1]).write_text(sys.argv[2])"
+    deployed = [sys.executable, "-S", "-c", deploys, str(parts._kept_file(setup)), parts._deployed(setup, HERE)]
+    monkeypatch.setattr(Setup, "command", lambda self, part: deployed)
+    assert [parts.start_all(setup, HERE) for _ in range(2)] == ["registered", "same"]
+    changed = Place(MEMORY, "default", parse_settings({"retention": {"undo_days": 9}}, "here"))
+    assert parts.start_all(setup, changed) == "registered"
+    monkeypatch.setattr("slowwave.__version__", "9.9.9")
+    assert parts.start_all(setup, HERE) == "registered"
+    fails = [sys.executable, "-S", "-c", "raise SystemExit('not accepted')"]
+    monkeypatch.setattr(Setup, "command", lambda self, part: fails)
+    with pytest.raises(SlowwaveError, match=r"could not be brought up to date.*not accepted"):
+        parts.start_all(setup, HERE)
+
+
+def test_a_run_is_refused_where_another_memory_is_up_and_else_is_of_what_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup = Setup(str(tmp_path / "my memory"), "work", (str(tmp_path),), free_port())
+    found = {"pid": 1, "options": setup.options, "prefect": "3", "since": "2026-01-01T00:00:00+00:00"}
+    monkeypatch.setattr(parts, "running", lambda setup, part: found)
+    monkeypatch.setattr(parts, "run_now", lambda setup, name: "http://page")
+    monkeypatch.setattr(parts, "is_healthy", lambda setup: True)
+    monkeypatch.setattr(parts, "has_worker", lambda setup: True)
+    run = ("up", "--port", setup.port, "--run", "sleep")
+    for other in (("--store", "elsewhere"), ("--namespace", "default"), ("--watch", str(tmp_path.parent))):
+        assert command(monkeypatch, *run, *other) == 4
+        assert "It is up with other options" in (said := capsys.readouterr().err.replace("\n", " "))
+        assert f"Leave out {other[0]}" in said
+    assert command(monkeypatch, *run, "--namespace", "work", "--watch", str(tmp_path)) == 0
+    assert command(monkeypatch, *run) == 0
+    assert f"slowwave runs --store '{tmp_path}/my memory' --namespace work" in capsys.readouterr().out
+    assert command(monkeypatch, *run, "--status") == 2
+    capsys.readouterr()
+    assert command(monkeypatch, "up", "--port", setup.port, "--status") == 0
+    said = capsys.readouterr().out
+    assert f"slowwave runs --store '{tmp_path}/my memory' --namespace work" in said
+    assert f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"' in said
 
 
 def test_status_says_what_is_up_and_ends_with_one_if_that_is_not_all(
@@ -275,10 +560,24 @@ def test_units_and_agents_start_the_same_command_whatever_is_in_its_paths(tmp_pa
         read = plistlib.loads(agent.read_bytes())
         assert words_of(line) == read["ProgramArguments"] == ODD.command(part)
         assert read["Label"] == agent.stem
-        assert read["EnvironmentVariables"] == {"XDG_DATA_HOME": "/data/50%"}
+        launchctl = f"launchctl bootout gui/{os.getuid()}/{agent.stem}"
+        assert read["EnvironmentVariables"] == {"XDG_DATA_HOME": "/data/50%", "SLOWWAVE_STOP_WITH": launchctl}
+        assert f'Environment="SLOWWAVE_STOP_WITH=systemctl --user stop {unit.name}"' in text
         assert 'Environment="XDG_DATA_HOME=/data/50%%"' in text
     lines = "\n".join(how_to_enable(ODD, files))
     assert all(str(each) in lines for each in files)
+    moved = tuple(Path("/my units", each.name) for each in files)
+    words = [word for line in how_to_enable(ODD, moved) for word in shlex.split(line, comments=True)]
+    assert all(str(each) in words for each in moved)
+
+
+def test_the_database_of_the_shell_is_refused_unless_services_see_it(tmp_path: Path) -> None:
+    shell = {"SLOWWAVE_DATABASE_URL": "postgresql://u:p@h/prefect"}
+    with pytest.raises(UnusableInput, match=r"Services do not see SLOWWAVE_DATABASE_URL.*environment"):
+        write_units(ODD, tmp_path / "units", tmp_path, shell)
+    ODD.folder.mkdir(parents=True)
+    (ODD.folder / "environment").write_text("SLOWWAVE_DATABASE_URL=postgresql://u:p@h/prefect\n", encoding="utf-8")
+    assert len(write_units(ODD, tmp_path / "units", tmp_path, shell)) == 4
 
 
 def test_the_worker_comes_after_the_server_and_a_restart_of_one_leaves_the_other() -> None:
@@ -328,7 +627,16 @@ def test_up_runs_a_night_in_the_store_that_it_was_given_and_down_stops_all_of_it
         assert told.returncode == 0, told.stderr
         assert f"http://127.0.0.1:{port}/runs/flow-run/" in told.stdout
         again = slowwave("up", "--port", port, "--store", store)
-        assert "up already" in again.stdout
+        assert "up already, with the same options.\n" in again.stdout
+        evil = urllib.request.Request(
+            f"http://127.0.0.1:{port}/api/flows/", b'{"name": "evil"}',
+            {"content-type": "application/json", "host": "evil.example", "origin": "https://evil.example"},
+        )  # fmt: skip
+        with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+            urllib.request.build_opener(urllib.request.ProxyHandler({})).open(evil)
+        assert "access-control-allow-origin" not in refused.value.headers
+        (tmp_path / "slowwave.toml").write_text("[retention]\nundo_days = 8\n", encoding="utf-8")
+        assert "Its deployments now have" in slowwave("up", "--port", port, "--store", store).stdout
         end = time.monotonic() + 300
         while "upkeep" not in (listed := slowwave("runs", "--store", store).stdout) and time.monotonic() < end:
             time.sleep(1)
