@@ -20,7 +20,7 @@ from tasks.runtime.engine import is_inline, task
 from tasks.runtime.run_pages import plain_cells
 
 from .candidates import to_extract
-from .sources import find_sources
+from .sources import STORED, find_sources
 
 DONE, FAILED = "done", "failed"
 PARTIAL = frozenset({".part", ".partial", ".tmp", ".crdownload", ".download", ".swp"})
@@ -140,7 +140,9 @@ def _files(root: Path) -> Iterator[Path]:
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith(".") and not (Path(place) == root and name in (DONE, FAILED))
+            if not name.startswith(".")
+            and not name.endswith(STORED)
+            and not (Path(place) == root and name in (DONE, FAILED))
         )
         for name in sorted(files):
             path = Path(place, name)

@@ -40,6 +40,7 @@ _HEAD_BYTES = 262_144
 _CHUNK = 1_048_576
 _LEADS_OUT = "it is a link to a place outside the folder; name the file itself to read it"
 _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
+STORED = ".lance"  # a folder of a table: a store may lie below what is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,13 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files below a folder in sorted order, without hidden ones and what package managers put there."""
+    """Files below a folder in sorted order, without hidden ones, tables and what package managers put there."""
     for root, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and name not in _SKIPPED_FOLDERS and not name.endswith(STORED)
+        )
         for name in sorted(files):
             if not name.startswith(".") and (path := Path(root, name)).is_file():
                 yield path

@@ -133,7 +133,13 @@ def test_a_folder_is_read_in_order_without_what_is_hidden_binary_or_installed(tm
     write(tmp_path / "photo.jpg", b"\xff\xd8\xff\x00\x01")
     write(tmp_path / "package.json", '{"name": "x", "version": "1"}')
     write(tmp_path / "code.py", "print(1)")
-    for hidden in (".git/config", "node_modules/x/README.md", ".secret.md", "a/.cache/x.txt"):
+    for hidden in (
+        ".git/config",
+        "node_modules/x/README.md",
+        ".secret.md",
+        "a/.cache/x.txt",
+        "memory/default/facts.lance/1.txt",
+    ):
         write(tmp_path / hidden, "hidden")
     (tmp_path / "broken-link.md").symlink_to(tmp_path / "gone.md")
     batches = read(tmp_path)
