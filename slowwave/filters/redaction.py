@@ -114,6 +114,8 @@ _QUOTED = "|".join(
 _VALUE = rf"(?:{_QUOTED}|[\"'`]?{_BARE})"
 # As a field of JSON, also of JSON within a text of JSON.
 _FIELD_VALUE = rf"(?:\\\"(?:[^\"\\\n\[]|\[[^r\"\\\n])[^\"\\\n]*\\\"|{_QUOTED})"
+_WHERE = r"(?:[ \t]+(?:for|of|in|to|on|at|für|von|zum|para|de|del)(?:[ \t]+[\w'’-]+){1,4}?)?"
+"""The place of a password: "the password for the wedding page is"."""
 _ASCII_KEYWORD = r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?)"
 _KEYWORD = (
     r"(?:pass(?:word|wd|phrase|code)|passwort|contraseña|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?)"
@@ -239,7 +241,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
     _value(
         "password",
         "password|passwort|passcode|contrase",
-        r"(?i:\b(?:password|passwort|passcode|contraseña)(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
+        rf"(?i:\b(?:password|passwort|passcode|contraseña){_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
         r"[ \t]*[\"'`]?)",
         r"(?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9][^\s\"'`,;]*",
     ),
@@ -247,7 +249,8 @@ _PATTERNS: tuple[_Pattern, ...] = (
     _value(
         "password",
         "password|passwort|passphrase|passcode|contrase",
-        r"(?i:\b(?:password|passwort|passphrase|passcode|contraseña)(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
+        rf"(?i:\b(?:password|passwort|passphrase|passcode|contraseña){_WHERE}"
+        r"(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
         r"[ \t]*)",
         r"(?:[A-Za-z]{3,}(?:[_-][A-Za-z]{3,}){2,}|[A-Za-z]+[@#$%^&!+=][^\s\"'`,;]*[A-Za-z0-9]|"
         r"\"[A-Za-z]{8,}\"|'[A-Za-z]{8,}'|`[A-Za-z]{4,}`)",
