@@ -7,6 +7,7 @@ cannot be rebound to it), and a change that rests on the cookie must come from a
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -29,6 +30,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 SAFE = ("GET", "HEAD")
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
 _LONGEST_LOGIN = 10_000  # bytes of a form that anybody may send
 
 
@@ -64,9 +66,11 @@ class Access:
 
     async def _own_answer(self, request: Request) -> Response | None:
         """The answer to a request that may not come in, or that logs in; None for one that may."""
+        if not _HOST.fullmatch(request.headers.get("host", "")):  # the SDK compares the beginning only
+            return _refusal(421)
         if refused := await self._names.validate_request(request):
             return _refusal(refused.status_code)
-        path = request.url.path
+        path = request.scope["path"]  # as the router reads it; that of `request.url` is made with the header Host
         if path == MCP or path.startswith(STATIC):
             return None
         if path == LOGIN:

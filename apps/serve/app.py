@@ -83,7 +83,7 @@ def make_app(place: Place, address: Address, token: Token, names: Sequence[str] 
     )
 
     async def missing(request: Request, _: Exception) -> Response:
-        error = SlowwaveError(f"There is no page {request.url.path}.", "Choose one of the pages above.")
+        error = SlowwaveError(f"There is no page {request.scope['path']}.", "Choose one of the pages above.")
         return HTMLResponse(site.problem(request, error).body, 404)
 
     return Starlette(

@@ -94,7 +94,7 @@ class Site:
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """A page from its template."""
         shared = {
-            "namespace": self.place.namespace, "uri": self.place.uri, "path": request.url.path, "pages": PAGES,
+            "namespace": self.place.namespace, "uri": self.place.uri, "path": request.scope["path"], "pages": PAGES,
             "waiting": self._waiting() if status == 200 else 0, "now": datetime.now(UTC), "is_in": status != 401,
         }  # fmt: skip
         return HTMLResponse(self._templates.get_template(template).render(shared | values), status)
@@ -135,7 +135,7 @@ def _endpoint(
         except SlowwaveError as error:
             return problem(request, error)
         except Exception as error:
-            log.error("%s %s", request.method, request.url.path, exc_info=clean_error(error))
+            log.error("%s %s", request.method, request.scope["path"], exc_info=clean_error(error))
             return problem(
                 request,
                 SlowwaveError(

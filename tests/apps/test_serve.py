@@ -180,6 +180,23 @@ def test_a_change_that_rests_on_the_cookie_comes_from_a_page_of_this_address(
     assert (Store.open(str(own)).head.sequence > before) == (status == 303)
 
 
+@pytest.mark.parametrize("rest", ["/static/#", "/static/?", "@evil.example", ":8766", "#", "x"])
+@pytest.mark.parametrize("path", ["/api/runs", "/people", "/mcp"])
+def test_a_host_header_with_more_than_name_and_port_is_refused_and_opens_nothing(
+    template: Path, path: str, rest: str
+) -> None:
+    host = {"Host": f"127.0.0.1:8766{rest}"}
+    for caller in (client(template), program(template)):
+        answer = caller.request("POST" if path == "/mcp" else "GET", path, headers=host)
+        assert answer.status_code == 421
+        assert "Marta" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8766", "localhost:1", "[::1]:8766"])
+def test_a_host_header_with_a_known_name_is_answered(template: Path, host: str) -> None:
+    assert program(template).get("/api/runs", headers={"Host": host}).status_code == 200
+
+
 def test_every_page_forbids_foreign_scripts_frames_and_guessed_types(reader: TestClient) -> None:
     for path in ("/", "/people/e_marta", "/static/serve.js", "/static/serve.css", "/api/runs", "/nothing"):
         headers = reader.get(path).headers
