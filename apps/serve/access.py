@@ -19,6 +19,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apps.mcp.server import OneToken
+from slowwave.errors import UnusableInput
+
+from .bodies import TooLong, form, text
 
 STATIC, LOGIN, API, MCP = "/static/", "/login", "/api/", "/mcp"
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -96,11 +99,11 @@ class Access:
             return await self._let_in(request, None, "/")
         if not _is_from_here(request):
             return _refusal(403)
-        if not 0 < int(request.headers.get("content-length") or 0) < _LONGEST_LOGIN:
-            return _refusal(413)
-        async with request.form() as form:
-            given, then = str(form.get("token", "")).strip(), local(str(form.get("then", "/")))
-        return await self._let_in(request, given, then)
+        try:
+            fields = await form(request, _LONGEST_LOGIN)
+        except UnusableInput as error:
+            return _refusal(413 if isinstance(error, TooLong) else 400)
+        return await self._let_in(request, text(fields, "token"), local(text(fields, "then")))
 
     async def _let_in(self, request: Request, given: str | None, then: str) -> Response:
         """To where they wanted to go, with a cookie, or to the login page."""
@@ -142,8 +145,10 @@ def _is_from_here(request: Request) -> bool:
 
 
 def _refusal(status: int) -> Response:
-    said = {
+    reasons = {
         421: "This server is not known by that name. Start it with --host-name NAME to allow the name.",
         403: "This request came from another page. Open the page of slowwave itself, and try again there.",
+        400: "This is no form that can be read. Open the page of slowwave, and log in there.",
+        413: "This is too long for a login.",
     }
-    return PlainTextResponse(said.get(status, "Refused."), status)
+    return PlainTextResponse(reasons.get(status, "Refused."), status)

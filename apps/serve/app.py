@@ -22,7 +22,8 @@ from slowwave.errors import NoStoreYet, SlowwaveError
 
 from . import api, asking, costs, people, reviewing, runs
 from .access import MCP, Access
-from .site import FOLDER, Handler, Site, Values, documents, pages
+from .bodies import Values
+from .site import FOLDER, Handler, Site, documents, pages
 
 FRAMED = "; frame-ancestors 'self'"
 

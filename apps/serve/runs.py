@@ -19,7 +19,8 @@ from slowwave.text import run_id
 from storage.undo import UndoReport
 from storage.undo import undo as take_back
 
-from .site import Site, Values
+from .bodies import Values, flag
+from .site import Site
 
 RUNS = 30
 """Runs on the page, a night with its phases counts as one."""
@@ -79,8 +80,8 @@ def undo(site: Site, run: str, *, cascade: bool, dry_run: bool) -> UndoReport:
 def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """Take back a run, `cascade` with later ones, or with `dry_run` only count; as `undo --json` prints it."""
     run = run_to_undo(site.snapshot, request.path_params["id"])
-    is_dry = values.get("dry_run") is True
-    report = undo(site, run, cascade=values.get("cascade") is True, dry_run=is_dry)
+    is_dry = flag(values, "dry_run")
+    report = undo(site, run, cascade=flag(values, "cascade"), dry_run=is_dry)
     return {**asdict(report), "dry_run": is_dry}
 
 

@@ -222,6 +222,68 @@ def test_mcp_has_its_own_check_and_answers_in_the_same_process(template: Path) -
         assert shown.post("/mcp", json=body, headers={**accepted, "Authorization": "Bearer no"}).status_code == 401
 
 
+# What they send
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "words"),
+    [
+        ({"data": {"dry_run": "true"}}, 415, "Content-Type: application/json"),
+        ({"content": b"{}"}, 415, "Content-Type: application/json"),
+        ({"json": {"dry_run": "true"}}, 400, "without quotes"),
+        ({"json": {"dry_run": 1}}, 400, "without quotes"),
+        ({"json": {"cascade": "no"}}, 400, "without quotes"),
+    ],
+)
+def test_an_undo_by_the_api_takes_flags_that_are_true_or_false_in_json_alone(
+    own: Path, how: dict[str, Any], status: int, words: str
+) -> None:
+    (run,) = _runs(own, "observe")
+    before = Store.open(str(own)).head.sequence
+    answer = program(own).post(f"/api/runs/{run}/undo", **how)
+    assert (answer.status_code, words in answer.json()["remedy"]) == (status, True)
+    assert Store.open(str(own)).head.sequence == before
+
+
+def test_null_is_no_text_and_other_types_are_refused(own: Path) -> None:
+    with program(own) as sent:
+        assert sent.post("/api/ask", json={"q": None}).json()["error"] == "There is no question."
+        assert sent.post("/api/ask", json={"q": 5}).json()["error"] == "`q` is no text."
+        id = _waiting(sent)["delete"]
+        assert sent.post(f"/api/review/{id}/reject", json={"by": ["Ana"]}).status_code == 400
+        assert sent.post(f"/api/review/{id}/change", json={"rename": {"House": 5}}).status_code == 400
+        assert sent.post(f"/api/review/{id}/reject", json={"by": "Ana", "note": None}).status_code == 200
+        assert sent.get(f"/api/review/{id}").json()["note"] == ""
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Origin": HOME}
+PARTS = {"Content-Type": "multipart/form-data; boundary=x", "Origin": HOME}
+FILE = b'--x\r\nContent-Disposition: form-data; name="token"; filename="a"\r\n\r\nb\r\n--x--'
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "sent", "status"),
+    [
+        ("/login", FORM, [b"token=", b"x" * 20_000], 413),
+        ("/", FORM, [b"q=", *[b"x" * 100_000] * 11], 413),
+        ("/api/ask", JSON, [b'{"q": "', *[b"x" * 100_000] * 11], 413),
+        ("/login", PARTS, [FILE], 400),
+        ("/login", PARTS, [b"no parts"], 400),
+        ("/", PARTS, [b"no parts"], 400),
+        ("/", {**PARTS, "Content-Type": "multipart/form-data"}, [b"q"], 400),
+        ("/api/ask", JSON, [b"[" * 100_000], 400),
+        ("/api/ask", JSON, [b"\xff"], 400),
+    ],
+)  # fmt: skip
+def test_bodies_are_counted_as_they_come_and_broken_ones_are_refused(
+    reader: TestClient, path: str, headers: dict[str, str], sent: list[bytes], status: int
+) -> None:
+    answer = reader.post(path, content=iter(sent), headers=headers)
+    assert "content-length" not in answer.request.headers
+    assert answer.status_code == status
+
+
 # Asking
 
 
