@@ -176,7 +176,7 @@ def test_a_change_that_rests_on_the_cookie_comes_from_a_page_of_this_address(
     browser.get("/", params={"token": TOKEN})
     before = Store.open(str(own)).head.sequence
     run = _runs(own, "observe")[0]
-    assert browser.post(f"/runs/{run}/undo", headers=headers).status_code == status
+    assert browser.post(f"/runs/{run}/undo", headers=headers, data={"run": run}).status_code == status
     assert (Store.open(str(own)).head.sequence > before) == (status == 303)
 
 
@@ -394,16 +394,40 @@ def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> Non
         page = text_of(person.get(f"/runs/{run}/undo").text)
         assert "facts 0 1" in page, "one fact would be removed"
         assert Store.open(str(own)).snapshot().count("facts", "statement LIKE '%window.broken%'") == 1
-        done = person.post(f"/runs/{run}/undo")
+        done = person.post(f"/runs/{run}/undo", data={"run": run})
         assert done.headers["location"] == f"/runs?undone={run}"
         assert "was taken back" in person.get(done.headers["location"]).text
         assert person.get(f"/api/runs/{run}").json()["state"] == "undone"
-        again = person.post(f"/runs/{run}/undo")
+        again = person.post(f"/runs/{run}/undo", data={"run": run})
     assert again.status_code == 409
     assert "is undone already" in again.text
     assert Store.open(str(own)).snapshot().count("facts", "statement LIKE '%window.broken%'") == 0
     commits = Store.open(str(own)).snapshot().frame("commits", "kind = 'undo'", ["run_id"])
     assert commits["run_id"].str.starts_with("undo-").all()
+
+
+def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None:
+    (first,) = _runs(own, "observe")
+    with program(own) as person:
+        assert f'name="run" value="{first}"' in person.get(f"/runs/{first}/undo?cascade=yes").text
+        with Place.of(str(own)).memory(is_logged=False) as memory:
+            fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
+            (later,) = memory.retire(fact)
+        before = Store.open(str(own)).head.sequence
+        for shown in ([first], [], [first, later, "decay-1"]):
+            again = person.post(f"/runs/{first}/undo", data={"cascade": "yes", "run": shown})
+            assert again.status_code == 409
+            assert "Other runs than those that were shown" in again.text
+            assert f'name="run" value="{later}"' in again.text, "it shows what would be taken back now"
+        alone = person.post(f"/runs/{first}/undo", data={"run": first})
+        assert (alone.status_code, f"/runs/{first}/undo?cascade=yes" in alone.text) == (409, True)
+        assert Store.open(str(own)).head.sequence == before
+
+
+def test_only_a_run_that_is_undone_is_said_to_be_taken_back(reader: TestClient, template: Path) -> None:
+    (run,) = _runs(template, "observe")
+    assert "was taken back" not in reader.get(f"/runs?undone={run}").text
+    assert reader.get("/runs?undone=anything").status_code == 404
 
 
 @pytest.mark.proof
@@ -420,7 +444,7 @@ def test_what_prevents_an_undo_is_named_and_can_be_undone_with_it(own: Path) -> 
         assert (refused.status_code, later in refused.json()["error"]) == (409, True)
         both = text_of(person.get(f"/runs/{first}/undo?cascade=yes").text)
         assert "Undo these 2 runs" in both
-        person.post(f"/runs/{first}/undo", data={"cascade": "yes"})
+        person.post(f"/runs/{first}/undo", data={"cascade": "yes", "run": [first, later]})
         assert person.get(f"/api/runs/{later}").json()["state"] == "undone"
 
 
