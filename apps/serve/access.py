@@ -9,8 +9,10 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
+import time
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.datastructures import MutableHeaders
@@ -18,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apps.mcp.server import OneToken
+from apps.mcp.server import OneToken, Token
 from slowwave.errors import UnusableInput
 
 from .bodies import TooLong, form, text
@@ -33,8 +35,43 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 SAFE = ("GET", "HEAD")
+PAGE_VARIABLE = "SLOWWAVE_SERVE_TOKEN"
+CODE_S = 600.0
+"""How long the code in a link logs in."""
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
 _LONGEST_LOGIN = 10_000  # bytes of a form that anybody may send
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """That of the page and the API, and that of MCP, with which an agent cannot approve what it proposes."""
+
+    page: Token
+    mcp: Token
+
+    def __post_init__(self) -> None:
+        if self.page.text == self.mcp.text:
+            raise UnusableInput(
+                "The page and MCP have the same token, so agents could approve what they propose.",
+                f"Give the page a token of its own: {PAGE_VARIABLE}, --token-file FILE, or none for a random one.",
+            )
+
+
+class LoginCodes:
+    """Codes for links: each logs in once, within ten minutes."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def new(self) -> str:
+        """A code that needs no quotes in an address or a shell."""
+        code = secrets.token_urlsafe(24)
+        self._until[code] = time.monotonic() + CODE_S
+        return code
+
+    def redeem(self, code: str) -> bool:
+        """Whether it is one of them, which it is no longer from now on."""
+        return time.monotonic() < self._until.pop(code, 0.0)
 
 
 class Access:
@@ -45,9 +82,10 @@ class Access:
 
     def __init__(
         self, app: ASGIApp, *, verifier: OneToken, names: TransportSecuritySettings,
-        login: Callable[[Request, str, str], Response],
+        login: Callable[[Request, str, str], Response], codes: LoginCodes,
     ) -> None:  # fmt: skip
         self._app, self._verifier, self._login = app, verifier, login
+        self._codes = codes
         self._names = TransportSecurityMiddleware(names)
         self._session = secrets.token_urlsafe(32)  # not made from the token, which the cookie would help to guess
 
@@ -81,12 +119,12 @@ class Access:
         if await self._shows_token(request):
             return None
         is_page = request.method in SAFE and not path.startswith(API)
-        given = request.query_params.get("token") if is_page else None
+        given = request.query_params.get("token") if is_page and request.method != "HEAD" else None
         if given is None and self._shows_cookie(request):
             return None if request.method in SAFE or _is_from_here(request) else _refusal(403)
         if is_page:
-            here = request.url.remove_query_params("token")  # a token in the address would stay in the history
-            return await self._let_in(request, given, local(f"{here.path}?{here.query}".removesuffix("?")))
+            query = request.url.remove_query_params("token").query  # a token there would stay in the history
+            return await self._let_in(request, given, local(f"{quote(path)}?{query}".removesuffix("?")))
         wanted = {"WWW-Authenticate": "Bearer"}
         return JSONResponse(
             {"error": "This needs the token.", "remedy": "Send the header `Authorization: Bearer TOKEN`."},
@@ -107,8 +145,8 @@ class Access:
 
     async def _let_in(self, request: Request, given: str | None, then: str) -> Response:
         """To where they wanted to go, with a cookie, or to the login page."""
-        if given is None or not await self._verifier.verify_token(given):
-            wrong = "" if given is None else "This is not the token."
+        if given is None or not (self._codes.redeem(given) or await self._verifier.verify_token(given)):
+            wrong = "" if given is None else "This is not the token, or the link was used before."
             return self._login(request, then, wrong)
         answer = RedirectResponse(then, 303)
         answer.set_cookie(
@@ -126,10 +164,8 @@ class Access:
 
 
 def local(address: str) -> str:
-    """A path of this server with its query; / for an address that leads elsewhere."""
-    parts = urlsplit(address)
-    is_local = not (parts.scheme or parts.netloc) and parts.path.startswith("/") and "\\" not in address
-    return address if is_local and not parts.path.startswith("//") and address.isprintable() else "/"
+    """A path of this server with its query; / for an address that leads elsewhere, as browsers read it."""
+    return address if re.fullmatch(r"/(?!/)[^\\]*", address) and address.isprintable() else "/"
 
 
 def _cookie(request: Request) -> str:

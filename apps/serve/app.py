@@ -17,11 +17,11 @@ from starlette.staticfiles import StaticFiles
 
 from apps.atlas_command import atlas_page, atlas_policy
 from apps.configuration import Place
-from apps.mcp.server import Address, OneToken, Token, allowed_names, http_server, listening, make_server
+from apps.mcp.server import Address, OneToken, allowed_names, http_server, listening, make_server
 from slowwave.errors import NoStoreYet, SlowwaveError
 
 from . import api, asking, costs, people, reviewing, runs
-from .access import MCP, Access
+from .access import MCP, Access, LoginCodes, Tokens
 from .bodies import Values
 from .site import FOLDER, Handler, Site, documents, pages
 
@@ -76,10 +76,12 @@ DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
 )
 
 
-def make_app(place: Place, address: Address, token: Token, names: Sequence[str] = ()) -> Starlette:
-    """Page, API and MCP of one memory, for whoever shows the token."""
-    site, verifier, allowed = Site(place), OneToken(token.text), allowed_names(address, names)
-    agents = make_server(site.memory, address, verifier).streamable_http_app(
+def make_app(
+    place: Place, address: Address, tokens: Tokens, names: Sequence[str] = (), codes: LoginCodes | None = None
+) -> Starlette:
+    """Page and API of one memory, for whoever shows their token, and MCP with a token of its own."""
+    site, verifier, allowed = Site(place), OneToken(tokens.page.text), allowed_names(address, names)
+    agents = make_server(site.memory, address, OneToken(tokens.mcp.text)).streamable_http_app(
         host=address.host, transport_security=allowed
     )
 
@@ -94,7 +96,7 @@ def make_app(place: Place, address: Address, token: Token, names: Sequence[str] 
             Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
             Route(MCP, agents),
         ],
-        middleware=[_access(verifier, allowed, site)],
+        middleware=[_access(verifier, allowed, site, codes or LoginCodes())],
         exception_handlers={404: missing},
         lifespan=lambda _: agents.router.lifespan_context(agents),  # type: ignore[arg-type]
     )
@@ -104,12 +106,12 @@ def _routes(listed: Sequence[tuple[str, str, Handler]], made: Callable[[Handler]
     return [Route(path, made(handler), methods=[method]) for method, path, handler in listed]  # type: ignore[arg-type]
 
 
-def _access(verifier: OneToken, names: TransportSecuritySettings, site: Site) -> Middleware:
-    return Middleware(Access, verifier=verifier, names=names, login=site.login)
+def _access(verifier: OneToken, names: TransportSecuritySettings, site: Site, codes: LoginCodes) -> Middleware:
+    return Middleware(Access, verifier=verifier, names=names, login=site.login, codes=codes)
 
 
 def serve(
-    place: Place, address: Address, token: Token, names: Sequence[str] = (), *, is_opened: bool = False,
+    place: Place, address: Address, tokens: Tokens, names: Sequence[str] = (), *, is_opened: bool = False,
     say: Callable[[str, str], None],
 ) -> None:  # fmt: skip
     """Serve until the process is told to stop; `say` gets the address of the page, and that of MCP.
@@ -120,10 +122,11 @@ def serve(
         place.store()
     with listening(address, "Choose another --port, or --port 0 for a free one.") as listener:
         port = listener.getsockname()[1]
-        link = address.url(port, f"/?token={token.text}" if token.is_new else "/")
-        say(link, address.url(port))
+        codes = LoginCodes()
+        say(address.url(port, f"/?token={codes.new()}" if tokens.page.is_new else "/"), address.url(port))
         sys.stdout.flush()  # a program reads the link while the server runs
         sys.stderr.flush()
         if is_opened:
-            webbrowser.open(address.url(port, f"/?token={token.text}"))
-        http_server(make_app(place, address, token, names)).run(sockets=[listener])
+            # every user of the machine may see the address in the list of processes: it has no lasting token
+            webbrowser.open(address.url(port, f"/?token={codes.new()}"))
+        http_server(make_app(place, address, tokens, names, codes)).run(sockets=[listener])

@@ -25,7 +25,7 @@ from slowwave.review.proposals import Person, renamed, without
 from tasks.people.review import DecidedProposal
 from tasks.people.review_runs import Choice, decide, modified, what_to_do, with_ways_on
 
-from .bodies import Values, text
+from .bodies import Values, flag, text
 from .site import Site
 
 SHOWN = 50
@@ -66,11 +66,8 @@ def decide_now(site: Site, request: Request, values: Values) -> Response:
     """Approve or reject, and show what became of it."""
     proposal = proposal_named(site.snapshot, request.path_params["id"])
     choice = _choice(request.path_params["choice"])
-    if choice != "reject" and proposal.is_risky and values.get("risk") != "yes":
-        raise UnusableInput(
-            f"This proposal has a risk: {', '.join(proposal.risks)}.",
-            "Go back, and confirm the risk beside the button.",
-        )
+    if values.get("risk") != "yes":
+        _check_risk(proposal, choice, "Go back, and confirm the risk beside the button.")
     _decide(site, proposal.id, choice, text(values, "by"), text(values, "note"))
     return RedirectResponse(f"/review/{proposal.id}", 303)
 
@@ -85,6 +82,11 @@ def change_now(site: Site, request: Request, values: Values) -> Response:
     renames = {old: new for old, new in names.items() if new and new != old}
     _, done = _change(site, proposal.id, renames, left, text(values, "by"))
     return RedirectResponse(f"/review/{done.id}", 303)
+
+
+def _check_risk(proposal: Proposal, choice: Choice, way_out: str) -> None:
+    if choice != "reject" and proposal.is_risky:
+        raise UnusableInput(f"This proposal has a risk: {', '.join(proposal.risks)}.", way_out)
 
 
 def _choice(text: str) -> Choice:
@@ -121,9 +123,12 @@ def one_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
 
 
 def decide_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """Approve, approve for `later`, or reject, with `by` and `note`; as `review approve --json` prints it."""
-    id, by = proposal_named(site.snapshot, request.path_params["id"]).id, text(values, "by")
-    run, done = _decide(site, id, _choice(request.path_params["choice"]), by, text(values, "note"))
+    """Approve, approve for `later`, or reject, with `by`, `note` and `risk`; as `review approve --json` prints it."""
+    proposal, by = proposal_named(site.snapshot, request.path_params["id"]), text(values, "by")
+    choice = _choice(request.path_params["choice"])
+    if not flag(values, "risk"):
+        _check_risk(proposal, choice, 'Look at it, and confirm the risk: {"risk": true}.')
+    run, done = _decide(site, proposal.id, choice, by, text(values, "note"))
     return {"run": run, "by": person_name(by), "decided": [asdict(each) for each in done]}
 
 

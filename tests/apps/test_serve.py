@@ -33,10 +33,11 @@ from test_ask import answer as answering
 from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
-from apps.serve.access import local
+from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
 from flows.sleep import sleep
 from inference.embedding import open_embedder
+from slowwave.errors import UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
 from storage.store import Store
 from tasks.people.observations import propose_deletion
@@ -44,6 +45,8 @@ from tasks.people.splitting import propose_split
 from tasks.runtime.runs import new_run
 
 HOSTILE = "<script>window.broken = 1</script> ![x](https://evil.example/x.png) [click](javascript:alert(1)) \u202eabc"
+MCP_TOKEN = "the-token-of-the-agents"
+TOKENS = Tokens(Token(TOKEN, False), Token(MCP_TOKEN, False))
 HOME = "http://127.0.0.1:8766"
 NIGHT: Any = ("decay",)
 Copy = Callable[[], Path]
@@ -73,15 +76,15 @@ def own(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "memory"))
 
 
-def client(uri: Path, settings: Settings | None = None, **headers: str) -> TestClient:
+def client(uri: Path, settings: Settings | None = None, codes: LoginCodes | None = None, **headers: str) -> TestClient:
     """A browser that has not logged in, or a program that shows the token."""
     place = Place(str(uri), "default", settings or Settings())
-    app = make_app(place, Address("127.0.0.1", 8766), Token(TOKEN, False))
+    app = make_app(place, Address("127.0.0.1", 8766), TOKENS, codes=codes)
     return TestClient(app, base_url=HOME, headers=headers, follow_redirects=False)
 
 
 def program(uri: Path, settings: Settings | None = None) -> TestClient:
-    return client(uri, settings, Authorization=f"Bearer {TOKEN}")
+    return client(uri, settings, None, Authorization=f"Bearer {TOKEN}")
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +137,36 @@ def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not
         assert "Secure" not in cookie, "over plain HTTP a browser would not send it"
 
 
+def test_the_code_of_a_link_logs_in_once_and_not_for_long(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.01))
+    codes = LoginCodes()
+    first, late = codes.new(), codes.new()
+    browser = client(template, codes=codes)
+    assert "Marta" in browser.get("/people", params={"token": first}, follow_redirects=True).text
+    other = client(template, codes=codes)
+    assert client(template, codes=codes, Authorization=f"Bearer {late}").get("/api/runs").status_code == 401
+    assert other.get("/people", params={"token": first}).status_code == 401
+    now = time.monotonic()
+    monkeypatch.setattr("apps.serve.access.time.monotonic", lambda: now + CODE_S)
+    assert not codes.redeem(late)
+
+
+def test_the_browser_is_opened_without_the_lasting_token(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(served, "http_server", lambda app: type("Server", (), {"run": lambda self, sockets: None})())
+    served.serve(
+        Place.of(str(template)),
+        Address("127.0.0.1", 0),
+        TOKENS,
+        is_opened=True,
+        say=lambda page, _: opened.append(page),
+    )
+    assert len(opened) == 2
+    assert not any(token in address for token in (TOKEN, MCP_TOKEN) for address in opened)
+    assert re.fullmatch(r"http://127.0.0.1:\d+/\?token=[\w-]+", opened[1])
+
+
 def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.01))
     browser = client(template)
@@ -143,7 +176,7 @@ def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.Monke
     ):
         assert answer.status_code == 401
         assert "set-cookie" not in answer.headers
-        assert "This is not the token." in answer.text
+        assert "This is not the token" in answer.text
     browser.cookies.set("slowwave-8766", TOKEN)
     assert browser.get("/people").status_code == 401, "the token is not the cookie"
     assert client(template, Authorization="Bearer guessed").get("/api/runs").status_code == 401
@@ -151,11 +184,29 @@ def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     "address",
-    ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "people", "/a\nb"],
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "///evil.example",
+        "////evil.example/x",
+        "/\\evil.example",
+        "/\\/evil.example",
+        "/\t/evil.example",
+        "",
+        "javascript:alert(1)",
+        "people",
+        "/a\nb",
+    ],
 )
 def test_nobody_is_led_elsewhere_by_a_login(address: str) -> None:
     assert local(address) == "/"
     assert local("/people?type=all") == "/people?type=all"
+
+
+def test_the_path_of_a_link_leads_nowhere_else(template: Path) -> None:
+    for path in ("//evil.example", "///evil.example", "/%5Cevil.example"):
+        place = client(template).get(HOME + path, params={"token": TOKEN}).headers["location"]
+        assert place in ("/", "/%5Cevil.example"), path
 
 
 @pytest.mark.parametrize(
@@ -217,9 +268,23 @@ def test_mcp_has_its_own_check_and_answers_in_the_same_process(template: Path) -
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
     accepted = {"Accept": "application/json, text/event-stream"}
-    with program(template) as shown:
-        assert shown.post("/mcp", json=body, headers=accepted).status_code == 200
-        assert shown.post("/mcp", json=body, headers={**accepted, "Authorization": "Bearer no"}).status_code == 401
+    with client(template, Authorization=f"Bearer {MCP_TOKEN}") as agent:
+        assert agent.post("/mcp", json=body, headers=accepted).status_code == 200
+        for token in ("no", TOKEN):
+            answer = agent.post("/mcp", json=body, headers={**accepted, "Authorization": f"Bearer {token}"})
+            assert answer.status_code == 401
+
+
+def test_the_token_of_agents_opens_mcp_alone(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.0))
+    agent = client(template, Authorization=f"Bearer {MCP_TOKEN}")
+    for method, path, _ in (*DOCUMENTS, *PAGES):
+        assert agent.request(method, path, headers={"Origin": HOME}).status_code == 401, path
+
+
+def test_one_token_for_both_is_refused() -> None:
+    with pytest.raises(UnusableInput, match="SLOWWAVE_SERVE_TOKEN"):
+        Tokens(Token(TOKEN, False), Token(TOKEN, False))
 
 
 # What they send
@@ -492,6 +557,11 @@ def test_a_risk_is_confirmed_by_itself(own: Path) -> None:
         assert refused.status_code == 400
         assert "pinned" in refused.text
         assert person.get(f"/api/review/{id}").json()["state"] == "pending"
+        for choice in ("approve", "later"):
+            refused = person.post(f"/api/review/{id}/{choice}", json={"by": "Ana"})
+            assert (refused.status_code, '{"risk": true}' in refused.json()["remedy"]) == (400, True)
+        assert person.get(f"/api/review/{id}").json()["state"] == "pending"
+        assert person.post(f"/api/review/{id}/later", json={"by": "Ana", "risk": True}).status_code == 200
         person.post(f"/review/{id}/approve", data={"by": "Ana", "risk": "yes"})
         assert person.get(f"/api/review/{id}").json()["state"] == "applied"
 
@@ -586,7 +656,7 @@ def test_what_prevents_the_start_is_named(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "Choose another --port" in start("--port", taken.getsockname()[1])
     assert "Unknown namespace 'other'" in start("--namespace", "other")
-    assert "Set SLOWWAVE_MCP_TOKEN" in start("--host", "0.0.0.0")
+    assert "Set SLOWWAVE_SERVE_TOKEN" in start("--host", "0.0.0.0")
     short = tmp_path / "token"
     short.write_text("short")
     assert "Sixteen printable" in start("--token-file", short)
@@ -599,12 +669,12 @@ def test_what_prevents_the_start_is_named(
 def test_the_command_prints_a_link_that_logs_in_and_ends_when_it_is_told_to(template: Path, tmp_path: Path) -> None:
     words = ["-W", "ignore", "-m", "slowwave", "serve", "--store", str(template), "--port", "0", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("SLOWWAVE_MCP_TOKEN", None)
+    environment = {name: value for name, value in environment.items() if not name.endswith("_TOKEN")}
     how: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
     with subprocess.Popen([sys.executable, *words], env=environment, **how) as server:
         try:
             assert server.stdout is not None
-            lines = list(takewhile(bool, (server.stdout.readline() for _ in range(5))))
+            lines = list(takewhile(bool, (server.stdout.readline() for _ in range(7))))
             said = json.loads("".join(lines))
             with httpx.Client(follow_redirects=True, timeout=30) as browser:
                 for _ in range(100):
@@ -619,7 +689,7 @@ def test_the_command_prints_a_link_that_logs_in_and_ends_when_it_is_told_to(temp
         finally:
             server.send_signal(signal.SIGINT)
         _, log = server.communicate(timeout=30)
-    assert said["url"].rpartition("=")[2] not in log
+    assert not any(secret in log for secret in (said["url"].rpartition("=")[2], said["token"], said["mcp_token"]))
 
 
 def test_templates_and_static_files_stand_beside_the_code() -> None:
