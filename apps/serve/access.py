@@ -125,6 +125,8 @@ class Access:
         if is_page:
             query = request.url.remove_query_params("token").query  # a token there would stay in the history
             return await self._let_in(request, given, local(f"{quote(path)}?{query}".removesuffix("?")))
+        if not path.startswith(API):  # a form of a page that was open when the server started again
+            return await self._let_in(request, None, _page_before(request))
         wanted = {"WWW-Authenticate": "Bearer"}
         return JSONResponse(
             {"error": "This needs the token.", "remedy": "Send the header `Authorization: Bearer TOKEN`."},
@@ -172,6 +174,13 @@ def _cookie(request: Request) -> str:
     """Its name; browsers share cookies between all ports of a machine."""
     _, port = request.scope.get("server") or ("", 0)
     return f"slowwave-{port}"
+
+
+def _page_before(request: Request) -> str:
+    """The page of this server from which a form was sent, else the first one."""
+    before = urlsplit(request.headers.get("referer", ""))
+    is_here = before.netloc == request.headers.get("host")
+    return local(f"{before.path}?{before.query}".removesuffix("?")) if is_here else "/"
 
 
 def _is_from_here(request: Request) -> bool:

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -21,9 +22,9 @@ from apps.mcp.server import Address, OneToken, allowed_names, http_server, liste
 from slowwave.errors import NoStoreYet, SlowwaveError
 
 from . import api, asking, costs, people, reviewing, runs
-from .access import MCP, Access, LoginCodes, Tokens
+from .access import API, MCP, Access, LoginCodes, Tokens
 from .bodies import Values
-from .site import FOLDER, Handler, Site, documents, pages
+from .site import FOLDER, Handler, Site, documents, pages, problem_document
 
 FRAMED = "; frame-ancestors 'self'"
 
@@ -85,9 +86,20 @@ def make_app(
         host=address.host, transport_security=allowed
     )
 
-    async def missing(request: Request, _: Exception) -> Response:
-        error = SlowwaveError(f"There is no page {request.scope['path']}.", "Choose one of the pages above.")
-        return HTMLResponse(site.problem(request, error).body, 404)
+    def unknown(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        path, is_document = request.scope["path"], request.scope["path"].startswith(API)
+        if status == 405:
+            problem = SlowwaveError(
+                f"{path} takes no {request.method}.", "Open one of the pages, or see docs/serve.md."
+            )
+        else:
+            way_out = "See docs/serve.md for all addresses." if is_document else "Choose one of the pages above."
+            problem = SlowwaveError(f"There is no {'document' if is_document else 'page'} {path}.", way_out)
+        answer = problem_document(problem, status) if is_document else site.problem(request, problem)
+        answer.status_code = status
+        answer.headers.update(getattr(error, "headers", None) or {})
+        return answer
 
     return Starlette(
         routes=[
@@ -97,7 +109,7 @@ def make_app(
             Route(MCP, agents),
         ],
         middleware=[_access(verifier, allowed, site, codes or LoginCodes())],
-        exception_handlers={404: missing},
+        exception_handlers={404: unknown, 405: unknown},
         lifespan=lambda _: agents.router.lifespan_context(agents),  # type: ignore[arg-type]
     )
 

@@ -20,25 +20,29 @@ from .site import Site
 
 MOST = 200
 """Entities on one page."""
-PERSON, ALL = "person", "all"
+FOUND = 20
+"""Entities that words find."""
+PERSON = "person"
 
 
 def listed(site: Site, request: Request, values: Values) -> Response:
     """Persons, or entities of another `type`, or those that the words `q` mean."""
     words, type = text(values, "q"), text(values, "type") or PERSON
     types = site.snapshot.frame("entities", columns=["entity_type"])["entity_type"].drop_nulls().unique().sort()
+    chosen = type if type in types else None
     if words:
-        total, entities = _meant(site, words)
+        total, entities = _meant(site, words, chosen if "type" in values else None)
     else:
-        total, entities = site.browsing.entities(MOST, None if type == ALL or type not in types else type)
+        total, entities = site.browsing.entities(MOST, chosen)
     return site.page(
         request, "people.html", words=words, type=type, types=types.to_list(), total=total, entities=entities
     )
 
 
-def _meant(site: Site, words: str) -> tuple[int, tuple[Entity, ...]]:
+def _meant(site: Site, words: str, type: str | None) -> tuple[int, tuple[Entity, ...]]:
     now, seen = datetime.now(UTC), site.snapshot
-    entities = tuple(entity_with_id(seen, now, each.id) for each in site.browsing.find_entities(words, 20))
+    found = [each for each in site.browsing.find_entities(words, MOST) if type in (None, each.entity_type)]
+    entities = tuple(entity_with_id(seen, now, each.id) for each in found[:FOUND])
     return len(entities), entities
 
 

@@ -121,7 +121,7 @@ def pages(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Respons
 
 def documents(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """What answers a request with one JSON document."""
-    return _endpoint(site, handler, _keys, lambda _, error: _document(_words(error), _status_of(error)))
+    return _endpoint(site, handler, _keys, lambda _, error: problem_document(error, _status_of(error)))
 
 
 def _endpoint(
@@ -160,6 +160,11 @@ async def _fields(request: Request) -> Values:
 
 async def _keys(request: Request) -> Values:
     return request.query_params if request.method != "POST" else await document(request)
+
+
+def problem_document(error: SlowwaveError, status: int) -> Response:
+    """An error of ours as JSON: `error` and `remedy`."""
+    return _document(_words(error), status)
 
 
 def _document(value: Any, status: int = 200) -> Response:

@@ -37,6 +37,7 @@ from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
 from flows.sleep import sleep
 from inference.embedding import open_embedder
+from recall.proposals import list_proposals
 from slowwave.errors import UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
 from storage.store import Store
@@ -109,13 +110,25 @@ def test_without_the_token_every_page_asks_for_it_and_tells_nothing(template: Pa
     assert "Marta" not in answer.text
 
 
-@pytest.mark.parametrize(("method", "path"), [(method, path) for method, path, _ in (*DOCUMENTS, *PAGES)])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [(method, path) for method, path, _ in (*DOCUMENTS, *PAGES) if method == "POST" or path.startswith("/api/")],
+)
 def test_without_the_token_no_document_is_read_and_nothing_is_changed(template: Path, method: str, path: str) -> None:
-    if method == "GET" and not path.startswith("/api/"):
-        return
-    answer = client(template).request(method, path, headers={"Origin": HOME})
-    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
-    assert "Authorization: Bearer" in answer.json()["remedy"]
+    how: dict[str, Any] = {"json": {"by": "Ana"}} if path.startswith("/api/") else {"data": {"by": "Ana"}}
+    sent = how if method == "POST" else {}
+    before = Store.open(str(template)).head.sequence
+    (run,) = _runs(template, "observe")
+    proposal = list_proposals(Store.open(str(template)).snapshot())[0].id
+    path = path.replace("{id}", proposal if "review" in path else run).replace("{choice}", "reject")
+    answer = client(template).request(method, path, headers={"Origin": HOME}, **sent)
+    assert answer.status_code == 401
+    assert Store.open(str(template)).head.sequence == before
+    if path.startswith("/api/"):
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "Authorization: Bearer" in answer.json()["remedy"]
+    else:
+        assert 'name="token"' in answer.text
 
 
 def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not_get(template: Path) -> None:
@@ -436,6 +449,9 @@ def test_people_are_listed_and_found_by_words(reader: TestClient) -> None:
     assert "Redis Streams" not in listed.replace("all types", "")
     assert "Redis Streams" in reader.get("/people?type=tool").text
     assert "Redis Streams" in reader.get("/people", params={"q": "redis"}).text
+    assert "Redis Streams" in reader.get("/people", params={"q": "redis", "type": "all"}).text
+    assert "Redis Streams" in reader.get("/people", params={"q": "redis", "type": "tool"}).text
+    assert "Redis Streams" not in reader.get("/people", params={"q": "redis", "type": "person"}).text
     assert reader.get("/people/e_nobody").status_code == 404
 
 
@@ -617,6 +633,31 @@ def test_bad_requests_get_an_error_that_names_the_way_out(
     assert answer.status_code in (400, 404)
     assert said in answer.text
     assert set(answer.json()) == {"error", "remedy"}
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/api/nothing", 404), ("POST", "/api/runs", 405)])
+def test_an_unknown_document_is_an_error_in_json(reader: TestClient, method: str, path: str, status: int) -> None:
+    answer = reader.request(method, path)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error", "remedy"}
+    assert reader.post("/people").status_code == 405
+
+
+def test_a_form_after_a_restart_leads_to_the_login_and_back(template: Path) -> None:
+    browser = client(template)
+    browser.cookies.set("slowwave-8766", "of-an-earlier-start")
+    headers = {"Origin": HOME, "Referer": f"{HOME}/review/p_1?a=b"}
+    answer = browser.post("/review/p_1/reject", data={"by": "Ana"}, headers=headers)
+    assert answer.status_code == 401
+    assert 'name="then" value="/review/p_1?a=b"' in answer.text
+    elsewhere = browser.post("/", headers={"Origin": HOME, "Referer": "https://evil.example/x"})
+    assert 'name="then" value="/"' in elsewhere.text
+
+
+def test_a_model_that_does_not_exist_leaves_the_page_usable(template: Path) -> None:
+    settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model="opnai/gpt-5")))
+    with program(template, settings) as asked:
+        assert asked.get("/").status_code == 200
 
 
 def test_an_unknown_page_has_the_way_to_the_others(reader: TestClient) -> None:
