@@ -410,13 +410,30 @@ def test_a_question_that_no_model_can_answer_is_answered_with_sources(own: Path)
 def test_stored_text_is_shown_and_never_markup(reader: TestClient) -> None:
     found = reader.get("/api/recall", params={"q": "click javascript alert", "k": 5}).json()["facts"]
     fact = next(each["id"] for each in found if "window.broken" in each["statement"])
-    for path in ("/?q=click+javascript+alert", "/people/e_marta", f"/why/{fact}", "/runs", "/review"):
+    for path in ("/?q=click+javascript+alert", "/people/e_marta", f"/why/{fact}"):
         page = reader.get(path).text
         assert "<script>window" not in page, path
         assert "<img" not in page
         assert 'href="javascript' not in page
         assert "\u202e" not in page
     assert "<script>window.broken = 1</script>" in text_of(reader.get("/people/e_marta").text)
+
+
+def test_hostile_text_of_runs_and_proposals_is_never_markup(own: Path) -> None:
+    store = Store.open(str(own))
+    with store.commit("hostile", "hostile", EPOCH) as tx:
+        tx.upsert("proposals", tx.frame("proposals").with_columns(title=pl.lit(HOSTILE), reason=pl.lit(HOSTILE)))
+        tx.upsert("runs", tx.frame("runs", "flow = 'observe'").with_columns(flow=pl.lit(HOSTILE)))
+    (run,) = store.snapshot().frame("runs", "flow LIKE '%window.broken%'", ["id"])["id"]
+    proposal = list_proposals(store.snapshot())[0].id
+    with program(own) as asked:
+        for path in ("/runs", f"/runs/{run}", "/review", f"/review/{proposal}"):
+            page = asked.get(path).text
+            assert "&lt;script&gt;window.broken" in page, path
+            assert "<script>window" not in page
+            assert "<img" not in page
+            assert 'href="javascript' not in page
+            assert "\u202e" not in page
 
 
 def test_a_question_as_of_a_day_sees_what_held_at_its_end(reader: TestClient) -> None:
