@@ -37,7 +37,7 @@ def serve(
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="A file with the token; default $SLOWWAVE_MCP_TOKEN.",
+            help="A file with the token of page and API; default $SLOWWAVE_SERVE_TOKEN.",
             show_default=False,
         ),
     ] = None,
@@ -49,22 +49,30 @@ def serve(
     """Serve the memory as a page in the browser, with a JSON API and MCP, until Ctrl-C.
 
     Ask, look at people and their past, see what the last night changed and undo it, review what waits, costs, atlas.
-    The API is at /api, MCP at /mcp. All need the token: SLOWWAVE_MCP_TOKEN, a file, or a random one that is shown in
-    the link at the start.
+    The API is at /api, MCP at /mcp. Page and API need one token (SLOWWAVE_SERVE_TOKEN or a file), MCP needs another
+    (SLOWWAVE_MCP_TOKEN), so that no agent can approve; random ones are shown at the start. The link logs in once.
     """
     from apps.mcp.server import parse_address, token_for
+    from apps.serve.access import PAGE_VARIABLE, Tokens
     from apps.serve.app import serve as run
 
     address = parse_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    token = token_for(address, token_file)
+    tokens = Tokens(token_for(address, token_file, PAGE_VARIABLE), token_for(address))
 
     def say(page: str, mcp: str) -> None:
         if as_json:
-            print_json({"url": page, "mcp": mcp, "namespace": place.namespace})
+            made = {"token": tokens.page, "mcp_token": tokens.mcp}
+            shown = {name: token.text for name, token in made.items() if token.is_new}
+            print_json({"url": page, "mcp": mcp, "namespace": place.namespace, **shown})
             return
         out.print(f"Memory {place.namespace!r}: {page}", markup=False, soft_wrap=True)
-        if not token.is_new:
+        if tokens.page.is_new:
+            out.print("The link logs in once, within ten minutes. After that, log in with the token.")
+            err.print(f"Token of page and API, shown only now: {tokens.page.text}", markup=False, soft_wrap=True)
+        else:
             out.print("Log in there with your token.")
+        if tokens.mcp.is_new:
+            err.print(f"Token of MCP, shown only now: {tokens.mcp.text}", markup=False, soft_wrap=True)
         err.print(f"MCP: {mcp}. Stop with Ctrl-C.", markup=False, soft_wrap=True)
 
-    run(place, address, token, called or (), is_opened=is_opened, say=say)
+    run(place, address, tokens, called or (), is_opened=is_opened, say=say)

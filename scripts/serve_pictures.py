@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
     browser = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if browser is None:
         sys.exit("No Chromium is on the path: install it, or name it in $CHROMIUM.")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SLOWWAVE_MCP_TOKEN": TOKEN, "SLOWWAVE_PERSON": "Ana"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SLOWWAVE_SERVE_TOKEN": TOKEN, "SLOWWAVE_PERSON": "Ana"}
     with tempfile.TemporaryDirectory() as place:
         store = f"{place}/memory"
         for words in (("demo", "--keep", store), ("sleep", "--store", store)):
@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
         command = [*SLOWWAVE, "serve", "--store", store, "--port", "0", "--json"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=place) as server:
             assert server.stdout is not None
-            home = json.loads("".join(server.stdout.readline() for _ in range(5)))["url"]
+            home = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")["url"]
             try:
                 for name, path, size, *more in _pictures(home):
                     file, profile = f"--screenshot={folder / name}.png", f"--user-data-dir={place}/{name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -99,7 +99,14 @@ class Fenced(SlowwaveError):
 
 
 class UndoRefused(Refused):
-    """A later run changed the same rows."""
+    """A later run changed the same rows.
+
+    `later` are the ids of the runs that prevent it and can be undone with it, oldest first.
+    """
+
+    def __init__(self, message: str, remedy: str = "", later: Sequence[str] = ()) -> None:
+        self.later = tuple(later)
+        super().__init__(message, remedy)
 
 
 class RecallFell(Refused):

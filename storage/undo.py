@@ -8,7 +8,7 @@ only together (counters with the marks of their logs, communities) goes back as 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -148,15 +148,19 @@ def undo(
     also: Sequence[str] = (),
     cascade: bool = False,
     dry_run: bool = False,
+    only: Collection[str] | None = None,
     decided_by: str = "person",
 ) -> UndoReport:
     """Take back a run as `undo_run`; raises `UndoRefused` where later runs built on it, unless `cascade`.
 
-    With it all of the runs `also`, in one commit, or none. With `dry_run` nothing changes.
+    With it all of the runs `also`, in one commit, or none. With `dry_run` nothing changes. `only` are the runs that
+    somebody has seen and agreed to: where others would be taken back now, it raises `UndoRefused`.
     """
     with store.commit(undo_run, "undo", now) as tx:
         undoing = _Undoing(store, tx, decided_by)
         runs = undoing.runs_to_undo([run_id, *also], cascade)
+        if only is not None and {*runs} != {*only}:
+            raise UndoRefused("Other runs than those that were shown would be taken back now.", "Look again.")
         report = undoing.take_back(runs, dry_run)
     return report
 
@@ -182,11 +186,13 @@ class _Undoing:
         while blocking := self._dependants(wanted):
             wanted |= blocking
         if wanted > set(requested) and not cascade:
-            listed = ", ".join(sorted(wanted.difference(requested), key=lambda run: order.get(run, 0)))
+            later = sorted(wanted.difference(requested), key=lambda run: order.get(run, 0))
             way_out = "Undo them first, or use --cascade to undo them too."
             if len(self._eras.turns(requested)):
                 way_out += " To keep them: `slowwave reembed` with the earlier model."
-            raise UndoRefused(f"Later runs built on what {', '.join(requested)} wrote: {listed}.", way_out)
+            raise UndoRefused(
+                f"Later runs built on what {', '.join(requested)} wrote: {', '.join(later)}.", way_out, later
+            )
         return sorted(wanted, key=lambda run: -order.get(run, 0))
 
     def _phases(self, requested: Sequence[str], order: Mapping[str, int]) -> list[str]:

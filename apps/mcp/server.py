@@ -170,9 +170,9 @@ class Token:
     is_new: bool
 
 
-def token_for(address: Address, file: Path | None = None) -> Token:
+def token_for(address: Address, file: Path | None = None, variable: str = VARIABLE) -> Token:
     """The token of the file or the environment, or a random one, which only a loopback address may do with."""
-    given, origin = (os.environ.get(VARIABLE, ""), VARIABLE) if file is None else (_content(file), str(file))
+    given, origin = (os.environ.get(variable, ""), variable) if file is None else (_content(file), str(file))
     if given or file:
         if not _TOKEN.fullmatch(given):
             raise UnusableInput(
@@ -182,7 +182,7 @@ def token_for(address: Address, file: Path | None = None) -> Token:
     if not address.is_loopback:
         raise Refused(
             f"{address.shown_host} can be reached from other machines, and there is no token.",
-            f"Set {VARIABLE}, or listen on 127.0.0.1.",
+            f"Set {variable}, or listen on 127.0.0.1.",
         )
     return Token(secrets.token_urlsafe(32), True)
 

@@ -7,9 +7,12 @@ cannot be rebound to it), and a change that rests on the cookie must come from a
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
+import time
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.datastructures import MutableHeaders
@@ -17,7 +20,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apps.mcp.server import OneToken
+from apps.mcp.server import OneToken, Token
+from slowwave.errors import UnusableInput
+
+from .bodies import TooLong, form, text
 
 STATIC, LOGIN, API, MCP = "/static/", "/login", "/api/", "/mcp"
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -29,7 +35,43 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 SAFE = ("GET", "HEAD")
+PAGE_VARIABLE = "SLOWWAVE_SERVE_TOKEN"
+CODE_S = 600.0
+"""How long the code in a link logs in."""
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
 _LONGEST_LOGIN = 10_000  # bytes of a form that anybody may send
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """That of the page and the API, and that of MCP, with which an agent cannot approve what it proposes."""
+
+    page: Token
+    mcp: Token
+
+    def __post_init__(self) -> None:
+        if self.page.text == self.mcp.text:
+            raise UnusableInput(
+                "The page and MCP have the same token, so agents could approve what they propose.",
+                f"Give the page a token of its own: {PAGE_VARIABLE}, --token-file FILE, or none for a random one.",
+            )
+
+
+class LoginCodes:
+    """Codes for links: each logs in once, within ten minutes."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def new(self) -> str:
+        """A code that needs no quotes in an address or a shell."""
+        code = secrets.token_urlsafe(24)
+        self._until[code] = time.monotonic() + CODE_S
+        return code
+
+    def redeem(self, code: str) -> bool:
+        """Whether it is one of them, which it is no longer from now on."""
+        return time.monotonic() < self._until.pop(code, 0.0)
 
 
 class Access:
@@ -40,9 +82,10 @@ class Access:
 
     def __init__(
         self, app: ASGIApp, *, verifier: OneToken, names: TransportSecuritySettings,
-        login: Callable[[Request, str, str], Response],
+        login: Callable[[Request, str, str], Response], codes: LoginCodes,
     ) -> None:  # fmt: skip
         self._app, self._verifier, self._login = app, verifier, login
+        self._codes = codes
         self._names = TransportSecurityMiddleware(names)
         self._session = secrets.token_urlsafe(32)  # not made from the token, which the cookie would help to guess
 
@@ -64,9 +107,11 @@ class Access:
 
     async def _own_answer(self, request: Request) -> Response | None:
         """The answer to a request that may not come in, or that logs in; None for one that may."""
+        if not _HOST.fullmatch(request.headers.get("host", "")):  # the SDK compares the beginning only
+            return _refusal(421)
         if refused := await self._names.validate_request(request):
             return _refusal(refused.status_code)
-        path = request.url.path
+        path = request.scope["path"]  # as the router reads it; that of `request.url` is made with the header Host
         if path == MCP or path.startswith(STATIC):
             return None
         if path == LOGIN:
@@ -74,12 +119,14 @@ class Access:
         if await self._shows_token(request):
             return None
         is_page = request.method in SAFE and not path.startswith(API)
-        given = request.query_params.get("token") if is_page else None
+        given = request.query_params.get("token") if is_page and request.method != "HEAD" else None
         if given is None and self._shows_cookie(request):
             return None if request.method in SAFE or _is_from_here(request) else _refusal(403)
         if is_page:
-            here = request.url.remove_query_params("token")  # a token in the address would stay in the history
-            return await self._let_in(request, given, local(f"{here.path}?{here.query}".removesuffix("?")))
+            query = request.url.remove_query_params("token").query  # a token there would stay in the history
+            return await self._let_in(request, given, local(f"{quote(path)}?{query}".removesuffix("?")))
+        if not path.startswith(API):  # a form of a page that was open when the server started again
+            return await self._let_in(request, None, _page_before(request))
         wanted = {"WWW-Authenticate": "Bearer"}
         return JSONResponse(
             {"error": "This needs the token.", "remedy": "Send the header `Authorization: Bearer TOKEN`."},
@@ -92,16 +139,16 @@ class Access:
             return await self._let_in(request, None, "/")
         if not _is_from_here(request):
             return _refusal(403)
-        if not 0 < int(request.headers.get("content-length") or 0) < _LONGEST_LOGIN:
-            return _refusal(413)
-        async with request.form() as form:
-            given, then = str(form.get("token", "")).strip(), local(str(form.get("then", "/")))
-        return await self._let_in(request, given, then)
+        try:
+            fields = await form(request, _LONGEST_LOGIN)
+        except UnusableInput as error:
+            return _refusal(413 if isinstance(error, TooLong) else 400)
+        return await self._let_in(request, text(fields, "token"), local(text(fields, "then")))
 
     async def _let_in(self, request: Request, given: str | None, then: str) -> Response:
         """To where they wanted to go, with a cookie, or to the login page."""
-        if given is None or not await self._verifier.verify_token(given):
-            wrong = "" if given is None else "This is not the token."
+        if given is None or not (self._codes.redeem(given) or await self._verifier.verify_token(given)):
+            wrong = "" if given is None else "This is not the token, or the link was used before."
             return self._login(request, then, wrong)
         answer = RedirectResponse(then, 303)
         answer.set_cookie(
@@ -119,16 +166,21 @@ class Access:
 
 
 def local(address: str) -> str:
-    """A path of this server with its query; / for an address that leads elsewhere."""
-    parts = urlsplit(address)
-    is_local = not (parts.scheme or parts.netloc) and parts.path.startswith("/") and "\\" not in address
-    return address if is_local and not parts.path.startswith("//") and address.isprintable() else "/"
+    """A path of this server with its query; / for an address that leads elsewhere, as browsers read it."""
+    return address if re.fullmatch(r"/(?!/)[^\\]*", address) and address.isprintable() else "/"
 
 
 def _cookie(request: Request) -> str:
     """Its name; browsers share cookies between all ports of a machine."""
     _, port = request.scope.get("server") or ("", 0)
     return f"slowwave-{port}"
+
+
+def _page_before(request: Request) -> str:
+    """The page of this server from which a form was sent, else the first one."""
+    before = urlsplit(request.headers.get("referer", ""))
+    is_here = before.netloc == request.headers.get("host")
+    return local(f"{before.path}?{before.query}".removesuffix("?")) if is_here else "/"
 
 
 def _is_from_here(request: Request) -> bool:
@@ -138,8 +190,10 @@ def _is_from_here(request: Request) -> bool:
 
 
 def _refusal(status: int) -> Response:
-    said = {
+    reasons = {
         421: "This server is not known by that name. Start it with --host-name NAME to allow the name.",
         403: "This request came from another page. Open the page of slowwave itself, and try again there.",
+        400: "This is no form that can be read. Open the page of slowwave, and log in there.",
+        413: "This is too long for a login.",
     }
-    return PlainTextResponse(said.get(status, "Refused."), status)
+    return PlainTextResponse(reasons.get(status, "Refused."), status)

@@ -10,21 +10,22 @@ from starlette.requests import Request
 from recall.atlas import atlas_data
 from slowwave.errors import UnusableInput
 
-from .site import Site, Values
+from .bodies import Values, text
+from .site import Site
 
 
 def recall(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """`q`, and perhaps `k`, `as_of`, `known_as_of`, `scope`, `only`: as `recall --json` prints it."""
-    limit = str(values.get("k", ""))
+    limit = text(values, "k")
     if limit and not (limit.isdecimal() and 0 < int(limit) <= 1000):
         raise UnusableInput(f"{limit!r} is no number of facts.", "Give k from 1 to 1000.")
-    how: dict[str, Any] = {name: values.get(name) or None for name in ("as_of", "known_as_of", "scope", "only")}
+    how: dict[str, Any] = {name: text(values, name) or None for name in ("as_of", "known_as_of", "scope", "only")}
     return site.memory.recall(_question(values), int(limit) if limit else None, **how).as_json()
 
 
 def ask(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """`q`, and perhaps `as_of`, `known_as_of`, `scope`: as `ask --json` prints it. It may cost a call of the model."""
-    how: dict[str, Any] = {name: values.get(name) or None for name in ("as_of", "known_as_of", "scope")}
+    how: dict[str, Any] = {name: text(values, name) or None for name in ("as_of", "known_as_of", "scope")}
     return site.memory.ask(_question(values), **how).as_json()
 
 
@@ -40,7 +41,7 @@ def atlas(site: Site, request: Request, values: Values) -> dict[str, Any]:
 
 
 def _question(values: Values) -> str:
-    question = str(values.get("q", "")).strip()
+    question = text(values, "q")
     if not question:
         raise UnusableInput("There is no question.", "Give it as q.")
     return question

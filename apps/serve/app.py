@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -17,12 +18,13 @@ from starlette.staticfiles import StaticFiles
 
 from apps.atlas_command import atlas_page, atlas_policy
 from apps.configuration import Place
-from apps.mcp.server import Address, OneToken, Token, allowed_names, http_server, listening, make_server
+from apps.mcp.server import Address, OneToken, allowed_names, http_server, listening, make_server
 from slowwave.errors import NoStoreYet, SlowwaveError
 
 from . import api, asking, costs, people, reviewing, runs
-from .access import MCP, Access
-from .site import FOLDER, Handler, Site, Values, documents, pages
+from .access import API, MCP, Access, LoginCodes, Tokens
+from .bodies import Values
+from .site import FOLDER, Handler, Site, documents, pages, problem_document
 
 FRAMED = "; frame-ancestors 'self'"
 
@@ -75,16 +77,29 @@ DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
 )
 
 
-def make_app(place: Place, address: Address, token: Token, names: Sequence[str] = ()) -> Starlette:
-    """Page, API and MCP of one memory, for whoever shows the token."""
-    site, verifier, allowed = Site(place), OneToken(token.text), allowed_names(address, names)
-    agents = make_server(site.memory, address, verifier).streamable_http_app(
+def make_app(
+    place: Place, address: Address, tokens: Tokens, names: Sequence[str] = (), codes: LoginCodes | None = None
+) -> Starlette:
+    """Page and API of one memory, for whoever shows their token, and MCP with a token of its own."""
+    site, verifier, allowed = Site(place), OneToken(tokens.page.text), allowed_names(address, names)
+    agents = make_server(site.memory, address, OneToken(tokens.mcp.text)).streamable_http_app(
         host=address.host, transport_security=allowed
     )
 
-    async def missing(request: Request, _: Exception) -> Response:
-        error = SlowwaveError(f"There is no page {request.url.path}.", "Choose one of the pages above.")
-        return HTMLResponse(site.problem(request, error).body, 404)
+    def unknown(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        path, is_document = request.scope["path"], request.scope["path"].startswith(API)
+        if status == 405:
+            problem = SlowwaveError(
+                f"{path} takes no {request.method}.", "Open one of the pages, or see docs/serve.md."
+            )
+        else:
+            way_out = "See docs/serve.md for all addresses." if is_document else "Choose one of the pages above."
+            problem = SlowwaveError(f"There is no {'document' if is_document else 'page'} {path}.", way_out)
+        answer = problem_document(problem, status) if is_document else site.problem(request, problem)
+        answer.status_code = status
+        answer.headers.update(getattr(error, "headers", None) or {})
+        return answer
 
     return Starlette(
         routes=[
@@ -93,8 +108,8 @@ def make_app(place: Place, address: Address, token: Token, names: Sequence[str] 
             Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
             Route(MCP, agents),
         ],
-        middleware=[_access(verifier, allowed, site)],
-        exception_handlers={404: missing},
+        middleware=[_access(verifier, allowed, site, codes or LoginCodes())],
+        exception_handlers={404: unknown, 405: unknown},
         lifespan=lambda _: agents.router.lifespan_context(agents),  # type: ignore[arg-type]
     )
 
@@ -103,12 +118,12 @@ def _routes(listed: Sequence[tuple[str, str, Handler]], made: Callable[[Handler]
     return [Route(path, made(handler), methods=[method]) for method, path, handler in listed]  # type: ignore[arg-type]
 
 
-def _access(verifier: OneToken, names: TransportSecuritySettings, site: Site) -> Middleware:
-    return Middleware(Access, verifier=verifier, names=names, login=site.login)
+def _access(verifier: OneToken, names: TransportSecuritySettings, site: Site, codes: LoginCodes) -> Middleware:
+    return Middleware(Access, verifier=verifier, names=names, login=site.login, codes=codes)
 
 
 def serve(
-    place: Place, address: Address, token: Token, names: Sequence[str] = (), *, is_opened: bool = False,
+    place: Place, address: Address, tokens: Tokens, names: Sequence[str] = (), *, is_opened: bool = False,
     say: Callable[[str, str], None],
 ) -> None:  # fmt: skip
     """Serve until the process is told to stop; `say` gets the address of the page, and that of MCP.
@@ -119,10 +134,11 @@ def serve(
         place.store()
     with listening(address, "Choose another --port, or --port 0 for a free one.") as listener:
         port = listener.getsockname()[1]
-        link = address.url(port, f"/?token={token.text}" if token.is_new else "/")
-        say(link, address.url(port))
+        codes = LoginCodes()
+        say(address.url(port, f"/?token={codes.new()}" if tokens.page.is_new else "/"), address.url(port))
         sys.stdout.flush()  # a program reads the link while the server runs
         sys.stderr.flush()
         if is_opened:
-            webbrowser.open(address.url(port, f"/?token={token.text}"))
-        http_server(make_app(place, address, token, names)).run(sockets=[listener])
+            # every user of the machine may see the address in the list of processes: it has no lasting token
+            webbrowser.open(address.url(port, f"/?token={codes.new()}"))
+        http_server(make_app(place, address, tokens, names, codes)).run(sockets=[listener])

@@ -13,13 +13,14 @@ from starlette.responses import RedirectResponse, Response
 from apps.configuration import answering
 from inference.providers import choose
 from recall.proposals import words_of
-from slowwave.errors import MissingKey, SlowwaveError, TookTooLong, UnknownName, UnusableInput
+from slowwave.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
 from slowwave.types import Passage, RecalledFact, Recollection, Reply, Story
 from slowwave.types.stories import StorySection, sections_of
 from slowwave.validity import live_sql
 from storage.rows import quoted
 
-from .site import Site, Values
+from .bodies import Values, text
+from .site import Site
 
 FACTS = 12
 """Facts on the page; the API takes `k`."""
@@ -47,7 +48,7 @@ class Answer:
 
 def ask(site: Site, request: Request, values: Values) -> Response:
     """A question in `q`, perhaps `as_of` the end of a day: sources, and by POST also the answer of a model."""
-    question, day = str(values.get("q", "")).strip(), str(values.get("as_of", "")).strip()
+    question, day = text(values, "q"), text(values, "as_of")
     shared: dict[str, Any] = {"question": question, "day": day, "has_model": has_model(site), "counts": counts(site)}
     if not question:
         return site.page(request, "ask.html", answer=None, problem=None, speakers={}, **shared)
@@ -84,7 +85,7 @@ def has_model(site: Site) -> bool:
     llm = answering(site.place.settings)
     try:
         return choose(llm.answer_model or llm.model).provider != "rules"
-    except MissingKey:
+    except SlowwaveError:  # no key, or a name that no provider has: the page works without a model
         return False
 
 

@@ -13,7 +13,8 @@ from starlette.responses import Response
 from recall.growth import costs_by_day, growth
 from recall.overview import list_runs, stats
 
-from .site import Site, Values
+from .bodies import Values
+from .site import Site
 
 DAYS = 30
 """Days that the chart of costs has room for at least."""

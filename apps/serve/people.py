@@ -15,29 +15,34 @@ from slowwave.types import Entity, RecalledFact
 from slowwave.validity import Moment
 
 from .asking import end_of_day
-from .site import Site, Values
+from .bodies import Values, text
+from .site import Site
 
 MOST = 200
 """Entities on one page."""
-PERSON, ALL = "person", "all"
+FOUND = 20
+"""Entities that words find."""
+PERSON = "person"
 
 
 def listed(site: Site, request: Request, values: Values) -> Response:
     """Persons, or entities of another `type`, or those that the words `q` mean."""
-    words, type = str(values.get("q", "")).strip(), str(values.get("type", PERSON))
+    words, type = text(values, "q"), text(values, "type") or PERSON
     types = site.snapshot.frame("entities", columns=["entity_type"])["entity_type"].drop_nulls().unique().sort()
+    chosen = type if type in types else None
     if words:
-        total, entities = _meant(site, words)
+        total, entities = _meant(site, words, chosen if "type" in values else None)
     else:
-        total, entities = site.browsing.entities(MOST, None if type == ALL or type not in types else type)
+        total, entities = site.browsing.entities(MOST, chosen)
     return site.page(
         request, "people.html", words=words, type=type, types=types.to_list(), total=total, entities=entities
     )
 
 
-def _meant(site: Site, words: str) -> tuple[int, tuple[Entity, ...]]:
+def _meant(site: Site, words: str, type: str | None) -> tuple[int, tuple[Entity, ...]]:
     now, seen = datetime.now(UTC), site.snapshot
-    entities = tuple(entity_with_id(seen, now, each.id) for each in site.browsing.find_entities(words, 20))
+    found = [each for each in site.browsing.find_entities(words, MOST) if type in (None, each.entity_type)]
+    entities = tuple(entity_with_id(seen, now, each.id) for each in found[:FOUND])
     return len(entities), entities
 
 
@@ -51,10 +56,10 @@ def known_of(site: Site, id: str, day: str = "") -> tuple[Entity, tuple[Recalled
 
 def person(site: Site, request: Request, values: Values) -> Response:
     """One entity, as of the end of the day `as_of`, or now."""
-    day = str(values.get("as_of", "")).strip()
+    day = text(values, "as_of")
     entity, facts, ever = known_of(site, request.path_params["id"], day)
-    days, held = days_of_change(ever), {fact.id for fact in facts}
-    over = [fact for fact in ever if fact.id not in held and fact.valid_to is not None]
+    days, shown = days_of_change(ever), {fact.id for fact in facts}
+    over = [fact for fact in ever if fact.id not in shown and fact.valid_to is not None]
     return site.page(
         request, "person.html", entity=entity, facts=facts, over=[] if day else over, day=day,
         at=end_of_day(day) if day else None, days=days, first=end_of_day(days[0]),
@@ -71,11 +76,11 @@ def days_of_change(facts: tuple[RecalledFact, ...]) -> list[str]:
 
 def as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """`entity` and `facts`, as the tool `as_of` has them."""
-    entity, facts, _ = known_of(site, request.path_params["id"], str(values.get("as_of", "")).strip())
+    entity, facts, _ = known_of(site, request.path_params["id"], text(values, "as_of"))
     return {"entity": asdict(entity), "facts": [fact.as_json() for fact in facts]}
 
 
 def list_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """`total` and `entities`, of a `type` or of all."""
-    total, entities = site.browsing.entities(MOST, values.get("type") or None)
+    total, entities = site.browsing.entities(MOST, text(values, "type") or None)
     return {"total": total, "entities": [asdict(each) for each in entities]}

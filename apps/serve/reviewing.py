@@ -25,7 +25,8 @@ from slowwave.review.proposals import Person, renamed, without
 from tasks.people.review import DecidedProposal
 from tasks.people.review_runs import Choice, decide, modified, what_to_do, with_ways_on
 
-from .site import Site, Values
+from .bodies import Values, flag, text
+from .site import Site
 
 SHOWN = 50
 """Proposals on one page."""
@@ -65,12 +66,9 @@ def decide_now(site: Site, request: Request, values: Values) -> Response:
     """Approve or reject, and show what became of it."""
     proposal = proposal_named(site.snapshot, request.path_params["id"])
     choice = _choice(request.path_params["choice"])
-    if choice != "reject" and proposal.is_risky and values.get("risk") != "yes":
-        raise UnusableInput(
-            f"This proposal has a risk: {', '.join(proposal.risks)}.",
-            "Go back, and confirm the risk beside the button.",
-        )
-    _decide(site, proposal.id, choice, str(values.get("by", "")), str(values.get("note", "")))
+    if values.get("risk") != "yes":
+        _check_risk(proposal, choice, "Go back, and confirm the risk beside the button.")
+    _decide(site, proposal.id, choice, text(values, "by"), text(values, "note"))
     return RedirectResponse(f"/review/{proposal.id}", 303)
 
 
@@ -82,8 +80,13 @@ def change_now(site: Site, request: Request, values: Values) -> Response:
     story = _story(site, request)
     left = [each.id for _, each in story.observations if each.id not in kept]
     renames = {old: new for old, new in names.items() if new and new != old}
-    _, done = _change(site, proposal.id, renames, left, str(values.get("by", "")))
+    _, done = _change(site, proposal.id, renames, left, text(values, "by"))
     return RedirectResponse(f"/review/{done.id}", 303)
+
+
+def _check_risk(proposal: Proposal, choice: Choice, way_out: str) -> None:
+    if choice != "reject" and proposal.is_risky:
+        raise UnusableInput(f"This proposal has a risk: {', '.join(proposal.risks)}.", way_out)
 
 
 def _choice(text: str) -> Choice:
@@ -110,7 +113,7 @@ def _change(
 
 def list_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """As `review list --json` prints it."""
-    found = list_proposals(site.snapshot, values.get("state", "pending"))
+    found = list_proposals(site.snapshot, text(values, "state") or "pending")
     return {"total": len(found), "proposals": [each.as_json() for each in found[:SHOWN]]}
 
 
@@ -120,9 +123,12 @@ def one_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
 
 
 def decide_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """Approve, approve for `later`, or reject, with `by` and `note`; as `review approve --json` prints it."""
-    id, by = proposal_named(site.snapshot, request.path_params["id"]).id, str(values.get("by", ""))
-    run, done = _decide(site, id, _choice(request.path_params["choice"]), by, str(values.get("note", "")))
+    """Approve, approve for `later`, or reject, with `by`, `note` and `risk`; as `review approve --json` prints it."""
+    proposal, by = proposal_named(site.snapshot, request.path_params["id"]), text(values, "by")
+    choice = _choice(request.path_params["choice"])
+    if not flag(values, "risk"):
+        _check_risk(proposal, choice, 'Look at it, and confirm the risk: {"risk": true}.')
+    run, done = _decide(site, proposal.id, choice, by, text(values, "note"))
     return {"run": run, "by": person_name(by), "decided": [asdict(each) for each in done]}
 
 
@@ -130,9 +136,10 @@ def change_as_json(site: Site, request: Request, values: Values) -> dict[str, An
     """Put a changed proposal in its place: a new `ask`, or names to `rename` and observations to `leave`."""
     id = proposal_named(site.snapshot, request.path_params["id"]).id
     ask, names, left = values.get("ask"), values.get("rename") or {}, values.get("leave") or []
-    if not isinstance(ask or {}, dict) or not isinstance(names, dict) or not isinstance(left, list):
+    is_whole = isinstance(ask or {}, dict) and isinstance(names, dict) and isinstance(left, list)
+    if not is_whole or not all(isinstance(each, str) for each in (*names.values(), *left)):
         raise UnusableInput("This is no changed request.", 'Send {"rename": {"old": "new"}, "leave": ["f_…"]}.')
     if not (ask or names or left):
         raise UnusableInput("Nothing was changed.", "Send `ask`, `rename` or `leave`.")
-    run, done = _change(site, id, names, left, str(values.get("by", "")), ask)
+    run, done = _change(site, id, names, left, text(values, "by"), ask)
     return {"run": run, "proposal": asdict(done)}

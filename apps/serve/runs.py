@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -19,7 +19,8 @@ from slowwave.text import run_id
 from storage.undo import UndoReport
 from storage.undo import undo as take_back
 
-from .site import Site, Values
+from .bodies import Values, flag, text
+from .site import Site
 
 RUNS = 30
 """Runs on the page, a night with its phases counts as one."""
@@ -32,7 +33,9 @@ def listed(site: Site, request: Request, values: Values) -> Response:
     night = next((n for n, run in enumerate(runs) if run["flow"] == NIGHT and not run["depth"]), None)
     parts = [] if night is None else runs[night : night + 1 + _parts_after(runs, night)]
     done = [(run, changes_of_run(site.snapshot, run["id"])) for run in parts[1:] if run["commits"]]
-    undone = str(values.get("undone", ""))
+    undone = text(values, "undone")
+    if undone and run_record(site.snapshot, undone)["state"] != "undone":
+        undone = ""
     return site.page(
         request, "runs.html", runs=runs, night=parts[0] if parts else None, phases=done, undone=undone,
     )  # fmt: skip
@@ -54,33 +57,43 @@ def one(site: Site, request: Request, values: Values) -> Response:
 def way_back(site: Site, request: Request, values: Values) -> Response:
     """What undo would put back, and the button; or the runs that stand in its way."""
     with_later = values.get("cascade") == "yes"
-    run = run_to_undo(site.snapshot, request.path_params["id"])
+    return _look(site, request, run_to_undo(site.snapshot, request.path_params["id"]), with_later)
+
+
+def _look(site: Site, request: Request, run: str, with_later: bool, refused: UndoRefused | None = None) -> Response:
+    """The page before an undo; `refused` is why one was not carried out."""
     try:
         report, blocked = undo(site, run, cascade=with_later, dry_run=True), None
     except UndoRefused as error:
         report, blocked = None, error
-    return site.page(request, "undo.html", run=run, report=report, blocked=blocked, with_later=with_later)
+    return site.page(
+        request, "undo.html", 409 if refused else 200, run=run, report=report, blocked=blocked, with_later=with_later,
+        refused=refused,
+    )  # fmt: skip
 
 
 def undo_now(site: Site, request: Request, values: Values) -> Response:
-    """Take the run back, and show the runs."""
-    run = run_to_undo(site.snapshot, request.path_params["id"])
-    undo(site, run, cascade=values.get("cascade") == "yes", dry_run=False)
+    """Take back the runs that the page showed, fields `run`, and show all runs; where others go with it, look again."""
+    run, with_later = run_to_undo(site.snapshot, request.path_params["id"]), values.get("cascade") == "yes"
+    try:
+        undo(site, run, cascade=with_later, dry_run=False, only=values.getlist("run"))
+    except UndoRefused as error:
+        return _look(site, request, run, with_later, error)
     return RedirectResponse(f"/runs?undone={run}", 303)
 
 
-def undo(site: Site, run: str, *, cascade: bool, dry_run: bool) -> UndoReport:
+def undo(site: Site, run: str, *, cascade: bool, dry_run: bool, only: Sequence[str] | None = None) -> UndoReport:
     """As the command `undo` does it: as a run of its own."""
     now = datetime.now(UTC)
     own = run_id("undo", now, uuid4().hex)
-    return take_back(site.place.store(), run, own, now, cascade=cascade, dry_run=dry_run)
+    return take_back(site.place.store(), run, own, now, cascade=cascade, dry_run=dry_run, only=only)
 
 
 def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """Take back a run, `cascade` with later ones, or with `dry_run` only count; as `undo --json` prints it."""
     run = run_to_undo(site.snapshot, request.path_params["id"])
-    is_dry = values.get("dry_run") is True
-    report = undo(site, run, cascade=values.get("cascade") is True, dry_run=is_dry)
+    is_dry = flag(values, "dry_run")
+    report = undo(site, run, cascade=flag(values, "cascade"), dry_run=is_dry)
     return {**asdict(report), "dry_run": is_dry}
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -35,20 +34,20 @@ from slowwave.lexicon.labels import shown_type
 from slowwave.timestamps import day_of
 from storage.snapshots import Snapshot
 
+from .bodies import NotJson, TooLong, Values, document, form
+
 FOLDER = Path(__file__).parent
 PAGES = (
     ("/", "Ask"), ("/people", "People"), ("/runs", "Runs"), ("/review", "Review"), ("/costs", "Costs"),
     ("/atlas", "Atlas"),
 )  # fmt: skip
 _STATUS: tuple[tuple[type[SlowwaveError], int], ...] = (
-    (NoStoreYet, 404), (UnknownName, 404), (UnusableInput, 400), (Refused, 409), (BudgetReached, 429), (Transient, 503),
+    (NoStoreYet, 404), (UnknownName, 404), (TooLong, 413), (NotJson, 415), (UnusableInput, 400),
+    (Refused, 409), (BudgetReached, 429), (Transient, 503),
 )  # fmt: skip
-_MOST_BYTES = 1_000_000  # of a form or a JSON document
 
 log = logging.getLogger(__name__)
 
-Values = ImmutableMultiDict[str, Any]
-"""The fields of a form or of the part of an address after `?`, or the keys of a JSON document."""
 Handler = Callable[["Site", Request, Values], Any]
 """What answers: with a page (`Response`), or with plain data."""
 
@@ -94,7 +93,7 @@ class Site:
     def page(self, request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         """A page from its template."""
         shared = {
-            "namespace": self.place.namespace, "uri": self.place.uri, "path": request.url.path, "pages": PAGES,
+            "namespace": self.place.namespace, "uri": self.place.uri, "path": request.scope["path"], "pages": PAGES,
             "waiting": self._waiting() if status == 200 else 0, "now": datetime.now(UTC), "is_in": status != 401,
         }  # fmt: skip
         return HTMLResponse(self._templates.get_template(template).render(shared | values), status)
@@ -117,17 +116,18 @@ class Site:
 
 def pages(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """What answers a request with a page; it works in a thread, as reads and writes block."""
-    return _endpoint(site, handler, site.problem)
+    return _endpoint(site, handler, _fields, site.problem)
 
 
 def documents(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """What answers a request with one JSON document."""
-    return _endpoint(site, handler, lambda _, error: _document(_words(error), _status_of(error)))
+    return _endpoint(site, handler, _keys, lambda _, error: problem_document(error, _status_of(error)))
 
 
 def _endpoint(
-    site: Site, handler: Handler, problem: Callable[[Request, SlowwaveError], Response]
-) -> Callable[[Request], Awaitable[Response]]:
+    site: Site, handler: Handler, read: Callable[[Request], Awaitable[Values]],
+    problem: Callable[[Request, SlowwaveError], Response],
+) -> Callable[[Request], Awaitable[Response]]:  # fmt: skip
     def work(request: Request, values: Values) -> Response:
         try:
             made = handler(site, request, values)
@@ -135,7 +135,7 @@ def _endpoint(
         except SlowwaveError as error:
             return problem(request, error)
         except Exception as error:
-            log.error("%s %s", request.method, request.url.path, exc_info=clean_error(error))
+            log.error("%s %s", request.method, request.scope["path"], exc_info=clean_error(error))
             return problem(
                 request,
                 SlowwaveError(
@@ -146,7 +146,7 @@ def _endpoint(
 
     async def answer(request: Request) -> Response:
         try:
-            values = await _values(request)
+            values = await read(request)
         except SlowwaveError as error:
             return await run_in_threadpool(problem, request, error)
         return await run_in_threadpool(work, request, values)
@@ -154,21 +154,17 @@ def _endpoint(
     return answer
 
 
-async def _values(request: Request) -> Values:
-    if request.method != "POST":
-        return request.query_params
-    if int(request.headers.get("content-length") or 0) > _MOST_BYTES:
-        raise UnusableInput("This is too long.", "Send less than a megabyte.")
-    if "json" not in request.headers.get("content-type", ""):
-        async with request.form(max_files=0) as form:
-            return ImmutableMultiDict(form.multi_items())
-    try:
-        document = await request.json()
-    except ValueError as error:
-        raise UnusableInput(f"This is not JSON: {error}.", "Send one JSON object.") from None
-    if not isinstance(document, dict):
-        raise UnusableInput("This is no JSON object.", "Send one, for example {}.")
-    return ImmutableMultiDict(document)
+async def _fields(request: Request) -> Values:
+    return request.query_params if request.method != "POST" else await form(request)
+
+
+async def _keys(request: Request) -> Values:
+    return request.query_params if request.method != "POST" else await document(request)
+
+
+def problem_document(error: SlowwaveError, status: int) -> Response:
+    """An error of ours as JSON: `error` and `remedy`."""
+    return _document(_words(error), status)
 
 
 def _document(value: Any, status: int = 200) -> Response:

@@ -33,10 +33,12 @@ from test_ask import answer as answering
 from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
-from apps.serve.access import local
+from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
 from flows.sleep import sleep
 from inference.embedding import open_embedder
+from recall.proposals import list_proposals
+from slowwave.errors import UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
 from storage.store import Store
 from tasks.people.observations import propose_deletion
@@ -44,6 +46,8 @@ from tasks.people.splitting import propose_split
 from tasks.runtime.runs import new_run
 
 HOSTILE = "<script>window.broken = 1</script> ![x](https://evil.example/x.png) [click](javascript:alert(1)) \u202eabc"
+MCP_TOKEN = "the-token-of-the-agents"
+TOKENS = Tokens(Token(TOKEN, False), Token(MCP_TOKEN, False))
 HOME = "http://127.0.0.1:8766"
 NIGHT: Any = ("decay",)
 Copy = Callable[[], Path]
@@ -73,15 +77,15 @@ def own(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "memory"))
 
 
-def client(uri: Path, settings: Settings | None = None, **headers: str) -> TestClient:
+def client(uri: Path, settings: Settings | None = None, codes: LoginCodes | None = None, **headers: str) -> TestClient:
     """A browser that has not logged in, or a program that shows the token."""
     place = Place(str(uri), "default", settings or Settings())
-    app = make_app(place, Address("127.0.0.1", 8766), Token(TOKEN, False))
+    app = make_app(place, Address("127.0.0.1", 8766), TOKENS, codes=codes)
     return TestClient(app, base_url=HOME, headers=headers, follow_redirects=False)
 
 
 def program(uri: Path, settings: Settings | None = None) -> TestClient:
-    return client(uri, settings, Authorization=f"Bearer {TOKEN}")
+    return client(uri, settings, None, Authorization=f"Bearer {TOKEN}")
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +110,25 @@ def test_without_the_token_every_page_asks_for_it_and_tells_nothing(template: Pa
     assert "Marta" not in answer.text
 
 
-@pytest.mark.parametrize(("method", "path"), [(method, path) for method, path, _ in (*DOCUMENTS, *PAGES)])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [(method, path) for method, path, _ in (*DOCUMENTS, *PAGES) if method == "POST" or path.startswith("/api/")],
+)
 def test_without_the_token_no_document_is_read_and_nothing_is_changed(template: Path, method: str, path: str) -> None:
-    if method == "GET" and not path.startswith("/api/"):
-        return
-    answer = client(template).request(method, path, headers={"Origin": HOME})
-    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
-    assert "Authorization: Bearer" in answer.json()["remedy"]
+    how: dict[str, Any] = {"json": {"by": "Ana"}} if path.startswith("/api/") else {"data": {"by": "Ana"}}
+    sent = how if method == "POST" else {}
+    before = Store.open(str(template)).head.sequence
+    (run,) = _runs(template, "observe")
+    proposal = list_proposals(Store.open(str(template)).snapshot())[0].id
+    path = path.replace("{id}", proposal if "review" in path else run).replace("{choice}", "reject")
+    answer = client(template).request(method, path, headers={"Origin": HOME}, **sent)
+    assert answer.status_code == 401
+    assert Store.open(str(template)).head.sequence == before
+    if path.startswith("/api/"):
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "Authorization: Bearer" in answer.json()["remedy"]
+    else:
+        assert 'name="token"' in answer.text
 
 
 def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not_get(template: Path) -> None:
@@ -134,6 +150,36 @@ def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not
         assert "Secure" not in cookie, "over plain HTTP a browser would not send it"
 
 
+def test_the_code_of_a_link_logs_in_once_and_not_for_long(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.01))
+    codes = LoginCodes()
+    first, late = codes.new(), codes.new()
+    browser = client(template, codes=codes)
+    assert "Marta" in browser.get("/people", params={"token": first}, follow_redirects=True).text
+    other = client(template, codes=codes)
+    assert client(template, codes=codes, Authorization=f"Bearer {late}").get("/api/runs").status_code == 401
+    assert other.get("/people", params={"token": first}).status_code == 401
+    now = time.monotonic()
+    monkeypatch.setattr("apps.serve.access.time.monotonic", lambda: now + CODE_S)
+    assert not codes.redeem(late)
+
+
+def test_the_browser_is_opened_without_the_lasting_token(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(served, "http_server", lambda app: type("Server", (), {"run": lambda self, sockets: None})())
+    served.serve(
+        Place.of(str(template)),
+        Address("127.0.0.1", 0),
+        TOKENS,
+        is_opened=True,
+        say=lambda page, _: opened.append(page),
+    )
+    assert len(opened) == 2
+    assert not any(token in address for token in (TOKEN, MCP_TOKEN) for address in opened)
+    assert re.fullmatch(r"http://127.0.0.1:\d+/\?token=[\w-]+", opened[1])
+
+
 def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.01))
     browser = client(template)
@@ -143,7 +189,7 @@ def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.Monke
     ):
         assert answer.status_code == 401
         assert "set-cookie" not in answer.headers
-        assert "This is not the token." in answer.text
+        assert "This is not the token" in answer.text
     browser.cookies.set("slowwave-8766", TOKEN)
     assert browser.get("/people").status_code == 401, "the token is not the cookie"
     assert client(template, Authorization="Bearer guessed").get("/api/runs").status_code == 401
@@ -151,11 +197,29 @@ def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     "address",
-    ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "people", "/a\nb"],
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "///evil.example",
+        "////evil.example/x",
+        "/\\evil.example",
+        "/\\/evil.example",
+        "/\t/evil.example",
+        "",
+        "javascript:alert(1)",
+        "people",
+        "/a\nb",
+    ],
 )
 def test_nobody_is_led_elsewhere_by_a_login(address: str) -> None:
     assert local(address) == "/"
     assert local("/people?type=all") == "/people?type=all"
+
+
+def test_the_path_of_a_link_leads_nowhere_else(template: Path) -> None:
+    for path in ("//evil.example", "///evil.example", "/%5Cevil.example"):
+        place = client(template).get(HOME + path, params={"token": TOKEN}).headers["location"]
+        assert place in ("/", "/%5Cevil.example"), path
 
 
 @pytest.mark.parametrize(
@@ -176,8 +240,25 @@ def test_a_change_that_rests_on_the_cookie_comes_from_a_page_of_this_address(
     browser.get("/", params={"token": TOKEN})
     before = Store.open(str(own)).head.sequence
     run = _runs(own, "observe")[0]
-    assert browser.post(f"/runs/{run}/undo", headers=headers).status_code == status
+    assert browser.post(f"/runs/{run}/undo", headers=headers, data={"run": run}).status_code == status
     assert (Store.open(str(own)).head.sequence > before) == (status == 303)
+
+
+@pytest.mark.parametrize("rest", ["/static/#", "/static/?", "@evil.example", ":8766", "#", "x"])
+@pytest.mark.parametrize("path", ["/api/runs", "/people", "/mcp"])
+def test_a_host_header_with_more_than_name_and_port_is_refused_and_opens_nothing(
+    template: Path, path: str, rest: str
+) -> None:
+    host = {"Host": f"127.0.0.1:8766{rest}"}
+    for caller in (client(template), program(template)):
+        answer = caller.request("POST" if path == "/mcp" else "GET", path, headers=host)
+        assert answer.status_code == 421
+        assert "Marta" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8766", "localhost:1", "[::1]:8766"])
+def test_a_host_header_with_a_known_name_is_answered(template: Path, host: str) -> None:
+    assert program(template).get("/api/runs", headers={"Host": host}).status_code == 200
 
 
 def test_every_page_forbids_foreign_scripts_frames_and_guessed_types(reader: TestClient) -> None:
@@ -200,9 +281,85 @@ def test_mcp_has_its_own_check_and_answers_in_the_same_process(template: Path) -
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
     accepted = {"Accept": "application/json, text/event-stream"}
-    with program(template) as shown:
-        assert shown.post("/mcp", json=body, headers=accepted).status_code == 200
-        assert shown.post("/mcp", json=body, headers={**accepted, "Authorization": "Bearer no"}).status_code == 401
+    with client(template, Authorization=f"Bearer {MCP_TOKEN}") as agent:
+        assert agent.post("/mcp", json=body, headers=accepted).status_code == 200
+        for token in ("no", TOKEN):
+            answer = agent.post("/mcp", json=body, headers={**accepted, "Authorization": f"Bearer {token}"})
+            assert answer.status_code == 401
+
+
+def test_the_token_of_agents_opens_mcp_alone(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.0))
+    agent = client(template, Authorization=f"Bearer {MCP_TOKEN}")
+    for method, path, _ in (*DOCUMENTS, *PAGES):
+        assert agent.request(method, path, headers={"Origin": HOME}).status_code == 401, path
+
+
+def test_one_token_for_both_is_refused() -> None:
+    with pytest.raises(UnusableInput, match="SLOWWAVE_SERVE_TOKEN"):
+        Tokens(Token(TOKEN, False), Token(TOKEN, False))
+
+
+# What they send
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "words"),
+    [
+        ({"data": {"dry_run": "true"}}, 415, "Content-Type: application/json"),
+        ({"content": b"{}"}, 415, "Content-Type: application/json"),
+        ({"json": {"dry_run": "true"}}, 400, "without quotes"),
+        ({"json": {"dry_run": 1}}, 400, "without quotes"),
+        ({"json": {"cascade": "no"}}, 400, "without quotes"),
+    ],
+)
+def test_an_undo_by_the_api_takes_flags_that_are_true_or_false_in_json_alone(
+    own: Path, how: dict[str, Any], status: int, words: str
+) -> None:
+    (run,) = _runs(own, "observe")
+    before = Store.open(str(own)).head.sequence
+    answer = program(own).post(f"/api/runs/{run}/undo", **how)
+    assert (answer.status_code, words in answer.json()["remedy"]) == (status, True)
+    assert Store.open(str(own)).head.sequence == before
+
+
+def test_null_is_no_text_and_other_types_are_refused(own: Path) -> None:
+    with program(own) as sent:
+        assert sent.post("/api/ask", json={"q": None}).json()["error"] == "There is no question."
+        assert sent.post("/api/ask", json={"q": 5}).json()["error"] == "`q` is no text."
+        id = _waiting(sent)["delete"]
+        assert sent.post(f"/api/review/{id}/reject", json={"by": ["Ana"]}).status_code == 400
+        assert sent.post(f"/api/review/{id}/change", json={"rename": {"House": 5}}).status_code == 400
+        assert sent.post(f"/api/review/{id}/reject", json={"by": "Ana", "note": None}).status_code == 200
+        assert sent.get(f"/api/review/{id}").json()["note"] == ""
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Origin": HOME}
+PARTS = {"Content-Type": "multipart/form-data; boundary=x", "Origin": HOME}
+FILE = b'--x\r\nContent-Disposition: form-data; name="token"; filename="a"\r\n\r\nb\r\n--x--'
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "sent", "status"),
+    [
+        ("/login", FORM, [b"token=", b"x" * 20_000], 413),
+        ("/", FORM, [b"q=", *[b"x" * 100_000] * 11], 413),
+        ("/api/ask", JSON, [b'{"q": "', *[b"x" * 100_000] * 11], 413),
+        ("/login", PARTS, [FILE], 400),
+        ("/login", PARTS, [b"no parts"], 400),
+        ("/", PARTS, [b"no parts"], 400),
+        ("/", {**PARTS, "Content-Type": "multipart/form-data"}, [b"q"], 400),
+        ("/api/ask", JSON, [b"[" * 100_000], 400),
+        ("/api/ask", JSON, [b"\xff"], 400),
+    ],
+)  # fmt: skip
+def test_bodies_are_counted_as_they_come_and_broken_ones_are_refused(
+    reader: TestClient, path: str, headers: dict[str, str], sent: list[bytes], status: int
+) -> None:
+    answer = reader.post(path, content=iter(sent), headers=headers)
+    assert "content-length" not in answer.request.headers
+    assert answer.status_code == status
 
 
 # Asking
@@ -253,13 +410,30 @@ def test_a_question_that_no_model_can_answer_is_answered_with_sources(own: Path)
 def test_stored_text_is_shown_and_never_markup(reader: TestClient) -> None:
     found = reader.get("/api/recall", params={"q": "click javascript alert", "k": 5}).json()["facts"]
     fact = next(each["id"] for each in found if "window.broken" in each["statement"])
-    for path in ("/?q=click+javascript+alert", "/people/e_marta", f"/why/{fact}", "/runs", "/review"):
+    for path in ("/?q=click+javascript+alert", "/people/e_marta", f"/why/{fact}"):
         page = reader.get(path).text
         assert "<script>window" not in page, path
         assert "<img" not in page
         assert 'href="javascript' not in page
         assert "\u202e" not in page
     assert "<script>window.broken = 1</script>" in text_of(reader.get("/people/e_marta").text)
+
+
+def test_hostile_text_of_runs_and_proposals_is_never_markup(own: Path) -> None:
+    store = Store.open(str(own))
+    with store.commit("hostile", "hostile", EPOCH) as tx:
+        tx.upsert("proposals", tx.frame("proposals").with_columns(title=pl.lit(HOSTILE), reason=pl.lit(HOSTILE)))
+        tx.upsert("runs", tx.frame("runs", "flow = 'observe'").with_columns(flow=pl.lit(HOSTILE)))
+    (run,) = store.snapshot().frame("runs", "flow LIKE '%window.broken%'", ["id"])["id"]
+    proposal = list_proposals(store.snapshot())[0].id
+    with program(own) as asked:
+        for path in ("/runs", f"/runs/{run}", "/review", f"/review/{proposal}"):
+            page = asked.get(path).text
+            assert "&lt;script&gt;window.broken" in page, path
+            assert "<script>window" not in page
+            assert "<img" not in page
+            assert 'href="javascript' not in page
+            assert "\u202e" not in page
 
 
 def test_a_question_as_of_a_day_sees_what_held_at_its_end(reader: TestClient) -> None:
@@ -292,6 +466,9 @@ def test_people_are_listed_and_found_by_words(reader: TestClient) -> None:
     assert "Redis Streams" not in listed.replace("all types", "")
     assert "Redis Streams" in reader.get("/people?type=tool").text
     assert "Redis Streams" in reader.get("/people", params={"q": "redis"}).text
+    assert "Redis Streams" in reader.get("/people", params={"q": "redis", "type": "all"}).text
+    assert "Redis Streams" in reader.get("/people", params={"q": "redis", "type": "tool"}).text
+    assert "Redis Streams" not in reader.get("/people", params={"q": "redis", "type": "person"}).text
     assert reader.get("/people/e_nobody").status_code == 404
 
 
@@ -315,16 +492,40 @@ def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> Non
         page = text_of(person.get(f"/runs/{run}/undo").text)
         assert "facts 0 1" in page, "one fact would be removed"
         assert Store.open(str(own)).snapshot().count("facts", "statement LIKE '%window.broken%'") == 1
-        done = person.post(f"/runs/{run}/undo")
+        done = person.post(f"/runs/{run}/undo", data={"run": run})
         assert done.headers["location"] == f"/runs?undone={run}"
         assert "was taken back" in person.get(done.headers["location"]).text
         assert person.get(f"/api/runs/{run}").json()["state"] == "undone"
-        again = person.post(f"/runs/{run}/undo")
+        again = person.post(f"/runs/{run}/undo", data={"run": run})
     assert again.status_code == 409
     assert "is undone already" in again.text
     assert Store.open(str(own)).snapshot().count("facts", "statement LIKE '%window.broken%'") == 0
     commits = Store.open(str(own)).snapshot().frame("commits", "kind = 'undo'", ["run_id"])
     assert commits["run_id"].str.starts_with("undo-").all()
+
+
+def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None:
+    (first,) = _runs(own, "observe")
+    with program(own) as person:
+        assert f'name="run" value="{first}"' in person.get(f"/runs/{first}/undo?cascade=yes").text
+        with Place.of(str(own)).memory(is_logged=False) as memory:
+            fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
+            (later,) = memory.retire(fact)
+        before = Store.open(str(own)).head.sequence
+        for shown in ([first], [], [first, later, "decay-1"]):
+            again = person.post(f"/runs/{first}/undo", data={"cascade": "yes", "run": shown})
+            assert again.status_code == 409
+            assert "Other runs than those that were shown" in again.text
+            assert f'name="run" value="{later}"' in again.text, "it shows what would be taken back now"
+        alone = person.post(f"/runs/{first}/undo", data={"run": first})
+        assert (alone.status_code, f"/runs/{first}/undo?cascade=yes" in alone.text) == (409, True)
+        assert Store.open(str(own)).head.sequence == before
+
+
+def test_only_a_run_that_is_undone_is_said_to_be_taken_back(reader: TestClient, template: Path) -> None:
+    (run,) = _runs(template, "observe")
+    assert "was taken back" not in reader.get(f"/runs?undone={run}").text
+    assert reader.get("/runs?undone=anything").status_code == 404
 
 
 @pytest.mark.proof
@@ -341,7 +542,7 @@ def test_what_prevents_an_undo_is_named_and_can_be_undone_with_it(own: Path) -> 
         assert (refused.status_code, later in refused.json()["error"]) == (409, True)
         both = text_of(person.get(f"/runs/{first}/undo?cascade=yes").text)
         assert "Undo these 2 runs" in both
-        person.post(f"/runs/{first}/undo", data={"cascade": "yes"})
+        person.post(f"/runs/{first}/undo", data={"cascade": "yes", "run": [first, later]})
         assert person.get(f"/api/runs/{later}").json()["state"] == "undone"
 
 
@@ -389,6 +590,11 @@ def test_a_risk_is_confirmed_by_itself(own: Path) -> None:
         assert refused.status_code == 400
         assert "pinned" in refused.text
         assert person.get(f"/api/review/{id}").json()["state"] == "pending"
+        for choice in ("approve", "later"):
+            refused = person.post(f"/api/review/{id}/{choice}", json={"by": "Ana"})
+            assert (refused.status_code, '{"risk": true}' in refused.json()["remedy"]) == (400, True)
+        assert person.get(f"/api/review/{id}").json()["state"] == "pending"
+        assert person.post(f"/api/review/{id}/later", json={"by": "Ana", "risk": True}).status_code == 200
         person.post(f"/review/{id}/approve", data={"by": "Ana", "risk": "yes"})
         assert person.get(f"/api/review/{id}").json()["state"] == "applied"
 
@@ -446,6 +652,31 @@ def test_bad_requests_get_an_error_that_names_the_way_out(
     assert set(answer.json()) == {"error", "remedy"}
 
 
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/api/nothing", 404), ("POST", "/api/runs", 405)])
+def test_an_unknown_document_is_an_error_in_json(reader: TestClient, method: str, path: str, status: int) -> None:
+    answer = reader.request(method, path)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error", "remedy"}
+    assert reader.post("/people").status_code == 405
+
+
+def test_a_form_after_a_restart_leads_to_the_login_and_back(template: Path) -> None:
+    browser = client(template)
+    browser.cookies.set("slowwave-8766", "of-an-earlier-start")
+    headers = {"Origin": HOME, "Referer": f"{HOME}/review/p_1?a=b"}
+    answer = browser.post("/review/p_1/reject", data={"by": "Ana"}, headers=headers)
+    assert answer.status_code == 401
+    assert 'name="then" value="/review/p_1?a=b"' in answer.text
+    elsewhere = browser.post("/", headers={"Origin": HOME, "Referer": "https://evil.example/x"})
+    assert 'name="then" value="/"' in elsewhere.text
+
+
+def test_a_model_that_does_not_exist_leaves_the_page_usable(template: Path) -> None:
+    settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model="opnai/gpt-5")))
+    with program(template, settings) as asked:
+        assert asked.get("/").status_code == 200
+
+
 def test_an_unknown_page_has_the_way_to_the_others(reader: TestClient) -> None:
     answer = reader.get("/nothing")
     assert answer.status_code == 404
@@ -483,7 +714,7 @@ def test_what_prevents_the_start_is_named(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "Choose another --port" in start("--port", taken.getsockname()[1])
     assert "Unknown namespace 'other'" in start("--namespace", "other")
-    assert "Set SLOWWAVE_MCP_TOKEN" in start("--host", "0.0.0.0")
+    assert "Set SLOWWAVE_SERVE_TOKEN" in start("--host", "0.0.0.0")
     short = tmp_path / "token"
     short.write_text("short")
     assert "Sixteen printable" in start("--token-file", short)
@@ -496,12 +727,12 @@ def test_what_prevents_the_start_is_named(
 def test_the_command_prints_a_link_that_logs_in_and_ends_when_it_is_told_to(template: Path, tmp_path: Path) -> None:
     words = ["-W", "ignore", "-m", "slowwave", "serve", "--store", str(template), "--port", "0", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("SLOWWAVE_MCP_TOKEN", None)
+    environment = {name: value for name, value in environment.items() if not name.endswith("_TOKEN")}
     how: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
     with subprocess.Popen([sys.executable, *words], env=environment, **how) as server:
         try:
             assert server.stdout is not None
-            lines = list(takewhile(bool, (server.stdout.readline() for _ in range(5))))
+            lines = list(takewhile(bool, (server.stdout.readline() for _ in range(7))))
             said = json.loads("".join(lines))
             with httpx.Client(follow_redirects=True, timeout=30) as browser:
                 for _ in range(100):
@@ -516,7 +747,7 @@ def test_the_command_prints_a_link_that_logs_in_and_ends_when_it_is_told_to(temp
         finally:
             server.send_signal(signal.SIGINT)
         _, log = server.communicate(timeout=30)
-    assert said["url"].rpartition("=")[2] not in log
+    assert not any(secret in log for secret in (said["url"].rpartition("=")[2], said["token"], said["mcp_token"]))
 
 
 def test_templates_and_static_files_stand_beside_the_code() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from mcp_client import MARTA, TOKEN
-from test_serve import served_memory
+from test_serve import TOKENS, served_memory
 
 from apps.configuration import Place
-from apps.mcp.server import Address, Token, http_server, listening
+from apps.mcp.server import Address, http_server, listening
 from apps.serve.app import make_app
 from scripts.browser import Browser, chromium
 
@@ -54,7 +54,7 @@ def home(template: Path, tmp_path: Path) -> Iterator[str]:
     address = Address("127.0.0.1", 0)
     with listening(address, "") as listener:
         port = listener.getsockname()[1]
-        app = make_app(Place.of(str(uri)), Address("127.0.0.1", port), Token(TOKEN, False))
+        app = make_app(Place.of(str(uri)), Address("127.0.0.1", port), TOKENS)
         server = http_server(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

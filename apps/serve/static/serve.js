@@ -16,16 +16,22 @@ async function swap(form, submitter) {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (own !== latest) return;
     const found = page.getElementById(target.id);
+    if (!found && !page.querySelector("main")) return tell(target, `The server answered with an error (${answer.status}). Load the page again.`);
     target.replaceChildren(...(found || page.querySelector("main")).childNodes);
     if (method === "get") history.replaceState(null, "", address);
     document.title = page.title;
   } catch {
     if (own !== latest) return;
-    const said = document.createElement("p");
-    said.className = "note";
-    said.textContent = "The server did not answer. Is `slowwave serve` still running?";
-    target.replaceChildren(said);
+    tell(target, "The server did not answer. Is `slowwave serve` still running?");
   }
+  target.setAttribute("aria-busy", "false");
+}
+
+function tell(target, words) {
+  const note = document.createElement("p");
+  note.className = "note";
+  note.textContent = words;
+  target.replaceChildren(note);
   target.setAttribute("aria-busy", "false");
 }
 
