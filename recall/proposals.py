@@ -109,7 +109,7 @@ def proposal_named(reading: Reading, text: str) -> Proposal:
 def diff_lines(proposal: Proposal, known: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """What would change, a line for each row: `+` is new, `-` goes, `~` changes columns from one value to another.
 
-    `known` are statements and names by id, of rows that exist (`recall.proposals.words_of`). Decisions and other
+    `known` are statements and names by id, of rows that exist (`recall.proposals.texts_of`). Decisions and other
     records of the change itself are left out; `as_json` has every row.
     """
     kept = [each for each in proposal.changes if each.table not in ("decisions", "patch_batches", "fact_aspects")]
@@ -224,7 +224,7 @@ def story_of_proposal(reading: Reading, proposal: Proposal, now: datetime) -> Pr
 
 def observations_of(reading: Reading, proposal: Proposal) -> tuple[tuple[str, Mention], ...]:
     """The observations of its ask with their words, each with the entity that it would go to, empty for a deletion."""
-    words = words_of(reading, observations_in(proposal.ask))
+    words = texts_of(reading, observations_in(proposal.ask))
     return tuple((name, Mention(row, words.get(row, ""))) for name, row in named_observations(proposal.ask))
 
 
@@ -239,13 +239,13 @@ def summary_of(reading: Reading, proposal: Proposal) -> tuple[str, ...]:
     Where nothing but records of the change itself would be written, the rows are listed.
     """
     if proposal.ask.get("splits"):
-        return parts_in_words(proposal.ask, words_of(reading, observations_in(proposal.ask)))
+        return parts_in_words(proposal.ask, texts_of(reading, observations_in(proposal.ask)))
     words = _story_words(reading, proposal)
     return in_words(proposal.changes, words) or diff_lines(proposal, words)
 
 
 def _story_words(reading: Reading, proposal: Proposal) -> dict[str, str]:
-    return words_of(reading, (*proposal.touches, *_ids_in(proposal)))
+    return texts_of(reading, (*proposal.touches, *_ids_in(proposal)))
 
 
 def stale_proposals(reading: Reading, proposals: Sequence[Proposal], now: datetime) -> dict[str, tuple[str, ...]]:
@@ -258,7 +258,7 @@ def stale_proposals(reading: Reading, proposals: Sequence[Proposal], now: dateti
         current = json.loads(json.dumps(basis_of(reading, every, owners, now)))
         mine |= {each.id: {key: current.get(key) for key in basis[each.id]} for each in part}
     changed = {row for row, then in basis.items() if then != mine[row]}
-    words = words_of(reading, {name for row in changed for name in _ids_of(basis[row], mine[row])})
+    words = texts_of(reading, {name for row in changed for name in _ids_of(basis[row], mine[row])})
     return {row: changed_words(basis[row], mine[row], STATE, words) for row in changed}
 
 
@@ -304,7 +304,7 @@ def _ids_in(proposal: Proposal) -> set[str]:
     return {cell for cell in cells if isinstance(cell, str) and " " not in cell and "_" in cell}
 
 
-def words_of(reading: Reading, ids: Iterable[str]) -> dict[str, str]:
+def texts_of(reading: Reading, ids: Iterable[str]) -> dict[str, str]:
     """The statements of facts and the names of entities among these ids."""
     wanted = sorted(set(ids))
     names = dict(reading.by_ids("entities", wanted, ["id", "name"]).iter_rows())

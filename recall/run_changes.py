@@ -9,7 +9,7 @@ from slowwave.types.stories import ACTIONS, Decided, plain_reason
 from storage.snapshots import Snapshot
 
 from .history import story_of
-from .proposals import words_of
+from .proposals import texts_of
 
 WORDS: Mapping[str, str] = {
     **ACTIONS, "archive": "Archived", "prune": "Archived", "merge_entity": "Joined", "gather": "Grouped",
@@ -39,7 +39,7 @@ class RunChange:
 def changes_of_run(snapshot: Snapshot, run: str, most: int = 12) -> list[RunChange]:
     """The changes of a run, those that only add last; of each kind at most so many rows are named."""
     decisions = story_of(snapshot, run).decisions
-    words = words_of(snapshot, {row for each in decisions for row in (each.about, *each.beside)})
+    words = texts_of(snapshot, {row for each in decisions for row in (each.about, *each.beside)})
     kinds: dict[tuple[bool, str, str], list[Decided]] = {}
     for each in decisions:
         is_routine = each.action in _MANY

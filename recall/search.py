@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from slowwave.lexicon.languages import without_asking
 from slowwave.ranking.order import (
     VECTOR_WEIGHT,
     Evidence,
@@ -32,11 +33,12 @@ from slowwave.ranking.periods import Period
 from slowwave.settings import RecallSettings
 from slowwave.text import prose, signs_of
 from slowwave.validity import Moment
-from storage.columns import WordIndex, words_of
+from storage.columns import index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import quoted
 from storage.search import words
 from storage.warm import Tables, found_in, frame_of
+from storage.word_scores import best_scores
 
 from .candidates import Faded, candidates
 from .facts import ALL, EVIDENCE, HOT, NEEDED
@@ -49,7 +51,9 @@ QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and fin
 MESSAGES_PER_FACT = 2
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
 FARTHEST = 64  # times the usual reach
-MOST_TERMS = 32  # words of a question that are looked for in general words by a query
+MOST_TERMS = 32  # words of a question that are looked for by a query without an index
+MOST_TEXTS = 500  # texts with these words that are compared with the question, unless more are wanted
+SCANNED_MATCHES = 200_000  # messages with such words that are read
 SCANNED_FACTS = 3_000_000  # beyond it the general words are not read for a question
 LOUDEST = 5  # matching messages whose neighbours are looked at; those of thirty find no more
 _PROBES = 20
@@ -244,7 +248,9 @@ async def _search(
     """The ranked facts, and whether everything that could match was looked at."""
     wide = max(question.k, LEAST) * reach
     limit = settings.expansion * wide
-    views = await tables.together(*(_matches(tables, view, limit) for view in question.views))
+    *views, worded = await tables.together(
+        *(_matches(tables, view, limit) for view in question.views), _by_terms(tables, question, wide)
+    )
     found = views[0] if len(views) == 1 else _joined(views)
     lexical = await _lexical(tables, question, found, settings.neighbours)
     compared = [*zip(found.messages, _cosines(found.vectors, question.vector), strict=True), *found.near]
@@ -255,7 +261,6 @@ async def _search(
     top = [*scores][: MESSAGES_PER_FACT * wide]
     is_all = found.is_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
-    worded = await _by_terms(tables, question, wide)
     facts, evidence = await candidates(tables, top, question, {*met, *worded})
     low: Collection[str] = ()
     if not question.moment.is_past:
@@ -343,7 +348,7 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
 
     By queries, the scores of messages that are not in the index yet depend on the filter, by some hundredths of each.
     """
-    terms = words(prose(question.text), QUERY_BYTES)
+    terms = words(without_asking(prose(question.text)), QUERY_BYTES)
     if not terms:
         return _Matches({}, {}, np.zeros((0, len(question.vector)), np.float32))
     within = question.of_messages
@@ -365,23 +370,28 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
 async def _with_signs(
     tables: Tables, found: pl.DataFrame, signs: str, within: Condition | None, limit: int
 ) -> pl.DataFrame:
-    """The matches with those of scripts without spaces, which the index takes for one long word."""
+    """The matches with those of scripts without spaces, which the index takes for one long word.
+
+    Of the messages with a word of the question only those that say its rarest words are compared, and only those that
+    are best get their vectors.
+    """
     alone = signs.split()
-    asked = dict.fromkeys(word for word in words_of(signs) if len(word) > 1 or word in alone)
+    asked = [*dict.fromkeys(word for word in index_terms(signs) if len(word) > 1 or word in alone)][:MOST_TERMS]
+    if not asked:
+        return found
     says = " OR ".join(f"contains(search_text, {quoted(word)})" for word in asked)
     where = says if within is None else f"({says}) AND ({within.sql})"
-    table = tables["messages"]
-    rows = frame_of(await table.query().where(where).select([*_PLACE, "search_text", "vector"]).to_arrow())
-    index = WordIndex(rows["search_text"], of=await table.count_rows())
-    more = rows.drop("search_text").with_columns(_score=pl.Series(index.scores(signs), dtype=pl.Float32))
-    both = pl.concat([found.select(more.columns), more])
-    summed = both.select("id", pl.col("_score").sum().over("id"))["_score"]
-    return (
-        both.with_columns(summed)
-        .unique("id", keep="first", maintain_order=True)
-        .sort("_score", "id", descending=[True, False])
-        .head(limit)
-    )
+    query = tables["messages"].query().where(where).limit(SCANNED_MATCHES)
+    rows, size = await tables.together(query.select(["id", "search_text"]).to_arrow(), tables["messages"].count_rows())
+    texts = frame_of(rows)
+    (scores,) = await asyncio.to_thread(best_scores, texts["search_text"], [signs], size, max(MOST_TEXTS, limit))
+    more = texts.select("id", _score=pl.Series(scores, dtype=pl.Float32)).filter(pl.col("_score") > 0)
+    both = pl.concat([found.select("id", "_score"), more]).group_by("id").agg(pl.col("_score").sum())
+    best = both.sort("_score", "id", descending=[True, False]).head(limit)
+    known = found.drop("_score")
+    other = best.join(known, on="id", how="anti")["id"].to_list()
+    read = await tables.fetch("messages", "id", other, known.columns)
+    return best.join(pl.concat([known, read]), on="id", maintain_order="left")
 
 
 async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]:
@@ -395,15 +405,16 @@ async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]
     if resident is not None:
         places, _ = resident.matching(terms, limit, question.condition)
         return resident.columns["id"].at(places)
-    asked = words_of(terms)[:MOST_TERMS]
+    asked = [*dict.fromkeys(index_terms(terms))][:MOST_TERMS]
     if not asked or (size := await tables["facts"].count_rows()) > SCANNED_FACTS:
         return []
     says = " OR ".join(f"contains(search_terms, {quoted(word)})" for word in asked)
     query = tables["facts"].query().where(f"({says}) AND ({question.where})")
     rows = frame_of(await query.select(["id", "search_terms"]).to_arrow())
-    index = WordIndex(rows["search_terms"], of=size)
+    (scores,) = await asyncio.to_thread(best_scores, rows["search_terms"], [terms], size, max(MOST_TEXTS, limit))
     return (
-        rows.with_columns(score=pl.Series(index.scores(terms)))
+        rows.with_columns(score=pl.Series(scores))
+        .filter(pl.col("score") > 0)
         .sort("score", "id", descending=[True, False])["id"]
         .head(limit)
         .to_list()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
 
@@ -191,10 +192,17 @@ class WordIndex:
 
     A weight is what the word adds to the score of that text: its rarity × its frequency, damped by the text's length.
     Where an index of `earlier` texts is given, only texts that it does not have are taken apart. Where these are only
-    some `of` more texts, namely all that say the words that are asked for, these words are as rare as in all of them.
+    some `of` more texts, the words that are asked for are as rare as in all of them; `holding` says of how many texts
+    each is a word, where these texts are not all that say it.
     """
 
-    def __init__(self, texts: Iterable[str], earlier: WordIndex | None = None, of: int = 0) -> None:
+    def __init__(
+        self,
+        texts: Iterable[str],
+        earlier: WordIndex | None = None,
+        of: int = 0,
+        holding: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._numbers: dict[str, int] = dict(earlier._numbers) if earlier is not None else {}
         self._known: dict[int, Words] = {}  # by hash: the texts themselves would be held twice
         known = earlier._known if earlier is not None else {}
@@ -210,27 +218,31 @@ class WordIndex:
         where = words * max(self.size, 1) + np.repeat(np.arange(self.size), lengths)
         pairs, counts = np.unique(where, return_counts=True)
         word, places = np.divmod(pairs, max(self.size, 1))
-        holding = np.bincount(word, minlength=len(self._numbers))
-        rarity = np.log1p((max(self.size, of) - holding + 0.5) / (holding + 0.5))
+        count = np.bincount(word, minlength=len(self._numbers))
+        said = count.copy()
+        for name, number in holding.items():
+            if name in self._numbers:
+                said[self._numbers[name]] = max(number, count[self._numbers[name]])
+        rarity = np.log1p((np.maximum(max(self.size, of), said) - said + 0.5) / (said + 0.5))
         damping = K1 * (1.0 - B + B * lengths / max(lengths.mean(), 1.0)) if self.size else np.zeros(0)
-        self.starts = np.concatenate(([0], np.cumsum(holding)))
+        self.starts = np.concatenate(([0], np.cumsum(count)))
         self.places: Words = places.astype(np.int32)
         self.weights: Scores = rarity[word] * counts * (K1 + 1.0) / (counts + damping[places])
 
     def scores(self, query: str) -> Scores:
         """(n,) BM25 of each text, 0 where it has no word of the query; a word that the query has twice counts twice."""
         total = np.zeros(self.size)
-        for word in words_of(query):
+        for word in index_terms(query):
             if (number := self._numbers.get(word)) is not None:
                 span = slice(self.starts[number], self.starts[number + 1])
                 total[self.places[span]] += self.weights[span]
         return total
 
     def _taken_apart(self, text: str) -> Words:
-        return np.array([self._numbers.setdefault(word, len(self._numbers)) for word in words_of(text)], np.int32)
+        return np.array([self._numbers.setdefault(word, len(self._numbers)) for word in index_terms(text)], np.int32)
 
 
-def words_of(text: str) -> list[str]:
+def index_terms(text: str) -> list[str]:
     """The words of a text as the full-text index of a column has them: folded, stemmed, without stop words.
 
     Beyond that index, which takes a sentence without spaces for one word, such a sentence is `segmented`.

@@ -13,10 +13,10 @@ import polars as pl
 
 from slowwave.text import SCRIPTS_OF_SIGNS, signs_of
 
-from .columns import WordIndex
 from .rows import MARK, id_filters, quoted
 from .snapshots import Reading, read_rows
 from .tables import TABLES
+from .word_scores import best_scores
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -32,6 +32,7 @@ _BLOCK = 512
 _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
 _WORD = re.compile(r"\w+", re.UNICODE)
+_CHOSEN = 100  # texts of scripts without spaces that are compared with one, of those that share its rarest words
 _QUERIES_AT_ONCE = 4  # one alone leaves cores idle
 FOUND = {"query": pl.UInt32, "id": pl.String, "cosine": pl.Float32}
 MATCHED = {"query": pl.UInt32, "id": pl.String, "score": pl.Float32}
@@ -325,10 +326,10 @@ def _matching_signs(reading: Reading, name: str, signs: Sequence[str], k: int, w
     column = TABLES[name].full_text[0]
     has_signs = f"regexp_like({column}, '[{''.join(SCRIPTS_OF_SIGNS)}]')"
     stored = reading.frame(name, f"({where}) AND {has_signs}" if where else has_signs, ["id", column])
-    index = WordIndex(stored[column].fill_null(""))
+    size = reading.handle(name).count_rows()
+    asked = [place for place, text in enumerate(signs) if text]
     found = []
-    for place, text in enumerate(signs):
-        scores = index.scores(text) if text else np.zeros(0)
+    for place, scores in zip(asked, best_scores(stored[column], [signs[n] for n in asked], size, _CHOSEN), strict=True):
         best = np.argsort(-scores, kind="stable")[:k]
         best = best[scores[best] > 0]
         found.append(

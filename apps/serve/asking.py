@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from apps.configuration import answering
 from inference.providers import choose
-from recall.proposals import words_of
+from recall.proposals import texts_of
 from slowwave.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
 from slowwave.types import Passage, RecalledFact, Recollection, Reply, Story
 from slowwave.types.stories import StorySection, sections_of
@@ -118,7 +118,7 @@ def why(site: Site, request: Request, values: Values) -> Response:
 
 def _sections(site: Site, story: Story) -> list[StorySection]:
     """The story in plain sentences, in which entities are named, too."""
-    names = words_of(site.snapshot, {row for each in story.decisions for row in (each.about, *each.beside)})
+    names = texts_of(site.snapshot, {row for each in story.decisions for row in (each.about, *each.beside)})
     return sections_of(replace(story, statements={**names, **story.statements}), site.place.locale)
 
 

@@ -12,7 +12,7 @@ from calendar import month_name
 _MONTHS = (
     "januar janvier janeiro",
     "februar février fevrier fevereiro",
-    "märz maerz mars março marco",
+    "märz maerz mars março",
     "april avril abril",
     "mai maio",
     "juni juin junho",
@@ -26,7 +26,8 @@ _MONTHS = (
 _MONTH = {name: month_name[n] for n, names in enumerate(_MONTHS, 1) for name in names.split()}
 _LATIN = re.compile(
     r"\b(?:(?P<since>seit|ab|depuis|desde)\s+|(?P<before>vor|avant|antes)\s+|(?P<after>nach|après|depois)\s+)?"
-    r"(?:(?P<at>im|in|am|vom|zum|dem|en|au|le|du|de|em|no|d[ao])\s+(?:mois\s+d[e’']\s*|mês\s+de\s+)?)?"
+    r"(?:(?P<at>im|en|em)\s+|(?:in|am|vom|zum|dem|au|le|du|de|no|d[ao])\s+)?"
+    r"(?P<named>(?:mois\s+(?:de\s+|d[’'])|m[êe]s\s+de\s+))?"
     rf"(?:(?P<day>\d{{1,2}})(?:\.|er|º)?\s+(?:de\s+)?)?(?P<month>{'|'.join(_MONTH)})\b"
     r"(?:\s+(?:de\s+)?(?P<year>(?:19|20)\d\d)\b)?",
     re.IGNORECASE,
@@ -44,7 +45,7 @@ def dates_in_english(question: str) -> str:
 
 
 def _of_letters(found: re.Match[str]) -> str:
-    if not any(found[name] for name in ("since", "before", "after", "at", "day", "year")):
+    if not any(found[name] for name in ("since", "before", "after", "at", "named", "day", "year")):
         return found[0]  # "Mars" and "Mai" are names as well
     side = next((name for name in ("since", "before", "after") if found[name]), "on" if found["day"] else "in")
     return " ".join(part for part in (side, found["day"], _MONTH[found["month"].lower()], found["year"]) if part)

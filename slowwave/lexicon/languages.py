@@ -89,19 +89,24 @@ DATES: Mapping[str, frozenset[str]] = {
     ),
 }
 """Words of dates; statements have them where messages have other words ("gestern")."""
-DATES_IN_SIGNS = r"[0-90-9一二三四五六七八九十]{1,4}[年月日号號]|(?:星期|周|週)[一二三四五六日天]|[月火水木金土日]曜日?"
+DATES_IN_SIGNS = (
+    r"[0-9０-９一二三四五六七八九十]{1,4}[年月日号號]|(?:星期|周|週)[一二三四五六日天]|[月火水木金土日]曜日?"
+)
 """A pattern of dates in Chinese and Japanese."""
 
 _ASKING = re.compile(
-    "为什么|什么|怎么样|怎么|怎样|哪里|哪儿|哪天|哪个|哪些|哪|谁|多少|几个|几点|如何|是否|吗|呢|吧|的|了|着|是|在"
+    "(?P<word>目的|的确|的士|了解|了不起|为了|除了|存在|现在|正在|在线|内在|实在|所在|在乎|在意|自在|着急|着手|着重|接着|着火|但是|可是"
+    "|还是|于是|总是|凡是|是非|酒吧|网吧|吧台|哪吒|吗啡|ぶどう|どうぶつ|どうろ|いつも|いつか|ますます)"
+    "|为什么|什么|怎么样|怎么|怎样|哪里|哪儿|哪天|哪个|哪些|哪|谁|多少|几个|几点|如何|是否|吗|呢|吧|的|了|着|是|在"
     "|何ですか|でしたか|ましたか|ですか|ますか|ません|ました|でした|ます|です|なぜ|どうして|どこ|どなた|だれ|誰|いつ|どんな|どの|どれ|どう|いくら|いくつ"
     "|무엇|누구|언제|어디|얼마|어떤|어떻게"
 )
+"""Question words and particles, and before them words that have one of their characters inside."""
 
 
 def without_asking(text: str) -> str:
     """The text without the question words and the commonest particles of Chinese, Japanese and Korean."""
-    return text if text.isascii() else _ASKING.sub(" ", text)
+    return text if text.isascii() else _ASKING.sub(lambda found: found["word"] or " ", text)
 
 
 SCRIPTS: Mapping[str, str] = {
@@ -131,17 +136,41 @@ _KANA_SHARE = 0.1
 _READ = 10_000  # characters
 _LEAST_HITS = 2
 """Fewer small words of a language, or no more than English ones, show nothing."""
+_LEAST_SHARE = 0.15
+"""Of all words: a text has many more small words of its language, one with foreign names in it fewer."""
+_NAME = re.compile(
+    r"(?<!\w)[A-ZÀ-ÖØ-Þ][\w'’-]*"
+    r"(?:[ ](?:(?:de|del|da|do|das|dos|di|du|des|der|den|van|von|la|las|los|le|el|y|e)[ ]){0,2}[A-ZÀ-ÖØ-Þ][\w'’-]*)+"
+)
+"""A run of capitalised words, perhaps with particles of names between them: "Maria de la Cruz"."""
 
 
 def language_of(texts: Iterable[str]) -> str:
     """The language in which most of these texts are written; `English` where nothing shows another one."""
-    text = "\n".join(text.lower() for text in texts)[:_READ]
-    words = [part for word in _LATIN.findall(text) for part in word.replace("’", "'").split("'")]
+    whole = "\n".join(texts)[:_READ]
+    text = whole.lower()
+    words = _words(text)
     if not text.isascii() and (language := _by_script(text, sum(map(len, words)))):
         return language
-    hits = Counter(language for word in words for language in _LANGUAGES.get(word, ()))
+    if ELSEWHERE.isdisjoint(words):
+        return ENGLISH
+    small = _words(_NAME.sub(_without_particles, whole).lower())
+    hits = Counter(language for word in small for language in _LANGUAGES.get(word, ()))
     best, count = next(iter(hits.most_common(1)), (ENGLISH, 0))
-    return best if count > hits[ENGLISH] and count >= _LEAST_HITS else ENGLISH
+    is_enough = count >= max(_LEAST_HITS, _LEAST_SHARE * len(words))
+    return best if count > hits[ENGLISH] and is_enough else ENGLISH
+
+
+def _words(lower: str) -> list[str]:
+    return [part for word in _LATIN.findall(lower) for part in word.replace("’", "'").split("'")]
+
+
+def _without_particles(name: re.Match[str]) -> str:
+    """A name without the small words in it; the first word of a sentence has a capital anyway and counts."""
+    begins = not name.start() or name.string[: name.start()].rstrip(" ")[-1:] in "\n.!?"
+    return " ".join(
+        word for n, word in enumerate(name[0].split()) if word.lower() not in ELSEWHERE or (begins and not n)
+    )
 
 
 def _by_script(text: str, latin: int) -> str:

@@ -18,7 +18,8 @@ from slowwave.text import normalise_name
 from slowwave.words import folded
 
 from .mentions import Mentions, new_id, read_kin
-from .name_matching import ascii_words, match_names, name_parts, short_form
+from .name_matching import UMLAUTS, ascii_words, match_names, name_parts, short_form
+from .names_in_signs import may_be_part
 
 KNOWN: frames.Schema = {"entity_id": pl.String(), "entity_type": pl.String(), "name": pl.String()}
 JOINS: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String()}
@@ -49,8 +50,9 @@ def near_names(mentions: Mentions, known: pl.DataFrame) -> pl.DataFrame:
         key for name in names for key in ("".join(sorted(ascii_words(name))), name_parts(name, is_person=False).glued)
     }
     name = pl.col("plain")
-    words = name.str.extract_all(r"[a-z0-9]+")
-    near = known.with_columns(plain=folded(known["name"])).filter(
+    spelt = known["name"].str.replace_many(UMLAUTS)  # "Müller" is near to "Mueller" and to "Muller"
+    words = pl.concat_str("plain", "spelt", separator=" ").str.extract_all(r"[a-z0-9]+")
+    near = known.with_columns(plain=folded(known["name"]), spelt=folded(spelt)).filter(
         words.list.set_intersection(pl.lit(pl.Series([sorted(wanted)]))).list.len().gt(0)
         | name.str.replace_all(r"[^a-z0-9]", "").is_in(sorted(keys))
         | name.str.contains(r"[^\x00-\x7f]")
@@ -182,6 +184,8 @@ class _Plan:
             self._join(row, next(iter(whom)), "short_name")
         elif whom:
             self.unclear[mention] = whom
+        elif could := {each for each in self._near(row) if any(may_be_part(name, one) for one in self._called(each))}:
+            self.twins[mention] = {*could, self._meaning(row)}  # 张伟 and 张伟明
 
     def _whole_people(self, name: str) -> set[str]:
         """The people whose name has this one as a short form."""
@@ -193,7 +197,10 @@ class _Plan:
         if not self._is_open(row) or row["entity_type"] != "person":
             return
         name, own = str(row["name"]), self._meaning(row)
-        short = [each for each in self._near(row) if each in self._stored and self._is_short(each, name)]
+        near = [each for each in self._near(row) if each in self._stored]
+        if could := {each for each in near if any(may_be_part(one, name) for one in self._called(each))}:
+            self.twins[int(str(row["mention"]))] = {*could, own}
+        short = [each for each in near if self._is_short(each, name)]
         if len(short) != 1:
             return
         if set[str]().union(*(self._whole_people(each) for each in self._called(short[0]))) == {own}:

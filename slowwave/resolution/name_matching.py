@@ -134,7 +134,8 @@ _INITIALS = re.compile(r"\b(?:[a-z]\.\s?){2,}|\b[a-z](?:\.[a-z])+\b")
 _WORD = re.compile(r"[a-z0-9]+")
 _AND = frozenset({"and", "und", "et", "y"})
 _DIGITS = re.compile(r"\d+")
-_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
+UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+_SPELT_OUT = str.maketrans(UMLAUTS)
 _PAIRED = 0.45  # two words below this similarity do not match
 _GLUED = 0.9
 _VOWELS = re.compile(r"(?<!^)[aeiouy]")
@@ -187,7 +188,8 @@ def match_names(a: str, b: str, entity_type: str = "person") -> NameMatch:
     values = features(first, second)
     score = _WEIGHTS["bias"] + sum(_WEIGHTS[name] * value for name, value in values.items())
     is_sure = _is_sure(first, second)
-    if not is_sure and (one := a.translate(_UMLAUTS), other := b.translate(_UMLAUTS)) != (a, b):  # "Müller", "Mueller"
+    one, other = a.translate(_SPELT_OUT), b.translate(_SPELT_OUT)
+    if not is_sure and (one, other) != (a, b):  # "Müller", "Mueller"
         is_sure = _is_sure(name_parts(one, is_person=is_person), name_parts(other, is_person=is_person))
     are_signs = all(SIGNS.fullmatch(ADDRESS.sub("", each)) for each in (a, b))
     if are_signs and ADDRESS.sub("", a) != ADDRESS.sub("", b):  # they only sound alike: 王芳 and 王方
@@ -397,7 +399,7 @@ def _aligned(short: tuple[str, ...], long: tuple[str, ...]) -> Aligned:
 def ascii_words(name: str) -> frozenset[str]:
     """The words of a name in ASCII, initials left out, umlauts in both spellings; of a name in signs also both ends."""
     bare = ADDRESS.sub("", name)
-    spelt = " ".join(map(anyascii, (name, bare, name.translate(_UMLAUTS)))).lower()
+    spelt = " ".join(map(anyascii, (name, bare, name.translate(_SPELT_OUT)))).lower()
     words = frozenset(word for word in _WORD.findall(spelt) if len(word) > 1)
     return words | {bare[:2], bare[-2:]} if SIGNS.fullmatch(bare) else words
 

@@ -6,8 +6,12 @@ import re
 
 from slowwave.text import word_set
 
-ADDRESS = re.compile(r"(?<=[^\x00-\x7f])[ \u30fb]?(?:さん|さま|くん|ちゃん|せんせい|君|様|氏|先生|女士|小姐|씨|님)$")
-"""Forms of address behind a person's name in Japanese, Chinese and Korean."""
+_HONOURED = "[\u3005\u3041-\u30ff\u3400-\u9fff]"
+ADDRESS = re.compile(
+    r"(?<=[^\x00-\x7f])[ \u30fb]?(?:さん|さま|くん|ちゃん|せんせい|先生|女士|小姐|씨|님)$"
+    rf"|(?:(?<=[\u3041-\u30ff])|(?<={_HONOURED}{{3}}))[ \u30fb]?[君様氏]$"
+)
+"""Forms of address behind a person's name in Japanese, Chinese and Korean; 君 also ends given names: 王丽君."""
 SIGNS = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]{2,}")
 """A name in Han or Hangul."""
 JAPANESE_FAMILIES = word_set(
@@ -24,8 +28,16 @@ _PHRASE = re.compile(
     r"的|(?<=..)之(?![介助丞]|$)|(?:父母|父[亲親]|母[亲親]|丈夫|妻子|老公|老婆|[儿兒]子|女[儿兒]|朋友|同事|家人|([爸妈媽爷爺奶哥姐弟妹])\1)$"
 )
 """Signs that make a phrase of a name: "the parents of", "his friend"; 之 is also a part of given names."""
+FAMILIES = frozenset(
+    "王李张刘陈杨黄赵周吴徐孙马胡朱郭何罗高林郑梁谢宋唐许韩冯邓曹彭曾肖田董袁潘于蒋蔡余杜叶程苏魏吕丁任沈姚卢姜崔钟谭陆汪"
+    "范金石廖贾夏韦方白邹孟熊秦邱江尹薛段雷侯龙史陶黎贺顾毛郝龚邵万钱严武戴莫孔汤張劉陳楊黃趙吳孫馬羅鄭謝許韓馮鄧蕭蔣葉蘇"
+    "呂盧鍾譚陸賈韋鄒龍賀顧龔萬錢嚴湯김이박최정강조윤장임한오서신권황안송류전홍"
+)
+"""Common family names of one sign in China and Korea: a name of two signs that begins so is often a whole one."""
 _PART, _WHOLE = 2, 4
 _JAPANESE_PART, _JAPANESE_WHOLE = 3, 6
+_LONG = 4
+_KANA = re.compile("[\u3041-\u3096]+$")
 
 
 def is_phrase(name: str) -> bool:
@@ -34,11 +46,26 @@ def is_phrase(name: str) -> bool:
 
 
 def is_part(name: str, whole: str) -> bool:
-    """Whether a name in signs, with or without a form of address, is the family name or the given name of another.
+    """Whether a name in signs is surely the family name or the given name of another.
+
+    A family name of two signs is Japanese: a Japanese form of address shows it, or four signs of the whole name. A
+    given name is the end of the whole and begins with no family name: 高明 is not surely short for 李高明.
+    """
+    if not may_be_part(name, whole):
+        return False
+    part, signs = ADDRESS.sub("", name), ADDRESS.sub("", whole)
+    is_given = signs.endswith(part) and part[0] not in FAMILIES
+    return is_given or len(signs) >= _LONG or bool(_KANA.search(name))
+
+
+def may_be_part(name: str, whole: str) -> bool:
+    """Whether a name in signs, with or without a form of address, stands at either end of another.
 
     It has two signs and the other at most four; in Japanese three and six. A longer name is a full name already.
     """
     part, signs = ADDRESS.sub("", name), ADDRESS.sub("", whole)
+    if is_phrase(whole) or not (SIGNS.fullmatch(part) and SIGNS.fullmatch(signs)):
+        return False
     is_japanese = bool(_JAPANESE.search(name + whole)) or not JAPANESE_FAMILIES.isdisjoint({signs[:2], signs[:3]})
     longest, longest_whole = (_JAPANESE_PART, _JAPANESE_WHOLE) if is_japanese else (_PART, _WHOLE)
     fits = len(part) <= longest and len(part) < len(signs) <= longest_whole

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,11 +13,13 @@ from talk import NOW
 
 from bench.ingest import ingest_files
 from bench.languages import FOLDER, LANGUAGES, PlainWords, block_of, messages_of, questions_of
+from recall import search
 from recall.context import MOST_FACTS
 from slowwave.api import OpenMemory
 from slowwave.settings import RecallSettings
 from storage.search import matching_many
 from storage.store import Store
+from storage.warm import Tables
 
 SAID = {
     "tea": ("林晓雯在成都开了一家茶馆，名叫听雨轩。", "open tea house business"),
@@ -59,6 +63,33 @@ def test_a_question_in_either_language_finds_the_fact_in_memory_and_by_queries(
     held, queried = best(uri, question, 512), best(uri, question, 0)
     assert held[0] == queried[0] == answer
     assert {name for name, _ in held[1]} == {name for name, _ in queried[1]}
+
+
+@pytest.mark.parametrize("held_mb", [0, 512])
+def test_question_words_and_particles_match_no_message(uri: str, held_mb: int) -> None:
+    with OpenMemory.open(uri, is_logged=False, settings=RecallSettings(held_mb=held_mb)) as memory:
+        found = memory.recall("怎么什么在哪里呢？", now=NOW).facts
+    assert not any(one.parts.get("words") for one in found)
+
+
+def test_only_the_best_messages_of_many_are_compared_and_read_whole(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, fetch = [], Tables.fetch
+
+    async def counted(
+        self: Tables, name: str, key: str, ids: Sequence[str], read: Sequence[str], *where: Any
+    ) -> pl.DataFrame:
+        if name == "messages" and "vector" in read:
+            sizes.append(len(ids))
+        return await fetch(self, name, key, ids, read, *where)
+
+    monkeypatch.setattr(search, "MOST_TERMS", 3)
+    monkeypatch.setattr(search, "LEAST", 1)
+    monkeypatch.setattr(Tables, "fetch", counted)
+    with OpenMemory.open(uri, is_logged=False, settings=RecallSettings(held_mb=0, expansion=1)) as memory:
+        found = memory.recall("成都茶馆的物流公司", k=1, now=NOW).facts
+    assert found[0].id in ("tea", "job")
+    assert 1 in sizes
+    assert max(sizes) == 1
 
 
 def test_many_texts_find_statements_without_spaces(uri: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import get_args
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from prompts.rendering import render_extraction
 from slowwave.extraction.names import is_usable
 from slowwave.filters.noise import ContentScorer, plan_gates
-from slowwave.lexicon.languages import NAMES, language_of
+from slowwave.lexicon.languages import DATES_IN_SIGNS, NAMES, language_of, without_asking
 from slowwave.ranking.order import stems, word_overlaps
 from slowwave.ranking.periods import Period, period_of
 from slowwave.records import Turn, Window
@@ -48,7 +49,10 @@ def test_a_sentence_shows_its_language(language: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "42", "ok", "Die Hard", "José Ferreira", "Where does 田中 work?", "I met 林晓雯 and her cousin in town.",
-     "make test && ./run", "She said: ¿qué tal? and we all laughed about it."],
+     "Dinner with Maria de la Cruz tomorrow", "Flight to Rio de Janeiro, hotel Copa de Oro booked",
+     "I met Oscar de la Hoya at La Scala", "Jan van der Berg met Ludwig van Beethoven fans",
+     "Los Angeles, Las Vegas and El Paso booked", "make test && ./run",
+     "She said: ¿qué tal? and we all laughed about it."],
 )  # fmt: skip
 def test_what_shows_no_other_language_is_english(text: str) -> None:
     assert language_of([text]) == "English"
@@ -158,6 +162,23 @@ def test_a_question_of_question_words_has_no_content(question: str) -> None:
     assert stems(question) == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("目的地是哪里？", "目的地"),
+        ("他了解酒吧吗？", "他了解酒吧"),
+        ("存在什么问题呢？", "存在问题"),
+        ("ぶどうはどこですか", "ぶどうは"),
+    ],
+)
+def test_question_words_and_particles_are_not_cut_out_of_words(text: str, rest: str) -> None:
+    assert "".join(signs_of(without_asking(text)).split()) == rest
+
+
+def test_full_width_digits_are_dates_too() -> None:
+    assert re.fullmatch(DATES_IN_SIGNS, "１２月")
+
+
 def test_the_index_of_words_finds_parts_of_sentences_without_spaces() -> None:
     index = WordIndex(["我在成都开了一家茶馆", "他在苏州的物流公司上班", "麺処 しずく"])
     assert np.argmax(index.scores("茶馆在哪里")) == 0
@@ -217,6 +238,16 @@ def day(year: int, month: int) -> datetime:
         ("佐藤さんは6月20日に何をしましたか？", Period(months=(6,), day=20)),
         ("十二月二十五日是什么日子？", Period(months=(12,), day=25)),
         ("3个月后他做了什么？", None),
+        ("Em março do ano passado, quem mudou?", Period(months=(3,))),
+        ("Que s'est-il passé au mois de mai ?", Period(months=(5,))),
+        ("O que ele fez no mês de maio?", Period(months=(5,))),
+        ("Qu'a-t-il fait le 3 mai ?", Period(months=(5,), day=3)),
+        ("Was war im August?", Period(months=(8,))),
+        ("¿Dónde vive la hermana de Marco?", None),
+        ("Qual é o trabalho do Marco?", None),
+        ("Was wissen wir vom August?", None),
+        ("Quel est le travail de Mai ?", None),
+        ("Onde mora a irmã da Julia de Abril?", None),
         ("Wer ist Mai Lindner und was macht sie?", None),
     ],
 )  # fmt: skip

@@ -129,6 +129,14 @@ def test_any_two_texts_are_compared_alike_from_both_sides(a: str, b: str, kind: 
         ("田中さん", "田中さんのお母さん", False),
         ("Anna", "Anna的妈妈", False),
         ("김철수", "김철수엄마", False),
+        ("田中さん", "田中恵", True),
+        ("むぎ君", "むぎ", False),
+        ("張偉明君", "張偉明", False),
+        ("伟明", "张伟明", True),
+        ("张伟", "张伟明", False),
+        ("高明", "李高明", False),
+        ("王丽", "王丽君", False),
+        ("김민", "김민수", False),
     ],
 )
 def test_what_can_be_a_family_or_given_name_is_short_for_what_can_be_a_full_name(
@@ -140,3 +148,11 @@ def test_what_can_be_a_family_or_given_name_is_short_for_what_can_be_a_full_name
 def test_names_in_han_that_only_sound_alike_are_not_surely_one() -> None:
     assert not match_names("王芳", "王方").is_sure
     assert match_names("王芳さん", "王芳").is_sure
+
+
+def test_a_form_of_address_is_cut_and_the_end_of_a_given_name_is_not() -> None:
+    assert match_names("佐々木君", "佐々木").is_sure
+    assert match_names("むぎ様", "むぎ").is_sure
+    assert match_names("田中さん", "田中").is_sure
+    assert not match_names("王丽君", "王丽").is_sure
+    assert not match_names("邓丽君", "邓丽").is_sure

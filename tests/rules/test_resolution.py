@@ -440,6 +440,26 @@ def test_a_person_and_her_parents_are_two_also_in_signs_and_in_one_window(names:
         assert meaning(memory.take(people("晓雯"))) == {"晓雯": new_id("林晓雯", "person")}
 
 
+@pytest.mark.parametrize(
+    "names", [("王丽", "王丽君"), ("邓丽君", "邓丽"), ("张伟明", "张伟"), ("张伟", "张伟明"), ("김민수", "김민")]
+)
+def test_two_signs_that_can_be_a_whole_name_join_nobody_and_a_person_is_to_be_asked(names: tuple[str, str]) -> None:
+    memory = Memory()
+    memory.take(people(names[0]))
+    done = memory.take(people(names[1]))
+    assert set(memory.entities["name"]) == set(names)
+    (unclear,) = done.decisions.filter(pl.col("action") == UNCLEAR_NAME).iter_rows(named=True)
+    assert sorted(unclear["ids_out"]) == sorted(new_id(name, "person") for name in names)
+
+
+@pytest.mark.parametrize(("known", "name"), [("Müller", "Mueller"), ("Jörg Köhler", "Joerg Koehler")])
+def test_a_known_name_is_found_by_its_spelling_without_umlauts(known: str, name: str) -> None:
+    memory = Memory()
+    memory.take(people(known))
+    assert meaning(memory.take(people(name))) == {name.lower(): new_id(known.lower(), "person")}
+    assert len(memory.entities) == 1
+
+
 def test_a_first_name_that_can_mean_two_means_neither_and_a_person_is_to_be_asked() -> None:
     memory = Memory()
     memory.take(people("Anna Keller", "Anna Schmidt"))
