@@ -301,7 +301,7 @@ def test_a_prompt_is_rendered_only_when_its_text_is_read() -> None:
     broken = window(turn(0, None))  # type: ignore[arg-type]
     prompt = render_extraction(broken)
     assert prompt.context["window"] is broken
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError):
         _ = prompt.text
 
 
