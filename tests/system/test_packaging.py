@@ -278,7 +278,8 @@ def expected_files() -> set[str]:
     data = f"slowwave-{__version__}.data/data"
     places = {name: WHEEL["sources"].get(name, name) for name in WHEEL["packages"]} | WHEEL["force-include"]
     places |= {source: f"{data}/{target}" for source, target in WHEEL["shared-data"].items()}
-    return {
+    files = {target for source, target in places.items() if (ROOT / source).is_file()}
+    return files | {
         f"{target}/{path.relative_to(ROOT / source).as_posix()}"
         for source, target in places.items()
         for path in (ROOT / source).rglob("*")
