@@ -1,30 +1,32 @@
 """Take the pictures of docs/serve.md: the bundled examples after a night, as `slowwave serve` shows them in Chromium.
 
-Needs Chromium on the path, or in $CHROMIUM. Usage: python scripts/serve_pictures.py [FOLDER]
+Needs Chromium on the path, or in $CHROMIUM. Usage: python -m scripts.serve_pictures [FOLDER]
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
+from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+from scripts.browser import Browser, chromium
+
 ROOT = Path(__file__).parents[1]
 SLOWWAVE = (sys.executable, "-W", "ignore", "-m", "slowwave")
 TOKEN = "pictures-of-the-page"
-FLAGS = ("--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=4000")
+WIDTH = 900
 
 
 def main(folder: Path) -> None:
     """Make the memory, serve it, and take the pictures."""
-    browser = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if browser is None:
+    program = chromium()
+    if program is None:
         sys.exit("No Chromium is on the path: install it, or name it in $CHROMIUM.")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SLOWWAVE_SERVE_TOKEN": TOKEN, "SLOWWAVE_PERSON": "Ana"}
     with tempfile.TemporaryDirectory() as place:
@@ -36,23 +38,24 @@ def main(folder: Path) -> None:
             assert server.stdout is not None
             home = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")["url"]
             try:
-                for name, path, size, *more in _pictures(home):
-                    file, profile = f"--screenshot={folder / name}.png", f"--user-data-dir={place}/{name}"
-                    address = f"{home.rstrip('/')}{path}{'&' if '?' in path else '?'}token={TOKEN}"
-                    command = [browser, *FLAGS, *more, f"--window-size={size}", file, profile, address]
-                    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+                with Browser(program, Path(place, "profile")) as browser:
+                    browser.open(f"{home}?token={TOKEN}")
+                    for name, path, height, is_dark in _pictures(home):
+                        browser.resize(WIDTH, height)
+                        browser.open(f"{home}{path}", is_dark=is_dark)
+                        (folder / f"{name}.png").write_bytes(b64decode(browser.picture()))
             finally:
                 server.terminate()
 
 
-def _pictures(home: str) -> list[tuple[str, ...]]:
-    """Name, path, size and flags of each."""
+def _pictures(home: str) -> list[tuple[str, str, int, bool]]:
+    """Name, path, height in pixels and whether it is dark, of each."""
     person = _get(home, "api/people?type=person")["entities"][0]["id"]
     proposal = _get(home, "api/review")["proposals"][1]["id"]
     return [
-        ("serve-person", f"/people/{person}?as_of=2026-04-12", "900,640"),
-        ("serve-runs", "/runs", "900,520"),
-        ("serve-review", f"/review/{proposal}", "900,800", "--force-dark-mode"),
+        ("serve-person", f"people/{person}?as_of=2026-04-12", 640, False),
+        ("serve-runs", "runs", 520, False),
+        ("serve-review", f"review/{proposal}", 800, True),
     ]
 
 
