@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -15,7 +13,6 @@ from recall.history import run_to_undo
 from recall.overview import list_runs, run_record
 from recall.run_changes import changes_of_run
 from slowwave.errors import UndoRefused
-from slowwave.text import run_id
 from storage.undo import UndoReport
 from storage.undo import undo as take_back
 
@@ -84,9 +81,8 @@ def undo_now(site: Site, request: Request, values: Values) -> Response:
 
 def undo(site: Site, run: str, *, cascade: bool, dry_run: bool, only: Sequence[str] | None = None) -> UndoReport:
     """As the command `undo` does it: as a run of its own."""
-    now = datetime.now(UTC)
-    own = run_id("undo", now, uuid4().hex)
-    return take_back(site.place.store(), run, own, now, cascade=cascade, dry_run=dry_run, only=only)
+    own = site.place.run("undo")
+    return take_back(site.place.store(), run, own.id, own.now, cascade=cascade, dry_run=dry_run, only=only)
 
 
 def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
