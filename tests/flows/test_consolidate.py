@@ -49,9 +49,12 @@ Fact = dict[str, Any]
 
 
 def fact(statement: str, number: int = 0, **more: Any) -> Fact:
-    """One live observation, said by one message."""
+    """One live observation, said by one message and stored at NOW."""
     subject = more.pop("subject", "Marta")
-    about = {"predicate": "says", "predicate_raw": "says", "message_id": f"m_{number:04d}", "subject": subject, **more}
+    about = {
+        "predicate": "says", "predicate_raw": "says", "message_id": f"m_{number:04d}", "subject": subject,
+        "created_at": NOW, **more,
+    }  # fmt: skip
     return observation(f"f_{number:04d}", statement, LATE + timedelta(hours=number), row_id("e", subject), **about)
 
 
