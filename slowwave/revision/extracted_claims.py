@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import polars as pl
+from rapidfuzz.fuzz import partial_ratio
 
 from slowwave import frames
 from slowwave.extraction.names import has_value, is_entity
@@ -21,7 +22,7 @@ from slowwave.text import normalise_name, normalise_statement
 from slowwave.words import tokens
 
 from .candidates import CLAIMS
-from .predicates import known_relation
+from .predicates import known_relation, takes_value
 
 JUDGEMENTS: frames.Schema = {"message_id": frames.TEXT, "durable": frames.FLAG, "reason": frames.TEXT}
 IN_PLAY: frames.Schema = {
@@ -39,6 +40,8 @@ NAMES: frames.Schema = {
     "name": frames.TEXT,
 }
 """A name that a text gives to an entity of the roster; `entity_id` is empty for a speaker who is not stored yet."""
+INFLECTED = 80
+"""The least likeness, 0 to 100, of a name and its form in a sentence: "Москва" and "в Москве"."""
 OBSERVED = "said"
 """The relation of an observation, which has only a sentence."""
 MADE = frozenset({"person", "organization", "project", "tool", "language"})
@@ -148,7 +151,7 @@ class _Window:
     def _claim(self, claim: Mapping[str, Any]) -> dict[str, Any]:
         taken = {name: claim[name] for name in CLAIMS if name in claim}
         relation = self._relation(claim)
-        object_ = self._name(claim["object"]) if claim["object"] else None
+        object_ = self._object(claim) if claim["object"] else None
         return {
             **taken,
             "window": self._number,
@@ -187,6 +190,20 @@ class _Window:
         number, name = reference.strip().lstrip("#").strip(), normalise_name(reference)
         entry = self._entries.get(number) or (None if name in self._by_name else self._by_alias.get(name))
         return entry.name if entry is not None else reference
+
+    def _object(self, claim: Mapping[str, Any]) -> str:
+        """The name of the object. Where the relation takes a value, a number is one: "7" for a child of seven years.
+
+        It is the entity of that number only if the statement names this entity, beside the subject.
+        """
+        written = str(claim["object"])
+        entry = self._entries.get(written.strip())
+        if entry is None or not takes_value(claim["relation"]):
+            return self._name(written)
+        statement = normalise_name(claim["statement"])
+        names = map(normalise_name, (entry.name, *entry.aliases))
+        is_named = any(partial_ratio(name, statement) >= INFLECTED for name in names)
+        return entry.name if is_named and entry.name != self._name(claim["subject"]) else written.strip()
 
     def _directive(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """The action on one earlier fact; None if a model gives neither verdict nor object."""

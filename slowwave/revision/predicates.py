@@ -30,6 +30,8 @@ class Predicate:
     domain: str = ""
     meaning: str = ""
     """Subject, object and tense, for the prompt; empty: not offered to a model."""
+    takes_value: bool = False
+    """Whether the object can be a number or a date."""
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -51,9 +53,9 @@ DEFAULT: tuple[Predicate, ...] = (
     Predicate("studies", "study studied majors_in", "n", "study", "person → subject or course"),
     Predicate("lives_in", "resides_in based_in live_in living_in", "1", "home", "person → place of the home, now"),
     Predicate("moved_to", "relocated_to", "n", "home", "person → place, event of moving"),
-    Predicate("born_in", "birthplace born_at", "1", "", "person → place or year of birth"),
+    Predicate("born_in", "birthplace born_at", "1", "", "person → place or year of birth", takes_value=True),
     Predicate("is_from", "comes_from", "n", "", "person → country or town of origin"),
-    Predicate("age", "", "1", "", "person → years"),
+    Predicate("age", "", "1", "", "person → years", takes_value=True),
     Predicate("married_to", "spouse_of husband_of wife_of", "1", "partner", "person → spouse, now"),
     Predicate("engaged_to", "fiance_of fiancee_of", "1", "partner", "person → fiancé, now"),
     Predicate(
@@ -87,7 +89,7 @@ DEFAULT: tuple[Predicate, ...] = (
     Predicate("depends_on", "requires needs depend_on", "n", "use", "thing → thing it needs"),
     Predicate("fixed", "fixes resolved", "n", "", "act or person → problem"),
     Predicate("caused_by", "due_to because_of", "n", "", "problem or event → cause"),
-    Predicate("scheduled_for", "takes_place_on due_on", "1", "", "event, project or task → its date"),
+    Predicate("scheduled_for", "takes_place_on due_on", "1", "", "event, project or task → its date", takes_value=True),
     Predicate("located_in", "located_at", "1", "", "thing or organisation → place"),
     Predicate("part_of", "", "1", "", "thing → whole"),
     Predicate("contains"),
@@ -100,6 +102,7 @@ _TABLE = pl.DataFrame(
     orient="row",
 )
 _DOMAINS: Mapping[str, str] = {p.name: p.domain for p in DEFAULT if p.domain}
+_VALUED = frozenset(p.name for p in DEFAULT if p.takes_value)
 _CANONICAL: Mapping[str, str] = {form: p.name for p in DEFAULT for form in p.forms}
 EDGE_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("reports_to", "manages", "member_of", "part_of", "contains", "parent_of"), "hierarchical"),
@@ -129,6 +132,11 @@ _COLUMNS = ["alias", "canonical", "cardinality", "source"]
 def known_relation(raw: str) -> str:
     """The canonical relation of the closed list for these words; empty if there is none."""
     return _CANONICAL.get("_".join(re.findall(r"[^\W_]+", raw.lower())), "")
+
+
+def takes_value(raw: str) -> bool:
+    """Whether the object of a relation of the closed list can be a number or a date, not only an entity."""
+    return known_relation(raw) in _VALUED
 
 
 def normal_form(raw: str) -> pl.Expr:

@@ -170,6 +170,7 @@ ROSTER = (
     RosterEntry(2, "Assistant", "tool", "", (), "assistant"),
     RosterEntry(3, "Evan", "person", "e_evan"),
     RosterEntry(4, "Devon", "person"),
+    RosterEntry(5, "Москва", "place", "e_moscow"),
 )
 
 
@@ -198,6 +199,32 @@ def test_an_object_may_be_a_number_too_and_a_speaker_who_is_not_stored_is_a_ment
     assert said.claims.select("subject", "relation", "object").rows() == [("Devon", "knows", "Evan")]
     assert said.in_play["entity_id"].to_list() == ["e_evan"]
     assert said.mentions.select("name", "entity_type").rows() == [("Devon", "person")]
+
+
+@pytest.mark.parametrize(
+    ("relation", "object_", "statement", "expected"),
+    [
+        ("age", "3", "Devon ist drei.", "3"),
+        ("age", 3, "Devon is 3 years old.", "3"),
+        ("age", "4", "Devon is four.", "4"),
+        ("scheduled_for", "3", "The match is on the third.", "3"),
+        ("takes place on", "3", "The match is on the third.", "3"),
+        ("born_at", "3", "Devon was born in the year 3.", "3"),
+        ("born_in", "3", "Devon was born in Evan.", "Evan"),
+        ("born_in", "5", "Девон родился в Москве.", "Москва"),
+        ("born_in", "5", "Девон родился в пятом году.", "5"),
+        ("born_in", "#3", "Devon was born there.", "Evan"),
+        ("knows", "3", "Devon knows him.", "Evan"),
+        ("lives_in", "3", "Devon lives there.", "Evan"),
+    ],
+)
+def test_where_a_relation_takes_a_value_a_number_is_an_entity_only_if_the_statement_names_it(
+    relation: str, object_: object, statement: str, expected: str
+) -> None:
+    facts = [{"m": 0, "s": statement, "about": "4", "rel": relation, "obj": object_}]
+    said = by_model(listed("Devon, Evan, three."), facts=facts)
+    assert said.claims["object"].to_list() == [expected]
+    assert said.in_play["canonical_name"].to_list() == ([] if expected.isdigit() else [expected.lower()])
 
 
 def test_a_number_that_was_not_listed_makes_nobody_up() -> None:
