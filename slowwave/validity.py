@@ -1,7 +1,7 @@
 """When a fact holds: live now, valid at a time, believed at a time, and which status may follow which (§6.3).
 
 Each condition exists twice, as a polars expression and as the SQL text of a store's filter; both say the same.
-`slowwave.validity` puts them together for a question about any time.
+`Moment` puts them together for a question about any time.
 """
 
 from __future__ import annotations

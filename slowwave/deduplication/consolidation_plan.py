@@ -34,7 +34,7 @@ from .merged_facts import (
     reworded_facts,
     with_merge_provenance,
 )
-from .pair_outcomes import Settled, carry_out, pair_rows
+from .pair_outcomes import Settled, end_by_verdicts, pair_rows
 from .pairs_for_a_model import JudgedPair, Merge, allowed_merges
 
 MAX_REASON = 500
@@ -225,7 +225,7 @@ def plan_reconciliation(
     candidates, merges, judged = only_live(candidates, merges, judged, live["id"])
     same = allowed_merges(judged, live)
     done = merge_clusters(live, merges, [(each.duplicate, each.representative) for each in same if each.representative])
-    ended = carry_out(judged, done.roots(), near, model, now)
+    ended = end_by_verdicts(judged, done.roots(), near, model, now)
     answers = Settled(tuple(judged), same, ended)
     worth = merge_provenance(done, evidence)
     facts = with_merge_provenance(done, worth, now)

@@ -53,7 +53,7 @@ class Settled:
     ended: Endings
 
 
-def carry_out(
+def end_by_verdicts(
     judged: Sequence[JudgedPair], roots: Mapping[str, str], near: Surroundings, model: str, now: datetime
 ) -> Endings:
     """End the facts that newer facts update or correct, the earliest change first.

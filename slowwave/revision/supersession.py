@@ -116,7 +116,7 @@ def supersede_facts(
             if speaker["place"] < 0:
                 _remember(state, index, directive, speaker, winner)
             elif state.was_open(winner, speaker["said_at"]):
-                _carry_out(state, index, directive, speaker, winner)
+                _follow_directive(state, index, directive, speaker, winner)
         if speaker["place"] < 0:
             continue
         may = speaker["id"] in may_conflict
@@ -163,7 +163,7 @@ def _set_up(
     return state, index
 
 
-def _carry_out(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+def _follow_directive(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
     targets = _targets(state, index, directive, speaker, winner)
     if directive["action"] == CONTRADICT:
         for target in targets:

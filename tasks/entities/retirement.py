@@ -80,7 +80,7 @@ def with_inverses(
     return pl.concat([chosen, found.select(chosen.columns)])
 
 
-def carry_out(tx: Transaction, plan: Retirement) -> None:
+def write_retirement(tx: Transaction, plan: Retirement) -> None:
     """Write a retirement: the facts and their decisions; aspects, open pairs and scores of the facts go."""
     tx.upsert("facts", plan.facts)
     tx.upsert("decisions", plan.decisions)

@@ -34,7 +34,7 @@ from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.transactions import Transaction
-from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
+from tasks.entities.retirement import write_retirement, renew_profiles, retirement_of
 from tasks.runtime.engine import log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
@@ -421,7 +421,7 @@ def _prune(
             plan = _prune_plan(facts, signals, settings, run)
             if len(plan.ids):
                 rows = facts.filter(pl.col("id").is_in(plan.ids.implode())).sort("id")
-                carry_out(tx, retirement_of(tx, rows, PRUNED, run.now, plan.measures))
+                write_retirement(tx, retirement_of(tx, rows, PRUNED, run.now, plan.measures))
             seen = tx.sequence if len(plan.ids) else tx.sequence - 1
         done += plan.ids.to_list()
     return done

@@ -24,7 +24,7 @@ from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
-from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
+from tasks.entities.retirement import write_retirement, renew_profiles, retirement_of
 from tasks.ingest.application import apply_patches
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.engine import task
@@ -218,7 +218,7 @@ def delete_observations(run: Run, entity_id: str, ids: Sequence[str], replaced_b
             is_gone = pl.col("id").is_in(plan.retired)
             winner = pl.when(is_gone).then(pl.lit(replaced_by)).otherwise("replaced_by")
             plan = replace(plan, facts=plan.facts.with_columns(replaced_by=winner))
-        carry_out(tx, plan)
+        write_retirement(tx, plan)
     renew_profiles(run, [entity_id])
     return _retired(entity_id, plan)
 

@@ -47,7 +47,7 @@ from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
 from tasks.people.review import DecidedProposal, approve, approve_for_later, reject
-from tasks.people.review_runs import carry_out, decide, modify, with_ways_on
+from tasks.people.review_runs import apply_verdicts, decide, modify, with_ways_on
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -416,9 +416,9 @@ def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_tim
         ReviewVerdict(changed.id, "modify", {"observations": [IDS[2]]}),
     ]  # fmt: skip
     run = run_at(memory, T2)
-    done = carry_out(run, verdicts, ANA)
+    done = apply_verdicts(run, verdicts, ANA)
     assert [each.state for each in done] == ["gone", "applied", "rejected", "pending"]
-    again = carry_out(run_at(memory, T3), verdicts, ANA)
+    again = apply_verdicts(run_at(memory, T3), verdicts, ANA)
     assert {each.id: each.state for each in again} == {
         "p_unknown": "gone", yes.id: "applied", no.id: "rejected", changed.id: "replaced"
     }  # fmt: skip
@@ -429,7 +429,7 @@ def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_tim
 def test_a_modification_that_cannot_be_planned_is_told_and_waits_on(memory: Path) -> None:
     waits = proposed(memory, 0, 1)
     retired(memory, 1)
-    [done] = carry_out(run_at(memory, T3), [ReviewVerdict(waits.id, "modify", {"observations": [IDS[1]]})], ANA)
+    [done] = apply_verdicts(run_at(memory, T3), [ReviewVerdict(waits.id, "modify", {"observations": [IDS[1]]})], ANA)
     assert done.state == "pending"
     assert "It was not modified" in done.outcome
 
