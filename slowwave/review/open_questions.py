@@ -21,7 +21,6 @@ import polars as pl
 from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass
 from slowwave.decisions import decision, decision_frame
-from slowwave.deduplication.consolidation_plan import ReconciliationPlan, changed_rows
 from slowwave.deduplication.duplicates import NOT_SIMILAR, Merges, best_first, by_words, is_redundancy
 from slowwave.deduplication.merged_facts import (
     aspects_of,
@@ -32,7 +31,8 @@ from slowwave.deduplication.merged_facts import (
     reworded_facts,
     with_merge_provenance,
 )
-from slowwave.deduplication.pair_outcomes import SUPERSEDE
+from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, changed_rows
+from slowwave.deduplication.verdicts import SUPERSEDE
 from slowwave.entrenchment import rank_of
 from slowwave.revision.application import (
     Surroundings,

@@ -14,4 +14,6 @@
 - `revision_state`: how is a fact closed, and by which facts may it be?
 - `supersession`: what ends a fact, and what becomes doubtful with it?
 - `application`: which candidates become facts? It calls most of the above.
+
+Facts also end by verdicts of a model about pairs of facts: `slowwave/deduplication/verdicts`.
 """

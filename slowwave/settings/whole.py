@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from .base import DEFAULT_EMBEDDER, ApprovalSettings, Group, NightGateSettings, Ratio, RetentionSettings, alias
 from .facts import ConsolidateSettings
-from .groups import DEFAULT_EMBEDDER, ApprovalSettings, Group, NightGateSettings, Ratio, RetentionSettings, alias
 from .ingest import IngestSettings, LinkSettings
 from .language import SpendingLimits
 from .maintenance import CommunitySettings, DecaySettings, StewardSettings

@@ -39,8 +39,8 @@ from slowwave.resolution.entity_resolution import (
     finish,
     plan_resolution,
 )
-from slowwave.resolution.known_entities import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
 from slowwave.resolution.mentions import Mentions, embed_texts, mentions_in
+from slowwave.resolution.name_joins import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
 from slowwave.revision.extracted_claims import CollectedClaims
 from slowwave.settings import IngestSettings, ResolveSettings
 from slowwave.text import digest, normalise_name

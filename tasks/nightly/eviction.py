@@ -35,13 +35,13 @@ from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.entities.retirement import (
-    write_retirement,
     delete_entities,
     delete_facts,
     mentioned,
     plan_purge,
     renew_profiles,
     retirement_of,
+    write_retirement,
 )
 from tasks.ingest.candidates import PENDING
 from tasks.runtime.engine import task

@@ -19,9 +19,9 @@ from inference.language import Language
 from prompts.rendering import prompt_version
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.consolidation_plan import ReconciliationPlan
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
 from slowwave.deduplication.pairs_for_a_model import uses_pairs
+from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.errors import SlowwaveError
 from slowwave.settings import MergeSettings, StewardSettings
 from storage.search import FOUND, by_scope, nearest, unit_matrix

@@ -34,7 +34,7 @@ from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.transactions import Transaction
-from tasks.entities.retirement import write_retirement, renew_profiles, retirement_of
+from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.runtime.engine import log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary

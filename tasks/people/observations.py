@@ -24,7 +24,7 @@ from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
-from tasks.entities.retirement import write_retirement, renew_profiles, retirement_of
+from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.ingest.application import apply_patches
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.engine import task

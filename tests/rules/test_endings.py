@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from slowwave import frames
-from slowwave.deduplication.pair_outcomes import Endings, end_by_verdicts
 from slowwave.deduplication.pairs_for_a_model import JudgedPair
+from slowwave.deduplication.verdicts import Endings, end_by_verdicts
 from slowwave.revision.application import Surroundings
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)

@@ -1,8 +1,9 @@
-"""All changes of a consolidation, as one plan (S1-01 … S1-14, S1-20).
+"""All changes of a reconciliation, as one plan (S1-01 … S1-14, S1-20).
 
 Rules retire duplicates, never contradictions; a model's verdicts may also end facts that newer ones update or correct.
 Merges by rule are in `duplicates`, questions and verdicts in `pairs_for_a_model`, clusters and merge provenance in
-`merged_facts`, ended facts and pair decisions in `pair_outcomes`.
+`merged_facts`, ended facts and pair decisions in `verdicts`. `tasks/nightly/fact_reconciliation` carries the plan out,
+for the flow `consolidate` and after each ingest.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from .merged_facts import (
     reworded_facts,
     with_merge_provenance,
 )
-from .pair_outcomes import Settled, end_by_verdicts, pair_rows
 from .pairs_for_a_model import JudgedPair, Merge, allowed_merges
+from .verdicts import Settled, end_by_verdicts, pair_rows
 
 MAX_REASON = 500
 _Named = tuple[str, str, list[str], list[str], str]  # action, subject, ids in, ids out, reason
