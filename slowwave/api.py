@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from os import PathLike, fspath
 from pathlib import Path as File
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from .arguments import Time, at_least_one, checked_text, checked_texts, checked_time, is_fork, refuse_a_fork
+from .arguments import (
+    TOKEN_BUDGET,
+    Time,
+    at_least_one,
+    checked_text,
+    checked_texts,
+    checked_time,
+    is_fork,
+    refuse_a_fork,
+)
 from .errors import UnusableInput
 from .launcher import bring_in
 from .types import (
@@ -218,7 +226,7 @@ class OpenMemory:
     def ask(
         self,
         question: str,
-        token_budget: int = 2000,
+        token_budget: int = TOKEN_BUDGET,
         *,
         as_of: Time | None = None,
         known_as_of: Time | None = None,
@@ -258,12 +266,11 @@ class OpenMemory:
 
     def _block(self, query: str, token_budget: int | None, *, k: int | None = None, **how: Any) -> ContextBlock:
         """The block of `context_for` with its facts and passages."""
-        from recall.context import MOST_FACTS, ContextBlock, render_context
+        from recall.context import MOST_FACTS, ContextBlock, block_of
 
         if not token_budget or token_budget < 0:
             return ContextBlock()
-        found = self.recall(query, k or MOST_FACTS, **how)
-        return replace(render_context(found.facts, token_budget, found.passages), is_timed_out=found.is_timed_out)
+        return block_of(self.recall(query, k or MOST_FACTS, **how), token_budget)
 
     # Facts
 

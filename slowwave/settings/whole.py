@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from slowwave.arguments import TOKEN_BUDGET
+
 from .base import DEFAULT_EMBEDDER, ApprovalSettings, Group, NightGateSettings, Ratio, RetentionSettings, alias
 from .facts import ConsolidateSettings
 from .ingest import IngestSettings, LinkSettings
@@ -82,7 +84,11 @@ class McpSettings(Group):
     """The door for agents."""
 
     token_budget: int = Field(
-        2000, ge=1, le=1_000_000, title="Tokens", description="What `recall` may return unless it is asked for more."
+        TOKEN_BUDGET,
+        ge=1,
+        le=1_000_000,
+        title="Tokens",
+        description="What `recall` may return unless it is asked for more.",
     )
     approvals: Literal["ask", "never"] = Field(
         "ask",
