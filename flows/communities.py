@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from slowwave.settings import CommunitySettings
-from tasks.nightly.communities import refresh_communities
+from tasks.nightly.community_refresh import refresh_communities
 from tasks.orchestration.phases import conclude, gated, tidy
 from tasks.orchestration.tallies import CommunityTally
 from tasks.runtime.engine import flow

@@ -15,7 +15,7 @@ from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.communities import note_due
+from tasks.nightly.community_refresh import note_due
 from tasks.nightly.fact_reconciliation import reconcile
 from tasks.nightly.open_questions import propose_names, propose_overrides
 from tasks.orchestration.phases import tidy

@@ -64,9 +64,9 @@ def render_context(
 
     Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing.
     Where even the best match is weak the head says so, so that whoever asks can decline.
-    A fact that one before it says is left out; passages that facts say are left out before, by `answers.beside`. Facts
-    stand entity by entity, each in the order of time, and the passages after them. Without a budget, or where nothing
-    fits, the block is empty.
+    A fact that one before it says is left out; passages that facts say are left out before, by
+    `search_results.beside`. Facts stand entity by entity, each in the order of time, and the passages after them.
+    Without a budget, or where nothing fits, the block is empty.
     """
     head = [HEADER, WARNING, *([UNLIKELY] if is_weak(best_match(facts, passages)) else [])]
     left = (token_budget or 0) - sum(map(_cost, head))

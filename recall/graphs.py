@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from slowwave import frames
-from slowwave.graph.communities import places_of
+from slowwave.graph.community_detection import places_of
 from slowwave.graph.graph import Graph, Places, build_graph
 from slowwave.graph.name_index import NO_COMMUNITY
 from slowwave.graph.walks import WalkGraph

@@ -40,8 +40,8 @@ from storage.search import words
 from storage.warm import Tables, found_in, frame_of
 from storage.word_scores import best_scores
 
-from .candidates import Faded, candidates
 from .facts import ALL, EVIDENCE, HOT, NEEDED
+from .possible_answers import Faded, candidates
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"

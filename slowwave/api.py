@@ -50,7 +50,7 @@ from .types import (
 if TYPE_CHECKING:
     from apps.configuration import Place
     from recall.context import ContextBlock
-    from recall.recalling import Recaller
+    from recall.recaller import Recaller
     from slowwave.settings import RecallSettings
     from slowwave.validity import Moment
     from storage.snapshots import Snapshot
@@ -130,7 +130,7 @@ class OpenMemory:
     def _reader(self) -> Recaller:
         """What searches the namespace, opened by the first call."""
         refuse_a_fork()
-        from recall.recalling import Recaller
+        from recall.recaller import Recaller
 
         with self._opening:
             if self._opened is None:
@@ -250,8 +250,8 @@ class OpenMemory:
         answer now, `Terminal` where its answer is no use, and `TookTooLong` where the memory is too slow.
         """
         from apps.configuration import answering
-        from recall.asking import ask  # imports the model clients, which no other read needs
-        from recall.recalling import WORDINGS, check_wordings
+        from recall.ask import ask  # imports the model clients, which no other read needs
+        from recall.recaller import WORDINGS, check_wordings
 
         llm = answering(self.place.settings, model, max_usd=max_usd, max_calls=max_calls)
         moment = _moment(now, as_of, known_as_of)

@@ -19,7 +19,7 @@ from storage.store import Store
 from tasks.runtime.engine import is_inline, task
 from tasks.runtime.run_pages import plain_cells
 
-from .candidates import to_extract
+from .candidate_rows import to_extract
 from .sources import STORED, find_sources
 
 DONE, FAILED = "done", "failed"

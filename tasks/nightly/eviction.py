@@ -43,7 +43,7 @@ from tasks.entities.retirement import (
     retirement_of,
     write_retirement,
 )
-from tasks.ingest.candidates import PENDING
+from tasks.ingest.candidate_rows import PENDING
 from tasks.runtime.engine import task
 from tasks.runtime.run_pages import SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of

@@ -53,7 +53,7 @@ from .fact_reconciliation import (
     write_plan,
     written_part,
 )
-from .steward import counted_use
+from .scoring_and_pruning import counted_use
 
 FEW = 200  # so many new facts are looked up one by one, beyond that everything of their scopes is compared at once
 

@@ -36,7 +36,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
-from tasks.nightly.steward import Counted, count_usage, fade_links, weigh_entities
+from tasks.nightly.scoring_and_pruning import Counted, count_usage, fade_links, weigh_entities
 from tasks.runtime.runs import Run, new_run
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)

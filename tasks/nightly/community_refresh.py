@@ -17,7 +17,7 @@ from prompts.packing import Pack, pack_communities
 from prompts.rendering import prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
-from slowwave.graph.communities import Grouping, find_groups, group_entities, is_due
+from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due
 from slowwave.graph.community_plan import (
     CommunityPlan,
     CommunitySummary,
