@@ -108,7 +108,7 @@ def alias(
     as_json: JsonOption = False,
 ) -> None:
     """Add a name to an entity. A name of another entity is refused: merge the two."""
-    from tasks.entities.names import alias_entity_as_run
+    from tasks.entities.alias_and_rename import alias_entity_as_run
 
     run = place.run("entity-alias")
     called = alias_entity_as_run(run, entity, name)
@@ -129,7 +129,7 @@ def rename(
     as_json: JsonOption = False,
 ) -> None:
     """Rename an entity. It keeps its other names, and later messages do not change the new one."""
-    from tasks.entities.names import rename_entity_as_run
+    from tasks.entities.alias_and_rename import rename_entity_as_run
 
     run = place.run("entity-rename")
     called = rename_entity_as_run(run, entity, name)

@@ -3,7 +3,7 @@
 - `rules`: the extractor: a window becomes a `WindowReading`
 - `readings`: what was read so far, in the form of a model's answer
 - `roster`: who speaks, known before extraction
-- `names_in_text`: which names are in a sentence, and which become entities
+- `names`: which names are in a sentence, and which become entities
 - `clauses`: a sentence as subject, negation or wish, verb, and rest
 - `coreference`: first person to third person
 - `relations`: subject, relation and object of a clause, in English and Spanish

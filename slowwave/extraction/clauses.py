@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from slowwave.text import word_set
 
-from .names_in_text import is_pronoun
+from .names import is_pronoun
 
 _BORDER = re.compile(
     r"(?:[,;:–—]\s+(?:(?:and|but|so|because|though|although|while|then|or)\s+)?|\s(?:and|but|so|because"

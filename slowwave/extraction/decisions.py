@@ -10,7 +10,7 @@ from slowwave.records import Turn
 
 from .clauses import read_object
 from .coreference import impersonal
-from .names_in_text import is_pronoun, spot
+from .names import is_pronoun, spot
 from .relations import CERTAIN, LIKELY, Triple
 
 _SIGNS = ("decid", "agreed", "chose", "settled", "opted", "going with", "turn", "cause", "culprit", "problem",

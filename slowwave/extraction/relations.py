@@ -14,7 +14,7 @@ from slowwave.text import word_set
 from .clauses import ADDRESSED, ANIMALS, ARTICLE, PEOPLE, ROLES, Clause, read_object
 from .coreference import impersonal
 from .dates import find_hint
-from .names_in_text import spot, type_of
+from .names import spot, type_of
 
 CERTAIN, LIKELY, WEAK = 0.9, 0.75, 0.72
 

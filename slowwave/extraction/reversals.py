@@ -13,7 +13,7 @@ from slowwave.text import word_set
 
 from .clauses import ARTICLE, read_object
 from .date_words import MONTH_NAME
-from .names_in_text import is_pronoun
+from .names import is_pronoun
 
 MAX_CHARS = 400
 _SIGNS = re.compile(

@@ -15,7 +15,7 @@ import polars as pl
 from slowwave.records import RosterEntry, Turn
 from slowwave.text import normalise_name, row_id, strip_code, word_set
 
-from .names_in_text import is_usable, may_be_a_name, type_of
+from .names import is_usable, may_be_a_name, type_of
 
 UNNAMED = "Owner"
 """The shown name of an owner whose name is unknown."""

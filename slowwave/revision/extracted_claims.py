@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from slowwave import frames
-from slowwave.extraction.names_in_text import has_value, is_entity
+from slowwave.extraction.names import has_value, is_entity
 from slowwave.extraction.readings import speaker_name
 from slowwave.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.ingestion.windows import PlannedWindow

@@ -49,8 +49,8 @@ from storage.rows import quoted
 from storage.search import nearest
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
+from tasks.entities.alias_and_rename import names_in_use, new_vector
 from tasks.entities.merges import merge_within
-from tasks.entities.names import names_in_use, new_vector
 from tasks.runtime.runs import Run, embedder_of
 
 PERSON = "person"

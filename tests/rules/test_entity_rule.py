@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slowwave.extraction.names_in_text import has_value, how_it_stands, is_entity
+from slowwave.extraction.names import has_value, how_it_stands, is_entity
 from slowwave.resolution.mentions import Kin, kin_name, kin_of, read_kin
 
 TALK = (

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.rendering import render_extraction
-from slowwave.extraction.names_in_text import is_usable
+from slowwave.extraction.names import is_usable
 from slowwave.filters.noise import ContentScorer, plan_gates
 from slowwave.lexicon.languages import DATES_IN_SIGNS, NAMES, language_of, without_asking
 from slowwave.ranking.order import stems, word_overlaps

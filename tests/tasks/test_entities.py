@@ -34,8 +34,8 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
+from tasks.entities.alias_and_rename import alias_entity, alias_entity_as_run, rename_entity_as_run
 from tasks.entities.merges import Merged, merge, merge_entities
-from tasks.entities.names import alias_entity, alias_entity_as_run, rename_entity_as_run
 from tasks.entities.pins import pin_entity, pin_entity_as_run, pin_facts, pin_facts_as_run
 from tasks.ingest.statements import find_target
 from tasks.runtime.runs import Run, new_run
