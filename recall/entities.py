@@ -244,7 +244,7 @@ class EntitySearch:
         self._index: tuple[tuple[int, ...], NameIndexes] | None = None
 
     async def at(self, tables: Tables) -> NameIndexes:
-        """On the asynchronous road; `tables` holds SEARCH_TABLES."""
+        """The index at the versions of these open handles, which have SEARCH_TABLES."""
         kept = self._kept(tables.versions)
         if kept is None:
             read = asyncio.gather(
@@ -256,7 +256,7 @@ class EntitySearch:
         return kept
 
     def of(self, snapshot: Snapshot) -> NameIndexes:
-        """Of a snapshot."""
+        """The index of a snapshot."""
         kept = self._kept(snapshot.versions)
         if kept is None:
             entities = snapshot.frame("entities", LISTED, _ENTITY)

@@ -496,7 +496,7 @@ class OpenMemory:
         is known word for word is passed over. Raises `UnusableInput` where there is nothing to add or no such type.
         """
         refuse_a_fork()
-        from tasks.people.observations import observe  # imports the write road, which reading does not need
+        from tasks.people.observations import observe  # imports the ingest path, which reading does not need
 
         statements = checked_texts("texts", texts)
         place = self.place
@@ -526,7 +526,7 @@ class OpenMemory:
         and `BudgetReached` never: what was not extracted waits for the next run.
         """
         refuse_a_fork()
-        from apps.messages import ingest_messages  # imports the write road, which reading does not need
+        from apps.messages import ingest_messages  # imports the ingest path, which reading does not need
 
         limits = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
         with self._adding:

@@ -151,10 +151,11 @@ def undo(
     only: Collection[str] | None = None,
     decided_by: str = "person",
 ) -> UndoReport:
-    """Take back a run as `undo_run`; raises `UndoRefused` where later runs built on it, unless `cascade`.
+    """Take back a run as `undo_run`; raises `UndoRefused` where that cannot be done.
 
-    With it all of the runs `also`, in one commit, or none. With `dry_run` nothing changes. `only` are the runs that
-    somebody has seen and agreed to: where others would be taken back now, it raises `UndoRefused`.
+    Later runs that built on it are such a cause; with `cascade` they are taken back as well. All of the runs `also` go
+    with it, in one commit, or none does. With `dry_run` nothing changes. `only` are the runs that somebody has seen and
+    agreed to: where others would be taken back now, it raises `UndoRefused`.
     """
     with store.commit(undo_run, "undo", now) as tx:
         undoing = _Undoing(store, tx, decided_by)
@@ -273,6 +274,10 @@ class _Undoing:
         return in_this_era(self._tx, found.name, images) if is_past else images
 
     def _revert(self, found: Trace, images: pl.DataFrame, gone: pl.Series) -> None:
+        """Write one table as it was: `images` are put back, the rows `gone` are deleted.
+
+        Where nobody wrote it since, the whole version from before is restored, which is cheaper and equal to the byte.
+        """
         only = found.segments[0] if len(found.segments) == 1 else None
         if only and only.before and only.after == self._start[found.name]:
             self._tx.restore(found.name, only.before)
@@ -282,7 +287,11 @@ class _Undoing:
             self._tx.delete(found.name, gone)
 
     def _refreshed_later(self, found: Trace) -> list[str]:
-        """Rows that somebody else changed since, without building on what is undone; not those only put back."""
+        """Ids of touched rows in which a later run, which stays, refreshed derived columns.
+
+        A later run that changed more of them is undone as well, or the undo is refused. Rows that were changed and put
+        back are not among them.
+        """
         changed: set[str] = set()
         for gap in found.gaps:
             if gap.right == self._start[found.name]:

@@ -1,4 +1,4 @@
-"""Warm tables: handles of a few tables on LanceDB's asynchronous road, for reads that count milliseconds.
+"""Warm tables: open handles of a few tables in the asynchronous API of LanceDB, for reads within milliseconds.
 
 Tables in memory (`residents`) are read there, all others with queries of LanceDB.
 """

@@ -274,7 +274,11 @@ def _reach(core: str, day: datetime, _: Tense) -> Meaning | None:
 
 
 def _relative(core: str, day: datetime, tense: Tense) -> Meaning | None:
-    """ "last week", "next Monday", "this weekend", "last March", "next summer"."""
+    """ "last week", "next Monday", "this weekend", "last March", "next summer".
+
+    A next weekday is at least three days ahead: on Sunday or Monday people say "tomorrow" or "on Tuesday" for the day
+    that is near, and "next Tuesday" for the one of the following week. "The coming Tuesday" is the near one.
+    """
     found = _RELATIVE.fullmatch(core)
     if not found:
         return _this("weekend", day, tense) if core in ("weekend", "the weekend") else None

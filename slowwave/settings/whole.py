@@ -240,7 +240,7 @@ class Settings(Group):
     recall: RecallSettings = Field(
         default_factory=RecallSettings,
         title="Recall",
-        description="The read road.",
+        description="The query path.",
         validation_alias=alias("recall", "retrieval"),
     )
     approval: ApprovalSettings = Field(

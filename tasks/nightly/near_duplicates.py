@@ -1,6 +1,6 @@
 """Near-duplicates: what the steward finds to say the same becomes one fact, that of more use (S4-08 … S4-10).
 
-The same road as consolidation, without its marks: only pairs very close in meaning, only facts that neither of the two
+As in a consolidation, but without its marks: only pairs very close in meaning, only facts that neither of the two
 has compared yet. A later consolidation sees the others as if the steward had never looked (§6.5).
 """
 

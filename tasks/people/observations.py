@@ -119,7 +119,7 @@ def add_observations(
     entity_type: str | None = None,
     create: bool = False,
 ) -> Added:
-    """State something about an entity: each new text becomes a fact on the one road, flagged where it looks alike.
+    """State something about an entity: each new text becomes a fact in the usual way, flagged where it looks alike.
 
     What the entity is held to be word for word is passed over; what says the same in other words confirms it (§6.2).
     Raises `UnusableInput` for an unknown entity unless `create`, which makes one of `entity_type` (S0-02).
