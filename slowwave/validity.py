@@ -14,6 +14,7 @@ import polars as pl
 
 from . import frames
 from .errors import SlowwaveError
+from .records import REDUNDANT
 from .timestamps import in_utc
 
 MAX_CHAIN = 64
@@ -161,7 +162,7 @@ ENDS: frames.Schema = {
 JUDGED = ("id", "status", "status_reason", "valid_from", "valid_to", "created_at", "expired_at", "replaced_by")
 """The columns by which a question about the past is answered."""
 _NEVER_BELIEVED = ("candidate", "rejected")
-_REDUNDANT = "^(dedup|consolidated): absorbed by "
+_REDUNDANT = f"^({'|'.join(REDUNDANT)}): absorbed by "
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.decisions import Row, decision, decision_frame
+from slowwave.records import CONSOLIDATED, DEDUP, REDUNDANT
 from slowwave.revision.application import Surroundings, ledger_rows, with_marks, with_supersessions
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
@@ -24,8 +25,6 @@ from slowwave.validity import is_live
 
 from .duplicates import BY_USE, BY_WORDS, CandidateSet, Merges, standing
 from .merged_facts import (
-    CONSOLIDATED,
-    DEDUP,
     ClusterMerge,
     aspects_of,
     evidence_of,
@@ -176,7 +175,7 @@ class ReconciliationPlan:
         redundant = self.pairs["kind"] == "redundant"
         return {
             "looked_at": self.looked_at,
-            "merged": int(ends.is_in(["dedup", "consolidated"]).sum()) - len(self.reworded),
+            "merged": int(ends.is_in(REDUNDANT).sum()) - len(self.reworded),
             "updated": int((ends == "temporal_change").sum()),
             "corrected": int((ends == "correction").sum()),
             "clashing": int((actions == "contradict").sum()),

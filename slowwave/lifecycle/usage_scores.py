@@ -18,12 +18,12 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave import frames
+from slowwave.records import REDUNDANT
 from slowwave.settings import DecaySettings, StewardSettings, UseSettings
 from slowwave.validity import successors
 
 RECALL_BOOST = 0.2
 LINK_FLOOR = 0.01  # a link weaker than this is gone
-REDUNDANT = ("dedup", "consolidated")  # reasons of lineage by which a fact says what the other said
 _SUMS = ("hit_count", "cosine_sum", "cosine_count", "link_count")
 _TIMES = ("last_retrieved_at", "link_decayed_at")
 

@@ -17,7 +17,6 @@ from slowwave.entrenchment import ENDS
 from slowwave.lifecycle import pruning_and_eviction as pruning
 from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
 from slowwave.lifecycle.usage_scores import (
-    REDUNDANT,
     company,
     entity_usage_of,
     fold_company,
@@ -29,6 +28,7 @@ from slowwave.lifecycle.usage_scores import (
     weaken_links,
     weigh,
 )
+from slowwave.records import REDUNDANT
 from slowwave.settings import DecaySettings, RecallSettings, StewardSettings, UseSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
@@ -45,7 +45,7 @@ from tasks.runtime.writing import decide_and_write
 RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
 _FADING = "links."
-_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
+_IS_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
 _SCORED = ["id", "created_at", "content_score"]
 _JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
@@ -141,7 +141,7 @@ def use_so_far(reading: Reading, store: Store) -> pl.DataFrame:
 
 
 def _absorptions(reading: Reading) -> pl.DataFrame:
-    return reading.frame("lineage", _REDUNDANT, list(frames.LINEAGE))
+    return reading.frame("lineage", _IS_REDUNDANT, list(frames.LINEAGE))
 
 
 @dataclass(frozen=True, slots=True)
