@@ -26,7 +26,7 @@ from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
-Format = Literal[
+Format = Literal[  # those of `slowwave.ingestion.parsers`; the form needs them in words
     "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor", "slack", "whatsapp",
     "mail", "git-log", "markdown", "text",
 ]  # fmt: skip

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slowwave.errors import NothingYet, SlowwaveError, UnusableInput
-from slowwave.ingestion.formats import DOCUMENT_SUFFIXES, DOCUMENTS, JSON_SUFFIXES, MAIL_SUFFIXES
+from slowwave.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES, MAIL_SUFFIXES
+from slowwave.ingestion.parsers import DOCUMENTS
 from slowwave.settings import ExtractSettings
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
