@@ -103,7 +103,11 @@ def canonical_type(word: str) -> str | None:
 
 
 def canonical_relation(word: str) -> str:
-    """The relation of the default ontology for a word in either language; other words stay unchanged."""
+    """The relation of the default ontology for its name or a Spanish word for it; other words stay unchanged.
+
+    For what people ask for. Relations that are read have more words, learned ones among them: see `canonicalise` and
+    `known_relation` in `slowwave/revision/predicates`.
+    """
     return _RELATION_OF.get(plain(word), word)
 
 
