@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slowwave.splitting.split_plan import SplitPart
     from slowwave.splitting.split_suggestions import TopicAnalysis
     from tasks.entities.merges import Merged
-    from tasks.entities.names import Pinned
+    from tasks.entities.pins import Pinned
     from tasks.people.splitting import SplitDone
     from tasks.runtime.runs import Run
 
@@ -108,10 +108,10 @@ def alias(
     as_json: JsonOption = False,
 ) -> None:
     """Add a name to an entity. A name of another entity is refused: merge the two."""
-    from tasks.entities.names import name_also
+    from tasks.entities.alias_and_rename import alias_entity_as_run
 
     run = place.run("entity-alias")
-    called = name_also(run, entity, name)
+    called = alias_entity_as_run(run, entity, name)
     if as_json:
         print_json({"run": run.id if called.is_new else None, **asdict(called)})
     elif called.is_new:
@@ -129,10 +129,10 @@ def rename(
     as_json: JsonOption = False,
 ) -> None:
     """Rename an entity. It keeps its other names, and later messages do not change the new one."""
-    from tasks.entities.names import rename as give_name
+    from tasks.entities.alias_and_rename import rename_entity_as_run
 
     run = place.run("entity-rename")
-    called = give_name(run, entity, name)
+    called = rename_entity_as_run(run, entity, name)
     if as_json:
         print_json({"run": run.id if called.is_new else None, **asdict(called)})
     elif called.is_new:
@@ -150,10 +150,10 @@ def pin_entity(
     as_json: JsonOption = False,
 ) -> None:
     """Keep an entity and all its facts for ever."""
-    from tasks.entities.names import keep_entity
+    from tasks.entities.pins import pin_entity_as_run
 
     run = place.run("entity-pin")
-    _tell_pins(run, keep_entity(run, entity, not off), as_json)
+    _tell_pins(run, pin_entity_as_run(run, entity, not off), as_json)
 
 
 def pin(
@@ -164,10 +164,10 @@ def pin(
     as_json: JsonOption = False,
 ) -> None:
     """Keep facts for ever: they are never pruned, merged into others or evicted."""
-    from tasks.entities.names import keep_facts
+    from tasks.entities.pins import pin_facts_as_run
 
     run = place.run("pin")
-    _tell_pins(run, keep_facts(run, ids, not off), as_json)
+    _tell_pins(run, pin_facts_as_run(run, ids, not off), as_json)
 
 
 def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:

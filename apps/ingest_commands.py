@@ -12,7 +12,7 @@ import typer
 from rich.console import RenderableType
 
 from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.ingestion.formats import FORMATS, known_format
+from slowwave.ingestion.parsers import FORMATS, known_format
 from slowwave.settings import BackfillSettings
 from slowwave.timestamps import parse_moment
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from slowwave.api import GraphMode
+from slowwave.arguments import TOKEN_BUDGET
+from slowwave.types import NOTHING_KNOWN
 
 from .configuration import Place
 from .options import (
@@ -93,7 +95,7 @@ def recall(
     if found.is_timed_out:
         out.print("The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md).")
     elif not (found.facts or found.passages):
-        out.print("Nothing is known about that. Try other words, or `slowwave entities`.")
+        out.print(f"{NOTHING_KNOWN} Try other words, or `slowwave entities`.")
     if full:
         if found.facts:
             out.print(recall_table(found))
@@ -151,7 +153,7 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     tokens: Annotated[
         int, typer.Option("--tokens", min=100, help="How many tokens of facts and passages the model gets.")
-    ] = 2000,
+    ] = TOKEN_BUDGET,
     scope: Scope = None,
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,

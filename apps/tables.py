@@ -246,6 +246,10 @@ def print_whole_story(story: Story, locale: Locale = "en") -> None:
         (pair.at, words.get(pair.other_id, pair.other_id), pair.kind, pair.outcome, pair.guard, pair.decided_by)
         for pair in story.pairs
     ]
+    decisions = [
+        (each.at, each.action, ", approved by ".join(filter(None, (each.decided_by, each.approver))), *each[3:5])
+        for each in story.decisions
+    ]
     leans_on = story.columns.get("suspect_of")
     tables = (
         ("What it says", ("id", "fact", "status", "why"), [(short_id(i), *rest) for i, *rest in story.heard]),
@@ -262,7 +266,7 @@ def print_whole_story(story: Story, locale: Locale = "en") -> None:
         ("What it replaced, and what replaced it", ("from", "to", "reason"), steps),
         ("What it was compared with", ("when", "fact", "kind", "outcome", "guard", "by"), pairs),
         ("Where it was read", ("id", "title"), story.artifacts),
-        ("What was decided", ("when", "action", "by", "reason", "run"), [each[:5] for each in story.decisions]),
+        ("What was decided", ("when", "action", "by", "reason", "run"), decisions),
     )
     out.print(story.title, style="bold", markup=False)
     if leans_on:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave import frames
-from slowwave.graph.communities import leiden_labels, propagate_labels
+from slowwave.graph.community_detection import leiden_labels, propagate_labels
 from slowwave.graph.graph import Graph, build_graph
 
 from .figures import Absent, Cost, Figure, Options, measured

@@ -28,9 +28,9 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "windows and prompts": ("tasks.ingest.extraction:plan_windows", "tasks.ingest.extraction:render_extraction"),
     "extraction": ("inference.language:Language.ask_many",),
     "claims, names and candidates": (
-        "tasks.ingest.candidates:collect",
+        "tasks.ingest.candidate_rows:collect",
         "tasks.ingest.extraction:resolve_names",
-        "tasks.ingest.candidates:build_candidates",
+        "tasks.ingest.candidate_rows:build_candidates",
     ),
     "neighbours": ("tasks.ingest.surroundings:nearest", "tasks.ingest.surroundings:nearest_among"),
     "evaluation and application plans": (

@@ -94,13 +94,13 @@ class Outcome:
 def run(options: Options) -> Iterable[Figure]:
     """Forty tenants, or six."""
     campaign = Campaign(options.place, 6, 3) if options.is_quick else Campaign(options.place)
-    outcome = carry_out(campaign)
+    outcome = run_campaign(campaign)
     for each in outcome.wrong:
         print("  WRONG:", each)
     yield from figures(campaign, outcome)
 
 
-def carry_out(campaign: Campaign) -> Outcome:
+def run_campaign(campaign: Campaign) -> Outcome:
     """All of it. Raises `Absent` where machines or the object store cannot be had here."""
     if subprocess.run([*_space(), "true"], capture_output=True, check=False).returncode:
         raise Absent("unshare(1) may not make a process space here")

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from inference.embedding import open_embedder
 from slowwave.api import OpenMemory
 from slowwave.settings import GraphMode, RecallSettings
-from tasks.nightly.steward import count_usage, weigh_entities
+from tasks.nightly.scoring_and_pruning import count_usage, weigh_entities
 from tasks.runtime.runs import new_run
 
 from . import data

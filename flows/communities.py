@@ -1,4 +1,4 @@
-"""Communities: what belongs together is found, named and summarised."""
+"""Communities: what belongs together is found, named and summarised (`tasks/nightly/community_refresh`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from slowwave.settings import CommunitySettings
-from tasks.nightly.communities import refresh_communities
+from tasks.nightly.community_refresh import refresh_communities
 from tasks.orchestration.phases import conclude, gated, tidy
 from tasks.orchestration.tallies import CommunityTally
 from tasks.runtime.engine import flow
@@ -25,8 +25,8 @@ async def communities(
     """Find what belongs together in what is known, and say what each community is about.
 
     A community keeps its id while most of its members stay. Only those that changed are summarised: on an unchanged
-    graph a second run changes nothing and asks nothing. Without a model the strongest facts are the summary.
-
+    graph a second run changes nothing and asks nothing. Without a model the strongest facts are the summary. The
+    setting `max_prompt_bytes = 0` switches summaries off.
     Args:
         namespace: Which memory inside the store; tenants are kept apart by it.
         store: Folder or address of the store.

@@ -1,4 +1,7 @@
-"""Consolidate: facts that say the same become one, versions of documents are linked."""
+"""Consolidate: facts that say the same become one, versions of documents are linked.
+
+Facts are compared and merged in `tasks/nightly/fact_reconciliation`, documents in `tasks/ingest/artifacts`.
+"""
 
 from __future__ import annotations
 

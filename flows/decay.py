@@ -9,7 +9,7 @@ from typing import Any
 from slowwave.settings import DecaySettings
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
-from tasks.nightly.steward import count_usage, fade_links
+from tasks.nightly.scoring_and_pruning import count_usage, fade_links
 from tasks.orchestration.phases import attempt, conclude, gated, tidy, weighed
 from tasks.orchestration.tallies import DecayTally
 from tasks.runtime.engine import flow

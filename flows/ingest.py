@@ -15,7 +15,7 @@ from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.communities import note_due
+from tasks.nightly.community_refresh import note_due
 from tasks.nightly.fact_reconciliation import reconcile
 from tasks.nightly.open_questions import propose_names, propose_overrides
 from tasks.orchestration.phases import tidy
@@ -26,7 +26,7 @@ from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
-Format = Literal[
+Format = Literal[  # those of `slowwave.ingestion.parsers`; the form needs them in words
     "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor", "slack", "whatsapp",
     "mail", "git-log", "markdown", "text",
 ]  # fmt: skip

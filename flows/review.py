@@ -9,7 +9,7 @@ from pydantic import Field
 
 from slowwave.review.proposals import Person, verdicts_of
 from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, nothing_waits, publish_decided
-from tasks.people.review_runs import carry_out, with_ways_on
+from tasks.people.review_runs import apply_verdicts, with_ways_on
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run
@@ -49,5 +49,5 @@ async def review(
     answer = await answered(questions, person, timeout_hours)
     verdicts = verdicts_of(questions, answer.verdicts, answer.low_risk)
     decider = Person(answer.name, "prefect")
-    done = with_ways_on(run, carry_out(run, verdicts, decider, answer.note))
+    done = with_ways_on(run, apply_verdicts(run, verdicts, decider, answer.note))
     return await publish_decided(run, questions, verdicts, done, decider.name)

@@ -11,7 +11,7 @@ from slowwave.settings import StewardSettings
 from tasks.entities.retirement import restored_since_sweep
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.near_duplicates import merge_duplicates
-from tasks.nightly.steward import count_usage, is_learning, prune, score, weigh_entities
+from tasks.nightly.scoring_and_pruning import count_usage, is_learning, prune, score, weigh_entities
 from tasks.orchestration.phases import attempt, conclude, gated, tidy, weighed
 from tasks.orchestration.tallies import StewardTally
 from tasks.runtime.engine import flow

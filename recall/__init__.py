@@ -1,1 +1,30 @@
-"""The query path: how a memory is read."""
+"""The query path: how a memory is read. Nothing here writes, but for logged access events and answers of `ask`.
+
+From a question to an answer
+- `recaller`: the path of a question; it calls the next five
+- `search`: messages by words, facts by meaning, in one order
+- `possible_answers`: the facts that found messages support
+- `graphs`: relations in memory
+- `walks`: which relations lead on from the question
+- `search_results`: the final order of facts with names and sources, and passages
+- `context`: the block of text for the prompt of another model
+- `ask`: a model answers from that block
+- `access_events`: which facts and entities reads returned
+- `loop`: one event loop, so that plain calls read in parallel
+
+What is known of one thing
+- `facts`: facts with names and messages
+- `entities`: entities by name and meaning
+- `entity_review`: similar observations of an entity, and whether to split it
+- `history`: earlier versions, chains, the archive, and `why`
+- `doubts`: conflicts and pending beliefs
+- `sources`: documents and conversations
+- `communities`, `aspects`: groups of entities, and aspects of a life
+
+The memory as a whole
+- `overview`, `growth`, `report`: its state, its growth and cost, its health
+- `run_changes`: what a run changed, in words
+- `proposals`: what waits for a person
+- `atlas`, `atlas_facts`: the data of the atlas
+- `export`, `export_files`: everything in files, and how they are read back
+"""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from slowwave.graph.communities import places_of
+from slowwave.graph.community_detection import places_of
 from slowwave.graph.map_layout import lay_out
 from slowwave.review.report_records import ReportSection, counts, sections, verdict
 from slowwave.settings import AspectSettings, ReportSettings

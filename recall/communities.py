@@ -12,7 +12,7 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.graph.communities import MIN_MEMBERS, member_lists
+from slowwave.graph.community_detection import MIN_MEMBERS, member_lists
 from slowwave.graph.community_plan import community_names
 from slowwave.types import Community, Member
 from slowwave.validity import live_sql

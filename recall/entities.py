@@ -28,7 +28,7 @@ from storage.residents import Condition
 from storage.rows import quoted
 from storage.search import nearest
 from storage.snapshots import Reading, Snapshot
-from storage.warm import Tables
+from storage.warm import Tables, with_cosines
 
 from .access_events import TABLES as USE_TABLES
 from .access_events import Use
@@ -244,7 +244,7 @@ class EntitySearch:
         self._index: tuple[tuple[int, ...], NameIndexes] | None = None
 
     async def at(self, tables: Tables) -> NameIndexes:
-        """On the asynchronous road; `tables` holds SEARCH_TABLES."""
+        """The index at the versions of these open handles, which have SEARCH_TABLES."""
         kept = self._kept(tables.versions)
         if kept is None:
             read = asyncio.gather(
@@ -256,7 +256,7 @@ class EntitySearch:
         return kept
 
     def of(self, snapshot: Snapshot) -> NameIndexes:
-        """Of a snapshot."""
+        """The index of a snapshot."""
         kept = self._kept(snapshot.versions)
         if kept is None:
             entities = snapshot.frame("entities", LISTED, _ENTITY)
@@ -302,10 +302,8 @@ async def near_entities(tables: Tables, vector: Vector, limit: int) -> dict[str,
         places, cosines = resident.nearest(vector, limit, _WHOLE)
         named = zip(resident.rows(places, ("id",)), cosines, strict=True)
         return {row["id"]: cosine for row, cosine in named if cosine > 0.0}
-    query = tables["entities"].query().nearest_to(vector).column("vector").distance_type("dot")
-    found = pl.from_arrow(await query.where(WHOLE).limit(limit).select(["id", "_distance"]).to_arrow())
-    assert isinstance(found, pl.DataFrame)
-    near = found.select("id", cosine=1.0 - pl.col("_distance").cast(pl.Float64))
+    query = tables.nearest("entities", vector, limit).where(WHOLE).select(["id", "_distance"])
+    near = with_cosines(await query.to_arrow())
     return dict(near.filter(pl.col("cosine") > 0.0).iter_rows())
 
 
@@ -365,17 +363,13 @@ async def _by_meaning(tables: Tables, question: Question, limit: int) -> dict[st
     if not question.has_meaning:
         return {}
     parts = await asyncio.gather(
-        _nearest(tables, "entities", question, limit), _nearest(tables, "entity_profiles", question, limit)
+        *(
+            tables.nearest(name, question.vector, limit).select(["id", "_distance"]).to_arrow()
+            for name in ("entities", "entity_profiles")
+        )
     )
-    nearer = pl.concat(parts).group_by("id").agg(pl.col("cosine").max())
+    nearer = pl.concat(map(with_cosines, parts)).group_by("id").agg(pl.col("cosine").round(6).max())
     best = nearer.sort("cosine", "id", descending=[True, False]).head(limit)
     merged = await tables.fetch("entities", "id", best["id"].to_list(), ["id", "merged_into"])
     unmerged = merged.filter(pl.col("merged_into").is_null())
     return dict(best.join(unmerged, on="id", how="semi", maintain_order="left").iter_rows())
-
-
-async def _nearest(tables: Tables, name: str, question: Question, limit: int) -> pl.DataFrame:
-    query = tables[name].query().nearest_to(question.vector).column("vector").distance_type("dot").limit(limit)
-    found = pl.from_arrow(await query.select(["id", "_distance"]).to_arrow())
-    assert isinstance(found, pl.DataFrame)
-    return found.select("id", cosine=(1.0 - pl.col("_distance").cast(pl.Float64)).round(6))

@@ -398,8 +398,8 @@ def _page(
 ) -> str:
     lines = ["---", f"type: {json.dumps(entity['entity_type'] or '', ensure_ascii=False)}"]
     lines += [f"aliases: {json.dumps(list(names), ensure_ascii=False)}", f"id: {json.dumps(entity['id'])}", "---", ""]
-    lines += [f"# {plain(entity['name'] or '')}", ""]
-    lines += [plain(entity["summary"]), ""] if entity["summary"] else []
+    lines += [f"# {in_markdown(entity['name'] or '')}", ""]
+    lines += [in_markdown(entity["summary"]), ""] if entity["summary"] else []
     for title, is_live in (("What holds", True), ("What held", False)):
         shown = [fact for fact in facts if (fact["id"] in live) is is_live]
         lines += [f"## {title}", "", *(_line(fact, files) for fact in shown), ""] if shown else []
@@ -411,9 +411,11 @@ def _line(fact: Mapping[str, Any], files: Mapping[str, str]) -> str:
     marks += [fact["status"]] if fact["status"] != "active" else []
     if fact["conversation_id"]:
         day = f"{fact['occurred_at']:%Y-%m-%d}" if fact["occurred_at"] else ""
-        marks.append(f"said in {plain(fact['conversation_id'])} {day}".strip())
+        marks.append(f"said in {in_markdown(fact['conversation_id'])} {day}".strip())
     link = f" → [[{files[fact['object_id']]}]]" if fact["object_id"] in files else ""
-    return f"- {plain(fact['statement'] or '')}{link} ({', '.join(mark for mark in marks if mark)}) `{fact['id']}`"
+    return (
+        f"- {in_markdown(fact['statement'] or '')}{link} ({', '.join(mark for mark in marks if mark)}) `{fact['id']}`"
+    )
 
 
 def _validity(fact: Mapping[str, Any]) -> str:
@@ -427,11 +429,11 @@ def _index(snapshot: Snapshot, files: Mapping[str, str], now: datetime) -> str:
     lines = ["# Memory", "", f"As of {now:%Y-%m-%d}, commit {snapshot.sequence}.", ""]
     entities = snapshot.frame("entities", columns=["id", "name", "entity_type"]).sort("entity_type", "name", "id")
     for (kind,), rows in entities.group_by("entity_type", maintain_order=True):
-        lines += [f"## {plain(str(kind or 'other'))}", ""]
+        lines += [f"## {in_markdown(str(kind or 'other'))}", ""]
         lines += [f"- [[{files[id_]}]]" for id_ in rows["id"]] + [""]
     return "\n".join(lines)
 
 
-def plain(text: str) -> str:
+def in_markdown(text: str) -> str:
     """Stored text on one line, none of whose signs are Markdown or HTML."""
     return _SIGNS.sub(r"\\\1", html.escape(" ".join(readable(text).split()), quote=False))

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from slowwave import frames
-from slowwave.graph.communities import places_of
+from slowwave.graph.community_detection import places_of
 from slowwave.graph.graph import Graph, Places, build_graph
 from slowwave.graph.name_index import NO_COMMUNITY
 from slowwave.graph.walks import WalkGraph
@@ -100,7 +100,7 @@ class Graphs:
         self._keeping = threading.Lock()  # walks of snapshots run in the threads of those who ask
 
     async def at(self, tables: Tables, moment: Moment) -> Landscape:
-        """The landscape of a moment, on the asynchronous road; `tables` holds GRAPH_TABLES."""
+        """The landscape of a moment at the versions of these open handles, which have GRAPH_TABLES."""
         async with self._loading:
             kept = self._kept(tables.versions, moment)
             if kept is None:

@@ -12,6 +12,7 @@ import polars as pl
 
 from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import canonical_relation
+from slowwave.records import REDUNDANT
 from slowwave.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
 from slowwave.validity import MAX_CHAIN, Moment, as_known, oldest_first
 from storage.rows import quoted
@@ -218,7 +219,6 @@ _TITLES = {
     "proposals": "title",
 }
 _OWN_NAMES = {"messages": "message_id", "episodes": "conversation_id"}
-_REDUNDANT = ("dedup", "consolidated")  # reasons of lineage by which a fact says what the other said
 _UNNAMED = ("create", "reassert", "repeat")  # actions about a fact alone, of which a run has one for each fact
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
@@ -341,7 +341,7 @@ def _absorbed(fact: str, lineage: Sequence[tuple[str, str, str]]) -> list[str]:
     found: set[str] = set()
     fresh = {fact}
     while fresh:
-        fresh = {old for old, new, reason in lineage if new in fresh and reason in _REDUNDANT} - found - {fact}
+        fresh = {old for old, new, reason in lineage if new in fresh and reason in REDUNDANT} - found - {fact}
         found |= fresh
     return sorted(found)
 
@@ -408,15 +408,13 @@ def _decisions(
     named = " OR ".join(f"array_has({column}, {quoted(name)})" for name in beside for column in ("ids_in", "ids_out"))
     others = [snapshot.frame("decisions", named)] if named else []
     rows = pl.concat([snapshot.by_ids("decisions", ids, key=key), *others]).unique("id").sort("at", "created_at", "id")
-    person = pl.col("approved_by")
-    by = pl.when(person.is_null()).then("decided_by").otherwise(pl.format("{}, {} said yes", "decided_by", person))
-    by = pl.when(pl.col("action").is_in(["approve", "reject"])).then(person).otherwise(by)
+    by = pl.when(pl.col("action").is_in(["approve", "reject"])).then("approved_by").otherwise("decided_by")
     both = pl.concat_list(pl.col("ids_in", "ids_out").fill_null([])).list.unique(maintain_order=True)
-    shown = rows.with_columns(decided_by=by.fill_null(""), reason=pl.col("reason").fill_null(""), beside=both)
-    columns = ("at", "action", "decided_by", "reason", "run_id", "subject_id", "beside")
+    shown = rows.with_columns(pl.col("reason", "approved_by").fill_null(""), decided_by=by.fill_null(""), beside=both)
+    columns = ("at", "action", "decided_by", "reason", "run_id", "subject_id", "beside", "approved_by")
     return tuple(
-        Decided(at, action, who, why, run, about, tuple(name for name in others if name != about))
-        for at, action, who, why, run, about, others in shown.select(columns).iter_rows()
+        Decided(at, action, who, why, run, about, tuple(name for name in others if name != about), person)
+        for at, action, who, why, run, about, others, person in shown.select(columns).iter_rows()
     )
 
 

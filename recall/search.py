@@ -37,11 +37,11 @@ from storage.columns import index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import quoted
 from storage.search import words
-from storage.warm import Tables, found_in, frame_of
+from storage.warm import Tables, found_in, frame_of, with_cosines
 from storage.word_scores import best_scores
 
-from .candidates import Faded, candidates
 from .facts import ALL, EVIDENCE, HOT, NEEDED
+from .possible_answers import Faded, candidates
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"
@@ -446,19 +446,18 @@ async def _nearest(tables: Tables, name: str, question: Question, limit: int) ->
         near = [*zip(resident.columns["message_id"].at(places), cosines, strict=True)]
         return near, len(near) < limit
     columns = ["message_id", "_distance", "status"]
-    facts = tables[name].query().nearest_to(question.vector).column("vector").distance_type("dot")
-    query = facts.limit(limit).select(columns)
+    query = tables.nearest(name, question.vector, limit).select(columns)
     if not question.is_narrow:
-        found = frame_of(await query.nprobes(_PROBES).to_arrow())
+        found = with_cosines(await query.nprobes(_PROBES).to_arrow())
         active = found.filter(pl.col("status") == "active")
         if len(active) >= limit // 2:
             return _near(active), len(found) < limit
-    exact = frame_of(await query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0).to_arrow())
+    exact = with_cosines(await query.where(question.where).minimum_nprobes(_PROBES).maximum_nprobes(0).to_arrow())
     return _near(exact), len(exact) < limit
 
 
 def _near(found: pl.DataFrame) -> list[tuple[str, float]]:
-    return found.select("message_id", cosine=1.0 - pl.col("_distance").cast(pl.Float64)).rows()
+    return found.select("message_id", "cosine").rows()
 
 
 def _cosines(vectors: Vector, vector: Vector) -> list[float]:

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from os import PathLike, fspath
 from pathlib import Path as File
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from .arguments import Time, at_least_one, checked_text, checked_texts, checked_time, is_fork, refuse_a_fork
+from .arguments import (
+    TOKEN_BUDGET,
+    Time,
+    at_least_one,
+    checked_text,
+    checked_texts,
+    checked_time,
+    is_fork,
+    refuse_a_fork,
+)
 from .errors import UnusableInput
 from .launcher import bring_in
 from .types import (
@@ -42,7 +50,7 @@ from .types import (
 if TYPE_CHECKING:
     from apps.configuration import Place
     from recall.context import ContextBlock
-    from recall.recalling import Recaller
+    from recall.recaller import Recaller
     from slowwave.settings import RecallSettings
     from slowwave.validity import Moment
     from storage.snapshots import Snapshot
@@ -122,7 +130,7 @@ class OpenMemory:
     def _reader(self) -> Recaller:
         """What searches the namespace, opened by the first call."""
         refuse_a_fork()
-        from recall.recalling import Recaller
+        from recall.recaller import Recaller
 
         with self._opening:
             if self._opened is None:
@@ -218,7 +226,7 @@ class OpenMemory:
     def ask(
         self,
         question: str,
-        token_budget: int = 2000,
+        token_budget: int = TOKEN_BUDGET,
         *,
         as_of: Time | None = None,
         known_as_of: Time | None = None,
@@ -242,8 +250,8 @@ class OpenMemory:
         answer now, `Terminal` where its answer is no use, and `TookTooLong` where the memory is too slow.
         """
         from apps.configuration import answering
-        from recall.asking import ask  # imports the model clients, which no other read needs
-        from recall.recalling import WORDINGS, check_wordings
+        from recall.ask import ask  # imports the model clients, which no other read needs
+        from recall.recaller import WORDINGS, check_wordings
 
         llm = answering(self.place.settings, model, max_usd=max_usd, max_calls=max_calls)
         moment = _moment(now, as_of, known_as_of)
@@ -258,12 +266,11 @@ class OpenMemory:
 
     def _block(self, query: str, token_budget: int | None, *, k: int | None = None, **how: Any) -> ContextBlock:
         """The block of `context_for` with its facts and passages."""
-        from recall.context import MOST_FACTS, ContextBlock, render_context
+        from recall.context import MOST_FACTS, ContextBlock, block_of
 
         if not token_budget or token_budget < 0:
             return ContextBlock()
-        found = self.recall(query, k or MOST_FACTS, **how)
-        return replace(render_context(found.facts, token_budget, found.passages), is_timed_out=found.is_timed_out)
+        return block_of(self.recall(query, k or MOST_FACTS, **how), token_budget)
 
     # Facts
 
@@ -489,7 +496,7 @@ class OpenMemory:
         is known word for word is passed over. Raises `UnusableInput` where there is nothing to add or no such type.
         """
         refuse_a_fork()
-        from tasks.people.observations import observe  # imports the write road, which reading does not need
+        from tasks.people.observations import observe  # imports the ingest path, which reading does not need
 
         statements = checked_texts("texts", texts)
         place = self.place
@@ -519,7 +526,7 @@ class OpenMemory:
         and `BudgetReached` never: what was not extracted waits for the next run.
         """
         refuse_a_fork()
-        from apps.messages import ingest_messages  # imports the write road, which reading does not need
+        from apps.messages import ingest_messages  # imports the ingest path, which reading does not need
 
         limits = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
         with self._adding:

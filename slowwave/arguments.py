@@ -12,6 +12,9 @@ from .timestamps import in_utc, parse_moment
 Time = datetime | date | str
 """A moment, or text like 2026-01-31 or 2026-01-31T14:30:00+01:00; without a zone it is UTC."""
 
+TOKEN_BUDGET = 2000
+"""Tokens of facts and passages for a model or an agent, where the caller names no number."""
+
 _process = 0  # that first used a memory; a fork of it inherits the number
 
 

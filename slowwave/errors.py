@@ -99,9 +99,11 @@ class Fenced(SlowwaveError):
 
 
 class UndoRefused(Refused):
-    """A later run changed the same rows.
+    """A run cannot be taken back as things are.
 
-    `later` are the ids of the runs that prevent it and can be undone with it, oldest first.
+    Later runs built on it, it is still going on or undone already, versions before it are no longer kept, it is from
+    before a migration or on both sides of a re-embedding, or other runs than those shown would go with it. `later` are
+    the ids of the runs that built on it and can be undone with it, oldest first; empty for all other causes.
     """
 
     def __init__(self, message: str, remedy: str = "", later: Sequence[str] = ()) -> None:

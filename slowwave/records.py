@@ -11,6 +11,9 @@ from typing import Any
 
 REFUSED = "refused"
 """How the error of an entry begins whose model declined to answer."""
+DEDUP, CONSOLIDATED = "dedup", "consolidated"
+REDUNDANT = (DEDUP, CONSOLIDATED)
+"""Reasons of lineage by which a fact says what the other said: merged by a rule, and by a model or a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """When a fact holds: live now, valid at a time, believed at a time, and which status may follow which (§6.3).
 
 Each condition exists twice, as a polars expression and as the SQL text of a store's filter; both say the same.
-`slowwave.validity` puts them together for a question about any time.
+`Moment` puts them together for a question about any time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import polars as pl
 
 from . import frames
 from .errors import SlowwaveError
+from .records import REDUNDANT
 from .timestamps import in_utc
 
 MAX_CHAIN = 64
@@ -161,7 +162,7 @@ ENDS: frames.Schema = {
 JUDGED = ("id", "status", "status_reason", "valid_from", "valid_to", "created_at", "expired_at", "replaced_by")
 """The columns by which a question about the past is answered."""
 _NEVER_BELIEVED = ("candidate", "rejected")
-_REDUNDANT = "^(dedup|consolidated): absorbed by "
+_REDUNDANT = f"^({'|'.join(REDUNDANT)}): absorbed by "
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,40 @@
+"""The tables of a memory in LanceDB, and their history. From what is stored to what may happen to it:
 
+Tables
+- `schema`: how a table is declared
+- `tables`: every table with its columns
+- `rows`: frames on their way into and out of tables
+
+Namespaces, commits and snapshots
+- `connection`: the database directory of a namespace
+- `object_storage`: the same on object storage
+- `head`: the one row that says which version of each table counts
+- `lease`: who may write
+- `store`: opens and makes namespaces; begins commits and snapshots
+- `transactions`: one commit
+- `drafts`: a commit whose changes wait for a person
+- `snapshots`: reads of one commit
+- `versions`: which versions of the past can still be read
+- `changes`: which rows a run changed
+- `undo`: takes a run back
+
+Reads that must be fast
+- `search`: nearest vectors and best words in one table
+- `warm`: open handles for the query path
+- `residents`, `columns`, `vectors`, `word_scores`: tables, their rows, vectors and words in memory
+
+Beside the history
+- `paid_answers`: answers of models, which no undo removes
+- `upkeep`: compaction, indexes, migrations
+- `reembedding`: vectors of another model
+- `erasure`: nothing is left of what is forgotten
+- `export_key`: the secret by which a store knows its own exports
+
+Damage
+- `doctor`: looks for damage and repairs it
+- `checks`: what can be wrong with rows
+- `salvage`: what is left of tables with broken files
+- `disk`: errors of the disk in plain words
+
+- `telemetry`: spans and measures of all this
+"""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from slowwave.errors import UndoRefused
-from slowwave.graph.communities import without_members
+from slowwave.graph.community_detection import without_members
 from slowwave.review.changes import RowChange
 from slowwave.revision.mutual_exclusion import single_valued
 from slowwave.validity import live_sql

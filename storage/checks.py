@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from slowwave.graph.communities import member_lists
+from slowwave.graph.community_detection import member_lists
 from slowwave.review.changes import decoded
 
 from .changes import FACTS, leave_communities, places_of

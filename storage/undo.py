@@ -151,10 +151,11 @@ def undo(
     only: Collection[str] | None = None,
     decided_by: str = "person",
 ) -> UndoReport:
-    """Take back a run as `undo_run`; raises `UndoRefused` where later runs built on it, unless `cascade`.
+    """Take back a run as `undo_run`; raises `UndoRefused` where that cannot be done.
 
-    With it all of the runs `also`, in one commit, or none. With `dry_run` nothing changes. `only` are the runs that
-    somebody has seen and agreed to: where others would be taken back now, it raises `UndoRefused`.
+    Later runs that built on it are such a cause; with `cascade` they are taken back as well. All of the runs `also` go
+    with it, in one commit, or none does. With `dry_run` nothing changes. `only` are the runs that somebody has seen and
+    agreed to: where others would be taken back now, it raises `UndoRefused`.
     """
     with store.commit(undo_run, "undo", now) as tx:
         undoing = _Undoing(store, tx, decided_by)
@@ -179,9 +180,10 @@ class _Undoing:
         """The runs and, under `cascade`, every later run that built on them; newest first."""
         changes = self._commits.filter(~pl.col("kind").is_in(FOR_GOOD))
         order = {run: n for n, run in enumerate(changes["run_id"].unique(maintain_order=True))}
-        for run_id in requested:
-            self._check(run_id, order)
-        requested = [*requested, *self._phases(requested, order)]
+        self._check(requested, order)
+        phases = self._phases(requested, order)
+        self._check_ended(phases)
+        requested = [*requested, *phases]
         wanted = set(requested)
         while blocking := self._dependants(wanted):
             wanted |= blocking
@@ -193,6 +195,7 @@ class _Undoing:
             raise UndoRefused(
                 f"Later runs built on what {', '.join(requested)} wrote: {', '.join(later)}.", way_out, later
             )
+        self._check_ended(wanted.difference(requested))
         return sorted(wanted, key=lambda run: -order.get(run, 0))
 
     def _phases(self, requested: Sequence[str], order: Mapping[str, int]) -> list[str]:
@@ -202,18 +205,24 @@ class _Undoing:
         more = [run for run in rows if run in order and run not in gone and run not in requested]
         return [*more, *self._phases(more, order)] if more else []
 
-    def _check(self, run_id: str, known: Iterable[str]) -> None:
-        """Raise unless it is a run that has ended and is not undone."""
-        if run_id not in known:
-            raise UnknownName("run", run_id, known)
-        state = self._tx.by_ids("runs", [run_id], ["state", "owner"]).to_dicts()
-        if state and state[0]["state"] == "running" and not is_surely_dead(state[0]["owner"] or ""):
-            raise UndoRefused(
-                f"Run {run_id} is still going on.",
-                f"Wait until it has ended, or stop it; if its machine is gone: slowwave runs {run_id} --end",
-            )
-        if run_id in undone_runs(undo_steps(self._commits)):
-            raise UndoRefused(f"Run {run_id} is undone already.", "See `slowwave runs`.")
+    def _check(self, requested: Sequence[str], known: Iterable[str]) -> None:
+        """Raise unless these are runs that have ended and are not undone."""
+        undone = undone_runs(undo_steps(self._commits))
+        for run_id in requested:
+            if run_id not in known:
+                raise UnknownName("run", run_id, known)
+            self._check_ended([run_id])
+            if run_id in undone:
+                raise UndoRefused(f"Run {run_id} is undone already.", "See `slowwave runs`.")
+
+    def _check_ended(self, runs: Collection[str]) -> None:
+        """Raise `UndoRefused` for a run that may still write: what it wrote so far would be taken back alone."""
+        for run_id, state, owner in self._tx.by_ids("runs", sorted(runs), ["id", "state", "owner"]).iter_rows():
+            if state == "running" and not is_surely_dead(owner or ""):
+                raise UndoRefused(
+                    f"Run {run_id} is still going on.",
+                    f"Wait until it has ended, or stop it; if its machine is gone: slowwave runs {run_id} --end",
+                )
 
     def take_back(self, runs: list[str], dry_run: bool) -> UndoReport:
         """Put back and remove rows, or only count them."""
@@ -273,6 +282,10 @@ class _Undoing:
         return in_this_era(self._tx, found.name, images) if is_past else images
 
     def _revert(self, found: Trace, images: pl.DataFrame, gone: pl.Series) -> None:
+        """Write one table as it was: `images` are put back, the rows `gone` are deleted.
+
+        Where nobody wrote it since, the whole version from before is restored, which is cheaper and equal to the byte.
+        """
         only = found.segments[0] if len(found.segments) == 1 else None
         if only and only.before and only.after == self._start[found.name]:
             self._tx.restore(found.name, only.before)
@@ -282,7 +295,11 @@ class _Undoing:
             self._tx.delete(found.name, gone)
 
     def _refreshed_later(self, found: Trace) -> list[str]:
-        """Rows that somebody else changed since, without building on what is undone; not those only put back."""
+        """Ids of touched rows in which a later run, which stays, refreshed derived columns.
+
+        A later run that changed more of them is undone as well, or the undo is refused. Rows that were changed and put
+        back are not among them.
+        """
         changed: set[str] = set()
         for gap in found.gaps:
             if gap.right == self._start[found.name]:

@@ -1,4 +1,4 @@
-"""Warm tables: handles of a few tables on LanceDB's asynchronous road, for reads that count milliseconds.
+"""Warm tables: open handles of a few tables in the asynchronous API of LanceDB, for reads within milliseconds.
 
 Tables in memory (`residents`) are read there, all others with queries of LanceDB.
 """
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from .connection import HEAD, freshness, newest_on_disk
@@ -21,6 +22,7 @@ from .rows import filled, id_filters, kinds_of, quoted
 
 if TYPE_CHECKING:
     from lancedb import AsyncConnection, AsyncTable
+    from lancedb.query import AsyncVectorQuery
 
 Read = TypeVar("Read")
 
@@ -107,6 +109,10 @@ class Tables:
         found = pl.concat([frame_of(part) for part in parts])
         return found if len(known) == len(columns) else filled(found, kinds_of(name, columns)).select(columns)
 
+    def nearest(self, name: str, vector: npt.NDArray[np.float32], limit: int) -> AsyncVectorQuery:
+        """A query for the rows of a table whose vectors are nearest; `with_cosines` reads what it answers."""
+        return self[name].query().nearest_to(vector).column("vector").distance_type("dot").limit(limit)
+
     async def column(self, name: str, column: str) -> pl.Series:
         """One column of all rows of a table."""
         if column not in self.columns[name]:
@@ -133,6 +139,11 @@ def found_in(frame: pl.DataFrame) -> MatchedRows:
     assert isinstance(kind, pl.Array)
     vectors = np.nan_to_num(frame["vector"].to_numpy().reshape(len(frame), kind.size)).astype(np.float32, copy=False)
     return MatchedRows(frame.drop("vector").rows(named=True), vectors)
+
+
+def with_cosines(rows: object) -> pl.DataFrame:
+    """What a query of `Tables.nearest` answered, with `cosine` in place of `_distance`."""
+    return frame_of(rows).with_columns(cosine=1.0 - pl.col("_distance").cast(pl.Float64)).drop("_distance")
 
 
 def frame_of(rows: object) -> pl.DataFrame:

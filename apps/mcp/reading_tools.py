@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mcp_types import CallToolResult, TextContent
 from pydantic import Field
 
+from slowwave.arguments import TOKEN_BUDGET
 from slowwave.errors import UnknownName
+from slowwave.types import NOTHING_KNOWN
 
 from .results import Answered, Communities, EntityFacts, OpenedNodes, Recalled, SemanticMatches, Story
 from .tools import Agent, memory_of, tool, worded, worded_facts
@@ -128,13 +130,13 @@ def recall(
 def _why_empty(found: Recollection) -> str:
     if found.is_timed_out:
         return "The memory did not answer in time, so this does not mean that nothing is known. Ask again."
-    return "Nothing fits the budget." if found.facts or found.passages else "Nothing is known about that."
+    return "Nothing fits the budget." if found.facts or found.passages else NOTHING_KNOWN
 
 
 def _result(found: Recollection, budget: int, locale: Literal["en", "es"]) -> Recalled:
-    from recall.context import render_context
+    from recall.context import block_of
 
-    block = render_context(worded_facts(found.facts, locale), budget, found.passages)
+    block = block_of(replace(found, facts=worded_facts(found.facts, locale)), budget)
     uncertain = [belief.as_json() for belief in found.uncertain]
     return Recalled(
         query=found.query, context=block.text, token_budget=budget, facts=[fact.as_json() for fact in block.facts],
@@ -149,7 +151,7 @@ def ask(
     question: Annotated[Text, Field(description="What you want to know, as a whole question.")],
     token_budget: Annotated[
         int, Field(ge=100, le=1_000_000, description="Tokens of what is recalled and shown to the model.")
-    ] = 2000,
+    ] = TOKEN_BUDGET,
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
     scope: Annotated[str | None, Field(description="Only facts of this scope, for example a project.")] = None,

@@ -14,7 +14,7 @@ from apps.configuration import answering
 from inference.providers import choose
 from recall.proposals import texts_of
 from slowwave.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
-from slowwave.types import Passage, RecalledFact, Recollection, Reply, Story
+from slowwave.types import NOTHING_KNOWN, Passage, RecalledFact, Recollection, Reply, Story
 from slowwave.types.stories import StorySection, sections_of
 from slowwave.validity import live_sql
 from storage.rows import quoted
@@ -64,7 +64,9 @@ def ask(site: Site, request: Request, values: Values) -> Response:
     if answer is None:
         answer = _found(site.memory.recall(question, FACTS, as_of=as_of))
     speakers = site.browsing.speakers(answer.facts)
-    return site.page(request, "ask.html", answer=answer, problem=problem, speakers=speakers, **shared)
+    return site.page(
+        request, "ask.html", answer=answer, problem=problem, speakers=speakers, nothing_known=NOTHING_KNOWN, **shared
+    )
 
 
 def _answer(reply: Reply) -> Answer:

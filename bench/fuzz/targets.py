@@ -28,7 +28,7 @@ from slowwave.extraction.rules import extract_window
 from slowwave.filters.injection import injection_reason
 from slowwave.filters.redaction import redact, redact_lines, redact_values
 from slowwave.foreign.adoption import adopt, without_secrets
-from slowwave.ingestion.formats import FORMATS
+from slowwave.ingestion.parsers import FORMATS
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.lexicon.labels import canonical_relation, canonical_type
 from slowwave.records import KnownFact, RosterEntry, Turn, Window

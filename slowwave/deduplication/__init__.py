@@ -5,7 +5,7 @@
 - `duplicates`: which of them are duplicates by rule?
 - `pairs_for_a_model`: which other pairs does a model judge?
 - `merged_facts`: what does the merged fact have of each?
-- `pair_outcomes`: what follows from a verdict, and which pairs wait?
-- `consolidation_plan`: all changes of a consolidation, as one plan
+- `verdicts`: which facts does a verdict of a model end, and which pairs wait?
+- `reconciliation_plan`: all changes of a reconciliation, as one plan
 - `artifacts`: the same for documents and pasted texts: duplicates, versions, derivatives
 """

@@ -44,9 +44,11 @@ class MergeRule:
 
 
 def by_words(settings: MergeSettings) -> MergeRule:
-    """Consolidation: similar words or meaning; more evidence is better, then surer, shorter, older.
+    """The rule of a consolidation: two facts are alike if their words are, or their meaning.
 
-    By the guards neither says more than the other: of "By the way: X" and "X" the plain one stays.
+    The representative has more evidence, then more confidence, then fewer characters, and then is older. Fewer
+    characters lose nothing, because the guards refuse a pair in which one fact says more: of "By the way: X" and "X"
+    the second one stays.
     """
     has_same_words = pl.col("jaccard") >= settings.text_dedup
     return MergeRule(
@@ -262,7 +264,10 @@ def _unless_same(column: str, guard: str) -> pl.Expr:
 
 
 def _duplicates(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
-    """LOSERS: in order of rank, every fact that was not absorbed absorbs what may yield to it directly."""
+    """DUPLICATES: in order of rank, each fact that no other has absorbed absorbs the facts that may yield to it.
+
+    `pairs` are guarded, `ranked` are facts, best representative first.
+    """
     passing = pairs.filter(pl.col("guard").is_null())
     edges = pl.concat(
         [

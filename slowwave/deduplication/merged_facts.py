@@ -12,6 +12,7 @@ from slowwave import frames
 from slowwave.comparison.guards import may_yield
 from slowwave.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.lexicon.aspects import SLUGS
+from slowwave.records import CONSOLIDATED, DEDUP
 from slowwave.revision.application import activated
 from slowwave.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.revision.search_terms import joined_words
@@ -65,7 +66,6 @@ def combined_notes(pairs: pl.DataFrame) -> dict[str, str]:
     return {id_: text for id_, text in texts.items() if text != kept[id_]}
 
 
-DEDUP, CONSOLIDATED = "dedup", "consolidated"
 STEPS = {"id": pl.String(), "winner_id": pl.String(), "target_id": pl.String(), "how": pl.String()}
 TARGETS = {"root_id": pl.String(), "target_id": pl.String(), "statement": pl.String()}
 MEMBERS = {"target_id": pl.String(), "root_id": pl.String(), "id": pl.String()}

@@ -11,11 +11,13 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal
 
+from slowwave.timestamps import MONTH_NAMES
+
 Tense = Literal["past", "future", "unknown"]
 Precision = Literal["day", "week", "month", "season", "year", "around"]
 
-MONTH = "|".join(calendar.month_name[1:]).lower()
-"""The names of the months as alternatives of a pattern."""
+MONTH_NAME = "|".join(MONTH_NAMES).lower()
+"""The whole names of the months as alternatives of a pattern; `dates.MONTH` also has the short ones."""
 UNITS = frozenset({"second", "minute", "hour", "day", "week", "weekend", "month", "year", "decade"})
 _RECENT = timedelta(days=122)
 _LENGTHS = {"week": timedelta(days=7), "month": timedelta(days=31), "season": timedelta(days=92)}
@@ -111,8 +113,8 @@ def stated_date(at: datetime | None, precision: str | None) -> str:
 Side = Literal["past", "future", "until_now", ""]
 """The side of now that the words themselves name, in any tense: "ago", "next", "the last two years"."""
 
-MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_name) if name}
-MONTHS |= {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
+MONTHS = {name.lower(): i for i, name in enumerate(MONTH_NAMES, 1)}
+MONTHS |= {name[:3]: i for name, i in MONTHS.items()} | {"sept": 9}
 WEEKDAYS = {name.lower(): i for i, name in enumerate(calendar.day_name)}
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _FEASTS = {
@@ -272,7 +274,11 @@ def _reach(core: str, day: datetime, _: Tense) -> Meaning | None:
 
 
 def _relative(core: str, day: datetime, tense: Tense) -> Meaning | None:
-    """ "last week", "next Monday", "this weekend", "last March", "next summer"."""
+    """ "last week", "next Monday", "this weekend", "last March", "next summer".
+
+    A next weekday is at least three days ahead: on Sunday or Monday people say "tomorrow" or "on Tuesday" for the day
+    that is near, and "next Tuesday" for the one of the following week. "The coming Tuesday" is the near one.
+    """
     found = _RELATIVE.fullmatch(core)
     if not found:
         return _this("weekend", day, tense) if core in ("weekend", "the weekend") else None

@@ -7,7 +7,8 @@ year: "letzte Woche" or "先月" name no stretch here, and words alone then deci
 from __future__ import annotations
 
 import re
-from calendar import month_name
+
+from slowwave.timestamps import MONTH_NAMES
 
 _MONTHS = (
     "januar janvier janeiro",
@@ -23,7 +24,7 @@ _MONTHS = (
     "november novembre novembro",
     "dezember décembre decembre dezembro",
 )
-_MONTH = {name: month_name[n] for n, names in enumerate(_MONTHS, 1) for name in names.split()}
+_MONTH = {name: MONTH_NAMES[n - 1] for n, names in enumerate(_MONTHS, 1) for name in names.split()}
 _LATIN = re.compile(
     r"\b(?:(?P<since>seit|ab|depuis|desde)\s+|(?P<before>vor|avant|antes)\s+|(?P<after>nach|après|depois)\s+)?"
     r"(?:(?P<at>im|en|em)\s+|(?:in|am|vom|zum|dem|au|le|du|de|no|d[ao])\s+)?"
@@ -58,7 +59,7 @@ def _of_signs(text: str) -> str:
         if month > 12 or (not month and not found["year"]):
             continue
         of_day = str(_number(day[1])) if day and month else ""
-        words = ("on" if of_day else "in", of_day, month_name[month] if month else "", found["year"])
+        words = ("on" if of_day else "in", of_day, MONTH_NAMES[month - 1] if month else "", found["year"])
         parts += [text[end : found.start()], " ", " ".join(part for part in words if part), " "]
         end = day.end() if of_day and day else found.end()
     return "".join([*parts, text[end:]])

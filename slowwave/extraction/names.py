@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from slowwave.resolution.mentions import is_role, kin_of
 from slowwave.text import SYLLABIC, normalise_name, word_set
 
-from .date_words import MONTH
+from .date_words import MONTH_NAME
 
 MIN_NAME_CHARS = 3
 MAX_NAME_WORDS = 6
@@ -237,8 +237,8 @@ _BARE_PLACES = word_set(
 )
 _TIME = re.compile(
     r"^(?:(?:last|next|this|every|early|late|mid|the)[\s-])*(?:mon|tues?|wednes|thurs?|fri|satur|sun)days?$"
-    rf"|^(?:(?:last|next|this|every|early|late|mid)[\s-])*(?:{MONTH})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?$"
-    rf"|^\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{MONTH})(?:,?\s\d{{4}})?$"
+    rf"|^(?:(?:last|next|this|every|early|late|mid)[\s-])*(?:{MONTH_NAME})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?$"
+    rf"|^\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{MONTH_NAME})(?:,?\s\d{{4}})?$"
     r"|^(?:(?:last|next|this|every|the)\s)*(?:today|tomorrow|yesterday|tonight|(?:week|month|year|morning|evening"
     r"|afternoon|night|weekend|spring|summer|autumn|fall|winter|day)s?)(?:\s(?:ago|before|after|later|\d{4}))?$"
     r"|^(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo|hoy|ayer|mañana)$",

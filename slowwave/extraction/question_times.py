@@ -7,12 +7,12 @@ They mean the past unless they are about the future: "What did she do on Monday?
 from __future__ import annotations
 
 import re
-from calendar import month_name
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from slowwave.lexicon.statement_words import DIA, FUNCTION_WORDS, MES, in_english
+from slowwave.timestamps import MONTH_NAMES
 
 from .date_words import WEEKDAYS, Stretch, Tense, count_of, counted, meaning_of, shift
 from .dates import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
@@ -246,7 +246,7 @@ def _has_gaps(words: str, core: str, span: Stretch) -> bool:
 def _without_lead(words: str, day: datetime) -> tuple[str, str]:
     """The words in plain English without the words before the time, and the side of the time: at, since, after …"""
     core = " ".join(words.lower().replace("’", "'").split())
-    core = _ISO.sub(lambda found: f"{found[3]} {month_name[int(found[2])].lower()} {found[1]}", core)
+    core = _ISO.sub(lambda found: f"{found[3]} {MONTH_NAMES[int(found[2]) - 1].lower()} {found[1]}", core)
     # of "March, April and May" the first and the last
     core = re.sub(r"(?:(?<=\d{4}),|,(?! \d{4})).*?(?= (?:and|or) )", "", core)
     core = in_english(re.sub(r"\bdespués del?\b|\bdespues del?\b", "after", " ".join(core.replace(",", " ").split())))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from slowwave.text import word_set
 
 from .clauses import ARTICLE, read_object
-from .date_words import MONTH
+from .date_words import MONTH_NAME
 from .names import is_pronoun
 
 MAX_CHARS = 400
@@ -130,7 +130,7 @@ _PREPOSITION = re.compile(
 )
 _ENDS = re.compile(
     r"\s(?:now|any\s?more|any\slonger|last|next|this|since|because|so|as|until|after|before|yesterday|today|over\sthe"
-    rf"|on\s(?:mon|tues|wednes|thurs|fri|satur|sun)day|in\s(?:{MONTH})|and\s(?:i|we|he|she|it|they|the)|which|who|for\sthe"
+    rf"|on\s(?:mon|tues|wednes|thurs|fri|satur|sun)day|in\s(?:{MONTH_NAME})|and\s(?:i|we|he|she|it|they|the)|which|who|for\sthe"
     r"|from\snow|at\sall|altogether|either"
     r"|completely|entirely|pues|porque|ahora)\b|[.…](?=\s|$).*$",
     re.IGNORECASE,
@@ -138,12 +138,12 @@ _ENDS = re.compile(
 _VALUE = re.compile(
     r"[$€£]?\d[\d.,:/%-]*(?:\s?(?:am|pm|%|€|(?!(?:from|now|in|on|at|since|because|and|or|but|so|as|to|for|by|with|per|last|next|this|until"
     r"|instead|any|anymore|which|when|after|before|over|is|are|was|the|a)\b)[a-zäöü]{1,12}))?"
-    rf"(?:\s(?:{MONTH})\b)?(?:\s\d{{4}}\b)?",
+    rf"(?:\s(?:{MONTH_NAME})\b)?(?:\s\d{{4}}\b)?",
     re.IGNORECASE,
 )
 _DATE_FIRST = re.compile(
     r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s)?(?:the\s)?(?:\d{1,2}(?:st|nd|rd|th)?(?:\sof)?\s)?"
-    rf"(?:{MONTH})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?",
+    rf"(?:{MONTH_NAME})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?",
     re.IGNORECASE,
 )
 _BARE_NUMBER = re.compile(r"v?\d[\d.,]*$")

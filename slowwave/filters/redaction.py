@@ -116,10 +116,14 @@ _VALUE = rf"(?:{_QUOTED}|[\"'`]?{_BARE})"
 _FIELD_VALUE = rf"(?:\\\"(?:[^\"\\\n\[]|\[[^r\"\\\n])[^\"\\\n]*\\\"|{_QUOTED})"
 _WHERE = r"(?:[ \t]+(?:for|of|in|to|on|at|für|von|zum|para|de|del)(?:[ \t]+[\w'’-]+){1,4}?)?"
 """The place of a password: "the password for the wedding page is"."""
-_ASCII_KEYWORD = r"(?:pass(?:word|wd|phrase|code)|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?)"
-_KEYWORD = (
-    r"(?:pass(?:word|wd|phrase|code)|passwort|contraseña|pwd|secret|token|api[_-]?key|access[_-]?key|credentials?)"
-)
+# The words that name a secret, once: each pattern below that looks for words has them from here.
+_ASCII_PASSWORD = r"pass(?:word|wd|phrase|code)|pwd"
+_PASSWORD = rf"(?:{_ASCII_PASSWORD}|passwort|contraseña)"
+_SECRET = r"secret|token|api[_-]?key|access[_-]?key|credentials?"
+_ASCII_KEYWORD = rf"(?:{_ASCII_PASSWORD}|{_SECRET})"
+_KEYWORD = rf"(?:{_PASSWORD}|{_SECRET})"
+_PASSWORD_HINTS = "pass|pwd|contrase"
+_KEYWORD_HINTS = f"{_PASSWORD_HINTS}|secret|token|key|credential"
 
 
 class Redacted(NamedTuple):
@@ -130,7 +134,7 @@ class Redacted(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """One kind of secret: hints (one must be in the text), pattern, and replacement."""
+    """One kind of secret: hints (one must be in the text; none for a rare form), pattern, and replacement."""
 
     kind: str
     hints: tuple[str, ...]
@@ -139,7 +143,12 @@ class _Pattern(NamedTuple):
 
 
 def _whole(kind: str, hints: str, regex: str) -> _Pattern:
-    return _Pattern(kind, tuple(hints.split("|")) if hints else (), regex, f"[redacted:{kind}]")
+    return _Pattern(kind, tuple(hints.split("|")), regex, f"[redacted:{kind}]")
+
+
+def _form(kind: str, regex: str) -> _Pattern:
+    """A form that no word announces. It is looked for in every text, so it must be rare and cheap to find."""
+    return _Pattern(kind, (), regex, f"[redacted:{kind}]")
 
 
 def _value(kind: str, hints: str, before: str, value: str, after: str = "") -> _Pattern:
@@ -228,30 +237,27 @@ _PATTERNS: tuple[_Pattern, ...] = (
     ),
     _value(
         "keyword",
-        "pass|pwd|secret|token|key|credential",
+        _KEYWORD_HINTS,
         rf"(?i-u:\\?[\"'][a-z0-9_.-]*{_ASCII_KEYWORD}[_-]?(?:key|value|id|hash)?[0-9]*\\?[\"'][ \t]*(?::|=>)[ \t]*)",
         _FIELD_VALUE,
     ),
     _value(
         "password",
-        "password|passwd|pwd|passphrase",
-        r"(?i-u:password|passwd|pwd|passphrase)[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*",
+        _PASSWORD_HINTS,
+        rf"(?i-u:{_ASCII_PASSWORD})[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*",
         _VALUE,
     ),
     _value(
         "password",
-        "password|passwort|passcode|contrase",
-        rf"(?i:\b(?:password|passwort|passcode|contraseña){_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
-        r"[ \t]*[\"'`]?)",
+        _PASSWORD_HINTS,
+        rf"(?i:\b{_PASSWORD}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)[ \t]*[\"'`]?)",
         r"(?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9][^\s\"'`,;]*",
     ),
     # Plain words are a password if they are joined in an unusual way, or quoted.
     _value(
         "password",
-        "password|passwort|passphrase|passcode|contrase",
-        rf"(?i:\b(?:password|passwort|passphrase|passcode|contraseña){_WHERE}"
-        r"(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)"
-        r"[ \t]*)",
+        _PASSWORD_HINTS,
+        rf"(?i:\b{_PASSWORD}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)[ \t]*)",
         r"(?:[A-Za-z]{3,}(?:[_-][A-Za-z]{3,}){2,}|[A-Za-z]+[@#$%^&!+=][^\s\"'`,;]*[A-Za-z0-9]|"
         r"\"[A-Za-z]{8,}\"|'[A-Za-z]{8,}'|`[A-Za-z]{4,}`)",
     ),
@@ -263,34 +269,33 @@ _PATTERNS: tuple[_Pattern, ...] = (
     ),
     _value(
         "keyword",
-        "pass|pwd|secret|token|key|credential",
-        r"\b(?:[A-Z0-9]+_)*(?:PASS|PASSWORD|PASSWD|PASSPHRASE|PWD|SECRET|TOKEN|APIKEY|(?:API|ACCESS|PRIVATE|SECRET)_KEY|"
-        r"CREDENTIALS?)(?:_(?:KEY|ID|VALUE|[0-9]+))?=",
+        _KEYWORD_HINTS,
+        rf"\b(?:[A-Z0-9]+_)*(?:PASS|{_ASCII_KEYWORD.upper()}|(?:PRIVATE|SECRET)_KEY)(?:_(?:KEY|ID|VALUE|[0-9]+))?=",
         _VALUE,
     ),
     # key=value lines: a keyword, and one unbroken value up to the end of the line
     _value(
         "keyword",
-        "pass|contrase|pwd|secret|token|key|credential",
+        _KEYWORD_HINTS,
         rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*{_KEYWORD}[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
         _VALUE,
         r"(?m:[\"'`,;]*[ \t]*$)",
     ),
     _whole("email", "@", r"\b[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\.)+[A-Za-z]{2,24}\b"),
+    _form("discord_token", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    _form("api_key", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),  # of a Telegram bot
 )
-# Without a hint: the form alone is enough.
-_DISCORD = _whole("discord_token", "", r"\b[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}")
-_TELEGRAM = _whole("api_key", "", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}")
-_SHAPES = rf"{_DISCORD.regex}|{_TELEGRAM.regex}|(?-u:{CARD})"
-_LINES = 2000
+# A text is looked at closely if it has a hint or a form of the table, or one of keys and cards, which functions read.
 _HINTS = sorted({hint for pattern in _PATTERNS for hint in pattern.hints} | {"private key"})
+_FORMS = "|".join([*(pattern.regex for pattern in _PATTERNS if not pattern.hints), rf"(?-u:{CARD})"])
+_LINES = 2000
 
 
 def redact_all(texts: pl.Series) -> tuple[pl.Series, pl.Series]:
     """The texts without secrets, and the kinds found in each (list of strings, alphabetical); nulls stay null."""
     clean = texts.cast(pl.String)
     none = pl.Series("kinds", [[]], dtype=pl.List(pl.String)).new_from_index(0, len(clean))
-    suspect = clean.str.contains_any(_HINTS, ascii_case_insensitive=True) | clean.str.contains(_SHAPES)
+    suspect = clean.str.contains_any(_HINTS, ascii_case_insensitive=True) | clean.str.contains(_FORMS)
     rows = suspect.fill_null(False).arg_true()
     if rows.is_empty():
         return clean, none
@@ -335,7 +340,7 @@ def _rewritten(looks: str, rewrite: Callable[[str], str], texts: pl.Series) -> p
 # The most specific kinds come first, so that a mark names the kind of secret.
 _CHANGES: tuple[tuple[str, Callable[[pl.Series], pl.Series]], ...] = (
     ("private_key", partial(_rewritten, "PRIVATE KEY", without_keys)),
-    *((pattern.kind, partial(_replaced, pattern)) for pattern in (*_PATTERNS, _DISCORD, _TELEGRAM)),
+    *((pattern.kind, partial(_replaced, pattern)) for pattern in _PATTERNS),
     ("card", partial(_rewritten, rf"(?-u:{CARD})", without_cards)),
 )
 

@@ -21,7 +21,7 @@ from slowwave.comparison.similarity import FOUND, SimilarityThresholds, Vectors,
 from slowwave.deduplication.blocking import find_pairs
 from slowwave.foreign.records import Foreign
 from slowwave.lexicon.statement_words import MONTHS, NUMBER_WORDS, POLARITY, RELATIVE_TIME, UNITS, WEEKDAYS
-from slowwave.revision.mutual_exclusion import Forms, exclude, plain, read_claim
+from slowwave.revision.mutual_exclusion import Forms, bare_name, exclude, read_claim
 from slowwave.revision.mutual_exclusion import names_both as says_both
 from slowwave.revision.predicates import canonicalise
 from slowwave.settings import EvaluateSettings, MergeSettings
@@ -331,7 +331,7 @@ def _one_at_a_time(live: pl.DataFrame, foreign: Foreign) -> pl.DataFrame:
 
 def _excludes(new: tuple[str, str], known: tuple[str, str], types: Mapping[str, str]) -> bool:
     claims = [read_claim(statement, target) for statement, target in (new, known)]
-    forms = [Forms(frozenset({plain(target)}), types.get(target, "")) for _, target in (new, known)]
+    forms = [Forms(frozenset({bare_name(target)}), types.get(target, "")) for _, target in (new, known)]
     if not all(claim.is_plain for claim in claims):
         return False
     both = says_both(new[0], forms[1].names) or says_both(known[0], forms[0].names)

@@ -11,7 +11,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.ingestion.transcripts import display_name, first, label
-from slowwave.lexicon.labels import canonical_type, plain
+from slowwave.lexicon.labels import canonical_type, label_key
 from slowwave.text import readable
 from slowwave.timestamps import parse_time
 
@@ -144,7 +144,7 @@ def type_of(word: str | None) -> str | None:
     """Our type for the word of another system; None without one: such things become concepts."""
     if not word:
         return None
-    return canonical_type(word) or _TYPE_OF.get(plain(word))
+    return canonical_type(word) or _TYPE_OF.get(label_key(word))
 
 
 Item = Mapping[str, Any]

@@ -19,7 +19,7 @@ from slowwave.decisions import Row, decision, decision_frame
 from slowwave.records import CommunityQuestion
 from slowwave.text import as_json, readable, sentences
 
-from .communities import Grouping, changed_members
+from .community_detection import Grouping, changed_members
 
 SENTENCES = 3
 MAX_CHARS = 600

@@ -7,7 +7,7 @@
 - `text_chats`: WhatsApp and Cursor
 - `mail`: what people wrote in mails
 - `commit_logs`: decisions in commit messages
-- `parsers`: which parser reads which format?
+- `parsers`: the table of formats, and which parser reads which
 - `conversations`: messages in order, each once
 - `documents`: passages of documents and pasted texts
 - `windows`: which messages are extracted in one call?

@@ -1,4 +1,4 @@
-"""The kind of a file by its first bytes: binary or text, encoding, format."""
+"""The kind of a file by its first bytes: binary or text, encoding, format. `parsers` has the table of formats."""
 
 from __future__ import annotations
 
@@ -12,19 +12,9 @@ import orjson
 from charset_normalizer import from_bytes
 
 from slowwave import text
-from slowwave.errors import UnknownName
 
 Shape = Literal["lines", "values", "prose"]
 
-FORMATS = (
-    *("messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor"),
-    *("slack", "whatsapp", "mail", "git-log", "markdown", "text"),
-)
-DOCUMENTS = frozenset({"markdown", "text"})
-CHATS_OF_TEXT = frozenset({"cursor", "whatsapp", "mail", "git-log"})
-"""Formats of messages that are written as lines of text, not as JSON."""
-VALUES = frozenset({"chatgpt", "claude-ai", "gemini-cli", "slack"})
-"""Formats of JSON values over many lines."""
 DOCUMENT_SUFFIXES = frozenset(
     {"", ".md", ".markdown", ".mdx", ".mkd", ".txt", ".text", ".rst", ".adoc", ".org", ".log"}
 )
@@ -114,13 +104,6 @@ _MESSAGE_KEYS = frozenset(
     {"content", "text", "role", "speaker", "sender", "author", "messages", "chat_messages", "conversation_id"}
 )
 _SNIFFED_LINES = 50
-
-
-def known_format(name: str) -> str:
-    """The name itself, or UnknownName."""
-    if name not in (*FORMATS, "auto"):
-        raise UnknownName("format", name, (*FORMATS, "auto"))
-    return name
 
 
 def _read_mixed(error: UnicodeError) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from slowwave.api import OpenMemory
 
-from .shared import block_for, dated
+from .shared import BLOCK_TOKENS, block_for, dated
 
 _ROLES = ("user", "assistant")
 
@@ -24,7 +24,7 @@ class SlowwaveMemoryBlock(BaseMemoryBlock[str]):
 
     name: str = Field(default="Memory", description="The name of the block.")
     memory: OpenMemory = Field(description="An open memory.", exclude=True)
-    token_budget: int = Field(default=1000, ge=1, description="The most tokens of the block.")
+    token_budget: int = Field(default=BLOCK_TOKENS, ge=1, description="The most tokens of the block.")
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         asked = [each.content for each in messages or () if each.role.value == "user" and each.content]

@@ -12,8 +12,9 @@ from agents.memory import SessionABC
 
 from slowwave.api import OpenMemory
 from slowwave.errors import LeaseBusy, Transient
+from slowwave.types import NOTHING_KNOWN
 
-from .shared import NOTHING, block_for, dated
+from .shared import BLOCK_TOKENS, block_for, dated
 
 log = logging.getLogger("slowwave")
 _ROLES = ("user", "assistant")
@@ -67,7 +68,7 @@ class SlowwaveSession(SessionABC):
         await self.underlying.clear_session()
 
 
-def recall_tool(memory: OpenMemory, token_budget: int = 1000) -> FunctionTool:
+def recall_tool(memory: OpenMemory, token_budget: int = BLOCK_TOKENS) -> FunctionTool:
     """A tool by which an agent looks something up; the answer has at most so many tokens."""
 
     @function_tool(name_override="recall")
@@ -77,6 +78,6 @@ def recall_tool(memory: OpenMemory, token_budget: int = 1000) -> FunctionTool:
         Args:
             query: What to look for, as a question or a few words.
         """
-        return await asyncio.to_thread(block_for, memory, query, token_budget) or NOTHING
+        return await asyncio.to_thread(block_for, memory, query, token_budget) or NOTHING_KNOWN
 
     return recall

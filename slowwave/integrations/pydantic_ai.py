@@ -9,11 +9,12 @@ from pydantic_ai import FunctionToolset
 
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
+from slowwave.types import NOTHING_KNOWN
 
-from .shared import NOTHING, block_for
+from .shared import BLOCK_TOKENS, block_for
 
 
-def memory_tools(memory: OpenMemory, *, token_budget: int = 1000, can_add: bool = True) -> FunctionToolset[Any]:
+def memory_tools(memory: OpenMemory, *, token_budget: int = BLOCK_TOKENS, can_add: bool = True) -> FunctionToolset[Any]:
     """The tools `recall` and, with `can_add`, `remember`; none retires or deletes."""
     tools: FunctionToolset[Any] = FunctionToolset()
 
@@ -23,7 +24,7 @@ def memory_tools(memory: OpenMemory, *, token_budget: int = 1000, can_add: bool 
         Args:
             query: What to look for, as a question or a few words.
         """
-        return await asyncio.to_thread(block_for, memory, query, token_budget) or NOTHING
+        return await asyncio.to_thread(block_for, memory, query, token_budget) or NOTHING_KNOWN
 
     async def remember(about: str, statement: str) -> str:
         """Remember something that will matter in later conversations; says whether it was added, known or refused.

@@ -10,8 +10,8 @@ from slowwave.api import OpenMemory
 from slowwave.errors import NoStoreYet, UnknownName
 
 T = TypeVar("T")
-NOTHING = "Nothing is known about that."
-"""What a tool answers where memory has nothing."""
+BLOCK_TOKENS = 1000
+"""Tokens of a block in another library, where the caller names no number."""
 
 
 def read_or(nothing: T, read: Callable[[], T]) -> T:

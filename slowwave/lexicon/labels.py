@@ -82,7 +82,7 @@ _RELATIONS: Mapping[str, str] = {
 _BETWEEN = re.compile(r"[\s_-]+")
 
 
-def plain(word: str) -> str:
+def label_key(word: str) -> str:
     """A word in the form for comparison: lower case, without accents, its parts joined by `_`."""
     letters = unicodedata.normalize("NFKD", word).casefold()
     bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -91,26 +91,30 @@ def plain(word: str) -> str:
 
 TYPES: tuple[str, ...] = tuple(_TYPES)
 """The stored types of entities."""
-_TYPE_OF = {plain(word): name for name, words in _TYPES.items() for word in (name, *words.split())}
-_RELATION_OF = {plain(word): name for name, words in _RELATIONS.items() for word in (name, *words.split())}
-_SHOWN_TYPES = {name: plain(words.split()[0]).capitalize() for name, words in _TYPES.items()}
-_SHOWN_RELATIONS = {name: plain(words.split()[0]) for name, words in _RELATIONS.items()}
+_TYPE_OF = {label_key(word): name for name, words in _TYPES.items() for word in (name, *words.split())}
+_RELATION_OF = {label_key(word): name for name, words in _RELATIONS.items() for word in (name, *words.split())}
+_SHOWN_TYPES = {name: label_key(words.split()[0]).capitalize() for name, words in _TYPES.items()}
+_SHOWN_RELATIONS = {name: label_key(words.split()[0]) for name, words in _RELATIONS.items()}
 
 
 def canonical_type(word: str) -> str | None:
     """The type of a word in either language, in any case, with or without accents; None for an unknown word."""
-    return _TYPE_OF.get(plain(word))
+    return _TYPE_OF.get(label_key(word))
 
 
 def canonical_relation(word: str) -> str:
-    """The relation of the default ontology for a word in either language; other words stay unchanged."""
-    return _RELATION_OF.get(plain(word), word)
+    """The relation of the default ontology for its name or a Spanish word for it; other words stay unchanged.
+
+    For what people ask for. Relations that are read have more words, learned ones among them: see `canonicalise` and
+    `known_relation` in `slowwave/revision/predicates`.
+    """
+    return _RELATION_OF.get(label_key(word), word)
 
 
 def relation_forms(canonical: str) -> tuple[str, ...]:
     """The Spanish words of a relation, each with accents and without."""
     words = _RELATIONS.get(canonical, "").split()
-    return tuple(dict.fromkeys(form for word in words for form in (word, plain(word))))
+    return tuple(dict.fromkeys(form for word in words for form in (word, label_key(word))))
 
 
 def shown_type(type: str, locale: Locale) -> str:

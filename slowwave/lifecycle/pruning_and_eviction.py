@@ -361,7 +361,11 @@ def prune_age_days(half_life: float, threshold: float) -> float:
 
 
 def may_fade_sql(settings: StewardSettings, now: datetime) -> str:
-    """A filter of a store that lets pass every fact old enough to fade, and of what is kept only for its entity."""
+    """The condition for LanceDB on facts that may fade: a superset of what `plan_prune` finds, to read fewer rows.
+
+    They are not pinned, no axiom and no structure, and old enough to fall below the threshold. A fact with a measured
+    score of its content may fade after the shortest half-life, any other only after the longest.
+    """
     if not settings.prune_threshold:
         return "false"
     base, grace = settings.decay_half_days, settings.grace_period_hours / 24.0

@@ -1,6 +1,6 @@
 """Use and scores: how often each fact was recalled, and what it is worth by that (S4-01, S4-06).
 
-Hits count for ever; links fade while nobody asks (S2-73). How far a link has faded is kept with it, so it does not
+Hits count for ever; links weaken while nobody asks (S2-73). How far a link has weakened is kept with it, so it does not
 matter how often somebody looks: a missed fortnight catches up at once. Only hits tell whether a fact was ever of use
 (T26).
 
@@ -18,12 +18,12 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave import frames
+from slowwave.records import REDUNDANT
 from slowwave.settings import DecaySettings, StewardSettings, UseSettings
 from slowwave.validity import successors
 
 RECALL_BOOST = 0.2
 LINK_FLOOR = 0.01  # a link weaker than this is gone
-REDUNDANT = ("dedup", "consolidated")  # reasons of lineage by which a fact says what the other said
 _SUMS = ("hit_count", "cosine_sum", "cosine_count", "link_count")
 _TIMES = ("last_retrieved_at", "link_decayed_at")
 
@@ -44,7 +44,7 @@ def fold_recalls(usage: pl.DataFrame, events: pl.DataFrame, settings: DecaySetti
 
     `usage` holds the rows that there are of these facts, perhaps others too; `events` has fact_id, cosine (empty where
     a read has none, T6) and at. A log that is cut into batches in order gives the same counters as the whole. An event
-    older than the latest one counts as if it came with it, so a clock that runs backwards fades nothing twice (T48).
+    older than the latest one counts as if it came with it, so a clock that runs backwards weakens nothing twice (T48).
     """
     cosine = pl.col("cosine").fill_nan(None)
     counted = events.group_by(id="fact_id").agg(
@@ -62,10 +62,10 @@ def fold_recalls(usage: pl.DataFrame, events: pl.DataFrame, settings: DecaySetti
     return frames.conform(folded, frames.FACT_USAGE).select(*frames.FACT_USAGE)
 
 
-def fade(usage: pl.DataFrame, now: datetime, settings: DecaySettings) -> pl.DataFrame:
+def weaken_links(usage: pl.DataFrame, now: datetime, settings: DecaySettings) -> pl.DataFrame:
     """The rows whose link is weaker at `now` than it was left, brought up to date; all columns of `usage` stay (S2-73).
 
-    One pass, × lambda, for each whole interval since the last recall; below 0.01 the link is gone, 0. Fading again at
+    One pass, × lambda, for each whole interval since the last recall; below 0.01 the link is gone, 0. Doing it again at
     the same `now` or an earlier one changes nothing; lambda 1 never does.
     """
     factor, interval = settings.link_weight_decay_lambda, _interval(settings)
@@ -74,12 +74,12 @@ def fade(usage: pl.DataFrame, now: datetime, settings: DecaySettings) -> pl.Data
         _due=_passes("last_retrieved_at", pl.lit(now), interval),
     )
     due = timed.filter(pl.col("link_count") > 0.0, pl.col("_due") > pl.col("_done"), pl.lit(factor < 1.0))
-    left = faded(due["link_count"].to_numpy(), (due["_due"] - due["_done"]).to_numpy(), factor)
+    left = weakened(due["link_count"].to_numpy(), (due["_due"] - due["_done"]).to_numpy(), factor)
     until = pl.col("last_retrieved_at") + pl.duration(microseconds=pl.col("_due") * interval)
     return due.with_columns(pl.Series("link_count", left), link_decayed_at=until).select(usage.columns)
 
 
-def faded(links: Numbers, passes: npt.NDArray[np.int64], factor: float) -> Numbers:
+def weakened(links: Numbers, passes: npt.NDArray[np.int64], factor: float) -> Numbers:
     """The links after so many passes of decay each, × factor; 0 where less than 0.01 is left (S2-73)."""
     left = links * np.power(factor, passes.astype(np.float64))
     return np.where(left < LINK_FLOOR, 0.0, left)
@@ -122,17 +122,17 @@ def inherited(
 
 
 def _linked(rows: pl.DataFrame, events: pl.DataFrame, settings: DecaySettings) -> pl.Series:
-    """The link of each row after its events: it fades in the intervals before a recall, and grows by one."""
+    """The link of each row after its events: it weakens in the intervals before a recall, and grows by one."""
     links = rows["link_count"].fill_null(0.0).to_numpy().copy()
     for turn in _turns(rows, events, _interval(settings)).partition_by("turn", maintain_order=True):
         place = turn["place"].to_numpy()
-        left = faded(links[place], turn["passes"].to_numpy(), settings.link_weight_decay_lambda)
+        left = weakened(links[place], turn["passes"].to_numpy(), settings.link_weight_decay_lambda)
         links[place] = left + turn["recalls"].to_numpy()
     return pl.Series("link_count", links)
 
 
 def _turns(rows: pl.DataFrame, events: pl.DataFrame, interval: int) -> pl.DataFrame:
-    """(place, turn, passes, recalls): for the row at each place how often it fades and is then recalled, in turns."""
+    """(place, turn, passes, recalls): for the row at each place how often it weakens and is then recalled, in turns."""
     known = rows.select("last_retrieved_at", "link_decayed_at", fact_id="id").with_row_index("place")
     timed = events.select("fact_id", "at").join(known, on="fact_id").sort("place", "at")
     before = timed.with_columns(previous=pl.col("at").shift(1).over("place")).with_columns(

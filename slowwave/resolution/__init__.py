@@ -3,6 +3,6 @@
 - `mentions`: the names of a batch, and people named by kin or role
 - `names_in_signs`: family names and given names in Chinese, Japanese and Korean
 - `name_matching`: can two names belong to one thing?
-- `known_entities`: which known entity does a name join, by rule?
+- `name_joins`: which known entity does a name join, by rule?
 - `entity_resolution`: the entity of every name, and the questions that stay
 """

@@ -1,6 +1,6 @@
 """The entity of a name: exact name or alias, then rules, vectors, a question, a new entity (S2-01 … S2-09).
 
-`plan_resolution` gives the sure results and the questions, `finish` makes the rows to store. Rules (`known_entities`)
+`plan_resolution` gives the sure results and the questions, `finish` makes the rows to store. Rules (`name_joins`)
 join other spellings, first names and kin. A first name that fits two people means neither, except in a window that
 names one of them in full. Names with another number or closing parenthesis, "Anna (sister of Ben)", join only after a
 question.
@@ -20,8 +20,8 @@ from slowwave.records import NameQuestion
 from slowwave.settings import ResolveSettings
 from slowwave.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, row_id
 
-from .known_entities import NOTHING_JOINED, Joined
 from .mentions import MAX_SUMMARY_BYTES, Mentions, embed_texts, kin_of, new_id, read_kin
+from .name_joins import NOTHING_JOINED, Joined
 from .name_matching import must_differ, short_form
 
 UNCLEAR_NAME = "unclear_name"

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from itertools import combinations
 from typing import Any
 
+from slowwave.records import REDUNDANT
 from slowwave.text import as_json, digest, row_id
 
 from .proposals import Ask, Proposing
@@ -185,7 +186,6 @@ def _filed(name: str, old: Sequence[str], new: Sequence[str], words: Mapping[str
 
 Facts = Mapping[str, Mapping[str, Any]]
 _QUOTED = 90
-_ONE = ("dedup", "consolidated")  # reasons of lineage that make one fact of several
 _CROWD = 40
 REJECTED = "a person said no"
 
@@ -311,7 +311,7 @@ def _kept_apart(changes: Sequence[RowChange]) -> Iterator[RowChange]:
     made = {each.id for each in changes if each.table == "facts" and each.is_new}
     groups: dict[str, list[str]] = {}
     for step in steps:
-        if step.get("reason") in _ONE:
+        if step.get("reason") in REDUNDANT:
             groups.setdefault(str(step["new_id"]), []).append(str(step["old_id"]))
     for heir, old in groups.items():
         ids = sorted({*old} if heir in made else {*old, heir})

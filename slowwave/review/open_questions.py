@@ -21,7 +21,6 @@ import polars as pl
 from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass
 from slowwave.decisions import decision, decision_frame
-from slowwave.deduplication.consolidation_plan import ReconciliationPlan, changed_rows
 from slowwave.deduplication.duplicates import NOT_SIMILAR, Merges, best_first, by_words, is_redundancy
 from slowwave.deduplication.merged_facts import (
     aspects_of,
@@ -32,7 +31,8 @@ from slowwave.deduplication.merged_facts import (
     reworded_facts,
     with_merge_provenance,
 )
-from slowwave.deduplication.pair_outcomes import SUPERSEDE
+from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, changed_rows
+from slowwave.deduplication.verdicts import SUPERSEDE
 from slowwave.entrenchment import rank_of
 from slowwave.revision.application import (
     Surroundings,
@@ -42,7 +42,7 @@ from slowwave.revision.application import (
     with_marks,
     with_supersessions,
 )
-from slowwave.revision.conflicts import LATE, come_late, replace
+from slowwave.revision.conflicts import LATE, come_late, replace_fact
 from slowwave.revision.mutual_exclusion import names_of
 from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
 from slowwave.revision.supersession import DIRECTIVE, READ, close, mark_dependents
@@ -256,7 +256,7 @@ def plan_overrides(
     before = {each.loser: dict(facts[each.loser]) for each in changes if each.loser in facts}
     board = RevisionState(now, facts, permitted=frozenset((each.winner, each.loser) for each in changes))
     for each in changes:
-        _carry_out(board, each, settings)
+        _change(board, each, settings)
     board.close_late()
     done = [each for each in changes if each.loser in board.changes]
     return OverrideRows(
@@ -264,7 +264,7 @@ def plan_overrides(
     )
 
 
-def _carry_out(board: RevisionState, each: RefusedChange, settings: ReviseSettings) -> None:
+def _change(board: RevisionState, each: RefusedChange, settings: ReviseSettings) -> None:
     loser, winner = board.facts.get(each.loser), board.facts.get(each.winner)
     if loser is None or winner is None or not (board.is_open(loser) and board.is_open(winner)):
         return
@@ -274,7 +274,7 @@ def _carry_out(board: RevisionState, each: RefusedChange, settings: ReviseSettin
     elif each.rule == LATE:
         come_late(board, loser, winner, settings)
     else:
-        replace(board, loser, winner, settings, each.rule)
+        replace_fact(board, loser, winner, settings, each.rule)
 
 
 def _rows(

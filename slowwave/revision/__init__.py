@@ -13,5 +13,7 @@
 - `conflicts`: which of two facts that do not fit ends the other, and which stay as a possible contradiction?
 - `revision_state`: how is a fact closed, and by which facts may it be?
 - `supersession`: what ends a fact, and what becomes doubtful with it?
-- `application`: which candidates become facts? It calls the five above it.
+- `application`: which candidates become facts? It calls most of the above.
+
+Facts also end by verdicts of a model about pairs of facts: `slowwave/deduplication/verdicts`.
 """

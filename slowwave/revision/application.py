@@ -1,7 +1,7 @@
 """Which candidates become facts? Duplicates, supersessions, and a decision for each candidate (S3-11, §6.2, §6.3).
 
 Only this rule makes a fact active. Similarity never retires a fact: a fact is closed only if a claim says that it is
-over (T10, T21), the claim is not weaker (S1-22), and it was not said earlier (§6.3).
+over (T10, T21) or excludes it (`conflicts`), the claim is not weaker (S1-22), and it was not said earlier (§6.3).
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def plan_application(
         unfolded, around = replay_evidence(fresh, others, near.facts, near.evidence, ReplayScope(single, spared))
         unfolded = with_keys(in_message_order(unfolded))
         pairs = pairs_of(unfolded, around, near.neighbours)
-        outcome = _carry_out(unfolded, around, pairs, directives, messages, near, settings, revise, now)
+        outcome = _merge_and_close(unfolded, around, pairs, directives, messages, near, settings, revise, now)
         if not (revived := left_open(around, outcome.supersessions)):
             break
         spared |= revived
@@ -284,7 +284,7 @@ def _without_replayed(fresh: pl.DataFrame, duplicates: pl.DataFrame) -> tuple[pl
     return kept, left
 
 
-def _carry_out(
+def _merge_and_close(
     fresh: pl.DataFrame,
     known: pl.DataFrame,
     pairs: pl.DataFrame,

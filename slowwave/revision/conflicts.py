@@ -60,7 +60,7 @@ def say_again(
         if is_open and not state.is_contradicted(again, known):
             holds = judged(again, known, settings) == fact["id"]
             if holds and not state.refusal(again, again, known) and not exclusion.doubt(again, known, again):
-                replace(state, known, again, settings, REASON)
+                replace_fact(state, known, again, settings, REASON)
 
 
 def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: Fact, settings: ReviseSettings) -> None:
@@ -78,7 +78,7 @@ def _settle(state: RevisionState, exclusion: MutualExclusion, new: Fact, known: 
     elif loser is new and (is_history or later is known):
         come_late(state, new, known, settings)
     else:
-        replace(state, loser, winner, settings, REASON)
+        replace_fact(state, loser, winner, settings, REASON)
 
 
 def statement_order(fact: Fact) -> tuple[datetime, datetime, str]:
@@ -87,7 +87,7 @@ def statement_order(fact: Fact) -> tuple[datetime, datetime, str]:
 
 
 def _doubt(state: RevisionState, exclusion: MutualExclusion, winner: Fact, loser: Fact, later: Fact) -> str:
-    """Why both stay; empty if rank forbids the change, which `replace` then notes."""
+    """Why both stay; empty if rank forbids the change, which `replace_fact` then notes."""
     return "" if state.refusal(winner, winner, loser) else exclusion.doubt(winner, loser, later)
 
 
@@ -107,7 +107,7 @@ def judged(new: Fact, known: Fact, settings: ReviseSettings) -> str:
     return str(new["id"]) if new["valid_from"] >= known["valid_from"] else BOTH
 
 
-def replace(
+def replace_fact(
     state: RevisionState,
     loser: Fact,
     winner: Fact,
@@ -242,7 +242,7 @@ def revise_beliefs(state: RevisionState, new: Fact, known: Iterable[Fact], setti
         if late and not state.refusal(old, old, new):
             state.comes_late(new, old, max(old["valid_from"], new["valid_from"]), REVISION)
         elif not late:
-            replace(state, old, new, settings, REVISION, {"threshold": settings.revision_cosine})
+            replace_fact(state, old, new, settings, REVISION, {"threshold": settings.revision_cosine})
 
 
 KIND = "implicit_conflict"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from calendar import month_name
 from dataclasses import dataclass
 
 import polars as pl
@@ -12,13 +11,14 @@ from slowwave.filters.redaction import redact_all
 from slowwave.lexicon.languages import DATES, DATES_IN_SIGNS, ENGLISH, SMALL_WORDS, language_of
 from slowwave.settings import EvaluateSettings
 from slowwave.text import row_id
+from slowwave.timestamps import MONTH_NAMES
 from slowwave.words import content_stems, without_ending
 
 from .candidates import MAX_STATEMENT_BYTES
 
 MIN_STATEMENT_BYTES = 8
 MIN_ALNUM_RATIO = 0.40
-_MONTHS = [name.lower() for name in month_name if name]
+_MONTHS = [name.lower() for name in MONTH_NAMES]
 _DATE_NUMBERS = map(str, (*range(1, 32), *range(1950, 2101)))
 _DATE_WORDS = pl.lit(pl.Series([[*_DATE_NUMBERS, *(without_ending(name, 4) for name in _MONTHS), *_MONTHS]]))
 """Words of dates; the message may give the date in other words ("yesterday")."""

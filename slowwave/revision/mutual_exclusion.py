@@ -259,7 +259,7 @@ def _is_short_for(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
 
 
 @lru_cache(maxsize=65_536)
-def plain(words: str) -> str:
+def bare_name(words: str) -> str:
     """A name for comparison: normalised, without article and outer punctuation."""
     return _ARTICLE.sub("", normalise_name(words).strip(_OUTER))
 
@@ -269,7 +269,7 @@ def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, froz
     names: dict[str, set[str]] = defaultdict(set)
     own, others = entities.select("id", "canonical_name", "name"), aliases.select("entity_id", "alias_name")
     for entity, *forms in (*own.iter_rows(), *others.iter_rows()):
-        names[entity].update(plain(form) for form in forms if form)
+        names[entity].update(bare_name(form) for form in forms if form)
     return {entity: frozenset(forms) for entity, forms in names.items()}
 
 
@@ -331,7 +331,7 @@ class MutualExclusion:
         """Whether the subject of the fact said it, until that time."""
         names = self._names.get(fact["subject_id"], frozenset())
         messages = [message for message in self._messages(fact) if self._sources.at.get(message, until) <= until]
-        return any(plain(self._sources.speakers.get(message, "")) in names for message in messages)
+        return any(bare_name(self._sources.speakers.get(message, "")) in names for message in messages)
 
     def _tells_change(self, later: Fact, earlier: Fact) -> bool:
         """Whether the later fact says that something changed: in words, or by a later beginning."""
@@ -368,7 +368,7 @@ class MutualExclusion:
     def _read(self, fact: Fact) -> tuple[Claim, Forms]:
         if fact["id"] not in self._claims:
             text, entity = fact["object_text"], fact["object_id"] or ""
-            forms = Forms(self._names.get(entity, frozenset()) | {plain(text)} - {""}, self._types.get(entity, ""))
+            forms = Forms(self._names.get(entity, frozenset()) | {bare_name(text)} - {""}, self._types.get(entity, ""))
             self._claims[fact["id"]] = read_claim(fact["statement"] or "", text), forms
         return self._claims[fact["id"]]
 

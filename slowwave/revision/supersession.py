@@ -21,7 +21,7 @@ from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
 from .conflicts import revise_beliefs, say_again, settle_conflicts
-from .mutual_exclusion import MutualExclusion, plain, read_claim
+from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
 from .referenced_facts import are_other_cases, means, telling_words
 from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
@@ -75,7 +75,7 @@ class _Index:
             for word in self.words.intersection(telling_words(fact["statement"])):
                 self.by_word[fact["scope"], word].append(fact)
         self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
-        own = {plain(fact["object_text"])} if fact["object_text"] else set()
+        own = {bare_name(fact["object_text"])} if fact["object_text"] else set()
         for name in own | self.names.get(fact["object_id"], frozenset()):
             self.by_object[fact["subject_id"], name].append(fact)
             for short in _beginnings(name):
@@ -116,7 +116,7 @@ def supersede_facts(
             if speaker["place"] < 0:
                 _remember(state, index, directive, speaker, winner)
             elif state.was_open(winner, speaker["said_at"]):
-                _carry_out(state, index, directive, speaker, winner)
+                _follow_directive(state, index, directive, speaker, winner)
         if speaker["place"] < 0:
             continue
         may = speaker["id"] in may_conflict
@@ -163,7 +163,7 @@ def _set_up(
     return state, index
 
 
-def _carry_out(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+def _follow_directive(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
     targets = _targets(state, index, directive, speaker, winner)
     if directive["action"] == CONTRADICT:
         for target in targets:
@@ -176,7 +176,7 @@ def _carry_out(state: RevisionState, index: _Index, directive: Fact, speaker: Fa
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
     """Apply a stored directive to facts that arrive only now; a pointer also means facts equal to its target."""
     if pointed := state.facts.get(directive["known_id"] or ""):
-        named = index.by_object[pointed["subject_id"], plain(pointed["object_text"] or "")]
+        named = index.by_object[pointed["subject_id"], bare_name(pointed["object_text"] or "")]
         found = [
             f for f in named if f["predicate"] == pointed["predicate"] and _may_be_meant(state, f, speaker, winner)
         ]
@@ -193,7 +193,7 @@ def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact
         known = state.facts.get(directive["known_id"])
         is_meant = known and _may_be_meant(state, known, speaker, winner) and _share_an_end(known, speaker)
         return [known] if known and is_meant else []
-    key = (speaker["subject_id"], plain(directive["object"]))
+    key = (speaker["subject_id"], bare_name(directive["object"]))
     named, short = (
         [f for f in found.get(key, ()) if _may_be_meant(state, f, speaker, winner) and f["polarity"] != "negated"]
         for found in (index.by_object, index.by_short_object)
@@ -359,7 +359,7 @@ def _depends(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
     """Whether a live fact (suffix _b where both have the column) depends on the object of a retired one."""
     known, statement = long_names(row["object_text"], row["object_id"], names), (row["statement"] or "").lower()
     same = bool(row["object_id"] and row["object_id"] == row["object_id_b"])
-    same = same or plain(row["object_text_b"] or "") in known
+    same = same or bare_name(row["object_text_b"] or "") in known
     if not same and row["predicate_b"] == row["predicate"]:
         return False  # "moved from Oslo to Bergen" names Oslo and stands
     if not same and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement) for name in known):
@@ -392,7 +392,7 @@ _TIED: Mapping[str, frozenset[str]] = {
 
 def long_names(text: str | None, entity: str | None, names: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The names of an object that are long enough for a search."""
-    known = names.get(entity or "", frozenset()) | {plain(text or "")}
+    known = names.get(entity or "", frozenset()) | {bare_name(text or "")}
     return frozenset(name for name in known if len(name) >= _MIN_NAME)
 
 

@@ -6,15 +6,7 @@ Key names of the systems that slowwave unites stay valid as aliases (SEMANTICS Â
 
 from __future__ import annotations
 
-from .facts import (
-    ArtifactSettings,
-    BeliefSettings,
-    ConsolidateSettings,
-    EvaluateSettings,
-    MergeSettings,
-    ReviseSettings,
-)
-from .groups import (
+from .base import (
     DEFAULT_EMBEDDER,
     DEFAULT_MODEL,
     LISTED,
@@ -28,6 +20,14 @@ from .groups import (
     named,
     names_of,
     nearest,
+)
+from .facts import (
+    ArtifactSettings,
+    BeliefSettings,
+    ConsolidateSettings,
+    EvaluateSettings,
+    MergeSettings,
+    ReviseSettings,
 )
 from .ingest import (
     ExtractSettings,

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .groups import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
+from .base import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
 from .language import LanguageSettings
 
 

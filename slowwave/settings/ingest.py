@@ -7,8 +7,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from .base import ApprovalSettings, Group, Ratio, RetentionSettings, alias
 from .facts import BeliefSettings, EvaluateSettings, MergeSettings, ReviseSettings
-from .groups import ApprovalSettings, Group, Ratio, RetentionSettings, alias
 from .language import LanguageSettings
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from .groups import Group, alias
+from .base import Group, alias
 
 
 class LanguageSettings(Group):

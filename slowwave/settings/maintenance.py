@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from .base import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
 from .facts import BeliefSettings
-from .groups import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
 from .language import LanguageSettings
 from .recall import UseSettings
 

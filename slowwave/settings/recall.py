@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .groups import Group, Ratio, alias
+from .base import Group, Ratio, alias
 
 # What use makes of an entity's weight, and what counts how much in the score of an aspect.
 

@@ -6,8 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from slowwave.arguments import TOKEN_BUDGET
+
+from .base import DEFAULT_EMBEDDER, ApprovalSettings, Group, NightGateSettings, Ratio, RetentionSettings, alias
 from .facts import ConsolidateSettings
-from .groups import DEFAULT_EMBEDDER, ApprovalSettings, Group, NightGateSettings, Ratio, RetentionSettings, alias
 from .ingest import IngestSettings, LinkSettings
 from .language import SpendingLimits
 from .maintenance import CommunitySettings, DecaySettings, StewardSettings
@@ -82,7 +84,11 @@ class McpSettings(Group):
     """The door for agents."""
 
     token_budget: int = Field(
-        2000, ge=1, le=1_000_000, title="Tokens", description="What `recall` may return unless it is asked for more."
+        TOKEN_BUDGET,
+        ge=1,
+        le=1_000_000,
+        title="Tokens",
+        description="What `recall` may return unless it is asked for more.",
     )
     approvals: Literal["ask", "never"] = Field(
         "ask",
@@ -234,7 +240,7 @@ class Settings(Group):
     recall: RecallSettings = Field(
         default_factory=RecallSettings,
         title="Recall",
-        description="The read road.",
+        description="The query path.",
         validation_alias=alias("recall", "retrieval"),
     )
     approval: ApprovalSettings = Field(

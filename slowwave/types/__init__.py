@@ -17,10 +17,21 @@ from .entities import (
     Path,
     RankedEntity,
 )
-from .facts import Mention, Passage, Provenance, RecalledFact, Recollection, Reply, UncertainFact, best_match
+from .facts import (
+    NOTHING_KNOWN,
+    Mention,
+    Passage,
+    Provenance,
+    RecalledFact,
+    Recollection,
+    Reply,
+    UncertainFact,
+    best_match,
+)
 from .stories import Chain, Decided, Ingested, Pair, Story, Version
 
 __all__ = [
+    "NOTHING_KNOWN",
     "Added",
     "Artifact",
     "Chain",

@@ -9,6 +9,8 @@ from typing import Any
 
 from slowwave.records import Usage
 
+NOTHING_KNOWN = "Nothing is known about that."
+"""What people and agents read where a recall found nothing."""
 _HIDDEN = ("cosine", "rank", "subject_id", "object_id", "parts")
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.records import REDUNDANT
 from slowwave.timestamps import day_of
 
 from .facts import Mention, Provenance, RecalledFact
@@ -79,7 +80,11 @@ class Pair:
 
 
 class Decided(NamedTuple):
-    """One decision: when, what, by whom and why, in which run, about which row, and the ids of others beside it."""
+    """One decision: when, what, by whom and why, in which run, about which row, and the ids of others beside it.
+
+    `decided_by` is rule, model or person, or the name of the person who approved or rejected a proposal. What was
+    proposed first was written at the time of its approval; `approved_by` is the person who approved it, else empty.
+    """
 
     at: datetime | None
     action: str
@@ -88,6 +93,12 @@ class Decided(NamedTuple):
     run: str
     about: str
     beside: tuple[str, ...] = ()
+    approved_by: str = ""
+
+    @property
+    def approver(self) -> str:
+        """Who approved it, if that is not who decided."""
+        return "" if self.approved_by == self.decided_by else self.approved_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +171,6 @@ _REASONS = {
     "temporal_change": "things changed", "correction": "it was put right", "dedup": "both say the same",
     "consolidated": "both say the same", "split": "the entity was split", "applied": "",
 }  # fmt: skip
-_REDUNDANT = frozenset({"dedup", "consolidated"})
 _STATUS = {
     "active": "holds", "superseded": "replaced", "retracted": "taken back", "archived": "in the archive",
     "rejected": "not taken up", "candidate": "not decided yet",
@@ -257,7 +267,7 @@ def _state(story: Story) -> Iterator[Line]:
     yield Line("", f"{_holding(story)}{_happening(row)}")
     for old, new, reason in story.lineage:
         why = _REASONS.get(reason, reason.replace("_", " "))
-        is_same = reason in _REDUNDANT
+        is_same = reason in REDUNDANT
         if new == story.id:
             yield Line(
                 "", f"{'It also stands for' if is_same else 'It took the place of'} {_named(old, words)}: {why}."
@@ -282,7 +292,7 @@ def _holding(story: Story) -> str:
     span = f" from {since} to {until}" if since and until else f" until {until}" if until else ""
     if status == "active":
         return f"It held{span}." if until else f"Known since {since}." if since else "Known."
-    if status == "superseded" and any(old == story.id and why in _REDUNDANT for old, _, why in story.lineage):
+    if status == "superseded" and any(old == story.id and why in REDUNDANT for old, _, why in story.lineage):
         return "Another fact says the same and stands for both."
     if status == "superseded":
         return f"No longer: it held{span or f' from {since}' if since else span}."
@@ -358,10 +368,19 @@ def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
         what, beside = into if each.about == story.id else out_of, f" {beside}"
     elif beside:
         beside = f" ({beside})"
-    by = "" if each.decided_by in ("", "rule", "model") else f" Decided by {each.decided_by}."
-    if each.decided_by == "model" and "model" not in reason:
-        by = " Decided by a model."
+    by = _by_whom(each, reason)
     return f"{what}{beside}: {reason}{by}" if reason else f"{what}{beside}.{by}"
+
+
+def _by_whom(each: Decided, reason: str) -> str:
+    """Who decided, as a sentence with a space before it; empty for a rule alone."""
+    if each.approver:
+        who = {"rule": "A rule", "model": "A model"}.get(each.decided_by)
+        approved = f"{each.approver} approved it{f' on {day}' if (day := _day(each.at)) else ''}."
+        return f" {who} proposed it, {approved}" if who else f" {approved}"
+    if each.decided_by == "model":
+        return "" if "model" in reason else " Decided by a model."
+    return "" if each.decided_by in ("", "rule") else f" Decided by {each.decided_by}."
 
 
 def _compared(story: Story) -> list[Line]:

@@ -13,7 +13,7 @@ import polars as pl
 
 from recall.entities import LISTED
 from recall.graphs import RELATIONS
-from slowwave.graph.communities import JoinPlan, plan_joining, waiting
+from slowwave.graph.community_detection import JoinPlan, plan_joining, waiting
 from slowwave.graph.links import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
 from slowwave.ranking.searched_texts import DescribedEntity, Observed, entity_text
 from slowwave.settings import LinkSettings

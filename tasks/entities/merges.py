@@ -26,7 +26,7 @@ from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
-from .names import names_in_use, new_vector, with_vector
+from .alias_and_rename import names_in_use, new_vector, with_vector
 from .retirement import renew_profiles
 
 _WAY_OUT = "`slowwave facts NAME` shows what is known of each; unpin or retire what stands in the way."

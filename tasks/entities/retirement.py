@@ -30,7 +30,8 @@ from slowwave.lifecycle.pruning_and_eviction import (
 )
 from slowwave.lifecycle.restore import READ, Departure, RestorationPlan, departure_of, plan_restoration
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.lifecycle.usage_scores import REDUNDANT, usage_of
+from slowwave.lifecycle.usage_scores import usage_of
+from slowwave.records import REDUNDANT
 from slowwave.resolution.entity_resolution import revived
 from slowwave.revision.mutual_exclusion import single_valued
 from slowwave.validity import live_sql, time_sql
@@ -80,7 +81,7 @@ def with_inverses(
     return pl.concat([chosen, found.select(chosen.columns)])
 
 
-def carry_out(tx: Transaction, plan: Retirement) -> None:
+def write_retirement(tx: Transaction, plan: Retirement) -> None:
     """Write a retirement: the facts and their decisions; aspects, open pairs and scores of the facts go."""
     tx.upsert("facts", plan.facts)
     tx.upsert("decisions", plan.decisions)

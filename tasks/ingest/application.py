@@ -1,4 +1,4 @@
-"""Application: open patch batches are evaluated, approved and applied. The only road to an active fact (S3-07)."""
+"""Application: open patch batches are evaluated, approved and applied. The only way to an active fact (S3-07)."""
 
 from __future__ import annotations
 

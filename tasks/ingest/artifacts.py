@@ -29,7 +29,8 @@ from slowwave.deduplication.artifacts import (
 from slowwave.filters.injection import injection_reason
 from slowwave.filters.redaction import redact_lines
 from slowwave.ingestion.documents import document, drafts, embedded_text, pasted, type_of_file, without_orders
-from slowwave.ingestion.formats import DOCUMENTS, MIXED
+from slowwave.ingestion.formats import MIXED
+from slowwave.ingestion.parsers import DOCUMENTS
 from slowwave.records import ArtifactQuestion
 from slowwave.settings import ArtifactSettings, MergeSettings
 from slowwave.text import cut_long, digest, readable

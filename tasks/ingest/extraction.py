@@ -37,7 +37,7 @@ from tasks.runtime.engine import side_by_side, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
 from tasks.runtime.runs import Run, embedder_of, language_of, store_of
 
-from .candidates import (
+from .candidate_rows import (
     AnsweredBatch,
     BatchRows,
     RelationForms,

@@ -39,8 +39,8 @@ from slowwave.resolution.entity_resolution import (
     finish,
     plan_resolution,
 )
-from slowwave.resolution.known_entities import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
 from slowwave.resolution.mentions import Mentions, embed_texts, mentions_in
+from slowwave.resolution.name_joins import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
 from slowwave.revision.extracted_claims import CollectedClaims
 from slowwave.settings import IngestSettings, ResolveSettings
 from slowwave.text import digest, normalise_name
@@ -49,8 +49,8 @@ from storage.rows import quoted
 from storage.search import nearest
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
+from tasks.entities.alias_and_rename import names_in_use, new_vector
 from tasks.entities.merges import merge_within
-from tasks.entities.names import names_in_use, new_vector
 from tasks.runtime.runs import Run, embedder_of
 
 PERSON = "person"

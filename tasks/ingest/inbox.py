@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slowwave.errors import NothingYet, SlowwaveError, UnusableInput
-from slowwave.ingestion.formats import DOCUMENT_SUFFIXES, DOCUMENTS, JSON_SUFFIXES, MAIL_SUFFIXES
+from slowwave.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES, MAIL_SUFFIXES
+from slowwave.ingestion.parsers import DOCUMENTS
 from slowwave.settings import ExtractSettings
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
 from tasks.runtime.engine import is_inline, task
 from tasks.runtime.run_pages import plain_cells
 
-from .candidates import to_extract
+from .candidate_rows import to_extract
 from .sources import STORED, find_sources
 
 DONE, FAILED = "done", "failed"

@@ -23,8 +23,16 @@ from slowwave.filters.redaction import redact, redact_lines
 from slowwave.ingestion.chat_exports import names_of
 from slowwave.ingestion.conversations import Conversations, empty_frame
 from slowwave.ingestion.documents import document_head, passages
-from slowwave.ingestion.formats import CHATS_OF_TEXT, DOCUMENTS, MIXED, Loaded, Note, load_lines, load_values
-from slowwave.ingestion.parsers import GATHERED, NEXT_ORIGIN, PARSERS, TEXT_PARSERS, WITH_PEOPLE, conversation_of
+from slowwave.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
+from slowwave.ingestion.parsers import (
+    DOCUMENTS,
+    GATHERED,
+    NEXT_ORIGIN,
+    PARSERS,
+    TEXT_PARSERS,
+    WITH_PEOPLE,
+    conversation_of,
+)
 from slowwave.ingestion.transcripts import Message, Origin, Parsed
 from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_time
@@ -118,7 +126,7 @@ def _segments(
     scope: str,
     time: datetime,
 ) -> Iterator[tuple[pl.DataFrame, Mapping[str, str]]]:
-    documents, chats = dict.fromkeys(DOCUMENTS, _read_document), dict.fromkeys(CHATS_OF_TEXT, _read_chat)
+    documents, chats = dict.fromkeys(DOCUMENTS, _read_document), dict.fromkeys(TEXT_PARSERS, _read_chat)
     reader = (documents | chats).get(source.format, _read_transcript)
     for block in _blocks(reader(source, settings, scope)):
         changes = iter(conversations.add_all([found for _, found in block if not isinstance(found, Note)]))

@@ -41,7 +41,7 @@ from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
 from tasks.runtime.runs import Run, store_of
 
-from .candidates import spoken
+from .candidate_rows import spoken
 
 PROMPT = "summarize_sessions"
 ANSWER_TOKENS = 150

@@ -16,22 +16,18 @@ from slowwave.errors import UnusableInput
 from slowwave.filters.redaction import redact
 from slowwave.ingestion.conversations import hidden_names
 from slowwave.ingestion.formats import (
-    CHATS_OF_TEXT,
     DOCUMENT_SUFFIXES,
-    DOCUMENTS,
-    FORMATS,
     MIXED,
-    VALUES,
     Shape,
     binary_kind,
     encoding_of,
     is_list_of_export,
     json_fault,
-    known_format,
     shape_of,
     sniff_format,
     top_keys,
 )
+from slowwave.ingestion.parsers import DOCUMENTS, FORMATS, TEXT_PARSERS, VALUES, known_format
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
 LISTED = 200
@@ -137,7 +133,7 @@ def _open_source(path: Path, format: str, *, is_named: bool) -> SourceInfo:
     if kind and shape != "lines":
         raise UnusableInput(f"{path} is {kind}, not text.", f"{READABLE}; convert or unpack it first.")
     found = _format_of(path, shown, format, is_named=is_named, is_whole=len(head) < _HEAD_BYTES)
-    if found in DOCUMENTS | CHATS_OF_TEXT:
+    if found in DOCUMENTS | TEXT_PARSERS.keys():
         shape = "prose"
     elif shape == "prose":
         shape = "values" if found in VALUES else "lines"

@@ -19,7 +19,7 @@ from slowwave import frames
 from slowwave.revision.application import Surroundings
 from slowwave.revision.candidates import DIRECTIVES
 from slowwave.revision.late_arrivals import REPEATED
-from slowwave.revision.mutual_exclusion import ARTICLES, names_of, plain, single_valued
+from slowwave.revision.mutual_exclusion import ARTICLES, bare_name, names_of, single_valued
 from slowwave.revision.referenced_facts import telling_words
 from slowwave.revision.repetition import NEIGHBOURS
 from slowwave.revision.revision_state import ENDED_BY
@@ -160,10 +160,10 @@ def _named(reading: Reading, directives: pl.DataFrame, is_late: bool, now: datet
     if directives.is_empty():
         return facts_by(reading, [])
     olds = directives["object"].unique().to_list()
-    entities = ", ".join(map(quoted, _entities_called(reading, {plain(old) for old in olds} - {""})))
+    entities = ", ".join(map(quoted, _entities_called(reading, {bare_name(old) for old in olds} - {""})))
     parts = [f"object_id IN ({entities})"] if entities else []
     for old in olds:
-        parts += _has_all("object_text", plain(old).split()) + _has_all("statement", telling_words(old))
+        parts += _has_all("object_text", bare_name(old).split()) + _has_all("statement", telling_words(old))
     meant = f"({_EVER_ACTIVE if is_late else live_sql(now)}) AND ({' OR '.join(parts) or 'false'})"
     return facts_by(reading, directives["subject_id"], "subject_id", meant)
 

@@ -35,15 +35,15 @@ from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.entities.retirement import (
-    carry_out,
     delete_entities,
     delete_facts,
     mentioned,
     plan_purge,
     renew_profiles,
     retirement_of,
+    write_retirement,
 )
-from tasks.ingest.candidates import PENDING
+from tasks.ingest.candidate_rows import PENDING
 from tasks.runtime.engine import task
 from tasks.runtime.run_pages import SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
@@ -347,7 +347,7 @@ def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) ->
     facts = tx.by_ids("facts", plan.facts["id"], with_vector=True, where=live_sql(run.now))
     seen = eviction.cap_measures(plan, settings.max_entities, run.now)
     measures = {fact: {"entity": entity, **seen[entity]} for fact, entity in plan.facts.iter_rows()}
-    carry_out(tx, retirement_of(tx, facts, FOR_WANT_OF_ROOM, run.now, measures))
+    write_retirement(tx, retirement_of(tx, facts, FOR_WANT_OF_ROOM, run.now, measures))
     _archive_entities(tx, plan.entities["id"])
     tx.upsert("decisions", eviction.cap_decisions(plan, settings.max_entities, run.now))
     return facts["owner_entity_id"].unique()

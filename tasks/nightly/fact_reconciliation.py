@@ -1,8 +1,9 @@
 """Reconciliation: what says the same becomes one fact, what something newer updates or corrects ends (S1-01 … S1-14).
 
+This is the work of the flow `consolidate`. `ingest` does the same for what it learned, `consolidate` for what is left.
 Rules decide what is plain; a model judges the other pairs that matter, where there is one. Reading, comparing, asking
-and embedding happen outside the lease; inside it the plan is made again without whatever another run retired meanwhile,
-and written as one commit. `ingest` does it for what it learned, the nightly run for what is left.
+and embedding happen outside the lease. Inside it the plan is made again without facts that another run has retired
+since, and written as one commit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
 from slowwave.comparison.similarity import profile_of
 from slowwave.deduplication.blocking import TOPICS, find_pairs, find_topics
-from slowwave.deduplication.consolidation_plan import ReconciliationPlan, plan_reconciliation
 from slowwave.deduplication.duplicates import KINDS, CandidateSet, MergeRule, Merges, by_words, merge_by, select_seeds
 from slowwave.deduplication.pairs_for_a_model import (
     CONTRADICTS,
@@ -32,6 +32,7 @@ from slowwave.deduplication.pairs_for_a_model import (
     choose_pairs,
     uses_pairs,
 )
+from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
 from slowwave.entrenchment import AXIOM, rank_of
 from slowwave.extraction.date_words import stated_date
 from slowwave.records import PairFact, PairQuestion

@@ -13,7 +13,7 @@ from uuid import uuid4
 import polars as pl
 
 from inference.embedding import Embedder
-from recall.recalling import Recaller, read_versions
+from recall.recaller import Recaller, read_versions
 from slowwave import frames
 from slowwave.decisions import Row, decision, decision_frame
 from slowwave.errors import SlowwaveError
@@ -41,7 +41,7 @@ from tasks.runtime.engine import task
 from tasks.runtime.prefect_api import GATE_FAILED, announce
 from tasks.runtime.runs import Run, newest_commit, night_of, store_of
 
-from .steward import RECALLS, is_learning, use_so_far
+from .scoring_and_pruning import RECALLS, is_learning, use_so_far
 
 _STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
 _PROBED = (

@@ -1,6 +1,6 @@
 """Near-duplicates: what the steward finds to say the same becomes one fact, that of more use (S4-08 … S4-10).
 
-The same road as consolidation, without its marks: only pairs very close in meaning, only facts that neither of the two
+As in a consolidation, but without its marks: only pairs very close in meaning, only facts that neither of the two
 has compared yet. A later consolidation sees the others as if the steward had never looked (§6.5).
 """
 
@@ -19,9 +19,9 @@ from inference.language import Language
 from prompts.rendering import prompt_version
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.consolidation_plan import ReconciliationPlan
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
 from slowwave.deduplication.pairs_for_a_model import uses_pairs
+from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.errors import SlowwaveError
 from slowwave.settings import MergeSettings, StewardSettings
 from storage.search import FOUND, by_scope, nearest, unit_matrix
@@ -53,7 +53,7 @@ from .fact_reconciliation import (
     write_plan,
     written_part,
 )
-from .steward import counted_use
+from .scoring_and_pruning import counted_use
 
 FEW = 200  # so many new facts are looked up one by one, beyond that everything of their scopes is compared at once
 

@@ -32,8 +32,8 @@ from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
+from tasks.entities.alias_and_rename import new_vector
 from tasks.entities.merges import plan_entity_merge, write_entity_merge
-from tasks.entities.names import new_vector
 from tasks.ingest.application import write_supersessions
 from tasks.ingest.surroundings import surroundings_of_facts
 from tasks.runtime.engine import task

@@ -1,1 +1,8 @@
-"""What flows are composed with: phases, tallies, fleets, backfills."""
+"""What flows are composed with:
+
+- `phases`: parts of a maintenance run, and the gate around it
+- `tallies`: what a run counts
+- `backfilling`: old messages, window by window
+- `backfill_estimate`: what that will cost
+- `fleet`: the same work in many namespaces
+"""

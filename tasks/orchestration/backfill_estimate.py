@@ -36,7 +36,7 @@ from slowwave.validity import live_sql
 from storage.connection import namespaces
 from storage.snapshots import Snapshot
 from tasks.ingest.admission import foresee_messages
-from tasks.ingest.candidates import to_extract
+from tasks.ingest.candidate_rows import to_extract
 from tasks.ingest.extraction import earlier_messages
 from tasks.ingest.reading import FoundFiles, find_new_sources, read_intakes
 from tasks.runtime.runs import Run, store_of, traceless

@@ -26,7 +26,7 @@ from storage.object_storage import is_remote
 from storage.rows import quoted
 from storage.snapshots import Reading
 from tasks.ingest.application import OPEN
-from tasks.ingest.candidates import to_extract
+from tasks.ingest.candidate_rows import to_extract
 from tasks.runtime.engine import is_inline, log, report_progress, tell
 from tasks.runtime.prefect_api import can_deploy, run_child
 from tasks.runtime.runs import Run, existing_run, new_run, store_of

@@ -21,10 +21,10 @@ from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sessions import Summarised
 from tasks.ingest.sources import ReadIssue
-from tasks.nightly.communities import Refreshed
+from tasks.nightly.community_refresh import Refreshed
 from tasks.nightly.eviction import Evicted
 from tasks.nightly.fact_reconciliation import Reconciled
-from tasks.nightly.steward import Counted, Pruned, Scored
+from tasks.nightly.scoring_and_pruning import Counted, Pruned, Scored
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import lease_wait
 

@@ -1,1 +1,12 @@
-"""What people decide, add and forget."""
+"""What people decide, add and forget:
+
+- `review`: a yes or no to proposals is carried out
+- `review_runs`: the same as a run of its own
+- `review_forms`: the form of a review in the Prefect UI
+- `observations`: a statement is added or retired
+- `splitting`: an entity becomes several, by topic
+- `forgetting`: a person or topic is erased everywhere
+- `erasure_plan`: what that changes, table by table
+- `undo_and_restore`: a run is taken back, facts come back; their pages in the Prefect UI
+- `reporting`: the report, and proposals that follow from it
+"""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from recall.asking import PROMPTS as QUESTIONS
+from recall.ask import PROMPTS as QUESTIONS
 from slowwave.ingestion.documents import embedded_text
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS
 from slowwave.lifecycle import erasure
@@ -20,7 +20,7 @@ from storage.schema import Role
 from storage.snapshots import Reading
 from storage.tables import TABLES, tables_of
 from tasks.ingest.sessions import PROMPT as SESSIONS
-from tasks.nightly.communities import PROMPT as COMMUNITIES
+from tasks.nightly.community_refresh import PROMPT as COMMUNITIES
 
 IN_OWN_WORDS = (COMMUNITIES, SESSIONS, *QUESTIONS)
 LOGS = tuple(tables_of(Role.LOG))

@@ -25,7 +25,6 @@ from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
 from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.records import OPEN_BATCH, Usage
 from slowwave.text import normalise_name
-from storage.answers import StoredAnswers
 from storage.erasure import (
     LEDGER,
     Bytes,
@@ -40,6 +39,7 @@ from storage.erasure import (
     write_anew,
 )
 from storage.lease import is_surely_dead
+from storage.paid_answers import StoredAnswers
 from storage.reembedding import drop_staged
 from storage.schema import Role
 from storage.snapshots import Reading

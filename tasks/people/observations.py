@@ -24,7 +24,7 @@ from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
-from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
+from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.ingest.application import apply_patches
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.engine import task
@@ -119,7 +119,7 @@ def add_observations(
     entity_type: str | None = None,
     create: bool = False,
 ) -> Added:
-    """State something about an entity: each new text becomes a fact on the one road, flagged where it looks alike.
+    """State something about an entity: each new text becomes a fact in the usual way, flagged where it looks alike.
 
     What the entity is held to be word for word is passed over; what says the same in other words confirms it (§6.2).
     Raises `UnusableInput` for an unknown entity unless `create`, which makes one of `entity_type` (S0-02).
@@ -218,7 +218,7 @@ def delete_observations(run: Run, entity_id: str, ids: Sequence[str], replaced_b
             is_gone = pl.col("id").is_in(plan.retired)
             winner = pl.when(is_gone).then(pl.lit(replaced_by)).otherwise("replaced_by")
             plan = replace(plan, facts=plan.facts.with_columns(replaced_by=winner))
-        carry_out(tx, plan)
+        write_retirement(tx, plan)
     renew_profiles(run, [entity_id])
     return _retired(entity_id, plan)
 

@@ -101,7 +101,7 @@ def _decide(run: Run, ids: Sequence[str], person: Person, note: str, *, is_yes: 
     check_person(person)
     with store_of(run).commit(run.id, "review", run.now) as tx:
         chosen = open_proposals(tx, ids)
-        states = _carry_out(tx, run, chosen, person) if is_yes else _turn_down(tx, run, chosen, person)
+        states = _apply(tx, run, chosen, person) if is_yes else _turn_down(tx, run, chosen, person)
         record(tx, run, states, person, note)
         meant = [each for each in chosen if states[each.id][0] in ("applied", "rejected")]
         tx.upsert("decisions", _decision_rows(run, meant, person, note, "approve" if is_yes else "reject"))
@@ -128,7 +128,7 @@ def open_proposals(reading: Reading, ids: Sequence[str]) -> list[Proposal]:
     return chosen
 
 
-def _carry_out(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
+def _apply(tx: Transaction, run: Run, chosen: Sequence[Proposal], person: Person) -> dict[str, tuple[str, str]]:
     """State and outcome of each; those that change different rows are written at once, the others one after another."""
     states: dict[str, tuple[str, str]] = {}
     for part in in_turn(tx, chosen):

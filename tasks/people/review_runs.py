@@ -80,7 +80,7 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
     return as_run(run, parameters, work, lambda made: {RunCount.PROPOSALS: 1}), store.snapshot()
 
 
-def carry_out(
+def apply_verdicts(
     run: Run, verdicts: Sequence[ReviewVerdict], person: Person, note: str = ""
 ) -> tuple[DecidedProposal, ...]:
     """Carry out the verdicts: first approvals, then rejections, then modifications.

@@ -232,12 +232,12 @@ def execute(
     if plan is None:
         waiting = waiting_split(snapshot, parent, proposal)
         parameters = {"entity": name, "proposal": waiting.id}
-        return as_run(run, parameters, lambda: _carry_out(run, waiting.id, person), _counts)
+        return as_run(run, parameters, lambda: _approved_split(run, waiting.id, person), _counts)
     splits = splits_of_plan(run, snapshot, parent, plan)
 
     def work() -> SplitDone:
         made = propose_split(run, parent["id"], settings, splits, proposed_by="person")
-        return _carry_out(run, made.proposal_id, person)
+        return _approved_split(run, made.proposal_id, person)
 
     return as_run(run, {"entity": name, "splits": [each.name for each in splits]}, work, _counts)
 
@@ -274,7 +274,7 @@ def splits_of_plan(run: Run, reading: Reading, parent: Mapping[str, Any], plan: 
     return plan_of(run, reading, parent["id"], splits).splits
 
 
-def _carry_out(run: Run, proposal_id: str, person: Person) -> SplitDone:
+def _approved_split(run: Run, proposal_id: str, person: Person) -> SplitDone:
     decided = approve(run, [proposal_id], person)[0]
     if decided.state != "applied":
         raise Refused(f"Nothing was split. {decided.outcome}", WAY_OUT)

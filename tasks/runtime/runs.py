@@ -28,10 +28,10 @@ from slowwave.review.proposals import Proposing
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json, run_id
 from slowwave.timestamps import in_utc
-from storage.answers import StoredAnswers
 from storage.connection import address_of, has_namespace
 from storage.drafts import ProposingStore
 from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner
+from storage.paid_answers import StoredAnswers
 from storage.rows import quoted
 from storage.store import Store
 from storage.transactions import Transaction

@@ -1,1 +1,8 @@
-"""What comes from other memories, goes out, or moves to another model."""
+"""What comes from other memories, comes back, or moves to another embedding model:
+
+- `imports`: exports of other memory systems
+- `foreign_candidates`: how a part of such an export becomes candidates
+- `own_exports`: what `slowwave export` wrote
+- `reembedding`: vectors of another embedding model
+- `wording`: which text the vector of a row stands for
+"""

@@ -22,9 +22,9 @@ from slowwave.text import normalise_name, row_id
 from slowwave.validity import is_live
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.entities.names import names_in_use
+from tasks.entities.alias_and_rename import names_in_use
 from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
-from tasks.ingest.candidates import BatchRows, RelationForms, episode_links, ontology, write
+from tasks.ingest.candidate_rows import BatchRows, RelationForms, episode_links, ontology, write
 from tasks.ingest.identities import names_of, resolve_again
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import EMBEDS

@@ -1,5 +1,4 @@
-"""Imports: what another memory system exported comes in as candidates, on the one road to an active fact (S3-07).
-
+"""Imports: what another memory system exported comes in as candidates, which become facts as those of messages (S3-07).
 The same file again imports nothing, and an item that is known imports nothing, whichever file names it. An item that
 says something else than before takes the place of what it said, and one that is over ends what it said; what its system
 has deleted since is not looked for.
@@ -39,7 +38,7 @@ from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.entities.retirement import renew_profiles
 from tasks.ingest.application import Applied, apply_patches
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.communities import note_due
+from tasks.nightly.community_refresh import note_due
 from tasks.orchestration.phases import tidy
 from tasks.orchestration.tallies import OUTCOMES
 from tasks.runtime.runs import Counts, Run, recorded, store_of

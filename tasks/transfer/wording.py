@@ -15,7 +15,7 @@ from storage.reembedding import KIND, batches, drop_staged
 from storage.rows import MARK, column_names, empty_frame, quoted
 from storage.snapshots import Reading
 from storage.tables import TABLES, WITH_VECTORS
-from tasks.ingest.candidates import CONVERSATIONS
+from tasks.ingest.candidate_rows import CONVERSATIONS
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
 from tasks.runtime.runs import Run, existing_store, vector_column

@@ -18,7 +18,7 @@ from slowwave.errors import Refused, UnusableInput
 from slowwave.integrations.mem0 import Memory, _namespace
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.names import keep_facts
+from tasks.entities.pins import pin_facts_as_run
 
 LISBON = "I live in Lisbon."
 PORTO = "I moved from Lisbon to Porto in April 2026."
@@ -132,7 +132,7 @@ def test_all_memories_but_the_pinned_ones_are_deleted_and_those_are_named(face: 
         [{"role": "user", "content": "The ferry has four engines."}, {"role": "user", "content": "It is blue."}],
         user_id="ann", infer=False,
     )["results"]  # fmt: skip
-    keep_facts(face._memory("user-ann").place.run("pin"), [kept["id"].partition(":")[2]], True)
+    pin_facts_as_run(face._memory("user-ann").place.run("pin"), [kept["id"].partition(":")[2]], True)
     with pytest.raises(Refused, match=kept["id"]):
         face.delete_all(user_id="ann")
     assert [each["id"] for each in face.get_all(user_id="ann")["results"]] == [kept["id"]]

@@ -40,6 +40,7 @@ from inference.embedding import open_embedder
 from recall.proposals import list_proposals
 from slowwave.errors import UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
+from slowwave.types import NOTHING_KNOWN
 from storage.store import Store
 from tasks.people.observations import propose_deletion
 from tasks.people.splitting import propose_split
@@ -371,6 +372,11 @@ def test_without_a_model_a_question_gets_facts_and_says_why(reader: TestClient) 
     assert 'id="source-1"' in page
     assert MARTA[2] in page
     assert 'href="/why/f_00000002"' in page
+
+
+def test_a_question_about_a_time_before_everything_finds_nothing_and_says_so(reader: TestClient) -> None:
+    page = text_of(reader.get("/", params={"q": "What does Marta play?", "as_of": "1990-01-01"}).text)
+    assert NOTHING_KNOWN in page
 
 
 def test_a_model_answers_by_post_with_numbered_sources(own: Path, serve: Callable[..., MessagesApi]) -> None:

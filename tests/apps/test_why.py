@@ -180,6 +180,26 @@ def test_a_run_is_named_as_it_is_found_again() -> None:
     assert (line.before, line.text, line.after) == ("2026-01-01", "Left as it is. Decided by Ada.", "ingest abc12345")
 
 
+@pytest.mark.parametrize(
+    ("by", "approved_by", "sentence"),
+    [
+        ("rule", "", ""),
+        ("model", "", " Decided by a model."),
+        ("rule", "Ada", " A rule proposed it, Ada approved it on 2026-01-01."),
+        ("model", "Ada", " A model proposed it, Ada approved it on 2026-01-01."),
+        ("person", "Ada", " Ada approved it on 2026-01-01."),
+        ("Ada", "Ada", " Decided by Ada."),
+    ],
+)
+def test_a_story_tells_who_proposed_and_who_approved(by: str, approved_by: str, sentence: str) -> None:
+    base = story()
+    decided = Decided(EPOCH, "absorb", by, "They say the same.", RUN, base.id, (), approved_by)
+    told = Story(base.id, base.kind, base.title, base.columns, (), (), (decided,))
+    (line,) = next(part for part in sections_of(told) if part.title == "What became of it").lines
+    assert line.text == f"Merged: They say the same.{sentence}"
+    assert told.as_json()["decisions"][0]["approved_by"] == approved_by
+
+
 @pytest.mark.proof
 def test_many_lines_are_counted_and_equal_ones_are_one() -> None:
     decided = [Decided(EPOCH, "refuse", "rule", f"Reason {n}.", RUN, "f_1a_0a") for n in range(MOST + 3)]

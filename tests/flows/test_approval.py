@@ -21,9 +21,9 @@ from flows.sleep import sleep
 from flows.steward import steward
 from recall.proposals import Proposal, list_proposals
 from slowwave import frames
-from slowwave.deduplication.consolidation_plan import plan_reconciliation
 from slowwave.deduplication.duplicates import CandidateSet, Merges
 from slowwave.deduplication.pairs_for_a_model import JudgedPair
+from slowwave.deduplication.reconciliation_plan import plan_reconciliation
 from slowwave.review.open_questions import (
     OverrideRows,
     apart,

@@ -42,8 +42,8 @@ from slowwave.settings import (
 )
 from slowwave.spending import llm_within, sleep_within, what_is_left
 from slowwave.text import as_json
-from storage.answers import StoredAnswers
 from storage.lease import new_owner
+from storage.paid_answers import StoredAnswers
 from storage.store import Store
 from storage.undo import undo
 from tasks.ingest.extraction import Cursor, _next_batch

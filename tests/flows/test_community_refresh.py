@@ -39,7 +39,7 @@ from storage.undo import undo
 from tasks.entities.derived import assign_new
 from tasks.entities.merges import merge_entities
 from tasks.entities.retirement import delete_entities, delete_facts, plan_purge
-from tasks.nightly.communities import extractions, note_due
+from tasks.nightly.community_refresh import extractions, note_due
 from tasks.people.erasure_plan import plan_erasure
 from tasks.people.forgetting import find_subject, forget
 from tasks.runtime.prefect_api import REFRESH_DUE, event_of

@@ -29,8 +29,8 @@ from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, U
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
 from slowwave.settings import LanguageSettings
-from storage.answers import StoredAnswers
 from storage.doctor import examine
+from storage.paid_answers import StoredAnswers
 from storage.store import Store
 from storage.undo import undo
 from tasks.orchestration.backfill_estimate import prices_of
@@ -538,7 +538,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def test_whenever_a_run_dies_the_next_one_hands_nothing_over_again(
     api: MessagesApi, journal: Store, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.answers.is_surely_dead", lambda owner: owner.startswith("first"))
+    monkeypatch.setattr("storage.paid_answers.is_surely_dead", lambda owner: owner.startswith("first"))
     prompts = many(2, first=100 * at)
     with pytest.raises(Killed):
         run(prompts, _dying(StoredAnswers(journal, f"first-{at}"), at), concurrency=1)

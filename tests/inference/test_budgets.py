@@ -27,8 +27,8 @@ from inference.request_batch import ModelAnswer
 from slowwave.errors import SlowwaveError
 from slowwave.records import LedgerEntry, Prompt, Usage
 from slowwave.settings import LanguageSettings, SleepSettings
-from storage.answers import StoredAnswers
 from storage.doctor import examine
+from storage.paid_answers import StoredAnswers
 from storage.store import Store
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ from prompts.rendering import render_communities
 from slowwave.graph.community_plan import cleaned_answer
 from slowwave.records import CommunityQuestion
 from slowwave.settings import CommunitySettings
-from tasks.nightly.communities import CommunityAnswers, ask_model, packs_of
+from tasks.nightly.community_refresh import CommunityAnswers, ask_model, packs_of
 from tasks.runtime.run_pages import plain_cells
 
 

@@ -108,7 +108,7 @@ def test_an_answer_may_rest_on_what_was_said_and_names_the_message(place: Path, 
     with OpenMemory.open(str(place)) as memory:
         block = memory._block(QUESTION, 2000, only="messages", now=NOW)
         assert block.passages
-    from recall.asking import ask as ask_from
+    from recall.ask import ask as ask_from
 
     reply = ask_from(QUESTION, lambda _: block, Store.open(str(place)), LLM, NOW)
     assert not reply.facts

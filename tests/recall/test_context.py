@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from inference.embedding import count_tokens
-from recall.answers import beside
 from recall.context import (
     HEADER,
     LONGEST_LINE,
@@ -33,6 +32,7 @@ from recall.context import (
     render_context,
     when,
 )
+from recall.search_results import beside
 from slowwave.api import OpenMemory
 from slowwave.ranking.order import UNLIKELY, WEAK
 from slowwave.settings import RecallSettings

@@ -11,7 +11,7 @@ from conftest import EPOCH
 
 from recall.sources import entities_in, episodes_of, last_episodes
 from storage.store import Store
-from tasks.ingest.candidates import episode_links
+from tasks.ingest.candidate_rows import episode_links
 
 
 @pytest.fixture

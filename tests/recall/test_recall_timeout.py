@@ -17,7 +17,7 @@ from stores import fact, remembered
 
 from apps.mcp.reading_tools import _why_empty
 from recall import graphs, walks
-from recall import recalling as reading
+from recall import recaller as reading
 from recall.loop import Deadline
 from slowwave.api import OpenMemory
 from slowwave.errors import TookTooLong

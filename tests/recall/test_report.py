@@ -32,7 +32,7 @@ from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings, U
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of
-from tasks.nightly.steward import count_usage
+from tasks.nightly.scoring_and_pruning import count_usage
 from tasks.people.reporting import findings, report_markdown
 from tasks.runtime.runs import new_run
 

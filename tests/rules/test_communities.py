@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from prompts.packing import CUT, pack_communities
 from prompts.rendering import render_communities
 from slowwave import frames
-from slowwave.graph.communities import (
+from slowwave.graph.community_detection import (
     Grouping,
     fingerprint,
     group_entities,

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from slowwave import frames
-from slowwave.deduplication.pair_outcomes import Endings, carry_out
 from slowwave.deduplication.pairs_for_a_model import JudgedPair
+from slowwave.deduplication.verdicts import Endings, end_by_verdicts
 from slowwave.revision.application import Surroundings
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -46,7 +46,7 @@ def near(*facts: dict[str, Any]) -> Surroundings:
 
 
 def ended(around: Surroundings, *judged: JudgedPair, roots: dict[str, str] | None = None) -> Endings:
-    return carry_out(judged, roots or {}, around, "some/model", NOW)
+    return end_by_verdicts(judged, roots or {}, around, "some/model", NOW)
 
 
 def closed(found: Endings) -> dict[str, tuple[str, datetime]]:

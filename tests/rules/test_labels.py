@@ -23,7 +23,7 @@ from slowwave.lexicon.labels import (
     TYPES,
     canonical_relation,
     canonical_type,
-    plain,
+    label_key,
     relation_forms,
     shown_relation,
     shown_type,
@@ -81,7 +81,7 @@ def test_a_spanish_relation_is_one_whoever_reads_it(pair: tuple[str, str], case:
 def test_a_relation_that_no_table_knows_stays_as_it_is_said() -> None:
     assert canonical_relation("canta con Ana") == "canta con Ana"
     assert shown_relation("sings_with", "es") == "sings_with"
-    assert [plain("  Canta-con Aña "), plain("works.at")] == ["canta_con_ana", "works.at"]
+    assert [label_key("  Canta-con Aña "), label_key("works.at")] == ["canta_con_ana", "works.at"]
 
 
 def test_what_a_model_calls_a_type_in_spanish_is_stored_in_english() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from bench.communities import likeness, small
 from slowwave import frames
 from slowwave.errors import MissingDependency
-from slowwave.graph.communities import NO_GROUP, find_groups, leiden_labels, propagate_labels, visiting_order
+from slowwave.graph.community_detection import NO_GROUP, find_groups, leiden_labels, propagate_labels, visiting_order
 from slowwave.graph.graph import Graph, build_graph
 from slowwave.settings import CommunitySettings
 

@@ -18,10 +18,10 @@ from stores import observation
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors
 from slowwave.deduplication.blocking import TOPICS, find_topics
-from slowwave.deduplication.consolidation_plan import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_words, merge_by, select_seeds
 from slowwave.deduplication.merged_facts import merge_clusters
 from slowwave.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
+from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, only_live, plan_reconciliation
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
 from slowwave.validity import check_transition, is_live, successors, valid_facts

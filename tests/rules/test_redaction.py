@@ -184,6 +184,7 @@ OF_SERVICES = (
     "GOCSPX- NRAK- HRKU- ATATT3 ATCTT3 dapi nvapi- sq0atp- sq0csp- ya29. sk- AIza glpat- hf_ npm_ "
     "gho_ ghu_ ghs_ ghr_ xoxa- xoxe- xoxo- xoxp- xoxr- xoxs- sk_test_ rk_live_ pk_test_ whsec_"
 ).split()
+PASSWORDS = ("password", "passwd", "pwd", "passphrase", "passcode", "passwort", "contraseña")
 FORMS = [
     *((f"use {prefix}{BODY} for it", BODY) for prefix in OF_SERVICES),
     *((f"use {kind}{AWS_KEY[4:]} for it", AWS_KEY[4:]) for kind in "ASIA AGPA AIDA AROA ANPA ANVA AIPA".split()),
@@ -193,12 +194,14 @@ FORMS = [
     *((f"add {kind} AAAA{BODY}", BODY) for kind in ("ssh-rsa", "ecdsa-sha2-nistp256", "sk-ssh-ed25519@openssh.com")),
     (f"send bearer {BODY}", BODY),
     (f"the bot is 123456789:AA{BODY[:33]}", BODY[:33]),
+    (f"the bot is M{BODY[:23]}.{BODY[:6]}.{BODY[:27]}", BODY[:23]),
     *((f"{words} {BODY}", BODY) for words in ("the token is", "the secret is", "its access-key:", "the auth key =>")),
     *((f"the pin {words} 4711, remember", "4711") for words in ("is", "code is", "number:")),
     *((f"{words} hunter2", "hunter2") for words in ("passwort ist", "passcode was", "contraseña es")),
-    *((f"{word} is correct-horse-battery", "horse") for word in ("passwort", "passphrase", "passcode", "contraseña")),
-    *((f"log in with {word}=swordfish now", "swordfish") for word in ("passwd", "pwd", "passphrase")),
-    *((f"run FOO_{word}=swordfish now", "swordfish") for word in ("PASS", "PWD", "SECRET", "API_KEY", "CREDENTIALS")),
+    *((f"the {word} is {value}", value) for word in PASSWORDS for value in ("X7abc9Qz", "correct-horse-battery")),
+    *((f"log in with {word}=swordfish now", "swordfish") for word in ("passwd", "pwd", "passphrase", "passcode")),
+    *((f"run FOO_{word}=swordfish now", "swordfish")
+      for word in ("PASS", "PWD", "PASSCODE", "SECRET", "API_KEY", "ACCESSKEY", "PRIVATE_KEY", "CREDENTIALS")),
     *((f"notes\n{word}: swordfish\nmore", "swordfish")
       for word in ("db_pwd", "contraseña", "client_secret", "refresh_token", "apikey", "credentials")),
     *((f'{{"{word}": "swordfish"}}', "swordfish")

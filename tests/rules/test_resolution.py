@@ -22,8 +22,8 @@ from slowwave.resolution.entity_resolution import (
     finish,
     plan_resolution,
 )
-from slowwave.resolution.known_entities import KNOWN, near_names, plan_joins
 from slowwave.resolution.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
+from slowwave.resolution.name_joins import KNOWN, near_names, plan_joins
 from slowwave.resolution.name_matching import must_differ
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
 from storage.schema import STAMPS

@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 
 from slowwave.errors import UnknownName
 from slowwave.ingestion.conversations import Conversations
-from slowwave.ingestion.formats import (
-    Note,
-    binary_kind,
-    encoding_of,
-    known_format,
-    load_lines,
-    load_values,
-    sniff_format,
-)
-from slowwave.ingestion.parsers import NEXT_ORIGIN, PARSERS
+from slowwave.ingestion.formats import Note, binary_kind, encoding_of, load_lines, load_values, sniff_format
+from slowwave.ingestion.parsers import NEXT_ORIGIN, PARSERS, known_format
 from slowwave.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 from slowwave.timestamps import parse_time
 

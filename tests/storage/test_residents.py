@@ -13,7 +13,7 @@ from stores import CLOSED, Row, fact, remembered
 from talk import NOW
 
 from recall.loop import Deadline
-from recall.recalling import UNASKED
+from recall.recaller import UNASKED
 from recall.search import Question
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput

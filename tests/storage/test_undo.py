@@ -325,6 +325,23 @@ def test_a_run_that_is_still_going_on_is_not_undone(new_store: Callable[[], Stor
         take_back(store, "r")
 
 
+@pytest.mark.parametrize("parent", [None, "night"])
+def test_a_run_that_is_still_going_on_is_not_undone_with_another_one(
+    new_store: Callable[[], Store], parent: str | None
+) -> None:
+    store = new_store()
+    write(store, "night", "predicates", ["k"], 1)
+    row = {"id": ["later"], "state": ["running"], "owner": [new_owner("later")], "parent_id": [parent]}
+    with store.commit("later", "test", EPOCH) as tx:
+        tx.upsert("runs", pl.DataFrame(row, schema_overrides={"parent_id": pl.String}))
+        tx.upsert("predicates", rows("predicates", ["k"], 2))
+    before = content(store)
+    for dry_run in (True, False):
+        with pytest.raises(UndoRefused, match="Run later is still going on"):
+            take_back(store, "night", cascade=True, dry_run=dry_run)
+    assert content(store) == before
+
+
 @pytest.mark.proof
 def test_a_row_that_a_later_undone_run_only_changed_still_names_the_run_that_made_it(
     new_store: Callable[[], Store],

@@ -278,7 +278,7 @@ def test_spans_and_measures_go_to_the_collector_that_the_environment_names(
 
 @pytest.mark.proof
 def test_the_read_road_of_the_command_line_imports_nothing_of_it() -> None:
-    code = "import apps.cli, recall.recalling, sys; print([each for each in sys.modules if 'opentelemetry' in each])"
+    code = "import apps.cli, recall.recaller, sys; print([each for each in sys.modules if 'opentelemetry' in each])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -17,7 +17,7 @@ from talk import assert_same, contents
 
 from inference.embedding import open_embedder
 from recall.history import story_of
-from recall.recalling import Recaller
+from recall.recaller import Recaller
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.errors import RecallFell
@@ -27,7 +27,7 @@ from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from slowwave.words import stems
 from storage.store import Store
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
-from tasks.nightly.steward import is_learning
+from tasks.nightly.scoring_and_pruning import is_learning
 from tasks.orchestration.tallies import Tally
 from tasks.runtime.runs import Run, existing_run, phases_of, recorded, store_of
 

@@ -9,16 +9,17 @@ import sys
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from flows.ingest import Format
 from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
 from slowwave.ingestion.conversations import COLUMNS
-from slowwave.ingestion.formats import FORMATS
+from slowwave.ingestion.parsers import FORMATS
 from tasks.ingest.reading import ReadBatch, read_paths
 from tasks.ingest.sources import ReadIssue, find_sources
 from tasks.runtime.run_pages import markdown_table
@@ -96,6 +97,10 @@ def test_an_unknown_format_is_named_with_the_known_ones(tmp_path: Path) -> None:
         UnknownName, match=r"Unknown format 'json'.*auto, chatgpt, claude-ai, claude-code, .*markdown, messages"
     ):
         read(tmp_path, format="json")
+
+
+def test_the_form_of_an_ingest_offers_each_format_once() -> None:
+    assert get_args(Format) == ("auto", *FORMATS)
 
 
 def test_a_file_that_is_wholly_unusable_fails_with_format_and_remedy(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.retirement import Restored, restore
-from tasks.nightly.steward import prune, score
+from tasks.nightly.scoring_and_pruning import prune, score
 from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]

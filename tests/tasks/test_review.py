@@ -22,7 +22,7 @@ from talk import STAMPS, assert_same, contents, rows
 
 from apps.review_commands import age
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
-from slowwave.api import OpenMemory
+from slowwave.api import OpenMemory, open_memory
 from slowwave.errors import Refused, UnknownName, UnusableInput
 from slowwave.review.changes import NOW, RowChange, changed_words, describe, in_brief, in_words, parts_in_words
 from slowwave.review.proposals import (
@@ -47,7 +47,7 @@ from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
 from tasks.people.review import DecidedProposal, approve, approve_for_later, reject
-from tasks.people.review_runs import carry_out, decide, modify, with_ways_on
+from tasks.people.review_runs import apply_verdicts, decide, modify, with_ways_on
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -183,6 +183,12 @@ def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: 
     assert "cold by now" in reason
     decided = one_of(memory, yes.id)
     assert (decided.decider, decided.door, decided.decided_at) == ("Ana", "terminal", T2)
+    [fact] = [change.id for change in yes.changes if change.table == "facts"]
+    with open_memory(memory) as opened:
+        [told] = [each for each in opened.why(fact).decisions if each.action == "archive"]
+        text = opened.why(fact).text
+    assert (told.decided_by, told.approved_by, told.at) == ("person", "Ana", T2)
+    assert f"Ana approved it on {T2:%Y-%m-%d}." in " ".join(text.split())
 
 
 def test_what_waits_is_believed_until_somebody_says_yes_also_when_asked_for_the_time_between(memory: Path) -> None:
@@ -416,9 +422,9 @@ def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_tim
         ReviewVerdict(changed.id, "modify", {"observations": [IDS[2]]}),
     ]  # fmt: skip
     run = run_at(memory, T2)
-    done = carry_out(run, verdicts, ANA)
+    done = apply_verdicts(run, verdicts, ANA)
     assert [each.state for each in done] == ["gone", "applied", "rejected", "pending"]
-    again = carry_out(run_at(memory, T3), verdicts, ANA)
+    again = apply_verdicts(run_at(memory, T3), verdicts, ANA)
     assert {each.id: each.state for each in again} == {
         "p_unknown": "gone", yes.id: "applied", no.id: "rejected", changed.id: "replaced"
     }  # fmt: skip
@@ -429,7 +435,7 @@ def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_tim
 def test_a_modification_that_cannot_be_planned_is_told_and_waits_on(memory: Path) -> None:
     waits = proposed(memory, 0, 1)
     retired(memory, 1)
-    [done] = carry_out(run_at(memory, T3), [ReviewVerdict(waits.id, "modify", {"observations": [IDS[1]]})], ANA)
+    [done] = apply_verdicts(run_at(memory, T3), [ReviewVerdict(waits.id, "modify", {"observations": [IDS[1]]})], ANA)
     assert done.state == "pending"
     assert "It was not modified" in done.outcome
 

@@ -29,7 +29,7 @@ from slowwave.settings import RecallSettings, StewardSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.nightly.steward import LEARNING, Pruned, Scored, is_learning, prune, score
+from tasks.nightly.scoring_and_pruning import LEARNING, Pruned, Scored, is_learning, prune, score
 from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]

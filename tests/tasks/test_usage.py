@@ -24,11 +24,11 @@ from slowwave.lifecycle.usage_scores import (
     company,
     entity_usage_of,
     evolved_weight,
-    fade,
     fold_company,
     fold_reads,
     fold_recalls,
     usage_of,
+    weaken_links,
 )
 from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings, UseSettings
 from slowwave.text import digest
@@ -36,7 +36,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
-from tasks.nightly.steward import Counted, count_usage, fade_links, weigh_entities
+from tasks.nightly.scoring_and_pruning import Counted, count_usage, fade_links, weigh_entities
 from tasks.runtime.runs import Run, new_run
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
@@ -68,7 +68,7 @@ def counted(*batches: Iterable[Event], usage: pl.DataFrame = NOBODY) -> pl.DataF
 
 def faded(usage: pl.DataFrame, now: datetime, **more: float) -> pl.DataFrame:
     """FACT_USAGE after links have faded until then."""
-    return put(usage, fade(usage, now, SETTINGS.model_copy(update=more)))
+    return put(usage, weaken_links(usage, now, SETTINGS.model_copy(update=more)))
 
 
 def put(rows: pl.DataFrame, newer: pl.DataFrame) -> pl.DataFrame:
@@ -127,14 +127,15 @@ def test_a_link_too_weak_to_tell_is_gone_and_a_recall_starts_it_anew() -> None:
 
 def test_with_lambda_one_nothing_fades() -> None:
     usage = counted([("a", 0.5, NOW)])
-    assert fade(usage, NOW + 999 * DAY, SETTINGS.model_copy(update={"link_weight_decay_lambda": 1.0})).is_empty()
+    forever = SETTINGS.model_copy(update={"link_weight_decay_lambda": 1.0})
+    assert weaken_links(usage, NOW + 999 * DAY, forever).is_empty()
 
 
 def test_a_clock_that_runs_backwards_fades_nothing_twice() -> None:
     usage = counted([("a", 0.5, NOW)])
-    assert fade(usage, NOW - 30 * DAY, SETTINGS).is_empty()
+    assert weaken_links(usage, NOW - 30 * DAY, SETTINGS).is_empty()
     weak = faded(usage, NOW + 5 * DAY)
-    assert fade(weak, NOW + 2 * DAY, SETTINGS).is_empty()
+    assert weaken_links(weak, NOW + 2 * DAY, SETTINGS).is_empty()
     late = counted([("a", 0.5, NOW + 2 * DAY), ("a", 0.5, NOW - 9 * DAY)], usage=weak)
     assert links(late) == pytest.approx({"a": 0.95**5 + 2})
     assert links(faded(late, NOW + 5 * DAY)) == links(late)
@@ -153,7 +154,7 @@ def test_fading_often_is_fading_once(recalls_so_far: int, looks: list[int]) -> N
     often = start
     for time in times:
         often = faded(often, time)
-        assert fade(often, time, SETTINGS).is_empty()
+        assert weaken_links(often, time, SETTINGS).is_empty()
     assert_alike(often, faded(start, times[-1]))
 
 

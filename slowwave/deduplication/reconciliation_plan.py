@@ -1,8 +1,9 @@
-"""All changes of a consolidation, as one plan (S1-01 … S1-14, S1-20).
+"""All changes of a reconciliation, as one plan (S1-01 … S1-14, S1-20).
 
 Rules retire duplicates, never contradictions; a model's verdicts may also end facts that newer ones update or correct.
 Merges by rule are in `duplicates`, questions and verdicts in `pairs_for_a_model`, clusters and merge provenance in
-`merged_facts`, ended facts and pair decisions in `pair_outcomes`.
+`merged_facts`, ended facts and pair decisions in `verdicts`. `tasks/nightly/fact_reconciliation` carries the plan out,
+for the flow `consolidate` and after each ingest.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.decisions import Row, decision, decision_frame
+from slowwave.records import CONSOLIDATED, DEDUP, REDUNDANT
 from slowwave.revision.application import Surroundings, ledger_rows, with_marks, with_supersessions
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
@@ -23,8 +25,6 @@ from slowwave.validity import is_live
 
 from .duplicates import BY_USE, BY_WORDS, CandidateSet, Merges, standing
 from .merged_facts import (
-    CONSOLIDATED,
-    DEDUP,
     ClusterMerge,
     aspects_of,
     evidence_of,
@@ -34,8 +34,8 @@ from .merged_facts import (
     reworded_facts,
     with_merge_provenance,
 )
-from .pair_outcomes import Settled, carry_out, pair_rows
 from .pairs_for_a_model import JudgedPair, Merge, allowed_merges
+from .verdicts import Settled, end_by_verdicts, pair_rows
 
 MAX_REASON = 500
 _Named = tuple[str, str, list[str], list[str], str]  # action, subject, ids in, ids out, reason
@@ -175,7 +175,7 @@ class ReconciliationPlan:
         redundant = self.pairs["kind"] == "redundant"
         return {
             "looked_at": self.looked_at,
-            "merged": int(ends.is_in(["dedup", "consolidated"]).sum()) - len(self.reworded),
+            "merged": int(ends.is_in(REDUNDANT).sum()) - len(self.reworded),
             "updated": int((ends == "temporal_change").sum()),
             "corrected": int((ends == "correction").sum()),
             "clashing": int((actions == "contradict").sum()),
@@ -225,7 +225,7 @@ def plan_reconciliation(
     candidates, merges, judged = only_live(candidates, merges, judged, live["id"])
     same = allowed_merges(judged, live)
     done = merge_clusters(live, merges, [(each.duplicate, each.representative) for each in same if each.representative])
-    ended = carry_out(judged, done.roots(), near, model, now)
+    ended = end_by_verdicts(judged, done.roots(), near, model, now)
     answers = Settled(tuple(judged), same, ended)
     worth = merge_provenance(done, evidence)
     facts = with_merge_provenance(done, worth, now)

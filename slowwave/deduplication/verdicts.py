@@ -1,4 +1,8 @@
-"""Outcomes of pairs: verdicts, contradictions, pairs that wait, and pairs that no longer wait (S1-13)."""
+"""What follows from the verdicts of a model about pairs (S1-13, S2-14, S2-58).
+
+`end_by_verdicts` ends the facts that newer ones update or correct, and keeps contradictions. `pair_rows` says what
+became of each pair: judged, failed, still waiting, or no longer waiting.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,6 @@ from slowwave.validity import is_out_of_order
 from .duplicates import CandidateSet, Merges, is_redundancy
 from .merged_facts import ClusterMerge
 from .pairs_for_a_model import CONTRADICTS, CORRECTS, UPDATES, JudgedPair, Merge
-
-# Verdicts that end facts (updates, corrections), and contradictions that stay (S2-14, S2-58).
-
 
 _REASONS = {UPDATES: "temporal_change", CORRECTS: "correction"}
 _CLASH = "A model says that both cannot be true, and nothing tells which is wrong: both stay."
@@ -53,7 +54,7 @@ class Settled:
     ended: Endings
 
 
-def carry_out(
+def end_by_verdicts(
     judged: Sequence[JudgedPair], roots: Mapping[str, str], near: Surroundings, model: str, now: datetime
 ) -> Endings:
     """End the facts that newer facts update or correct, the earliest change first.
@@ -98,6 +99,9 @@ def carry_out(
     by_model = {"decided_by": "model", "model": model}
     closed = [{**row, **by_model} if row["ids_out"] else row for row in supersessions.decisions]
     return Endings(supersessions, marks, (*closed, *clash_rows, *suspects), frozenset(clashes))
+
+
+# The outcome of each pair, as it is stored.
 
 
 SUPERSEDE, KEEP_ALL, PENDING, FAILED = "supersede", "keep_all", "pending", "failed"

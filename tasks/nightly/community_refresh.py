@@ -1,7 +1,8 @@
 """Communities: groups of related entities are found again, and changed ones are summarised (S2-45 … S2-50).
 
-Groups are found and models are asked outside the lease. Inside it the plan is made again if another run wrote
-meanwhile: a summary belongs to a fingerprint, so that of a community that is no more as it was is not written.
+This is the work of the flow `communities`. Groups are found and models are asked outside the lease. If another run
+writes in between, the plan is made again under the lease. A summary belongs to a fingerprint: where a community has
+changed in between, its summary is not written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from prompts.packing import Pack, pack_communities
 from prompts.rendering import prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
-from slowwave.graph.communities import Grouping, find_groups, group_entities, is_due
+from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due
 from slowwave.graph.community_plan import (
     CommunityPlan,
     CommunitySummary,

@@ -13,7 +13,7 @@ import pytest
 from conftest import EPOCH
 
 from slowwave.records import LedgerEntry, SubmittedBatch, Usage
-from storage.answers import StoredAnswers
+from storage.paid_answers import StoredAnswers
 from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
@@ -114,9 +114,9 @@ def test_a_batch_that_a_live_process_is_about_to_hand_over_is_its_own_however_lo
 ) -> None:
     answers = StoredAnswers(new_store(), "run")
     answers.keep_batch(batch("b1", datetime.now(UTC), "submitting"))
-    monkeypatch.setattr("storage.answers.ABANDONED_AFTER", timedelta(0))
+    monkeypatch.setattr("storage.paid_answers.ABANDONED_AFTER", timedelta(0))
     assert [each.is_abandoned for each in answers.batches()] == [False]
-    monkeypatch.setattr("storage.answers.is_surely_alive", lambda _: False)  # elsewhere: nobody can tell
+    monkeypatch.setattr("storage.paid_answers.is_surely_alive", lambda _: False)  # elsewhere: nobody can tell
     assert [each.is_abandoned for each in answers.batches()] == [True]
 
 

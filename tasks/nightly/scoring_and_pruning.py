@@ -1,4 +1,5 @@
-"""The steward: logged use is counted, facts and entities are scored by it, and what nobody recalled fades.
+"""The work of the flow `steward`: logged use is counted, facts and entities are scored by it, and what nobody recalled
+fades.
 
 Use is counted by `decay` as well, and known to the gate and to all that choose between facts.
 """
@@ -16,25 +17,25 @@ from slowwave.entrenchment import ENDS
 from slowwave.lifecycle import pruning_and_eviction as pruning
 from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
 from slowwave.lifecycle.usage_scores import (
-    REDUNDANT,
     company,
     entity_usage_of,
-    fade,
     fold_company,
     fold_reads,
     fold_recalls,
     noticeable,
     score_facts,
     usage_of,
+    weaken_links,
     weigh,
 )
+from slowwave.records import REDUNDANT
 from slowwave.settings import DecaySettings, RecallSettings, StewardSettings, UseSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.transactions import Transaction
-from tasks.entities.retirement import carry_out, renew_profiles, retirement_of
+from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.runtime.engine import log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
@@ -44,7 +45,7 @@ from tasks.runtime.writing import decide_and_write
 RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
 _FADING = "links."
-_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
+_IS_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
 _SCORED = ["id", "created_at", "content_score"]
 _JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
@@ -83,19 +84,19 @@ class Pruned:
         return len(self.ids)
 
 
-# Use: recalls and reads that were logged become counters, links fade, entities are weighed by it (S4-01, S0-23, S2-73).
+# Use: logged recalls and reads become counters, links weaken, entities are weighed by it (S4-01, S0-23, S2-73).
 
 
 @task("count use")
 def count_usage(run: Run, settings: DecaySettings | None = None) -> Counted:
     """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
 
-    Links fade on the way by these settings, or those of the last `decay`. How far the logs are counted is written with
-    the counters, so a death in between leaves both as they were.
+    Links weaken on the way by these settings, or those of the last `decay`. How far the logs are counted is written
+    with the counters, so a death in between leaves both as they were.
     """
 
     def write(tx: Transaction, unread: _Unread) -> None:
-        _count_facts(tx, unread.recalls, settings or _fading(tx))
+        _count_facts(tx, unread.recalls, settings or _weakening(tx))
         _count_entities(tx, unread.reads)
         tx.upsert("log_marks", unread.marks)
 
@@ -107,12 +108,12 @@ def fade_links(run: Run, settings: DecaySettings) -> int:
     """Weaken links of facts that nobody asked for, for all the time since the last run; returns how many (S2-73)."""
     store = store_of(run)
     snapshot, wanted = store.snapshot(), _marks_of(settings)
-    if fade(_used_links(snapshot), run.now, settings).is_empty() and _fading_marks(snapshot) == wanted:
+    if weaken_links(_used_links(snapshot), run.now, settings).is_empty() and _weakening_marks(snapshot) == wanted:
         return 0
     with store.commit(run.id, "usage.fade", run.now) as tx:
-        weaker = fade(_used_links(tx), run.now, settings)
+        weaker = weaken_links(_used_links(tx), run.now, settings)
         tx.upsert("fact_usage", weaker)
-        if _fading_marks(tx) != wanted:
+        if _weakening_marks(tx) != wanted:
             tx.upsert("metadata", pl.DataFrame({"id": [*wanted], "number": [*wanted.values()]}))
     return len(weaker)
 
@@ -140,7 +141,7 @@ def use_so_far(reading: Reading, store: Store) -> pl.DataFrame:
 
 
 def _absorptions(reading: Reading) -> pl.DataFrame:
-    return reading.frame("lineage", _REDUNDANT, list(frames.LINEAGE))
+    return reading.frame("lineage", _IS_REDUNDANT, list(frames.LINEAGE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,20 +189,20 @@ def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
 
 
 def _marks_of(settings: DecaySettings) -> dict[str, float]:
-    """How links fade, as it is kept for the sweeps until the next decay."""
+    """How links weaken, as it is kept for the sweeps until the next decay."""
     return {
         f"{_FADING}interval_secs": settings.link_weight_decay_interval_secs,
         f"{_FADING}lambda": settings.link_weight_decay_lambda,
     }
 
 
-def _fading_marks(reading: Reading) -> dict[str, float]:
+def _weakening_marks(reading: Reading) -> dict[str, float]:
     kept = reading.by_ids("metadata", [*_marks_of(DecaySettings())], ["id", "number"]).sort("id")
     return {**_marks_of(DecaySettings()), **dict(kept.iter_rows())}
 
 
-def _fading(reading: Reading) -> DecaySettings:
-    kept = {f"link_weight_decay_{name.removeprefix(_FADING)}": n for name, n in _fading_marks(reading).items()}
+def _weakening(reading: Reading) -> DecaySettings:
+    kept = {f"link_weight_decay_{name.removeprefix(_FADING)}": n for name, n in _weakening_marks(reading).items()}
     return DecaySettings.model_validate(kept)
 
 
@@ -421,7 +422,7 @@ def _prune(
             plan = _prune_plan(facts, signals, settings, run)
             if len(plan.ids):
                 rows = facts.filter(pl.col("id").is_in(plan.ids.implode())).sort("id")
-                carry_out(tx, retirement_of(tx, rows, PRUNED, run.now, plan.measures))
+                write_retirement(tx, retirement_of(tx, rows, PRUNED, run.now, plan.measures))
             seen = tx.sequence if len(plan.ids) else tx.sequence - 1
         done += plan.ids.to_list()
     return done

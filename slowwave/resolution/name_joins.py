@@ -1,8 +1,7 @@
-"""Known entities: the rules that join a name to one, by spelling, first name, full name or kin (S2-05).
+"""Rules that join a name to a known entity, by spelling, first name, full name or kin (S2-05).
 
 A short name joins the only full name that it fits among the known names and those of the same batch. If it fits two, it
-joins neither, and a person decides. `JOINS` has a row for each mention that joins, `UNCLEAR` a row for each possible
-meaning of an unclear mention.
+joins neither, and a person decides.
 """
 
 from __future__ import annotations
@@ -23,15 +22,17 @@ from .names_in_signs import may_be_part
 
 KNOWN: frames.Schema = {"entity_id": pl.String(), "entity_type": pl.String(), "name": pl.String()}
 JOINS: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String(), "how": pl.String()}
+"""Columns of a frame with a row for each mention that joins an entity."""
 UNCLEAR: frames.Schema = {"mention": pl.Int64(), "entity_id": pl.String()}
+"""Columns of a frame with a row for each possible meaning of an unclear mention."""
 MATCHED = ("person", "organization", "place", "project", "tool")
 """The types whose names are compared; concepts and files need an equal name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """JOINS and UNCLEAR of a batch; `twins` (UNCLEAR) are mentions whose bearer has two entities: one by name, one as
-    kin of another person."""
+    """The joins of a batch (JOINS), its unclear mentions (UNCLEAR), and `twins` (UNCLEAR): mentions of somebody who has
+    two entities, one by name and one as kin of another person."""
 
     joins: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dict(JOINS)))
     unclear: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=dict(UNCLEAR)))
@@ -71,9 +72,11 @@ def may_join() -> pl.Expr:
 
 
 def plan_joins(mentions: Mentions, exact: Mapping[int, str], known: pl.DataFrame, merged: Iterable[str] = ()) -> Joined:
-    """The joins of mentions without an exact match; `exact` has the entities of the others, `known` has KNOWN.
+    """The joins of mentions without an exact match.
 
-    A short name whose own entity is one of `merged` is decided: it stays with the entity it was merged into.
+    `exact`: mention → entity, for mentions with an exact match. `known`: names of stored entities (KNOWN). `merged`:
+    ids of entities that were merged into another one; a short name that had such an entity of its own means the other
+    one, and is not unclear.
     """
     plan = _Plan(exact, known, merged)
     rows = list(mentions.distinct.iter_rows(named=True))

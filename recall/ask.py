@@ -26,7 +26,7 @@ from slowwave.records import Prompt
 from slowwave.settings import LanguageSettings
 from slowwave.text import run_id
 from slowwave.types import Passage, RecalledFact, Reply
-from storage.answers import StoredAnswers
+from storage.paid_answers import StoredAnswers
 from storage.store import Store
 
 from .context import ContextBlock, inert

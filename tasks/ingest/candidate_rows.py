@@ -16,7 +16,7 @@ from slowwave import frames
 from slowwave.decisions import decision, decision_frame
 from slowwave.extraction.roster import Owner, owner_of, roster
 from slowwave.filters.noise import TEACHING_GATES
-from slowwave.ingestion.formats import FORMATS
+from slowwave.ingestion.parsers import FORMATS
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import RelationQuestion
 from slowwave.resolution.entity_resolution import Resolution

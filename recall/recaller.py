@@ -36,9 +36,6 @@ from storage.warm import Tables, WarmTables
 
 from .access_events import TABLES as USE_TABLES
 from .access_events import AccessLog, Use
-from .answers import answers, beside, passages, place
-from .candidates import TABLES as QUALITY_TABLES
-from .candidates import Faded
 from .doubts import TABLES as PENDING_TABLES
 from .doubts import Conflicts, Hopes, PendingBeliefs, hoped
 from .entities import TABLES as ENTITY_TABLES
@@ -46,7 +43,10 @@ from .entities import find_entities, ranked_entities
 from .facts import NameCache
 from .graphs import GRAPH_TABLES, Graphs
 from .loop import Deadline, OutOfTime, note_recall, run
+from .possible_answers import TABLES as QUALITY_TABLES
+from .possible_answers import Faded
 from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Question, Walk, search, together
+from .search_results import answers, beside, passages, place
 from .sources import entities_of_last, messages_of
 from .walks import walked
 
