@@ -100,11 +100,12 @@ _TOKEN = re.compile(r"\s*([\w'’-]+)(,?)")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause: `subject` kind is first, owned, third or named; `rest` are the words after the head verb."""
+    """One clause: `kind` of subject is first, owned, third or named, `opening` its words; `rest` follows the verb."""
 
     text: str
     start: int
     kind: str
+    opening: str = ""
     name: str = ""
     role: str = ""
     plural: bool = False
@@ -143,7 +144,7 @@ def _joins_subjects(sentence: str, start: int, border: int, end: int) -> bool:
 def parse(text: str, start: int, is_verb: Callable[[str], bool]) -> Clause | None:
     """The clause as subject, modality, head verb and rest; None without a known subject at its start."""
     clause, at = _subject(text, start)
-    return _predicate(clause, at, is_verb) if clause else None
+    return _predicate(replace(clause, opening=text[:at]), at, is_verb) if clause else None
 
 
 def _subject(text: str, start: int) -> tuple[Clause | None, int]:

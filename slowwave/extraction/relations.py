@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from slowwave.lexicon.place_hierarchy import is_known
-from slowwave.lexicon.verbs import MOVES, VERBS, Rule
+from slowwave.lexicon.verbs import MOVES, STATES, VERBS, Rule, is_verb
 from slowwave.text import word_set
 
-from .clauses import ADDRESSED, ANIMALS, ARTICLE, PEOPLE, ROLES, Clause, read_object
+from .clauses import ADDRESSED, ANIMALS, ARTICLE, PEOPLE, ROLES, Clause, parse, read_object
 from .coreference import impersonal
 from .dates import find_hint
 from .names import spot, type_of
@@ -50,6 +50,7 @@ _HOMES = re.compile(
     re.IGNORECASE,
 )
 _WANTS_NAME = frozenset({"organization", "place", "person"})
+_NAME_AND_VERB = re.compile(r"((?:^|\s)[A-ZÀ-Þ]\S*?),?\sand\s[a-zà-þ].*$")
 _EMPTY_GOAL = re.compile(
     r"(?:make\s(?:sure|it|this|them|that|the\smost)|ensure|keep|know|see|give\sup|quit|try|be\b(?!\san?\s)"
     r"|do\s(?:my|their|it|this|that|the\ssame)|remember|forget|let|come|say|this|it|them|that|get\sit"
@@ -109,6 +110,36 @@ def relate(clause: Clause) -> Iterator[Triple]:
             return
 
 
+_SHARED = re.compile(r"(?:,?\sand|,)\s(?=(?:(?:also|now|currently|still)\s)?(?P<verb>[a-z]{2,})\s)")
+_SHORT = re.compile(r"['’](?:m|s|re|ve|ll|d)$")
+
+
+def with_shared_subject(clause: Clause) -> list[tuple[int, Clause]]:
+    """The clause and each further state of its subject, with the offsets where their own words begin.
+
+    "I live in Porto and work at Figma" are two facts, because each may end without the other. Wishes, denials and
+    events go on in the words after them ("I want to live in Porto and work at Figma"), so they stay whole.
+    """
+    if clause.head == "used" or not _is_state(clause):
+        return [(clause.start, clause)]
+    for border in _SHARED.finditer(clause.text, len(clause.opening)):
+        first = parse(clause.text[: border.start()], clause.start, is_verb)
+        goes_on = border["verb"].endswith("ing") or (clause.perfect and border["verb"].endswith("ed"))
+        opening = clause.opening if goes_on else _SHORT.sub("", clause.opening)  # "I'm a nurse and live in Bath"
+        more = parse(f"{opening} {clause.text[border.end() :]}", clause.start, is_verb)
+        is_finite = more is not None and is_verb(more.head) and (more.copula or not border["verb"].endswith("ing"))
+        if first and more and is_finite and _is_state(first) and _is_state(more):
+            shift = border.end() - len(opening) - 1
+            rest = [(offset + shift, other) for offset, other in with_shared_subject(more)[1:]]
+            return [(clause.start, first), (clause.start + border.end(), more), *rest]
+    return [(clause.start, clause)]
+
+
+def _is_state(clause: Clause) -> bool:
+    is_fact = not (clause.wish or clause.modal or clause.negated or clause.ended)
+    return is_fact and any(triple.relation in STATES and not triple.ended for triple in relate(clause))
+
+
 def _what_was(clause: Clause) -> Triple | None:
     """ "I used to play the cello": the relation that is over, unless only the manner or the place has changed."""
     found = _USED_TO.match(clause.rest)
@@ -143,6 +174,8 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
         if rule.relation == "age"
         else _role_of(raw)
     )
+    if rule.type.rstrip("?") in _WANTS_NAME and not is_known(thing):
+        thing = _NAME_AND_VERB.sub(r"\1", thing)
     if not thing or not _fits(rule, thing, raw) or not _is_so(clause, rule, thing):
         return None
     old = read_object(groups.get("old") or groups.get("old2") or "")

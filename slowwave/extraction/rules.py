@@ -257,29 +257,32 @@ def _introductions(message: MessageReading, sentence: str) -> Iterator[tuple[str
 
 def _by_clause(message: MessageReading, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
     """The triples of each known clause, with its words from its start up to the next known clause."""
-    known: list[tuple[int, str, list[Triple]]] = []
+    known: list[tuple[int, str, str, list[Triple]]] = []
     for start, text in clauses.split(sentence):
-        clause = clauses.parse(text, start, verbs.is_verb)
-        if clause is None or (message.turn.role == "assistant" and clause.kind not in ("named", "the")):
+        whole = clauses.parse(text, start, verbs.is_verb)
+        if whole is None or (message.turn.role == "assistant" and whole.kind not in ("named", "the")):
             continue
-        subject, kind = _subject(message, clause, spotted)
-        triples = [
-            replace(triple, subject=message.speaker if triple.subject == "speaker" else triple.subject or subject,
-                    subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
-            for triple in relations.relate(clause)
-            if clause.kind != "the" or triple.relation in _OF_THINGS
-            if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
-            if clause.head != "used" or not triple.ended or not _STILL.search(sentence, start)
-            if clause.head not in verbs.MOVES or not relations.has_moved_on(sentence[start:], triple.object)
-        ] if subject else []  # fmt: skip
-        if triples:
-            known.append((start, subject if clause.kind == "third" else "", triples))
-    for i, (start, pronoun_for, triples) in enumerate(known):
+        subject, kind = _subject(message, whole, spotted)
+        lead = "" if known else sentence[:start]
+        for at, clause in relations.with_shared_subject(whole) if subject else ():
+            triples = [
+                replace(triple, subject=message.speaker if triple.subject == "speaker" else triple.subject or subject,
+                        subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
+                for triple in relations.relate(clause)
+                if clause.kind != "the" or triple.relation in _OF_THINGS
+                if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
+                if clause.head != "used" or not triple.ended or not _STILL.search(sentence, start)
+                if clause.head not in verbs.MOVES or not relations.has_moved_on(sentence[start:], triple.object)
+            ]  # fmt: skip
+            if triples:
+                opening = f"{lead}{clause.opening} " if at > start else ""
+                known.append((at, opening, subject if clause.kind == "third" else "", triples))
+    for i, (start, opening, pronoun_for, triples) in enumerate(known):
         end = known[i + 1][0] if i + 1 < len(known) else len(sentence)
-        segment = sentence[start if i else 0 : end].rstrip(" ,;:-–—")
+        segment = (opening + sentence[start:end] if i else sentence[:end]).rstrip(" ,;:-–—")
         segment = re.sub(r"[\s,;]+(?:and|but|so|because|though|while|then|or)$", "", segment)
         if pronoun_for:
-            at = start if not i else 0
+            at = 0 if i else start
             segment = segment[:at] + _PRONOUN_START.sub(lambda _, name=pronoun_for: name, segment[at:], count=1)  # type: ignore[misc]
         for triple in triples:
             yield statement_of(message, segment), triple
