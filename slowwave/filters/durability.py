@@ -148,8 +148,8 @@ _GREETED = r"there|all|everyone|everybody|team|folks|guys|again|todos|a todos|zu
 _OPENERS = re.compile(
     r"(?:(?:hi|hey|hello|hola|hallo|moin|servus|salut|coucou|olá|oi|ciao|hoi)"
     rf"(?: (?:{_GREETED}))?(?=[\s,.:;!…–—])[\s,.:;!…–—]*"
-    r"|(?:good (?:morning|afternoon|evening|day)|morning|buenos días|buenas(?: tardes| noches)?|guten (?:morgen|tag|abend)"
-    r"|bonjour|bonsoir|bom dia|boa (?:tarde|noite)|buongiorno|buonasera|goedemorgen|goedenavond"
+    r"|(?:good (?:morning|afternoon|evening|day)|morning|buenos días|buenas(?: tardes| noches)?"
+    r"|guten (?:morgen|tag|abend)|bonjour|bonsoir|bom dia|boa (?:tarde|noite)|buongiorno|buonasera"
     r"|(?:muchas )?gracias|danke(?: schön)?|vielen dank|merci(?: beaucoup)?|(?:muito )?obrigad[oa]|grazie(?: mille)?"
     rf"|claro|vale|klar|genau|qué bien)(?: (?:{_GREETED}))?[,.:;!…–—]+\s*"
     r"|(?:你好|您好|大家好|早上好|こんにちは|こんばんは|おはようございます|おはよう|안녕하세요|привет|здравствуйте)[,.:;!，。！、\s]+"

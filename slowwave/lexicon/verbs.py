@@ -183,6 +183,10 @@ _ENDINGS: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 
 
+DATED = r"^scheduled_for$|_date$"
+"""A pattern of relations whose object is the day of an event; each has one at a time."""
+
+
 def _compiled() -> dict[str, tuple[Rule, ...]]:
     table: dict[str, list[Rule]] = {}
     for verbs, then, relation, kind in _ENDINGS:
