@@ -49,6 +49,14 @@ _HOMES = re.compile(
     r"|family|husband|wife|partner|boyfriend|girlfriend|kids|parents|university|rent|furniture|suitcases?|studio|room)\b",
     re.IGNORECASE,
 )
+_NO_HOME = re.compile(
+    r"['’]s\b|\b(?:team|squad|group|crew|department|dept|division|unit|desk|office|branch|sales|marketing|finance|engineering"
+    r"|design|product|support|legal|hr|operations|ops|research|accounting|procurement|logistics|it|qa|data|security|infrastructure"
+    r"|platform|payments|growth|management|consulting|development|people|level|grade|plan|phase|step|stage|chapter|version"
+    r"|lead|manager|engineer|director|head|senior|junior|staff|premium|pro|windows|mac)\b",
+    re.IGNORECASE,
+)
+"""Words of teams, departments, roles and other things that a person may move to."""
 _WANTS_NAME = frozenset({"organization", "place", "person"})
 _NAME_AND_VERB = re.compile(r"((?:^|\s)[A-ZÀ-Þ]\S*?),?\sand\s[a-zà-þ].*$")
 _EMPTY_GOAL = re.compile(
@@ -246,7 +254,13 @@ def _is_home(clause: Clause, thing: str, old: str) -> bool:
         return is_known(thing) and not clause.plural  # "we are based in Lisbon" is about a company
     if clause.head not in MOVES:
         return True
-    return is_known(thing) or (bool(old) and is_known(old)) or bool(_HOMES.search(clause.text))
+    if is_known(thing) or (bool(old) and is_known(old)) or _HOMES.search(clause.text):
+        return True
+    is_person = (
+        clause.kind != "named" and not clause.plural
+    )  # "we" and names may be companies: "Kestrel moved to Fargate"
+    is_name = thing[0].isupper() and type_of(thing, "place") == "place" and not _NO_HOME.search(thing)
+    return is_person and is_name and not old and not clause.copula
 
 
 def _fits(rule: Rule, thing: str, raw: str) -> bool:

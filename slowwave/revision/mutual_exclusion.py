@@ -104,6 +104,7 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
+_NO_HOMES = frozenset({"tool", "project", "language"})
 _KINDS_APART = frozenset({"person", "place", "organization"})
 
 
@@ -376,6 +377,8 @@ class MutualExclusion:
         if new["valid_to"] and new["valid_to"] <= known["valid_from"]:
             return False
         (claim, forms), (other, other_forms) = self._read(new), self._read(known)
+        if domain_of(new["predicate"]) == "home" and not _NO_HOMES.isdisjoint((forms.type, other_forms.type)):
+            return False
         if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
             return False
         return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))

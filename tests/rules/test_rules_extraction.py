@@ -71,6 +71,8 @@ RELATIONS = [
     ("I live in Lisbon.", (ANA, "lives_in", "Lisbon")),
     ("I moved from Lisbon to Porto in April.", (ANA, "lives_in", "Porto")),
     ("I moved to Antwerp from Leuven.", (ANA, "lives_in", "Antwerp")),
+    ("I moved to Zwolle last week.", (ANA, "lives_in", "Zwolle")),
+    ("My brother relocated to Emmeloord.", (f"{ANA}'s brother", "lives_in", "Emmeloord")),
     ("I moved to Leuven, the flat is tiny.", (ANA, "lives_in", "Leuven")),
     ("I'm originally from Recife.", (ANA, "is_from", "Recife")),
     ("I grew up in Leeds.", (ANA, "grew_up_in", "Leeds")),
@@ -231,6 +233,24 @@ def test_a_greeting_is_left_out_of_what_follows_it(greeting: str) -> None:
     ]
     assert triples(f"{greeting.strip()} I live in Seville.") == [(ANA, "lives_in", "Seville")]
     assert not facts(greeting.strip())
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I moved to Marketing.",
+        "I've moved to the Data team.",
+        "I moved to Obsidian for my notes.",
+        "We moved to Craftwise last week.",
+        "Kestrel moved to Fargate.",
+        "I moved from Notionly to Craftwise.",
+        "I work at Globex. In May I moved to Globex.",
+        "I moved to Tom's place.",
+        "I am moved to Zwolle.",
+    ],
+)
+def test_a_move_to_what_is_no_place_is_no_home(sentence: str) -> None:
+    assert "lives_in" not in [relation for _, relation, _ in triples(sentence)]
 
 
 @pytest.mark.parametrize(("sentence", "statements"), SHARED_SUBJECTS)

@@ -320,3 +320,16 @@ def test_another_person_with_such_an_event_ends_no_date(tmp_path: Path) -> None:
     turns = [("Ana", "Our wedding is on 5 June."), ("Ben", "Our wedding is on 12 August.")]
     learn(written(tmp_path / "talk.jsonl", said(turns)), tmp_path / "memory")
     assert set(rows(tmp_path / "memory", "facts")["status"]) == {"active"}
+
+
+def test_a_move_to_a_town_that_no_list_has_ends_the_old_home_alone(tmp_path: Path) -> None:
+    talk, store = tmp_path / "talk.jsonl", tmp_path / "memory"
+    learn(written(talk, said([("Nora", "I live in Porto and work at Globex.")])), store)
+    later = START + timedelta(days=20)
+    learn(written(talk, said([("Nora", "I moved to Globex last week.")], "c2", later)), store)
+    held = rows(store, "facts", "status = 'active'", ["predicate", "object_text"])
+    assert ("lives_in", "Porto") in held.rows()  # Globex is known as a company
+    learn(written(talk, said([("Nora", "I moved to Zwolle last week.")], "c3", later)), store)
+    held = rows(store, "facts", "status = 'active'", ["predicate", "object_text"])
+    assert {("lives_in", "Zwolle"), ("works_at", "Globex")} <= {*held.rows()}
+    assert ("lives_in", "Porto") not in held.rows()
