@@ -194,7 +194,7 @@ def uncertain_table(beliefs: Sequence[UncertainFact]) -> RenderableType:
 
 
 def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
-    """Versions of facts: when each held, its words and id; below them its status, why it ended, and by which fact."""
+    """Versions of facts: when each held, its words and id; below them whether it is over, why, and by which fact."""
     now = datetime.now(UTC)
     rows = []
     for version in versions:
@@ -206,9 +206,8 @@ def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
                 short_id(fact.id),
             )
         )
-        if fact.status != "active" or version.why or end:
-            why = f": {version.why}" if version.why else ""
-            rows.append(("", f"{fact.status}{why}", ""))
+        if words := version.end:
+            rows.append(("", words, ""))
         if end:
             rows.append(("", f"→ {end.statement}", short_id(end.id)))
     return _lines(title, rows, "", is_cut=False)
