@@ -11,7 +11,7 @@ from slowwave.lexicon.place_hierarchy import is_known
 from slowwave.lexicon.verbs import MOVES, STATES, VERBS, Rule, is_verb
 from slowwave.text import word_set
 
-from .clauses import ADDRESSED, ANIMALS, ARTICLE, PEOPLE, ROLES, Clause, parse, read_object
+from .clauses import ADDRESSED, ANIMALS, ARTICLE, FORMER, PEOPLE, ROLES, Clause, parse, read_object
 from .coreference import impersonal
 from .dates import find_hint
 from .names import spot, type_of
@@ -85,7 +85,7 @@ _RETURNED = re.compile(
 )
 _DENIED_WISH = {"plans_to": "plan_to", "wants_to": "want_to", "considers": "consider"}
 _CALLED = re.compile(
-    r"\b(?P<role>[a-z]{3,15})(?:,)?\s(?:called|named)\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2})"
+    r"\b(?P<role>[a-z]{3,15})(?:,?\s(?:called|named)\s|,\s)(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2})"
 )
 _AS_ROLE = re.compile(r"\sas\s(?:an?\s|the\s|their\s)?(?P<o>[a-z][\w\s-]{2,50})")
 
@@ -100,7 +100,7 @@ def relate(clause: Clause) -> Iterator[Triple]:
     if clause.head == "used" and (before := _what_was(clause)):
         yield before
         return
-    if clause.head in ("be", "have", "has", "had", "got") and (owned := _named_role(clause)):
+    if clause.head in ("be", "became", "becomes", "have", "has", "had", "got") and (owned := _named_role(clause)):
         yield owned
         return
     for rule in VERBS.get(clause.head, ()):
@@ -336,12 +336,14 @@ def _named_role(clause: Clause) -> Triple | None:
             clause.rest,
         )
         if named and type_of(named["name"]) not in ("tool", "language"):
-            return Triple(f"has_{clause.role}", named["name"], role_type(clause.role), subject="speaker")
+            bearer = Triple(f"has_{clause.role}", named["name"], role_type(clause.role), subject="speaker")
+            is_over = clause.ended or FORMER.search(clause.opening)
+            return replace(bearer, ended=True, replaced=named["name"]) if is_over else bearer
     if clause.kind == "first" and clause.head != "be":
         called = _CALLED.search(clause.rest)
         if called and called["role"] in ROLES:
             return Triple(f"has_{called['role']}", called["name"], role_type(called["role"]))
-    if clause.kind == "named" and clause.head == "be":
+    if clause.kind == "named" and clause.head in ("be", "became", "becomes"):
         whose = re.match(
             r"my\s(?:(?:older|younger|little|big|best|new|former|old)\s)?(?P<role>[a-zé-]{2,20})(?=[\s,.;!]|$)",
             clause.rest,

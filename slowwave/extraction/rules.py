@@ -246,16 +246,9 @@ def _introductions(message: MessageReading, sentence: str) -> Iterator[tuple[str
     """ "my sister Anna", "Anna's son Miguel": a role and its bearer, anywhere in the sentence."""
     for found in _OWNED_NAME.finditer(sentence):
         if found["role"] in clauses.ROLES:
-            yield (
-                statement_of(message, sentence),
-                Triple(
-                    f"has_{found['role']}",
-                    found["name"].removesuffix("'s").removesuffix("’s"),
-                    relations.role_type(found["role"]),
-                    message.speaker,
-                    "person",
-                ),
-            )
+            name, is_over = found["name"].removesuffix("'s").removesuffix("’s"), bool(clauses.FORMER.search(found[0]))
+            bearer = Triple(f"has_{found['role']}", name, relations.role_type(found["role"]), message.speaker, "person")
+            yield statement_of(message, sentence), replace(bearer, ended=is_over, replaced=name if is_over else "")
     for found in _WHOSE.finditer(sentence):
         if found["role"] in clauses.PEOPLE or found["role"] in clauses.ANIMALS:
             yield (

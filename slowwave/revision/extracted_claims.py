@@ -263,7 +263,10 @@ class _Window:
             listed.setdefault(claim["subject"], (kind, None))
         used = {claim[end] for claim in self.claims for end in ("subject", "object")}
         owners = {speaker_name(turn) for turn in self._window.turns if turn.role == "user" and not turn.is_context}
-        pairs = (kin_name(claim["subject"], claim["relation"], claim["object"]) for claim in self.claims)
+        held = (
+            claim for claim in self.claims if not claim.get("ended")
+        )  # "my old manager was Tom" names no manager of now
+        pairs = (kin_name(claim["subject"], claim["relation"], claim["object"]) for claim in held)
         kin = {pair[1]: pair[0] for pair in pairs if pair is not None}
         return [
             {

@@ -57,6 +57,10 @@ RELATIONS = [
     ("Bruno manages the warehouse.", ("Bruno", "manages", "warehouse")),
     # people
     ("My manager is Ingrid Holm.", (ANA, "has_manager", "Ingrid Holm")),
+    ("I have a new manager, Peter Holm.", (ANA, "has_manager", "Peter Holm")),
+    ("Peter Holm became my manager in May.", (ANA, "has_manager", "Peter Holm")),
+    ("From today my manager is Peter Holm.", (ANA, "has_manager", "Peter Holm")),
+    ("My old friend Tom lives in Oslo.", (ANA, "has_friend", "Tom")),
     ("My sister Clara lives in Porto.", (ANA, "has_sister", "Clara")),
     ("My sister Clara lives in Porto.", ("Clara", "lives_in", "Porto")),
     ("My brother lives in Oslo.", (f"{ANA}'s brother", "lives_in", "Oslo")),
@@ -180,6 +184,12 @@ WHOLE = [
     "I like food and drink.",
 ]
 
+FORMER = [
+    "My former manager Tom Ford likes tea.",
+    "My old manager was Tom Ford.",
+    "My manager is no longer Tom Ford.",
+]
+
 OBSERVATIONS = [
     "The harbour resends the whole timetable every night.",
     "Losing an update is bad but not the end of the world.",
@@ -261,6 +271,14 @@ def test_two_states_of_one_subject_are_two_facts(sentence: str, statements: list
 @pytest.mark.parametrize("sentence", WHOLE)
 def test_what_is_wished_denied_or_over_is_not_split_before_a_second_verb(sentence: str) -> None:
     assert len(facts(sentence)) == 1
+
+
+@pytest.mark.parametrize("sentence", FORMER)
+def test_a_former_manager_is_none_of_now(sentence: str) -> None:
+    (fact,) = [fact for fact in facts(sentence) if fact["relation"] == "has_manager"]
+    assert (fact["object"], fact["ended"]) == ("Tom Ford", True)
+    assert "Tom Ford" in [each["object"] for each in fact["resolves"]]
+    assert not any(fact["ended"] for fact in facts("My old friend Tom Ford likes tea."))
 
 
 @pytest.mark.parametrize("sentence", OBSERVATIONS)

@@ -322,6 +322,15 @@ def test_another_person_with_such_an_event_ends_no_date(tmp_path: Path) -> None:
     assert set(rows(tmp_path / "memory", "facts")["status"]) == {"active"}
 
 
+@pytest.mark.parametrize("change", ["Peter Holm became my manager.", "I have a new manager, Peter Holm."])
+def test_a_new_manager_takes_the_name_over(tmp_path: Path, change: str) -> None:
+    talk, store = tmp_path / "talk.jsonl", tmp_path / "memory"
+    for n, text in enumerate(["My manager is Clara Reyes.", change, "My former manager Tom Ford likes tea."]):
+        learn(written(talk, said([("Nora", text)], f"c{n}", START + timedelta(days=n))), store)
+    (bearer,) = rows(store, "entity_aliases", "alias_name = 'nora''s manager'")["entity_id"]
+    assert rows(store, "entities", f"id = '{bearer}'")["name"].to_list() == ["Peter Holm"]
+
+
 def test_a_move_to_a_town_that_no_list_has_ends_the_old_home_alone(tmp_path: Path) -> None:
     talk, store = tmp_path / "talk.jsonl", tmp_path / "memory"
     learn(written(talk, said([("Nora", "I live in Porto and work at Globex.")])), store)
