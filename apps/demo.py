@@ -112,8 +112,10 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Who and what is known", [entity_table(shown.entities)]
     about = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _most_telling(shown.known)]
     yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), about)]
-    changed = [(c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"])) for c in shown.changes]
-    yield "What stopped being true", [table("", ("before", "now", "valid"), changed)]
+    changed = [
+        (c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"]), c["facts"]) for c in shown.changes
+    ]
+    yield "What stopped being true", [table("", ("before", "now", "valid", "facts"), changed)]
     again = [(r["statement"], ", ".join(r["said_in"])) for r in shown.repeated]
     yield "One fact for what was said several times", [table("", ("fact", "said in"), again)]
     gates = shown.quality["gates"]

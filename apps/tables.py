@@ -30,15 +30,15 @@ ONE_LINE = 100
 """Columns from which on each fact is one line, cut where it is longer; a narrower terminal wraps it."""
 LONGEST_NAME = 16
 PARTS = (
-    "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
-    "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
+    "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "relation", "period",
+    "importance", "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
 )  # fmt: skip
-SUMMANDS = ("period",)
+SUMMANDS = ("relation", "period")
 FACTORS = ("about", *PARTS[PARTS.index("importance") :], "place")
 FORMULA = (
     "search = (words + weight × meaning + overlap) / fourth root of its place in the message; fused = search + weight "
-    "× graph; score = ((fused, else search) × about + period) × limbic (importance × recency × company × status) "
-    "× suspect × episode × diversity."
+    "× graph; score = ((fused, else search) × about + relation + period) × limbic (importance × recency × company "
+    "× status) × suspect × episode × diversity."
 )
 
 
@@ -194,7 +194,7 @@ def uncertain_table(beliefs: Sequence[UncertainFact]) -> RenderableType:
 
 
 def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
-    """Versions of facts: when each held, its words and id; below them its status, why it ended, and by which fact."""
+    """Versions of facts: when each held, its words and id; below them whether it is over, why, and by which fact."""
     now = datetime.now(UTC)
     rows = []
     for version in versions:
@@ -206,9 +206,8 @@ def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
                 short_id(fact.id),
             )
         )
-        if fact.status != "active" or version.why or end:
-            why = f": {version.why}" if version.why else ""
-            rows.append(("", f"{fact.status}{why}", ""))
+        if words := version.end:
+            rows.append(("", words, ""))
         if end:
             rows.append(("", f"→ {end.statement}", short_id(end.id)))
     return _lines(title, rows, "", is_cut=False)

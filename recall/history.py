@@ -14,6 +14,7 @@ from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import canonical_relation
 from slowwave.records import REDUNDANT
 from slowwave.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
+from slowwave.types.stories import clipped, short_id
 from slowwave.validity import MAX_CHAIN, Moment, as_known, oldest_first
 from storage.rows import quoted
 from storage.snapshots import Snapshot
@@ -222,6 +223,7 @@ _OWN_NAMES = {"messages": "message_id", "episodes": "conversation_id"}
 _UNNAMED = ("create", "reassert", "repeat")  # actions about a fact alone, of which a run has one for each fact
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
+_SEVERAL = 6  # rows that an error names
 _WHERE_IDS_ARE = "`slowwave facts NAME`, `history NAME` and `runs` show ids; the eight letters there are enough."
 _HIDDEN = (
     "created_at",
@@ -299,24 +301,43 @@ def run_to_undo(snapshot: Snapshot, name: str) -> str:
 def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple[str, dict[str, Any]]:
     """The row of that id, or of an id that begins so, or whose short form is that.
 
-    Messages and conversations also by their own name.
+    Messages and conversations also by their own name, or the beginning of it.
     """
-    for kind in dict.fromkeys("facts" if table in ALL else table for table in kinds):
+    wanted = [*dict.fromkeys("facts" if table in ALL else table for table in kinds)]
+    for kind in wanted:
         names = [f"id = {quoted(name)}", f"starts_with(id, {quoted(name)})"]
         if _SHORT.fullmatch(name):
             names.append(f"id LIKE {quoted(f'%_{name}%')}")
         if kind in _OWN_NAMES:
             names.append(f"{_OWN_NAMES[kind]} = {quoted(name)}")
         places = ALL if kind == "facts" else (kind,)
-        rows = pl.concat([snapshot.frame(table, " OR ".join(names), limit=6) for table in places])
+        rows = pl.concat([snapshot.frame(table, " OR ".join(names), limit=_SEVERAL + 1) for table in places])
         exact = rows.filter(pl.col("id") == name)
-        if len(exact):
-            return kind, exact.to_dicts()[0]
-        if len(rows) == 1:
-            return kind, rows.to_dicts()[0]
-        if len(rows) > 1:
-            raise UnknownName("id (several begin like that)", name, rows["id"])
+        if len(exact) or len(rows):
+            return kind, _the_one(kind, name, exact if len(exact) else rows)
+    for kind in wanted:
+        if kind in _OWN_NAMES:
+            rows = snapshot.frame(kind, f"starts_with({_OWN_NAMES[kind]}, {quoted(name)})", limit=_SEVERAL + 1)
+            if name and len(rows):
+                return kind, _the_one(kind, name, rows)
     raise UnknownName("id", name, (), _WHERE_IDS_ARE)
+
+
+def _the_one(kind: str, name: str, rows: pl.DataFrame) -> dict[str, Any]:
+    """The only row; of several an error that says what each is, and by which letters it is named."""
+    if len(rows) == 1:
+        return rows.to_dicts()[0]
+    own = _OWN_NAMES.get(kind)
+    is_own = own is not None and (rows[own] == name).all()
+    kinds = "message id (several conversations have it)" if is_own else "id (several begin like that)"
+    meant = []
+    for row in rows.head(_SEVERAL).iter_rows(named=True):
+        letters = row["id"] if kind == "runs" else short_id(row["id"])
+        place = f"{row['message_id']} in {row['conversation_id']}, " if kind == "messages" else ""
+        words = f"“{clipped(str(row[_TITLES[kind]] or ''), 40)}”"
+        meant.append(letters if kind == "runs" else f"{letters} ({place}{words})")
+    more = ", or another one" if len(rows) > _SEVERAL else ""
+    raise UnknownName(kinds, name, rows["id"], f"Give the letters of the one you mean: {'; '.join(meant)}{more}.")
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -126,7 +126,8 @@ def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> d
 def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
     """What stopped being true: the old statement, the new one where there is one, when, and why; newest first.
 
-    What was absorbed by a fact that says the same did not stop being true.
+    `facts` is how many facts were read from the old statement and ended with it. What was absorbed by a fact that says
+    the same did not stop being true.
     """
     columns = ["id", "statement", "status_reason", "valid_from", "valid_to", "replaced_by"]
     over = "valid_to IS NOT NULL OR status = 'retracted'"
@@ -134,7 +135,7 @@ def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
     replaced_by = closed["replaced_by"].drop_nulls()
     winners = stored(snapshot, ALL, replaced_by, columns=("id", "statement")).rename({"statement": "now"})
     both = closed.join(winners, left_on="replaced_by", right_on="id", how="left")
-    distinct = both.unique(["statement", "now"], keep="first")
+    distinct = both.group_by("statement", "now", maintain_order=True).agg(pl.all().first(), facts=pl.len())
     newest = distinct.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
     return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
 

@@ -34,8 +34,24 @@ _RUN = re.compile("|".join(f"[{script}]+" for script in SCRIPTS_OF_SIGNS))
 """Characters of one script that words of it may consist of: Han, the two kana, Hangul, and Thai with its neighbours."""
 _HAN = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff]")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co)|\b[A-Z])\.$", re.IGNORECASE
+    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co|Hr|Fr|Nr|bzw|ca|evtl|z\.B|d\.h|u\.a|Mme|Mlle|Sra|Srta"
+    r"|Dra|Ud|Uds|Av|Avda|núm|pág)|\b[A-Z])\.$",
+    re.IGNORECASE,
 )
+_NUMBER = re.compile(r"(?<![\w.,:])\d{1,2}\.$")
+_ORDINAL = re.compile(
+    r"\b(?:(?<!\bI\s)am|vom|zum|zur|bis|ab|seit|den|der|dem|des|die|das|im|beim|jede[mnrs]?|(?:mein|dein|sein|ihr|unser)e?[mnrs]?)"
+    r"\s\d{1,2}\.$",
+    re.IGNORECASE,
+)
+_GERMAN_MONTH = re.compile(
+    r"(?:Jan(?:uar|\.)|Jänner|Feb(?:ruar|\.)|März|Mai|Juni|Juli|Okt(?:ober|\.)|Dez(?:ember|\.))(?!\w)"
+)
+_BEGINS = re.compile(
+    r"(?:I|We|You|He|She|It|They|My|Our|Your|His|Her|Their|The|This|That|There|Then|And|But|So|In|On|At|Ich|Wir|Du|Er|Sie|Es|Das|Die"
+    r"|Der|Den|Dann|Danach|Da|Und|Aber|Mein|Meine|Unser|Unsere|Heute|Gestern|Seit|Am|Im)\b"
+)
+"""The first word of many sentences, which is no noun after an ordinal."""
 FORGOTTEN = "[forgotten]"
 """The text in the place of a forgotten one."""
 MAX_NAME_BYTES = 512
@@ -127,6 +143,13 @@ def unwrapped(text: str) -> str:
     return _WRAPPED.sub(r"\1 ", text)
 
 
+def _is_ordinal(before: str, after: str) -> bool:
+    """Whether the point belongs to a German ordinal: "am 3. Oktober", "zum 50. Geburtstag"; "I am 50. Anna" is two."""
+    if not _NUMBER.search(before) or _BEGINS.match(after):
+        return False
+    return bool(_GERMAN_MONTH.match(after) or _ORDINAL.search(before))
+
+
 def sentences(text: str) -> list[str]:
     """The sentences of a text in order, without splitting after common abbreviations."""
     parts: list[str] = []
@@ -134,7 +157,7 @@ def sentences(text: str) -> list[str]:
         piece = _SPACE.sub(" ", piece or "").strip()
         if not piece:
             continue
-        if parts and _ABBREVIATION.search(parts[-1]):
+        if parts and (_ABBREVIATION.search(parts[-1]) or _is_ordinal(parts[-1], piece)):
             parts[-1] = f"{parts[-1]} {piece}"
         else:
             parts.append(piece)

@@ -17,7 +17,7 @@ _BORDER = re.compile(
     r"|[A-ZÀ-Þ][\w'’-]+(?:\s[A-ZÀ-Þ]\S+)?(?=\s(?!(?:and|or|for|in|on|at|with|as|to|from|of|by)\b)[a-z]))\s)"
 )
 _LEAD_IN = re.compile(
-    r"(?:Last|This|Next|Yesterday|Today|Tonight|Now|Recently|Lately|Then|Once|Before that|After that|In|On"
+    r"(?:Last|This|Next|From|As of|Yesterday|Today|Tonight|Now|Recently|Lately|Then|Once|Before that|After that|In|On"
     r"|Since|At|For|During|A few|Two|Three|One|Earlier)\b"
     r"[^,;:.!?]{0,40}?,?\s(?=(?:I|we|my)\b)"
 )
@@ -43,6 +43,12 @@ _OWNED = re.compile(
     r"(?P<role>[a-zé][a-zé-]{1,20})(?P<in_law>-in-law)?(?:,)"
     r"?(?:\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?))?,?(?=\s|['’]s\s)"
 )
+FORMER = re.compile(
+    r"\b(?:former|ex)\s|\bold\s(?=(?:manager|boss|supervisor|landlord|landlady|roommate|flatmate|housemate|teacher|coach|team"
+    r"|company|employer)\b)",
+    re.IGNORECASE,
+)
+"""What is said before a role that is over; an old friend is still one."""
 _THIRD = re.compile(r"(?:[Hh]e|[Ss]he)(?:['’](?P<short>s|ll|d))?(?=\s)")
 _NAMED = re.compile(
     r"(?P<name>[A-ZÀ-Þ][\w+#.&-]{2,40}(?:['’](?!s\b)\w+)?(?:\s(?:(?:de|da|von|van"
@@ -100,11 +106,12 @@ _TOKEN = re.compile(r"\s*([\w'’-]+)(,?)")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause: `subject` kind is first, owned, third or named; `rest` are the words after the head verb."""
+    """One clause: `kind` of subject is first, owned, third or named, `opening` its words; `rest` follows the verb."""
 
     text: str
     start: int
     kind: str
+    opening: str = ""
     name: str = ""
     role: str = ""
     plural: bool = False
@@ -143,7 +150,7 @@ def _joins_subjects(sentence: str, start: int, border: int, end: int) -> bool:
 def parse(text: str, start: int, is_verb: Callable[[str], bool]) -> Clause | None:
     """The clause as subject, modality, head verb and rest; None without a known subject at its start."""
     clause, at = _subject(text, start)
-    return _predicate(clause, at, is_verb) if clause else None
+    return _predicate(replace(clause, opening=text[:at]), at, is_verb) if clause else None
 
 
 def _subject(text: str, start: int) -> tuple[Clause | None, int]:

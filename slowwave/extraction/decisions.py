@@ -10,8 +10,10 @@ from slowwave.records import Turn
 
 from .clauses import read_object
 from .coreference import impersonal
+from .dates import DATE
 from .names import is_pronoun, spot
 from .relations import CERTAIN, LIKELY, Triple
+from .reversals import EVENT
 
 _SIGNS = ("decid", "agreed", "chose", "settled", "opted", "going with", "turn", "cause", "culprit", "problem",
 "issue", "bug", "fix", "solved", "resolved",
@@ -114,6 +116,14 @@ _OWNED_VALUE = re.compile(
     r"|deadline|quota|price|rent|score|release|birthday)$",
     re.IGNORECASE,
 )
+_SCHEDULED = re.compile(
+    r"(?:(?P<whose>(?:(?:my|our)\s[a-z-]+|[A-Z]\w+)['’]s)|my|our|the)\s(?P<event>(?:[\w'’-]+\s){0,3}?[\w-]+)\s"
+    r"(?:(?:is|are|will\sbe|takes\splace|will\stake\splace)(?:\s(?:now|actually|currently|set|scheduled|planned|going\sto\sbe))*"
+    r"|(?:(?:has|have)\sbeen|was|were|got|is|are)(?:\s(?:now|just))?\s(?:moved|postponed|rescheduled|changed|pushed|shifted|brought)"
+    r"|moved)(?:\s(?:back|forward|up|out))?"
+    rf"(?:\sfrom\s(?P<old>{DATE}))?\s(?:on|for|to)\s(?P<o>{DATE})",
+    re.IGNORECASE,
+)
 _SORRY = re.compile(
     r"^(?:(?:sorry|correction|oops|wait|my\s(?:mistake|bad)|scratch\sthat|to\scorrect\smyself"
     r"|i\s(?:misspoke|was\swrong)|small\scorrection)[\s,.:;!–—-]*(?:but\s|about\sthat[\s,:]*)?)+",
@@ -144,7 +154,7 @@ def find_decisions(sentence: str) -> Iterator[Triple]:
     lower = sentence.lower()
     if not _DIGIT.search(sentence) and not any(sign in lower for sign in _SIGNS):
         return
-    for reading in (_correction, _decision, _cause, _value):
+    for reading in (_correction, _schedule, _decision, _cause, _value):
         found = reading(sentence)
         if found:
             yield from found
@@ -240,6 +250,20 @@ def _value(sentence: str) -> list[Triple]:
             return [Triple(relation, thing, subject=subject, subject_type="" if relation != "value" else "config",
                            replaced=before.rstrip(" .,"), confidence=CERTAIN)]  # fmt: skip
     return []
+
+
+def _schedule(sentence: str) -> list[Triple]:
+    """The date of an event to come: a named one is the subject, "our wedding" a relation of its bearer."""
+    sorry = _SORRY.match(sentence)
+    found = _SCHEDULED.match(sentence, sorry.end() if sorry else 0)
+    event = found["event"] if found else ""
+    if not found or not EVENT.fullmatch(event):
+        return []
+    when, old = found["o"], found["old"] or ""
+    if any(word[0].isupper() for word in event.split()):
+        return [Triple("scheduled_for", when, subject=event, subject_type="event", replaced=old)]
+    whose = re.sub(r"^(?:my|our)\s", "my ", (found["whose"] or "")[:-2], flags=re.IGNORECASE)
+    return [Triple(f"{_snake(event)}_date", when, subject=whose, subject_type="person", replaced=old)]
 
 
 def _correction(sentence: str) -> list[Triple]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slowwave.lexicon.verbs import is_verb
+from slowwave.lexicon.verbs import DATED, is_verb
 from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, normalise_name, word_set
 
@@ -207,6 +207,8 @@ def _append(
 
 def _hint(words: str, triple: Triple) -> str | None:
     """The words of time, unless they are part of the wish, the correction or the value."""
+    if re.search(DATED, triple.relation):
+        return f"on {triple.object}"
     hint = dates.find_hint(words[:PARSED_CHARS])
     inside = triple.object if triple.reason == "temporal_change" else f"{triple.object} {triple.replaced}"
     between, found, _ = words.partition(triple.object or words)[2].partition(hint or words)

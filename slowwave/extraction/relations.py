@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from slowwave.lexicon.place_hierarchy import is_known
-from slowwave.lexicon.verbs import MOVES, VERBS, Rule
+from slowwave.lexicon.verbs import MOVES, STATES, VERBS, Rule, is_verb
 from slowwave.text import word_set
 
-from .clauses import ADDRESSED, ANIMALS, ARTICLE, PEOPLE, ROLES, Clause, read_object
+from .clauses import ADDRESSED, ANIMALS, ARTICLE, FORMER, PEOPLE, ROLES, Clause, parse, read_object
 from .coreference import impersonal
 from .dates import find_hint
 from .names import spot, type_of
@@ -49,7 +49,16 @@ _HOMES = re.compile(
     r"|family|husband|wife|partner|boyfriend|girlfriend|kids|parents|university|rent|furniture|suitcases?|studio|room)\b",
     re.IGNORECASE,
 )
+_NO_HOME = re.compile(
+    r"['’]s\b|\b(?:team|squad|group|crew|department|dept|division|unit|desk|office|branch|sales|marketing|finance|engineering"
+    r"|design|product|support|legal|hr|operations|ops|research|accounting|procurement|logistics|it|qa|data|security|infrastructure"
+    r"|platform|payments|growth|management|consulting|development|people|level|grade|plan|phase|step|stage|chapter|version"
+    r"|lead|manager|engineer|director|head|senior|junior|staff|premium|pro|windows|mac)\b",
+    re.IGNORECASE,
+)
+"""Words of teams, departments, roles and other things that a person may move to."""
 _WANTS_NAME = frozenset({"organization", "place", "person"})
+_NAME_AND_VERB = re.compile(r"((?:^|\s)[A-ZÀ-Þ]\S*?),?\sand\s[a-zà-þ].*$")
 _EMPTY_GOAL = re.compile(
     r"(?:make\s(?:sure|it|this|them|that|the\smost)|ensure|keep|know|see|give\sup|quit|try|be\b(?!\san?\s)"
     r"|do\s(?:my|their|it|this|that|the\ssame)|remember|forget|let|come|say|this|it|them|that|get\sit"
@@ -76,7 +85,7 @@ _RETURNED = re.compile(
 )
 _DENIED_WISH = {"plans_to": "plan_to", "wants_to": "want_to", "considers": "consider"}
 _CALLED = re.compile(
-    r"\b(?P<role>[a-z]{3,15})(?:,)?\s(?:called|named)\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2})"
+    r"\b(?P<role>[a-z]{3,15})(?:,?\s(?:called|named)\s|,\s)(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,2})"
 )
 _AS_ROLE = re.compile(r"\sas\s(?:an?\s|the\s|their\s)?(?P<o>[a-z][\w\s-]{2,50})")
 
@@ -91,7 +100,7 @@ def relate(clause: Clause) -> Iterator[Triple]:
     if clause.head == "used" and (before := _what_was(clause)):
         yield before
         return
-    if clause.head in ("be", "have", "has", "had", "got") and (owned := _named_role(clause)):
+    if clause.head in ("be", "became", "becomes", "have", "has", "had", "got") and (owned := _named_role(clause)):
         yield owned
         return
     for rule in VERBS.get(clause.head, ()):
@@ -107,6 +116,36 @@ def relate(clause: Clause) -> Iterator[Triple]:
             ):
                 yield Triple("has_role", title)
             return
+
+
+_SHARED = re.compile(r"(?:,?\sand|,)\s(?=(?:(?:also|now|currently|still)\s)?(?P<verb>[a-z]{2,})\s)")
+_SHORT = re.compile(r"['’](?:m|s|re|ve|ll|d)$")
+
+
+def with_shared_subject(clause: Clause) -> list[tuple[int, Clause]]:
+    """The clause and each further state of its subject, with the offsets where their own words begin.
+
+    "I live in Porto and work at Figma" are two facts, because each may end without the other. Wishes, denials and
+    events go on in the words after them ("I want to live in Porto and work at Figma"), so they stay whole.
+    """
+    if clause.head == "used" or not _is_state(clause):
+        return [(clause.start, clause)]
+    for border in _SHARED.finditer(clause.text, len(clause.opening)):
+        first = parse(clause.text[: border.start()], clause.start, is_verb)
+        goes_on = border["verb"].endswith("ing") or (clause.perfect and border["verb"].endswith("ed"))
+        opening = clause.opening if goes_on else _SHORT.sub("", clause.opening)  # "I'm a nurse and live in Bath"
+        more = parse(f"{opening} {clause.text[border.end() :]}", clause.start, is_verb)
+        is_finite = more is not None and is_verb(more.head) and (more.copula or not border["verb"].endswith("ing"))
+        if first and more and is_finite and _is_state(first) and _is_state(more):
+            shift = border.end() - len(opening) - 1
+            rest = [(offset + shift, other) for offset, other in with_shared_subject(more)[1:]]
+            return [(clause.start, first), (clause.start + border.end(), more), *rest]
+    return [(clause.start, clause)]
+
+
+def _is_state(clause: Clause) -> bool:
+    is_fact = not (clause.wish or clause.modal or clause.negated or clause.ended)
+    return is_fact and any(triple.relation in STATES and not triple.ended for triple in relate(clause))
 
 
 def _what_was(clause: Clause) -> Triple | None:
@@ -143,6 +182,8 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
         if rule.relation == "age"
         else _role_of(raw)
     )
+    if rule.type.rstrip("?") in _WANTS_NAME and not is_known(thing):
+        thing = _NAME_AND_VERB.sub(r"\1", thing)
     if not thing or not _fits(rule, thing, raw) or not _is_so(clause, rule, thing):
         return None
     old = read_object(groups.get("old") or groups.get("old2") or "")
@@ -213,7 +254,13 @@ def _is_home(clause: Clause, thing: str, old: str) -> bool:
         return is_known(thing) and not clause.plural  # "we are based in Lisbon" is about a company
     if clause.head not in MOVES:
         return True
-    return is_known(thing) or (bool(old) and is_known(old)) or bool(_HOMES.search(clause.text))
+    if is_known(thing) or (bool(old) and is_known(old)) or _HOMES.search(clause.text):
+        return True
+    is_person = (
+        clause.kind != "named" and not clause.plural
+    )  # "we" and names may be companies: "Kestrel moved to Fargate"
+    is_name = thing[0].isupper() and type_of(thing, "place") == "place" and not _NO_HOME.search(thing)
+    return is_person and is_name and not old and not clause.copula
 
 
 def _fits(rule: Rule, thing: str, raw: str) -> bool:
@@ -289,12 +336,14 @@ def _named_role(clause: Clause) -> Triple | None:
             clause.rest,
         )
         if named and type_of(named["name"]) not in ("tool", "language"):
-            return Triple(f"has_{clause.role}", named["name"], role_type(clause.role), subject="speaker")
+            bearer = Triple(f"has_{clause.role}", named["name"], role_type(clause.role), subject="speaker")
+            is_over = clause.ended or FORMER.search(clause.opening)
+            return replace(bearer, ended=True, replaced=named["name"]) if is_over else bearer
     if clause.kind == "first" and clause.head != "be":
         called = _CALLED.search(clause.rest)
         if called and called["role"] in ROLES:
             return Triple(f"has_{called['role']}", called["name"], role_type(called["role"]))
-    if clause.kind == "named" and clause.head == "be":
+    if clause.kind == "named" and clause.head in ("be", "became", "becomes"):
         whose = re.match(
             r"my\s(?:(?:older|younger|little|big|best|new|former|old)\s)?(?P<role>[a-zé-]{2,20})(?=[\s,.;!]|$)",
             clause.rest,

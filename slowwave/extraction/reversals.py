@@ -86,7 +86,7 @@ _FORGET = re.compile(
     re.IGNORECASE,
 )
 _SINCE = "now|because|since|so|as|after|due|again|for|this|next|until|and|but|then|I|we|they|he|she"
-_EVENT = re.compile(
+EVENT = re.compile(
     r"^(?:(?!(?:to|in|with|of|for|at|on|by|from|near|around|between|about|after|before|next|this)\s)\S+\s){0,5}?"
     r"(?:trip|tour|cruise|flight|ride|hike|walk|party|meeting|meetup|wedding|marriage|engagement|dinner|lunch|brunch|breakfast|supper"
     r"|barbecue|bbq|picnic|drinks|date|appointment|concert|gig|festival|conference|congress|workshop|webinar|seminar|lecture|talk"
@@ -97,7 +97,8 @@ _EVENT = re.compile(
     r"|excursion|journey|idea|viaje|reunión|fiesta|boda|cita)s?(?=\s(?:to|in|with|of|for|at|on|by|from|near|around|between|about"
     r"|after|before|next|this)\s|$)",
     re.IGNORECASE,
-)  # an event is off when it is cancelled; a device is off when nobody uses it
+)
+"""An event, at the start of a text: it is off when it is cancelled; a device is off when nobody uses it."""
 _OFF = re.compile(
     rf"(?:^|[,;:]\s(?:and\s|but\s|so\s)?)(?P<old>{_A}{{3,60}}?)\s(?:(?P<bare>(?:is|are)\s(?:now\s|all\s)?(?:off(?!\sthe\stable)"
     r"|dead|history|no\slonger\s(?:on|needed))|(?:was|were|has\sbeen|have\sbeen|got)\s(?:now\s)?(?:dropped|abandoned)|fell\sthrough)"
@@ -205,7 +206,7 @@ def _called_off(text: str, previous: str) -> Iterator[Reversal]:
     is_doubted = re.search(r"\b(?:if|whether|might|maybe|unless)\b|\?", text, re.IGNORECASE)
     for pattern in () if is_doubted else (_FORGET, _OFF, _CANCELLED):
         found = pattern.search(text)
-        if found and (pattern is not _OFF or not found["bare"] or _EVENT.match(found["old"])):
+        if found and (pattern is not _OFF or not found["bare"] or EVENT.match(found["old"])):
             yield Reversal(_phrase(found["old"]), "retract")
     turned = _MIND.search(text)
     if turned and not _KEEPS_MIND.search(text):

@@ -70,6 +70,7 @@ _INTRODUCED = re.compile(
     rf"(?P<name>{_BEARER})|(?P<here>{_BEARER}) (?:here|speaking))(?:[,.!]|\sand\b|$)\s*(?:and\s)?"
 )
 _STILL = re.compile(r"\b(?:it|them|that|one|again|still|less|more|only|just|every|even|once|too|also|sometimes)\b")
+_NO_PLACES = word_set("organization project tool language person works_at works_on joined has_project uses member_of")
 _AIMS = word_set("wants_to plans_to considers")
 
 
@@ -169,7 +170,8 @@ def _read_sentence(
         return
     spotted = names.spot(bare, reader.known)
     reader.known.update(name.text.lower() for name in spotted)
-    found = _distinct(_triples(message, bare[:PARSED_CHARS], following, spotted))
+    read = _triples(message, bare[:PARSED_CHARS], following, spotted)
+    found = _distinct(each for each in read if not _is_no_place(reader, each[1]))
     taken_back = tuple(find_reversals(bare, previous)) if message.turn.role != "assistant" else ()
     if found:
         flush(reader, message)
@@ -183,6 +185,15 @@ def _read_sentence(
     else:
         message.reason = message.reason or UNCONFIRMED
     _remember_person(reader, message, spotted, [triple for _, triple in found])
+
+
+def _is_no_place(reader: WindowReading, triple: Triple) -> bool:
+    """Whether a home is known as something else: after "I work at Globex" nobody lives in Globex."""
+    kinds = {
+        reader.entities.get(triple.object),
+        *(fact["relation"] for fact in reader.facts if fact["object"] == triple.object),
+    }
+    return triple.relation == "lives_in" and not _NO_PLACES.isdisjoint(kinds)
 
 
 def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
@@ -235,16 +246,9 @@ def _introductions(message: MessageReading, sentence: str) -> Iterator[tuple[str
     """ "my sister Anna", "Anna's son Miguel": a role and its bearer, anywhere in the sentence."""
     for found in _OWNED_NAME.finditer(sentence):
         if found["role"] in clauses.ROLES:
-            yield (
-                statement_of(message, sentence),
-                Triple(
-                    f"has_{found['role']}",
-                    found["name"].removesuffix("'s").removesuffix("’s"),
-                    relations.role_type(found["role"]),
-                    message.speaker,
-                    "person",
-                ),
-            )
+            name, is_over = found["name"].removesuffix("'s").removesuffix("’s"), bool(clauses.FORMER.search(found[0]))
+            bearer = Triple(f"has_{found['role']}", name, relations.role_type(found["role"]), message.speaker, "person")
+            yield statement_of(message, sentence), replace(bearer, ended=is_over, replaced=name if is_over else "")
     for found in _WHOSE.finditer(sentence):
         if found["role"] in clauses.PEOPLE or found["role"] in clauses.ANIMALS:
             yield (
@@ -257,29 +261,32 @@ def _introductions(message: MessageReading, sentence: str) -> Iterator[tuple[str
 
 def _by_clause(message: MessageReading, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:
     """The triples of each known clause, with its words from its start up to the next known clause."""
-    known: list[tuple[int, str, list[Triple]]] = []
+    known: list[tuple[int, str, str, list[Triple]]] = []
     for start, text in clauses.split(sentence):
-        clause = clauses.parse(text, start, verbs.is_verb)
-        if clause is None or (message.turn.role == "assistant" and clause.kind not in ("named", "the")):
+        whole = clauses.parse(text, start, verbs.is_verb)
+        if whole is None or (message.turn.role == "assistant" and whole.kind not in ("named", "the")):
             continue
-        subject, kind = _subject(message, clause, spotted)
-        triples = [
-            replace(triple, subject=message.speaker if triple.subject == "speaker" else triple.subject or subject,
-                    subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
-            for triple in relations.relate(clause)
-            if clause.kind != "the" or triple.relation in _OF_THINGS
-            if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
-            if clause.head != "used" or not triple.ended or not _STILL.search(sentence, start)
-            if clause.head not in verbs.MOVES or not relations.has_moved_on(sentence[start:], triple.object)
-        ] if subject else []  # fmt: skip
-        if triples:
-            known.append((start, subject if clause.kind == "third" else "", triples))
-    for i, (start, pronoun_for, triples) in enumerate(known):
+        subject, kind = _subject(message, whole, spotted)
+        lead = "" if known else sentence[:start]
+        for at, clause in relations.with_shared_subject(whole) if subject else ():
+            triples = [
+                replace(triple, subject=message.speaker if triple.subject == "speaker" else triple.subject or subject,
+                        subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
+                for triple in relations.relate(clause)
+                if clause.kind != "the" or triple.relation in _OF_THINGS
+                if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
+                if clause.head != "used" or not triple.ended or not _STILL.search(sentence, start)
+                if clause.head not in verbs.MOVES or not relations.has_moved_on(sentence[start:], triple.object)
+            ]  # fmt: skip
+            if triples:
+                opening = f"{lead}{clause.opening} " if at > start else ""
+                known.append((at, opening, subject if clause.kind == "third" else "", triples))
+    for i, (start, opening, pronoun_for, triples) in enumerate(known):
         end = known[i + 1][0] if i + 1 < len(known) else len(sentence)
-        segment = sentence[start if i else 0 : end].rstrip(" ,;:-–—")
+        segment = (opening + sentence[start:end] if i else sentence[:end]).rstrip(" ,;:-–—")
         segment = re.sub(r"[\s,;]+(?:and|but|so|because|though|while|then|or)$", "", segment)
         if pronoun_for:
-            at = start if not i else 0
+            at = 0 if i else start
             segment = segment[:at] + _PRONOUN_START.sub(lambda _, name=pronoun_for: name, segment[at:], count=1)  # type: ignore[misc]
         for triple in triples:
             yield statement_of(message, segment), triple

@@ -144,8 +144,16 @@ _WRAP = 70
 _RULE = re.compile(r"^[\s|:=*_-]{3,}$")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
+_GREETED = r"there|all|everyone|everybody|team|folks|guys|again|todos|a todos|zusammen|tout le monde|a tutti"
 _OPENERS = re.compile(
-    r"(?:(?:oh|ah|aha|wow|hey|hi|hello|yo|yes|yeah|yep|yup|ok|okay|so(?! far)|and|but|also|anyway|btw|by the way"
+    r"(?:(?:hi|hey|hello|hola|hallo|moin|servus|salut|coucou|olá|oi|ciao|hoi)"
+    rf"(?: (?:{_GREETED}))?(?=[\s,.:;!…–—])[\s,.:;!…–—]*"
+    r"|(?:good (?:morning|afternoon|evening|day)|morning|buenos días|buenas(?: tardes| noches)?"
+    r"|guten (?:morgen|tag|abend)|bonjour|bonsoir|bom dia|boa (?:tarde|noite)|buongiorno|buonasera"
+    r"|(?:muchas )?gracias|danke(?: schön)?|vielen dank|merci(?: beaucoup)?|(?:muito )?obrigad[oa]|grazie(?: mille)?"
+    rf"|claro|vale|klar|genau|qué bien)(?: (?:{_GREETED}))?[,.:;!…–—]+\s*"
+    r"|(?:你好|您好|大家好|早上好|こんにちは|こんばんは|おはようございます|おはよう|안녕하세요|привет|здравствуйте)[,.:;!，。！、\s]+"
+    r"|(?:oh|ah|aha|wow|yo|yes|yeah|yep|yup|ok|okay|so(?! far)|and|but|also|anyway|btw|by the way"
     r"|actually|honestly|lol|haha+|ha|hmm+|ugh|aww*|omg|to be honest|tbh|in fact|fyi|for the record|please"
     r"|(?:please )?(?:remember|note) that|guess what|you know what|i mean)(?=[\s,.:;!…–—])[\s,.:;!…–—]*"
     r"|(?:thanks(?: so much| a lot| a bunch)?(?:,? [A-ZÀ-Þ]\w+)?|thank you(?: so much| very much)?|well|no"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from slowwave.text import word_set
+
 _NUMBER = (
     r"(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen"
     r"|sixteen|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty)"
@@ -181,6 +183,10 @@ _ENDINGS: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 
 
+DATED = r"^scheduled_for$|_date$"
+"""A pattern of relations whose object is the day of an event; each has one at a time."""
+
+
 def _compiled() -> dict[str, tuple[Rule, ...]]:
     table: dict[str, list[Rule]] = {}
     for verbs, then, relation, kind in _ENDINGS:
@@ -194,6 +200,12 @@ def _compiled() -> dict[str, tuple[Rule, ...]]:
 
 
 VERBS = _compiled()
+STATES = word_set(
+    """works_at has_role works_on works_with reports_to manages leads maintains owns mentors lives_in prefers likes
+    dislikes uses runs_on has sells studies speaks plays drinks eats teaches collects volunteers_at builds goes_to
+    member_of allergic_to is is_a is_from partner_of responsible_for interested_in fears age called"""
+)
+"""Relations that hold for a time, unlike events."""
 
 
 def is_verb(word: str) -> bool:

@@ -2,6 +2,7 @@
 
 - `searched_texts`: the text that is embedded and searched for a row
 - `periods`: the time that a question names
+- `asked_relations`: the relation that a question asks for
 - `order`: from the scores of search to the order of recall
 - `entity_weights`: what is read often, lately and together comes first
 """

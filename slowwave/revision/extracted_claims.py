@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -278,7 +280,10 @@ class _Window:
             listed.setdefault(claim["subject"], (kind, None))
         used = {claim[end] for claim in self.claims for end in ("subject", "object")}
         owners = {speaker_name(turn) for turn in self._window.turns if turn.role == "user" and not turn.is_context}
-        pairs = (kin_name(claim["subject"], claim["relation"], claim["object"]) for claim in self.claims)
+        held = (
+            claim for claim in self.claims if not claim.get("ended")
+        )  # "my old manager was Tom" names no manager of now
+        pairs = (kin_name(claim["subject"], claim["relation"], claim["object"]) for claim in held)
         kin = {pair[1]: pair[0] for pair in pairs if pair is not None}
         return [
             {
@@ -286,7 +291,7 @@ class _Window:
                 "name": name,
                 "entity_type": kind,
                 "summary": summary,
-                "seen_at": self._seen_at,
+                "seen_at": self._seen(name),
                 "is_named": name in self._valued or self._is_known(name, kind),
                 "owner": next(iter(owners)) if len(owners) == 1 else None,
                 "kin": kin.get(name),
@@ -294,6 +299,30 @@ class _Window:
             for name, (kind, summary) in listed.items()
             if normalise_name(name) not in self._stored and (name in used or not self._by_model)
         ]
+
+    def _seen(self, name: str) -> datetime:
+        """When a name was last met: by a claim about it, in a text, or as that of a speaker."""
+        plain = normalise_name(name)
+        named = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)")
+        texts = (at for at, speaker, text in self._spoken if plain == speaker or named.search(text))
+        return max((*texts, *self._claimed.get(plain, ())), default=self._seen_at)
+
+    @cached_property
+    def _spoken(self) -> list[tuple[datetime, str, str]]:
+        return [
+            (turn.occurred_at, normalise_name(speaker_name(turn)), turn.text.lower())
+            for turn in self._window.turns
+            if turn.index in self._rows
+        ]
+
+    @cached_property
+    def _claimed(self) -> dict[str, list[datetime]]:
+        at = {self._rows[turn.index]: turn.occurred_at for turn in self._window.turns if turn.index in self._rows}
+        found: dict[str, list[datetime]] = defaultdict(list)
+        for claim in self.claims:
+            for end in filter(None, (claim["subject"], claim["object"])):
+                found[normalise_name(end)].append(at[claim["message_id"]])
+        return found
 
     @cached_property
     def _stored(self) -> frozenset[str]:
@@ -308,7 +337,7 @@ class _Window:
                 "canonical_name": name,
                 "entity_id": entry.entity_id,
                 "entity_type": entry.entity_type,
-                "seen_at": self._seen_at,
+                "seen_at": self._seen(name),
             }
             for name, entry in self._by_name.items()
             if entry.entity_id and name in used

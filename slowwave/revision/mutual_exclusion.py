@@ -19,6 +19,7 @@ from rapidfuzz.distance import Levenshtein
 
 from slowwave.lexicon.place_hierarchy import are_apart, is_listed, level_of
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
+from slowwave.lexicon.verbs import DATED
 from slowwave.text import normalise_name
 
 from .predicates import canonicalise, domain_of
@@ -38,6 +39,7 @@ _OUTER = " \t\"'“”‘’`.,;:!?()"
 WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
 """A word with inner marks, and with the final marks of "C++" and "C#"."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _SENTENCE = re.compile(r"[.!?;]\s|[\n;]")
 _CLAUSE = re.compile(r",\s|[.!?;:]\s|\s(?:and|but|so|because|while|although|whereas|y|pero|und|aber)\s")
@@ -50,7 +52,11 @@ _PAST = re.compile(
     r"era|estaba|vivía|vivió|trabajaba|trabajó|antes|hasta|war|hatte|wohnte|arbeitete|früher|damals|bis)\b",
     re.IGNORECASE,
 )
-_BIRTH = re.compile(r"\b(?:was|were)\s(?=(?:originally\s)?born\b)", re.IGNORECASE)
+_STILL_SO = re.compile(
+    r"\b(?:was|were)\s(?=(?:originally\s)?born\b|(?:now\s|just\s)?(?:moved|postponed|rescheduled|pushed|shifted|brought)\b)",
+    re.IGNORECASE,
+)
+"""A past form of what holds until now: a birth, or a date to which something was moved."""
 _EVENT = re.compile(
     r"\b(?:moved|relocated|joined|started|began|became|got|born|married|took|accepted|switched|changed|went|came)\b",
     re.IGNORECASE,
@@ -83,7 +89,8 @@ _PERIOD = (
 _CHANGE = re.compile(
     r"\b(?:now|nowadays|these days|currently|at present|presently|at the moment|as of|from now on|recently|lately|"
     rf"since (?:(?:the|early|late|mid|last|this|about|around|beginning|start|end|middle|of)[\s-])*{_PERIOD}|"
-    r"no longer|not any ?more|any ?more|again|back (?:at|in|to|with)|instead|"
+    r"no longer|not any ?more|sorry|correction|oops|my mistake|postponed|rescheduled|pushed|brought forward|"
+    r"any ?more|again|back (?:at|in|to|with)|instead|"
     r"moved|relocated|transferred|joined|began|started|became|switched|changed|replaced|hired|accepted|left|quit|"
     r"resigned|(?:took|got|landed|found) (?:an?|the|my|his|her|their) (?:\w+ )?"
     r"(?:job|position|role|post|place|home|flat)|"
@@ -97,6 +104,7 @@ _CHANGE = re.compile(
     re.IGNORECASE,
 )
 _LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
+_NO_HOMES = frozenset({"tool", "project", "language"})
 _KINDS_APART = frozenset({"person", "place", "organization"})
 
 
@@ -126,7 +134,7 @@ def read_claim(statement: str, object_text: str) -> Claim:
     clause = _CLAUSE.search(straight, end, closing) if at >= 0 else None
     before = _own_clause(straight[opening:at]) if at >= 0 else straight
     after = straight[end : clause.start() if clause else closing] if at >= 0 else ""
-    near = _BIRTH.sub("", f"{before} {after}")
+    near = _STILL_SO.sub("", f"{before} {after}")
     around = f"{before} {straight[end:closing]}" if at >= 0 else straight
     plain_ = not (_PAST.search(near) or _is_unreal(near) or _NOT_ALONE.search(around))
     is_event = bool(_EVENT.search(near)) and not _STATE.search(near)
@@ -168,6 +176,11 @@ def _names_one(statement: str, names: frozenset[str]) -> bool:
     lower = statement.lower()
     found = (name for name in names if name in lower and "'s " not in name)
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in found)
+
+
+def is_dated(relation: str) -> bool:
+    """Whether the object of a relation is the day of an event."""
+    return bool(re.search(DATED, relation))
 
 
 def is_lasting(relation: str) -> bool:
@@ -229,6 +242,8 @@ def _may_be_one(a: str, b: str, *, is_name: bool) -> bool:
 def _are_other_values(a: str, b: str) -> bool:
     """Whether two amounts or dates have the same unit and different numbers."""
     (one, unit), (other, second_unit) = _value(a), _value(b)
+    if len(one) != len(other):  # one date is without its year
+        one, other = (tuple(number for number in numbers if not _YEAR.fullmatch(number)) for numbers in (one, other))
     return unit == second_unit and len(one) == len(other) and one != other
 
 
@@ -275,6 +290,7 @@ def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, froz
 
 _LIFELONG = "It never changes, so one of the two is wrong: both stay."
 _PART = "One may be a part of the other, and nothing says that it changed: both stay."
+_NEXT = "The earlier date had passed, and nothing says that it was wrong: it may be the next event, so both stay."
 _HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
@@ -325,6 +341,9 @@ class MutualExclusion:
         earlier = loser if later is winner else winner
         if is_lasting(later["predicate"]):
             return _LIFELONG
+        if is_dated(later["predicate"]) and not self._tells_change(later, earlier):
+            is_past = earlier["event_at"] is not None and earlier["event_at"] < later["said_at"]
+            return _NEXT if is_past else ""
         return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
@@ -358,6 +377,8 @@ class MutualExclusion:
         if new["valid_to"] and new["valid_to"] <= known["valid_from"]:
             return False
         (claim, forms), (other, other_forms) = self._read(new), self._read(known)
+        if domain_of(new["predicate"]) == "home" and not _NO_HOMES.isdisjoint((forms.type, other_forms.type)):
+            return False
         if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
             return False
         return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))

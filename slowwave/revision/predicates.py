@@ -12,6 +12,7 @@ import polars as pl
 from slowwave import frames
 from slowwave.lexicon.labels import relation_forms
 from slowwave.lexicon.statement_words import MODALITY, POLARITY
+from slowwave.lexicon.verbs import DATED
 from slowwave.text import cut_bytes, row_id
 
 MAX_RELATION_BYTES = 256
@@ -165,9 +166,10 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
         relations.join(_table(learned), on="alias", how="left", maintain_order="left")
         .with_columns(
             canonical=pl.coalesce("canonical", "alias"),
-            cardinality=pl.col("cardinality").fill_null("n"),
+            cardinality=pl.coalesce("cardinality", pl.when(pl.col("alias").str.contains(DATED)).then(pl.lit("1"))),
             source=pl.col("source").fill_null("raw"),
         )
+        .with_columns(pl.col("cardinality").fill_null("n"))
         .select("raw", "canonical", "cardinality", "source")
     )
 

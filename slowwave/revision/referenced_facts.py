@@ -86,7 +86,8 @@ _GENERIC = word_set(
     tuesday wednesday thursday friday saturday sunday morning evening afternoon night sometimes usually uso usamos
     ahora version up down back actually mind off forget gave give given quit stop stopped scrap ditch drop minds
     leased lease dropped cancelled canceled table never decision idea not no thing things stuff way please
-    remember on at is are it its we our i my they their he she his her will"""
+    remember sorry said meant correction oops wait mistake bad scratch
+    on at is are it its we our i my they their he she his her will"""
 ) | frozenset(MONTHS)
 
 
@@ -122,7 +123,7 @@ def _may_mean(fact: Fact, speaker: Fact, old: str, action: str, names: Names) ->
     if was or _tells_more(fact, bare, old) or are_other_cases(fact, speaker, old):
         return False
     is_other = fact["subject_id"] != speaker["subject_id"]
-    known: Names = {} if is_other or is_value(old) else names
+    known: Names = {} if is_other else names
     matter, own = _matter(fact, old, known), _own_matter(speaker, old, known, action)
     shared = bool(matter & own.whole)
     if is_value(old):

@@ -17,13 +17,14 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.decisions import noted
+from slowwave.lexicon.verbs import DATED
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
 from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
-from .referenced_facts import are_other_cases, means, telling_words
+from .referenced_facts import are_other_cases, is_value, means, telling_words
 from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
 READ = tuple(
@@ -250,9 +251,6 @@ def _share_an_end(fact: Fact, speaker: Fact) -> bool:
     return bool(ends & {speaker["subject_id"], speaker["object_id"]})
 
 
-_DATED = ("value", "scheduled_for")
-
-
 def close(state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
     """Apply a directive to the target, unless rank or message order forbids it."""
     ids = [target["id"], speaker["id"]]
@@ -278,7 +276,8 @@ def _retire(
     is_mistake = reason == "correction"
     # The end is not before its beginning, not after a known end, and, for a plan, at the time of the planned event. A
     # target that is itself a plan, or a date, ends at the time of the message.
-    is_planned = target["event_at"] or speaker["predicate"] in _DATED
+    is_planned = target["event_at"] or is_value(target["object_text"] or "")
+    is_planned = is_planned or speaker["predicate"] == "value" or re.search(DATED, speaker["predicate"])
     happens = speaker["valid_from"] if is_planned else speaker["event_at"] or speaker["valid_from"]
     ends = max(speaker["valid_from"], target["valid_from"], happens)
     ends = min(ends, target["valid_to"]) if target["valid_to"] else ends

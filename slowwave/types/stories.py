@@ -27,6 +27,14 @@ class Version:
     why: str
     ended_by: Mention | None
 
+    @property
+    def end(self) -> str:
+        """Whether it is over and why, in plain words; empty for what holds and has no end."""
+        if self.fact.status == "active" and self.fact.valid_to is None:
+            return ""
+        status = "over" if self.fact.status == "active" else _STATUS.get(self.fact.status, self.fact.status)
+        return f"{status}: {plain_reason(self.why, {}) or 'its own words say when it ended'}"
+
     def as_json(self) -> dict[str, Any]:
         """The fact as everywhere, and what its history adds."""
         ended_by = self.ended_by.id if self.ended_by else None
@@ -170,6 +178,8 @@ _SAYS_THE_SAME = frozenset({"absorb", "reassert", "repeat"})
 _REASONS = {
     "temporal_change": "things changed", "correction": "it was put right", "dedup": "both say the same",
     "consolidated": "both say the same", "split": "the entity was split", "applied": "",
+    "conflict": "both cannot hold at one time", "belief_revision": "the later words count",
+    "late": "it was over when the other one began",
 }  # fmt: skip
 _STATUS = {
     "active": "holds", "superseded": "replaced", "retracted": "taken back", "archived": "in the archive",
@@ -179,7 +189,9 @@ _UNSAID = frozenset(
     "id kind canonical_name name title content message_id conversation_id ordinal attempts graph_state embed_model "
     "content_score status pinned owner state parameters summary plan".split()
 )
-_CODE = re.compile(r" ?\(?\b(" + "|".join(_REASONS) + r")\b\)?")
+_CODE = re.compile(
+    r"^(?:conflict|late)(?=: )| ?\(?\b(" + "|".join(set(_REASONS) - {"conflict", "late"}) + r")\b\)?"
+)  # "conflict" and "late" are also words of sentences
 _WORD = re.compile(r"\w{3,}")
 _ID = re.compile(r"\bf_[0-9a-f]+_[0-9a-f]+\b")
 
@@ -225,7 +237,7 @@ def _of_fact(story: Story, locale: Locale) -> Parts:
     yield "Who said it in other words", _cut([_quote_line(story, each) for each in story.absorbed])
     yield "What became of it", _cut(_decided(story, [each for each in story.decisions if _concerns(story, each)]))
     yield "What it was compared with", _compared(story)
-    yield "Where it was read", _cut([Line("", title, _short(name)) for name, title in story.artifacts])
+    yield "Where it was read", _cut([Line("", title, short_id(name)) for name, title in story.artifacts])
 
 
 def _of_message(story: Story, locale: Locale) -> Parts:
@@ -235,7 +247,9 @@ def _of_message(story: Story, locale: Locale) -> Parts:
     flags = [Line("", "It looks like an order to its reader: never followed.")] if row.get("has_injection") else []
     yield "", [Line(_day(row.get("occurred_at")), talk), *flags]
     stated = [
-        Line("", f"{_clipped(statement)} ({plain_reason(_became(story, status, why), story.statements)})", _short(name))
+        Line(
+            "", f"{clipped(statement)} ({plain_reason(_became(story, status, why), story.statements)})", short_id(name)
+        )
         for name, statement, status, why in story.heard
     ]
     yield "What was learned from it", _cut(stated)
@@ -356,12 +370,12 @@ def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
     words, reason = story.statements, plain_reason(each.reason, story.statements)
     others = [name for name in (each.about, *each.beside) if name != story.id and name in words]
     if is_named and each.about in words:
-        return f"“{_clipped(words[each.about], SHORT)}”: {_lower(_sentence(replace(story, id=each.about), each))}"
+        return f"“{clipped(words[each.about], SHORT)}”: {_lower(_sentence(replace(story, id=each.about), each))}"
     if each.action in _SAYS_THE_SAME:
         others = [name for name in others if words[name] != words.get(story.id)]
     if each.action == "create":  # its reason names what looks like it
         others = []
-    beside = "; ".join(f"“{_clipped(words[name], SHORT)}”" for name in others)
+    beside = "; ".join(f"“{clipped(words[name], SHORT)}”" for name in others)
     what = ACTIONS.get(each.action, each.action.replace("_", " ").capitalize())
     if others and each.action in _TOWARDS:
         into, out_of = _TOWARDS[each.action]
@@ -410,7 +424,7 @@ def _value(value: Any) -> str:
         return _day(value)
     if isinstance(value, float):
         return f"{value:.2f}"
-    return _clipped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+    return clipped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 def _counts(summary: Any) -> dict[str, int]:
@@ -428,7 +442,7 @@ def _cut(lines: list[Line]) -> list[Line]:
 
 
 def _named(fact: str, words: Mapping[str, str]) -> str:
-    return f"“{_clipped(words[fact])}” ({_short(fact)})" if fact in words else _short(fact)
+    return f"“{clipped(words[fact])}” ({short_id(fact)})" if fact in words else short_id(fact)
 
 
 def plain_reason(reason: str, words: Mapping[str, str]) -> str:
@@ -436,7 +450,8 @@ def plain_reason(reason: str, words: Mapping[str, str]) -> str:
     return _ID.sub(lambda found: _named(found[0], words), _CODE.sub("", reason)).strip(" :")
 
 
-def _clipped(text: str, longest: int = LONGEST) -> str:
+def clipped(text: str, longest: int = LONGEST) -> str:
+    """The text in one line of at most so many characters, with an ellipsis where it is cut."""
     one_line = " ".join(text.split())
     return one_line if len(one_line) <= longest else f"{one_line[: longest - 1].rstrip()}…"
 
@@ -451,10 +466,11 @@ def _around(quote: str, statement: str) -> str:
     shared = [len(wanted & {*_WORD.findall(one_line[start : start + LONGEST - 2].lower())}) for start in starts]
     best = [start for start, number in zip(starts, shared, strict=True) if number == max(shared)]
     start = best[len(best) // 2] if best[0] else 0
-    return f"{'…' if start else ''}{_clipped(one_line[start:], LONGEST)}"
+    return f"{'…' if start else ''}{clipped(one_line[start:], LONGEST)}"
 
 
-def _short(name: str) -> str:
+def short_id(name: str) -> str:
+    """The letters of an id by which `slowwave why` finds its row."""
     return name.rpartition("_")[2][:8]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,12 +19,14 @@ from console import Result, console
 from messages_api import MessagesApi, message
 from stores import fact as known_fact
 from stores import remembered
-from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
+from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, learn, rows, said, started, written
 from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import COMMANDS as LISTED_COMMANDS
 from apps.cli import app, app_for, app_to_complete
+from recall.overview import changes
+from slowwave import open_memory
 from storage.store import Store
 
 
@@ -253,7 +256,7 @@ def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run,
     assert (old["why"], old["ended_by"], old["known_to"]) == ("A later message says so.", "f_0a2", APRIL.isoformat())
     shown = run("history", "Marta", "uses", *store).out
     for words in (
-        "2026-01-01 → 2026-03-01 Marta uses vim. (no longer)", "superseded: A later message says so.",
+        "2026-01-01 → 2026-03-01 Marta uses vim. (no longer)", "replaced: A later message says so.",
         "→ Marta uses neovim. 0a2",
         "(suspect: “Marta uses vim.” no longer holds)", "(disputed by “Marta never uses [red]neovim[/].”)",
     ):  # fmt: skip
@@ -263,6 +266,13 @@ def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run,
         assert len(run("history", "Marta", *narrow, *store, "--json").json["facts"]) == 1
     nothing = run("history", "Marta", "emacs", *store)
     assert (nothing.code, "Nothing is known about Marta that says 'emacs'" in nothing.out) == (0, True)
+
+
+def test_a_history_says_in_plain_words_that_a_fact_tells_its_own_end(run: Run, tmp_path: Path) -> None:
+    learn(written(tmp_path / "talk.jsonl", said([("Nora", "I lived in Kiel until 2019.")])), tmp_path / "m")
+    shown = run("history", "Nora", "--store", tmp_path / "m").out
+    assert "over: its own words say when it ended" in shown
+    assert "applied" not in shown
 
 
 def test_histories_and_parts_of_scores_break_no_word_at_80_columns(
@@ -389,6 +399,22 @@ def test_an_id_that_several_rows_begin_with_is_not_guessed(run: Run, store: Path
     many = run("why", "f_", "--store", store)
     assert many.code == 2
     assert "several begin like that" in many.err
+
+
+def test_a_message_id_of_several_conversations_is_told_with_the_letters_that_name_each(
+    run: Run, tmp_path: Path
+) -> None:
+    talks = {"a": "I live in Porto.", "b": "I use Redis."}
+    lines = [{**said([("Nora", text)], name)[0], "message_id": "3"} for name, text in talks.items()]
+    lines += [{**said([("Nora", "I play the cello.")], "c")[0], "message_id": "msg-31"}]
+    learn(written(tmp_path / "talk.jsonl", lines), tmp_path / "m")
+    several = run("why", "3", "--store", tmp_path / "m")
+    assert (several.code, "message id (several conversations have it) '3'" in several.err) == (2, True)
+    told = " ".join(several.err.split())
+    for name, text in talks.items():
+        (letters,) = re.findall(rf"(\w{{8}}) \(3 in {name}, “{text}”\)", told)
+        assert text in run("why", letters, "--store", tmp_path / "m").out
+    assert "cello" in run("why", "msg-3", "--store", tmp_path / "m").out  # the beginning of its own name is enough
 
 
 # Exit codes
@@ -717,6 +743,11 @@ def test_the_demo_shows_what_was_learned_refused_and_recalled(run: Run, tmp_path
     assert shown.code == 0
     for words in ("Redis Streams", "Tomás", "injection", "since 2026-", "slowwave recall"):
         assert words in shown.out
+    ended = rows(tmp_path / "kept", "facts", "status = 'superseded'")
+    with open_memory(tmp_path / "kept") as memory:
+        listed = changes(memory.snapshot)
+    assert sum(row["facts"] for row in listed) == len(ended) > len(listed)  # two were read from one sentence
+    assert [words for row in listed for words in [f" {row['facts']} │"] if words not in shown.out] == []
     assert rows(tmp_path / "kept", "facts").height > 100
     shutil.rmtree(tmp_path / "kept")
 

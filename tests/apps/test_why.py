@@ -209,3 +209,13 @@ def test_many_lines_are_counted_and_equal_ones_are_one() -> None:
     (section,) = (part for part in sections_of(told) if part.title == "What became of it")
     assert section.lines[0].text == "Said again: The same words again. (3 times)"
     assert section.lines[-1].text == "… and 4 more"
+
+
+@pytest.mark.parametrize("reason", ["conflict", "belief_revision", "late", "correction", "temporal_change", "split"])
+def test_why_a_fact_gave_way_is_said_in_words(reason: str) -> None:
+    columns = {"status": "superseded", "valid_from": MARCH, "valid_to": APRIL}
+    story = Story(VIM, "facts", "Marta uses vim.", columns, (), ((VIM, NEOVIM, reason),), ())
+    (line,) = [line.text for part in sections_of(story) for line in part.lines if line.text.startswith("Replaced by")]
+    why = line.partition(": ")[2].rstrip(".")
+    assert len(why.split()) > 1
+    assert reason.replace("_", " ") not in why

@@ -18,6 +18,7 @@ from talk import NOW
 from apps.tables import parts_lines
 from slowwave.api import OpenMemory
 from slowwave.errors import UnknownName, UnusableInput
+from slowwave.ranking.asked_relations import is_asked
 from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
 from storage.store import Store
@@ -211,21 +212,21 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
 ) -> None:
     said = [
         relation("f_bees", "Marta keeps bees on the roof in June.", "marta", "bees"),
-        relation("f_roof", "Marta mended the roof.", "marta", "roof", message_id="m_f_bees"),
+        relation("f_roof", "Marta mended the roof.", "marta", "roof", message_id="m_f_bees", predicate="keeps_up"),
         relation("f_lean", "Ben keeps bees, too.", "ben", "bees", suspect_of="f_old"),
         plain_fact("f_old", "Ben kept bees.", status="superseded", valid_to=NOW - DAY),
     ]
     place = remembered(tmp_path / "m", said, more={"entities": [*map(entity, ("marta", "ben", "bees", "roof"))]})
     settings = RecallSettings(graph="bfs", limbic=True, **weights)
     with OpenMemory.open(str(place), settings=settings, is_logged=False) as memory:
-        found = memory.recall("Does Marta keep bees on the roof in June?", now=NOW, conversation="c").facts
+        found = memory.recall("Who in Marta's family keeps bees on the roof in June?", now=NOW, conversation="c").facts
     assert len(found) >= 3
-    assert {"period", "limbic", "graph"} <= {name for fact in found for name in fact.parts}
+    assert {"relation", "period", "limbic", "graph"} <= {name for fact in found for name in fact.parts}
     for fact in found:
         part = fact.parts
         search = part["words"] + settings.vector_weight * max(part["meaning"], 0.0) + part["overlap"]
         fused = search / part["place"] ** 0.25 + settings.graph_weight * part.get("graph", 0.0)
-        score = fused * part.get("about", 1.0) + part.get("period", 0.0)
+        score = fused * part.get("about", 1.0) + part.get("relation", 0.0) + part.get("period", 0.0)
         for factor in ("limbic", "suspect", "episode", "diversity"):
             score *= part.get(factor, 1.0)
         assert fact.score == pytest.approx(score, abs=1e-5)
@@ -300,3 +301,50 @@ def test_facts_about_somebody_else_stand_behind_where_the_question_names_people(
     assert chosen["bees"] == pytest.approx(plain["bees"] / 2)  # Ben's
     assert (chosen["honey"], chosen["bread"]) == (plain["honey"], plain["bread"])
     assert scores(0.5, QUESTION) == scores(1.0, QUESTION)  # nobody is named
+
+
+# Which relation is asked for
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("Where does Nora live?", "home"),
+        ("Where does Nora work?", "job"),
+        ("¿Dónde vive Nora?", "home"),
+        ("Who is Nora's manager?", "boss"),
+        ("When is Nora's wedding?", "date"),
+    ],
+)
+def test_facts_of_the_relation_that_is_asked_for_come_first(tmp_path: Path, question: str, first: str) -> None:
+    said = [
+        ("home", "Nora moved to Zwolle last week.", "nora", "lives_in"),
+        ("job", "Nora left the bank for Figma.", "nora", "works_at"),
+        ("boss", "Peter has taken over for Nora.", "nora", "has_manager"),
+        ("date", "The big day of Nora and Sam is 12 June.", "nora", "wedding_date"),
+        ("caching", "Nora uses Redis for caching.", "nora", "uses"),
+        ("tea", "Nora drinks tea.", "nora", "drinks"),
+        ("other", "Elif lives and works in Istanbul.", "elif", "lives_in"),
+    ]
+    facts = [plain_fact(name, text, kind="relation", subject_id=f"e_{who}", predicate=predicate, object_text="x")
+             for name, text, who, predicate in said]  # fmt: skip
+    place = remembered(tmp_path / "m", facts, more={"entities": [entity("nora"), entity("elif")]})
+    with OpenMemory.open(str(place), is_logged=False) as memory:
+        assert memory.recall(question, now=NOW).facts[0].id == first
+
+
+@pytest.mark.parametrize(
+    ("question", "relation", "expected"),
+    [
+        ("Where does Nora live?", "lives_in", True),
+        ("Where does Nora reside?", "lives_in", True),
+        ("Where does Nora work?", "works_on", False),
+        ("Does Nora live here?", "lives_in", False),
+        ("When did Nora join the choir?", "joined", False),
+        ("When is Nora's birthday?", "birthday", True),
+        ("Who is Nora's sister?", "has_sister", True),
+        ("Who is Nora's sister?", "has_manager", False),
+    ],
+)
+def test_a_question_word_and_a_word_of_the_relation_ask_for_it(question: str, relation: str, expected: bool) -> None:
+    assert is_asked(question, relation) is expected

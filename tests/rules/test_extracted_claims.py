@@ -310,3 +310,21 @@ def test_of_an_answer_that_is_partly_unusable_the_rest_is_used() -> None:
     said = by_model(listed("I play chess."), **answer)
     assert said.claims["statement"].to_list() == ["Crystal plays chess.", "Rex watches."]
     assert said.mentions["name"].to_list() == ["Rex"]
+
+
+def test_each_name_was_seen_when_it_was_said_last_and_not_when_the_window_ended() -> None:
+    texts = ("Only Ben uses vim.", "Banana bread with Ana?", "Nothing new.")
+    turns = tuple(Turn(n, "Marta", "user", text, AT + timedelta(minutes=n)) for n, text in enumerate(texts))
+    planned = PlannedWindow(Window("c", "global", turns), ("m0", "m1", "m2"))
+    answer = {"facts": [claim(0, subject="Ben", object="vim"), claim(2)],
+              "entities": [{"name": "Ana", "type": "person"}, {"name": "vim", "type": "tool"}]}  # fmt: skip
+    seen = dict(collected(planned, **answer).mentions.select("name", "seen_at").iter_rows())
+    minutes = {name: (at - AT).seconds // 60 for name, at in seen.items()}
+    assert minutes == {"Ben": 0, "vim": 0, "Ana": 1, "Marta": 2}
+
+
+@pytest.mark.parametrize(("ended", "expected"), [(False, {"Tom Ford": "marta's manager"}), (True, {})])
+def test_who_was_a_manager_is_not_called_the_manager(ended: bool, expected: dict[str, str]) -> None:
+    facts = [claim(1, relation="has_manager", object="Tom Ford", ended=ended)]
+    said = collected(window("user", "user"), entities=[{"name": "Tom Ford", "type": "person"}], facts=facts)
+    assert dict(said.mentions.drop_nulls("kin").select("name", "kin").iter_rows()) == expected

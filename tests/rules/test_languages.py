@@ -280,3 +280,37 @@ def test_an_answer_in_another_language_is_not_too_short_and_not_small_talk() -> 
     noise = ContentScorer(-vectors[:1], vectors.sum(axis=0, keepdims=True) / 2)  # everything is near to noise
     gates = plan_gates(messages, vectors, vectors[:0], messages.clear(), noise, NoiseSettings())["gate"]
     assert gates.to_list() == [None, None, "content", "length"]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "Am 3. Oktober ziehe ich nach Hamburg um.",
+        "Die Hochzeit ist am 12. Juni in Kiel.",
+        "Sie wohnt im 2. Stock.",
+        "Zum 50. Geburtstag fahren wir nach Rom.",
+        "Wir treffen uns 5. Mai, vormittags.",
+        "Hr. Müller wohnt in der Nr. 12 bzw. Nebenan.",
+        "La Sra. García vive en Sevilla.",
+        "Vivo en la Avda. América.",
+        "Nous avons vu Mme. Dupont.",
+    ],
+)
+def test_the_point_of_an_ordinal_or_an_abbreviation_ends_no_sentence(whole: str) -> None:
+    assert sentences(whole) == [whole]
+    assert sentences(f"{whole} Danach ging Anna.") == [whole, "Danach ging Anna."]
+
+
+@pytest.mark.parametrize(
+    "two",
+    [
+        "I am 50. Anna is 48.",
+        "We met on May 3. August was hot.",
+        "Sie wurde 30. Ich gratulierte.",
+        "Wir kamen am 3. Danach ging Anna.",
+        "The answer is 42. Maintenance comes next.",
+        "It costs 12. October will be cheaper.",
+    ],
+)
+def test_a_number_may_end_a_sentence(two: str) -> None:
+    assert len(sentences(two)) == 2

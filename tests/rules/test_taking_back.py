@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from patchwork import Memory, claim
-from talk import START, learn, rows, said, written
+from talk import START, Line, learn, rows, said, written
 
 from slowwave.deduplication.observations import screen
 from slowwave.extraction.decisions import accepted_part, accepts
@@ -277,3 +278,67 @@ def test_a_date_that_was_moved_holds_no_longer_although_the_new_one_is_to_come(t
     learn(written(tmp_path / "talk.jsonl", said(turns)), tmp_path / "memory")
     old = rows(tmp_path / "memory", "facts", "object_text = '12 June'").row(0, named=True)
     assert (old["status"], old["valid_to"].date()) == ("superseded", START.date())
+
+
+MOVED_DATES = {
+    "Ana": ("Our wedding is on 5 June 2026.", "Correction: the wedding is on 12 June, not 5 June."),
+    "Bela": ("Our wedding is on 5 June.", "Sorry, the wedding is on 12 June."),
+    "Cleo": ("The exam is on 5 June.", "The exam has been postponed to 12 June."),
+    "Dora": ("My sister's wedding is on 5 June.", "My sister's wedding is now on 12 June."),
+    "Enzo": ("The Heron launch is on 5 June.", "The Heron launch was moved to 12 June."),
+    "Fara": ("My birthday is on 5 June.", "Correction: my birthday is on 12 June, not 5 June."),
+}
+OTHER_DATES = {
+    "Gero": ("My exam is on 5 June.", "Correction: the wedding is on 12 June, not 5 June."),
+    "Hana": ("The meeting is on 5 March.", "The meeting is on 12 June."),
+    "Igor": ("The wedding is in Faro.", "Sorry, the wedding is on 12 June."),
+}
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory of talks in which the first date is moved, or another event has another date."""
+    folder = tmp_path_factory.mktemp("dates")
+    lines: list[Line] = []
+    for who, (before, after) in {**MOVED_DATES, **OTHER_DATES}.items():
+        lines += said([(who, before)], f"{who} 1") + said([(who, after)], f"{who} 2", START + timedelta(days=20))
+    learn(written(folder / "talk.jsonl", lines), folder / "memory")
+    return folder / "memory"
+
+
+@pytest.mark.parametrize("who", [*MOVED_DATES, *OTHER_DATES])
+def test_the_older_date_of_an_event_ends_when_the_newer_one_is_said(dated: Path, who: str) -> None:
+    own = rows(dated, "messages", f"speaker = '{who}'")["id"].to_list()
+    old, new = rows(dated, "facts").filter(pl.col("message_id").is_in(own)).sort("valid_from").rows(named=True)
+    assert new["valid_to"] is None
+    assert (old["valid_to"] and old["valid_to"].date()) == (
+        (START + timedelta(days=20)).date() if who in MOVED_DATES else None
+    )
+
+
+def test_another_person_with_such_an_event_ends_no_date(tmp_path: Path) -> None:
+    turns = [("Ana", "Our wedding is on 5 June."), ("Ben", "Our wedding is on 12 August.")]
+    learn(written(tmp_path / "talk.jsonl", said(turns)), tmp_path / "memory")
+    assert set(rows(tmp_path / "memory", "facts")["status"]) == {"active"}
+
+
+@pytest.mark.parametrize("change", ["Peter Holm became my manager.", "I have a new manager, Peter Holm."])
+def test_a_new_manager_takes_the_name_over(tmp_path: Path, change: str) -> None:
+    talk, store = tmp_path / "talk.jsonl", tmp_path / "memory"
+    for n, text in enumerate(["My manager is Clara Reyes.", change, "My former manager Tom Ford likes tea."]):
+        learn(written(talk, said([("Nora", text)], f"c{n}", START + timedelta(days=n))), store)
+    (bearer,) = rows(store, "entity_aliases", "alias_name = 'nora''s manager'")["entity_id"]
+    assert rows(store, "entities", f"id = '{bearer}'")["name"].to_list() == ["Peter Holm"]
+
+
+def test_a_move_to_a_town_that_no_list_has_ends_the_old_home_alone(tmp_path: Path) -> None:
+    talk, store = tmp_path / "talk.jsonl", tmp_path / "memory"
+    learn(written(talk, said([("Nora", "I live in Porto and work at Globex.")])), store)
+    later = START + timedelta(days=20)
+    learn(written(talk, said([("Nora", "I moved to Globex last week.")], "c2", later)), store)
+    held = rows(store, "facts", "status = 'active'", ["predicate", "object_text"])
+    assert ("lives_in", "Porto") in held.rows()  # Globex is known as a company
+    learn(written(talk, said([("Nora", "I moved to Zwolle last week.")], "c3", later)), store)
+    held = rows(store, "facts", "status = 'active'", ["predicate", "object_text"])
+    assert {("lives_in", "Zwolle"), ("works_at", "Globex")} <= {*held.rows()}
+    assert ("lives_in", "Porto") not in held.rows()

@@ -1,0 +1,36 @@
+"""Asked relations: "where does Nora live?" asks for the relation lives_in, in whatever words a fact states it."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from slowwave.lexicon.verbs import DATED
+from slowwave.revision.predicates import DEFAULT, known_relation
+from slowwave.words import stems
+
+_ASKING = tuple(
+    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), re.compile(relations))
+    for words, relations in (
+        ("where|dónde|donde|wo|où|onde|dove", r"_(?:in|at|from|to|into)$"),  # lives_in and works_at, not works_on
+        ("who|quién|quien|wer|qui|quem|chi", ""),
+        (
+            "when|cuándo|cuando|wann|quand|quando",
+            rf"{DATED}|^birthday$|^born_in$",
+        ),
+    )
+)
+"""Question words, and the relations that answer them; "when did she join?" asks for no relation, but for an event."""
+_FORMS = {predicate.name: predicate.forms for predicate in DEFAULT}
+
+
+def is_asked(question: str, relation: str) -> bool:
+    """Whether a question asks where, who or when, and has a word of the relation or of another form of it."""
+    asking = next((answers for words, answers in _ASKING if words.search(question)), None)
+    return bool(asking and asking.search(relation)) and not stems(question).isdisjoint(_words(relation))
+
+
+@lru_cache(maxsize=4096)
+def _words(relation: str) -> frozenset[str]:
+    forms = _FORMS.get(known_relation(relation), ())
+    return frozenset(word for form in {relation, *forms} for word in stems(form.replace("_", " ")))
