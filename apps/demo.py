@@ -113,9 +113,10 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     about = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _most_telling(shown.known)]
     yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), about)]
     changed = [
-        (c["before"], c["now"] or "", validity(c["valid_from"], c["valid_to"]), c["facts"]) for c in shown.changes
+        (_with_count(c["before"], c["facts"]), c["now"] or "", validity(c["valid_from"], c["valid_to"]))
+        for c in shown.changes
     ]
-    yield "What stopped being true", [table("", ("before", "now", "valid", "facts"), changed)]
+    yield "What stopped being true", [table("", ("before", "now", "valid"), changed)]
     again = [(r["statement"], ", ".join(r["said_in"])) for r in shown.repeated]
     yield "One fact for what was said several times", [table("", ("fact", "said in"), again)]
     gates = shown.quality["gates"]
@@ -125,6 +126,11 @@ def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Three questions", [fact_lines(each.query, each.facts, shown.speakers) for each in shown.found]
     walked = fact_lines(shown.walked.query, shown.walked.facts, shown.speakers)
     yield "A question over two relations: whose cat Pixel is, and where he works", [walked]
+
+
+def _with_count(sentence: str, facts: int) -> str:
+    """The sentence, with the number of its facts where it is more than one."""
+    return sentence if facts == 1 else f"{sentence} ({facts} facts)"
 
 
 def _most_telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:
