@@ -37,7 +37,8 @@ def undo_run(run: Run, name: str, *, cascade: bool, dry_run: bool) -> undoing.Un
 async def publish_undone(run: Run, report: undoing.UndoReport, *, dry_run: bool) -> dict[str, Any]:
     """Show what was taken back on the run's page; returns the same as plain data."""
     verb = "Would take back" if dry_run else "Took back"
-    lines = [f"# {verb} {plain_text(', '.join(report.runs))}", ""]
+    lines = [f"# {verb} {len(report.runs)} run{'s' if len(report.runs) != 1 else ''}", ""]
+    lines += [*(f"- {plain_text(each)}" for each in report.runs), ""]
     lines += markdown_table(("table", "rows put back", "rows removed"), report.rows)
     await _publish("undo-summary", lines, "What was taken back")
     return {**asdict(report), "run": run.id, "dry_run": dry_run}
