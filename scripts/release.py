@@ -105,7 +105,9 @@ def formula(text: str, repository: str, version: str, sha256: str) -> str:
         text, count = re.subn(rf'^  {name} ".*"$', f'  {name} "{value}"', text, flags=re.MULTILINE)
         assert count == 1, name
     tap = server_name(repository).removeprefix("io.github.")
-    return re.sub(r"^# brew tap .*$", f"# brew tap {tap} {repository} && brew install slowwave", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^# brew tap .*$", f"# brew tap {tap} {repository} && brew install slowwave", text, flags=re.MULTILINE
+    )
 
 
 def main(arguments: list[str]) -> int:
