@@ -12,7 +12,6 @@ import platform
 import shutil
 import time
 import tomllib
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
@@ -35,6 +34,8 @@ COMPILED = ("numpy", "pyarrow", "polars", "scipy.sparse", "lancedb")
 """Packages of compiled code: they can be installed for another processor or system, and then do not load."""
 LEAST_FREE = 1 << 30
 ANSWERS_WITHIN_S = 2.0
+LOCKED = "/block_types/slug/secret"
+"""What every Prefect server has, and shows only to those with its password: `/health` answers everybody."""
 CLOCK_TOLERANCE_S = 120.0
 PLUGIN = "memory@slowwave"
 PLUGINS = (
@@ -231,20 +232,22 @@ def _values(document: Any, *names: str) -> Iterator[Any]:
 
 
 def prefect_server() -> Check:
-    """Whether the Prefect server answers, where one is configured; it is asked with the credentials that runs send."""
+    """Whether the Prefect server answers, where one is configured, to the credentials that runs send."""
     url = _of_prefect("PREFECT_API_URL")
     if not url:
         return Check("Prefect server", "ok", "None is configured: flows run in this process.")
     import httpx
 
+    from .local_server.setup import CLIENT_PASSWORD, basic_authorization
+
     try:
-        address = httpx.URL(url.rstrip("/") + "/health")
+        address = httpx.URL(url.rstrip("/") + LOCKED)
     except httpx.InvalidURL:  # its text has a part of the address, which can be the password
         return Check("Prefect server", "problem", "PREFECT_API_URL is not an address.", "Write http://HOST:PORT/api.")
     shown = f"{address.host}:{address.port or ''}".rstrip(":")  # without the password of the address
     headers = {}
-    if pair := _of_prefect("PREFECT_API_AUTH_STRING"):  # as in Prefect, it counts more than a key
-        headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    if pair := _of_prefect(CLIENT_PASSWORD):  # as in Prefect, it counts more than a key
+        headers["Authorization"] = basic_authorization(pair)
     elif key := _of_prefect("PREFECT_API_KEY"):
         headers["Authorization"] = f"Bearer {key}"
     try:
@@ -255,7 +258,7 @@ def prefect_server() -> Check:
     if code < 400:
         return Check("Prefect server", "ok", f"{shown} answers.")
     remedy = "Check PREFECT_API_KEY, PREFECT_API_AUTH_STRING, or the user and password in PREFECT_API_URL."
-    return Check("Prefect server", "note", f"{shown} answers with {code}.", remedy)
+    return Check("Prefect server", "problem" if code in (401, 403) else "note", f"{shown} answers with {code}.", remedy)
 
 
 def _of_prefect(name: str) -> str:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import uuid4
 
 import typer
 
@@ -24,7 +23,6 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
-from slowwave.text import run_id
 from slowwave.timestamps import in_utc
 
 from .configuration import Place
@@ -205,10 +203,6 @@ def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]
             yield f"{path}{name}", value
 
 
-def _run_id(kind: str) -> str:
-    return run_id(kind, datetime.now(UTC), uuid4().hex)
-
-
 def undo(
     run: Annotated[str, typer.Argument(help="The id of the run, or its beginning; see `slowwave runs`.")],
     cascade: Annotated[bool, typer.Option("--cascade", help="Also undo later runs that depend on it.")] = False,
@@ -218,25 +212,15 @@ def undo(
     as_json: JsonOption = False,
 ) -> None:
     """Undo everything that a run changed."""
-    from recall.history import run_to_undo
-    from storage.undo import undo as take_back
+    from tasks.people.undo_and_restore import take_back
 
-    opened = place.store()
-    meant = run_to_undo(opened.snapshot(), run)
-    report = take_back(opened, meant, _run_id("undo"), datetime.now(UTC), cascade=cascade, dry_run=dry_run)
+    report = take_back(place.run("undo"), run, cascade=cascade, dry_run=dry_run)
     if as_json:
         print_json({**asdict(report), "dry_run": dry_run})
         return
     verb = "Would take back" if dry_run else "Took back"
     out.print(f"{verb} {', '.join(report.runs)}.")
-    names = sorted({*report.put_back, *report.removed})
-    out.print(
-        table(
-            "Rows",
-            ("table", "put back", "removed"),
-            [(n, report.put_back.get(n, 0), report.removed.get(n, 0)) for n in names],
-        )
-    )
+    out.print(table("Rows", ("table", "put back", "removed"), report.rows))
     if report.put_back.get("proposals") and not dry_run:
         out.print("What was decided in it waits for a person again: slowwave review list", markup=False)
 
@@ -268,9 +252,10 @@ def doctor(
         return
     from storage.doctor import examine, mend_head, prognosis
     from storage.doctor import repair as mend
+    from storage.lease import new_run_id
 
     mended: tuple[Defect, ...] = ()
-    run = _run_id("doctor")
+    run = new_run_id("doctor")
     if repair and not yes:
         check_that_somebody_can_answer("`slowwave doctor`", as_json=as_json)
         foreseen = prognosis(place.uri, place.namespace)

@@ -12,6 +12,7 @@ from slowwave.spending import sleep_within
 from tasks.orchestration.fleet import parameters_of_fleet
 from tasks.orchestration.phases import NightTally, attempt, begin_night, close_night, weighed
 from tasks.runtime.engine import flow
+from tasks.runtime.run_pages import collecting_decisions
 from tasks.runtime.runs import Run, existing_run, phases_of, recorded
 
 from .communities import communities
@@ -54,7 +55,7 @@ async def sleep(
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
         night = begin_night(run, phases, settings, dry_run=dry_run)
         tally.resumed(night)
-        with weighed(run, tally), phases_of(run):
+        with weighed(run, tally), phases_of(run), collecting_decisions(tally.decided):
             for phase in night.left:
                 try:
                     afforded = sleep_within(settings, tally.usage)

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
-from uuid import uuid4
 
 from pydantic import BaseModel
 
@@ -24,8 +23,8 @@ from prompts.responses import QuestionAnswer, Wordings
 from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, TookTooLong, Transient
 from slowwave.records import Prompt
 from slowwave.settings import LanguageSettings
-from slowwave.text import run_id
 from slowwave.types import Passage, RecalledFact, Reply
+from storage.lease import new_run_id
 from storage.paid_answers import StoredAnswers
 from storage.store import Store
 
@@ -57,7 +56,7 @@ def ask(
     """
     started = time.perf_counter()
     with _way_out():
-        ledger = StoredAnswers(store, run_id("ask", now, uuid4().hex))
+        ledger = StoredAnswers(store, new_run_id("ask", now))
         language = Language(llm, ledger)
         if language.is_keyless("answer"):
             raise MissingKey(

@@ -35,6 +35,8 @@ PLACE = Path("/tmp/slowwave")
 """It is seen in forms, so that its name is neutral and always the same."""
 PORT = 4299
 WIDTH = 1280
+ARTIFACT = 648
+"""The height of the page of an artifact: its column on the right ends here between two lines."""
 COLOURS = 64
 LARGEST = 150_000  # bytes of a picture
 PATIENCE_S = 900.0
@@ -160,7 +162,7 @@ def backfill(at: Studio) -> None:
     run = at.run("backfill", f"all of {YEAR}", **asked)
     at.until(run, "Completed")
     at.show(f"/artifacts/artifact/{at.artifact(run, 'backfill-windows')}", f"{YEAR}-03")
-    at.picture("backfill-windows", 520, 0.75)
+    at.picture("backfill-windows", round(ARTIFACT * 0.75), 0.75)
 
 
 def approval(at: Studio) -> None:
@@ -172,12 +174,12 @@ def approval(at: Studio) -> None:
     at.click("Open menu")
     at.click("Resume")
     at.wait_for("Your name")
-    at.picture("review-form", 1300)
+    at.picture("review-form", 1200, 0.75)
     said = {"name": "Ana", "note": "", "proposal_01": {"decision": "approve"}}
     call(at.setup, f"/flow_runs/{run}/resume", {"run_input": said})
     at.until(run, "Completed")
     at.show(f"/artifacts/artifact/{at.artifact(run, 'review-summary')}", "Ana decided")
-    at.picture("review-decided", 600)
+    at.picture("review-decided", ARTIFACT)
 
 
 def undo(at: Studio) -> None:
@@ -190,7 +192,7 @@ def undo(at: Studio) -> None:
     run = at.run("undo", "back to before", **asked)
     at.until(run, "Completed")
     at.show(f"/artifacts/artifact/{at.artifact(run, 'undo-summary')}", "Took back")
-    at.picture("undo-summary", 640)
+    at.picture("undo-summary", ARTIFACT)
 
 
 def restore(at: Studio) -> None:
@@ -199,7 +201,7 @@ def restore(at: Studio) -> None:
     run = at.run("restore", "facts come back", run=newest("retire"))
     at.until(run, "Completed")
     at.show(f"/artifacts/artifact/{at.artifact(run, 'restore-summary')}", "Restored")
-    at.picture("restore-summary", 600)
+    at.picture("restore-summary", ARTIFACT)
 
 
 def newest(flow: str) -> str:

@@ -104,7 +104,10 @@ def formula(text: str, repository: str, version: str, sha256: str) -> str:
     for name, value in {"homepage": repository, "url": file, "sha256": sha256}.items():
         text, count = re.subn(rf'^  {name} ".*"$', f'  {name} "{value}"', text, flags=re.MULTILINE)
         assert count == 1, name
-    return text
+    tap = server_name(repository).removeprefix("io.github.")
+    return re.sub(
+        r"^# brew tap .*$", f"# brew tap {tap} {repository} && brew install slowwave", text, flags=re.MULTILINE
+    )
 
 
 def main(arguments: list[str]) -> int:

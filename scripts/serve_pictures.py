@@ -53,9 +53,9 @@ def _pictures(home: str) -> list[tuple[str, str, int, bool]]:
     person = _get(home, "api/people?type=person")["entities"][0]["id"]
     proposal = _get(home, "api/review")["proposals"][1]["id"]
     return [
-        ("serve-person", f"people/{person}?as_of=2026-04-12", 640, False),
-        ("serve-runs", "runs", 520, False),
-        ("serve-review", f"review/{proposal}", 800, True),
+        ("serve-person", f"people/{person}?as_of=2026-04-12", 690, False),
+        ("serve-runs", "runs", 876, False),
+        ("serve-review", f"review/{proposal}", 884, True),
     ]
 
 

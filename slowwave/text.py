@@ -180,11 +180,6 @@ def timed_id(prefix: str, at: datetime, *parts: object) -> str:
     return f"{prefix}_{max(int(at.timestamp() * 1000), 0):011x}_{digest(*parts, size=8)}"
 
 
-def run_id(kind: str, at: datetime, chance: str) -> str:
-    """The name of a run: what it is, when it started, and a little chance; sorts by time within its kind."""
-    return f"{kind}-{at:%Y%m%d-%H%M%S}-{chance[:8]}"
-
-
 def as_json(value: Any) -> str:
     """Compact JSON with sorted keys, so that equal values are equal text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str, separators=(",", ":"))

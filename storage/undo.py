@@ -138,6 +138,12 @@ class UndoReport:
     put_back: Mapping[str, int]
     removed: Mapping[str, int]
 
+    @property
+    def rows(self) -> list[tuple[str, int, int]]:
+        """Table, rows put back and rows removed, for each table by its name."""
+        names = sorted({*self.put_back, *self.removed})
+        return [(name, self.put_back.get(name, 0), self.removed.get(name, 0)) for name in names]
+
 
 def undo(
     store: Store,

@@ -41,6 +41,8 @@ def deployments_of(setup: Setup, place: Place) -> dict[str, Any]:
     inbox = str(Path(INBOX).resolve())
     found["deployments"] = [_placed(each, setup.store, inbox) for each in found["deployments"]]
     by_name = {each["name"]: each for each in found["deployments"]}
+    if not Path(inbox).is_dir():  # a process every two minutes would only log that there is no folder
+        by_name["inbox"]["schedules"] = [{**each, "active": False} for each in by_name["inbox"]["schedules"]]
     for name, each in by_name.items():
         if name != "fleet":
             each["parameters"]["namespace"] = setup.namespace

@@ -19,7 +19,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -35,7 +34,16 @@ from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.launcher import project_folder
 
 from .deployments import WATCH, deployments_of, watch_name
-from .setup import CLIENT_PASSWORD, SERVER_PASSWORD, Setup, environment, installed_prefect, keep_password, password
+from .setup import (
+    CLIENT_PASSWORD,
+    SERVER_PASSWORD,
+    Setup,
+    basic_authorization,
+    environment,
+    installed_prefect,
+    keep_password,
+    password,
+)
 
 Part = Literal["server", "worker"]
 PARTS: tuple[Part, ...] = ("server", "worker")
@@ -110,7 +118,7 @@ def call(setup: Setup, path: str, body: Mapping[str, Any] | None = None, method:
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
     if running(setup, "server"):
-        headers["authorization"] = f"Basic {b64encode(password(setup).encode()).decode()}"
+        headers["authorization"] = basic_authorization(password(setup))
     request = urllib.request.Request(f"{setup.page}/api{path}", data, headers, method=method or None)
     for pause in (1.0, 2.0, 4.0, None):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -84,6 +85,11 @@ def setup_from(options: Sequence[str]) -> Setup:
 def password(setup: Setup) -> str:
     """What the server of this port asks for; empty before its first start."""
     return setup.password_file.read_text(encoding="utf-8").strip() if setup.password_file.exists() else ""
+
+
+def basic_authorization(pair: str) -> str:
+    """The header `Authorization` that shows `user:password` to a Prefect server."""
+    return f"Basic {b64encode(pair.encode()).decode()}"
 
 
 def keep_password(setup: Setup, given: Mapping[str, str]) -> None:

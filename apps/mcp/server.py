@@ -23,6 +23,9 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slowwave import __version__
 from slowwave.api import OpenMemory
@@ -99,7 +102,7 @@ def serve_http(memory: OpenMemory, address: Address, token: Token, names: Sequen
         if token.is_new:
             print(f"Token, shown only now: {token.text}", file=sys.stderr)
         sys.stderr.flush()
-        http_server(app).run(sockets=[listener])
+        http_server(HostAlone(app)).run(sockets=[listener])
 
 
 def listening(address: Address, way_out: str) -> socket.socket:
@@ -124,6 +127,8 @@ def http_server(app: object) -> uvicorn.Server:
 VARIABLE = "SLOWWAVE_MCP_TOKEN"
 _TOKEN = re.compile(r"[\x21-\x7e]{16,}")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
+UNKNOWN_NAME = "This server is not known by that name. Start it with --host-name NAME to allow the name."
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,3 +231,20 @@ def allowed_names(address: Address, more: Sequence[str] = ()) -> TransportSecuri
     hosts = [form for name in names for form in (name, f"{name}:*")]
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     return TransportSecuritySettings(enable_dns_rebinding_protection=True, allowed_hosts=hosts, allowed_origins=origins)
+
+
+def is_host_alone(header: str) -> bool:
+    """Whether a header `Host` is a name with or without a port, and nothing more."""
+    return _HOST.fullmatch(header) is not None
+
+
+class HostAlone:
+    """Refuses requests whose `Host` has more than name and port (ASGI): the SDK compares its beginning alone."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        is_known = scope["type"] != "http" or is_host_alone(Headers(scope=scope).get("host", ""))
+        await (self._app if is_known else PlainTextResponse(UNKNOWN_NAME, 421))(scope, receive, send)

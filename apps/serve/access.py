@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apps.mcp.server import OneToken, Token
+from apps.mcp.server import UNKNOWN_NAME, OneToken, Token, is_host_alone
 from slowwave.errors import UnusableInput
 
 from .bodies import TooLong, form, text
@@ -38,7 +38,6 @@ SAFE = ("GET", "HEAD")
 PAGE_VARIABLE = "SLOWWAVE_SERVE_TOKEN"
 CODE_S = 600.0
 """How long the code in a link logs in."""
-_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
 _LONGEST_LOGIN = 10_000  # bytes of a form that anybody may send
 
 
@@ -107,7 +106,7 @@ class Access:
 
     async def _own_answer(self, request: Request) -> Response | None:
         """The answer to a request that may not come in, or that logs in; None for one that may."""
-        if not _HOST.fullmatch(request.headers.get("host", "")):  # the SDK compares the beginning only
+        if not is_host_alone(request.headers.get("host", "")):
             return _refusal(421)
         if refused := await self._names.validate_request(request):
             return _refusal(refused.status_code)
@@ -191,7 +190,7 @@ def _is_from_here(request: Request) -> bool:
 
 def _refusal(status: int) -> Response:
     reasons = {
-        421: "This server is not known by that name. Start it with --host-name NAME to allow the name.",
+        421: UNKNOWN_NAME,
         403: "This request came from another page. Open the page of slowwave itself, and try again there.",
         400: "This is no form that can be read. Open the page of slowwave, and log in there.",
         413: "This is too long for a login.",

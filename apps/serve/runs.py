@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,8 +13,7 @@ from recall.history import run_to_undo
 from recall.overview import list_runs, run_record
 from recall.run_changes import changes_of_run
 from slowwave.errors import UndoRefused
-from storage.undo import UndoReport
-from storage.undo import undo as take_back
+from tasks.people.undo_and_restore import take_back
 
 from .bodies import Values, flag, text
 from .site import Site
@@ -60,7 +59,7 @@ def way_back(site: Site, request: Request, values: Values) -> Response:
 def _look(site: Site, request: Request, run: str, with_later: bool, refused: UndoRefused | None = None) -> Response:
     """The page before an undo; `refused` is why one was not carried out."""
     try:
-        report, blocked = undo(site, run, cascade=with_later, dry_run=True), None
+        report, blocked = take_back(site.place.run("undo"), run, cascade=with_later, dry_run=True), None
     except UndoRefused as error:
         report, blocked = None, error
     return site.page(
@@ -73,23 +72,17 @@ def undo_now(site: Site, request: Request, values: Values) -> Response:
     """Take back the runs that the page showed, fields `run`, and show all runs; where others go with it, look again."""
     run, with_later = run_to_undo(site.snapshot, request.path_params["id"]), values.get("cascade") == "yes"
     try:
-        undo(site, run, cascade=with_later, dry_run=False, only=values.getlist("run"))
+        own = site.place.run("undo")
+        take_back(own, run, cascade=with_later, dry_run=False, only=values.getlist("run"))
     except UndoRefused as error:
         return _look(site, request, run, with_later, error)
     return RedirectResponse(f"/runs?undone={run}", 303)
 
 
-def undo(site: Site, run: str, *, cascade: bool, dry_run: bool, only: Sequence[str] | None = None) -> UndoReport:
-    """As the command `undo` does it: as a run of its own."""
-    own = site.place.run("undo")
-    return take_back(site.place.store(), run, own.id, own.now, cascade=cascade, dry_run=dry_run, only=only)
-
-
 def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """Take back a run, `cascade` with later ones, or with `dry_run` only count; as `undo --json` prints it."""
-    run = run_to_undo(site.snapshot, request.path_params["id"])
-    is_dry = flag(values, "dry_run")
-    report = undo(site, run, cascade=flag(values, "cascade"), dry_run=is_dry)
+    is_dry, cascade = flag(values, "dry_run"), flag(values, "cascade")
+    report = take_back(site.place.run("undo"), request.path_params["id"], cascade=cascade, dry_run=is_dry)
     return {**asdict(report), "dry_run": is_dry}
 
 

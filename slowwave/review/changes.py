@@ -185,7 +185,6 @@ def _filed(name: str, old: Sequence[str], new: Sequence[str], words: Mapping[str
 
 
 Facts = Mapping[str, Mapping[str, Any]]
-_QUOTED = 90
 _CROWD = 40
 REJECTED = "a person said no"
 
@@ -282,8 +281,8 @@ def _quote(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def in_quotes(text: str) -> str:
-    """A statement as titles quote it: its beginning, if it is long."""
-    return f"“{text if len(text) <= _QUOTED else f'{text[: _QUOTED - 1].rstrip()}…'}”"
+    """A statement as titles quote it: whole, for a person decides by its end, too."""
+    return f"“{text}”"
 
 
 def otherwise_of(changes: Sequence[RowChange]) -> list[RowChange]:

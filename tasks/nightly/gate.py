@@ -6,9 +6,8 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from threading import Lock
-from uuid import uuid4
 
 import polars as pl
 
@@ -30,9 +29,9 @@ from slowwave.lifecycle.probes import (
     staying,
 )
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
-from slowwave.text import run_id
 from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.changes import FACT_TABLES
+from storage.lease import new_run_id
 from storage.rows import MARK, quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import RECORDS, Store
@@ -209,7 +208,7 @@ def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Col
 
 def _taken_back(run: Run, verdict: GateVerdict, undo: Sequence[str]) -> GateVerdict:
     """The verdict with the runs that were undone, or what stood in the way; the ledger tells it of each of them."""
-    undoing = run_id("undo", datetime.now(UTC), uuid4().hex)
+    undoing = new_run_id("undo")
     done = verdict
     if undo:
         first, *others = undo

@@ -7,9 +7,8 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
-from uuid import uuid4
 
 import polars as pl
 
@@ -19,9 +18,10 @@ from slowwave.lifecycle.run_counts import RunCount, effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.spending import ingest_within, what_is_left
-from slowwave.text import as_json, digest, run_id
+from slowwave.text import as_json, digest
 from slowwave.timestamps import in_utc
 from storage.connection import check_namespace, namespaces, namespaces_like
+from storage.lease import new_run_id
 from storage.object_storage import is_remote
 from storage.rows import quoted
 from storage.snapshots import Reading
@@ -130,7 +130,7 @@ def backfill_runs(store: str, pattern: str, request: BackfillRequest, now: datet
     """One run, under one name, in each namespace that the pattern means; a memory is made only for files."""
     names = _matching(store, pattern, bool(request.paths))
     retention = request.settings.ingest.retention
-    started = run_id("backfill", datetime.now(UTC), uuid4().hex)
+    started = new_run_id("backfill")
     known = set(namespaces(store)) if names else set()
     runs = [
         existing_run("backfill", store, name, now, retention)

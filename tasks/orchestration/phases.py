@@ -208,6 +208,8 @@ class NightTally(Tally):
     """Counts of one night: those of its phases, each under its name."""
 
     runs: dict[str, str] = field(default_factory=dict)
+    decided: dict[str, Sequence[DecisionSummary]] = field(default_factory=dict)
+    """Decisions of each phase, by its run; of the phases of an interrupted night the summaries alone are left."""
     gates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     fallen: list[RecallFell] = field(default_factory=list)
     resumes: str = ""
@@ -242,9 +244,8 @@ class NightTally(Tally):
             self.gates[phase] = summary["gate"]
             self.remarks.append(f"{phase}: {summary['notes'][-1]}")
         self.spent(summary["llm"])
-        self.decisions += [
-            DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"][:SHOWN_EACH]
-        ]
+        rows = [DecisionSummary(row["decision"], row["fact"], row["reason"]) for row in summary["decisions"]]
+        self.decisions += self.decided.get(summary["run"], rows)[:SHOWN_EACH]
         self.errors += [f"{phase}: {error}" for error in summary["errors"]]
         if summary.get("stopped_by"):
             self.stopped_by = self.stopped_by or f"{phase}: {summary['stopped_by']}"

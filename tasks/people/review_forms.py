@@ -348,8 +348,10 @@ async def publish_decided(
     left = [each for each in questions if each.id not in meant]
     rows = [(each.title, STATES.get(each.state, each.state), each.outcome) for each in done]
     rows += [(each.title, "waits", "") for each in left]
+    head = ("proposal", "became", "why") if any(why for _, _, why in rows) else ("proposal", "became")
     place = f"--store {run.store} --namespace {run.namespace}"
-    lines = [f"# {plain_text(name)} decided", "", *markdown_table(("proposal", "became", "why"), rows)]
+    shown = [row[: len(head)] for row in rows]
+    lines = [f"# {plain_text(name)} decided", "", *markdown_table(head, shown)]
     lines += [f"Take it back: `slowwave undo {run.id} {place}`."] if done else []
     lines += ["", "No model was asked: 0 calls, 0 dollars."]
     await acreate_markdown_artifact("\n".join(lines), key="review-summary", description="What a person decided")

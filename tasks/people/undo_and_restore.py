@@ -1,8 +1,8 @@
-"""Undo and restore for people who work in the Prefect UI: as on the command line, with a page of what it did."""
+"""Undo for the command line, the page and the flow; in the Prefect UI undo and restore show what they did."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,23 +17,29 @@ from tasks.runtime.runs import Run, existing_store
 SHOWN = 100
 
 
+def take_back(
+    run: Run, name: str, *, cascade: bool, dry_run: bool, only: Collection[str] | None = None
+) -> undoing.UndoReport:
+    """Take back, as this run, the run of this id or whose id begins so; see `storage.undo.undo`."""
+    store = existing_store(run)
+    meant = run_to_undo(store.snapshot(), name)
+    return undoing.undo(store, meant, run.id, run.now, cascade=cascade, dry_run=dry_run, only=only)
+
+
 @task("take a run back")
 def undo_run(run: Run, name: str, *, cascade: bool, dry_run: bool) -> undoing.UndoReport:
     """Take back the run of this id, or whose id begins so; raises where later runs rest on it, unless `cascade`."""
     if not name:
         raise UnusableInput("No run is named.", "Give the id of a run: `slowwave runs` and the pages of runs show it.")
-    store = existing_store(run)
-    meant = run_to_undo(store.snapshot(), name)
-    return undoing.undo(store, meant, run.id, run.now, cascade=cascade, dry_run=dry_run)
+    return take_back(run, name, cascade=cascade, dry_run=dry_run)
 
 
 async def publish_undone(run: Run, report: undoing.UndoReport, *, dry_run: bool) -> dict[str, Any]:
     """Show what was taken back on the run's page; returns the same as plain data."""
-    names = sorted({*report.put_back, *report.removed})
-    rows = [(name, report.put_back.get(name, 0), report.removed.get(name, 0)) for name in names]
     verb = "Would take back" if dry_run else "Took back"
-    lines = [f"# {verb} {plain_text(', '.join(report.runs))}", ""]
-    lines += markdown_table(("table", "rows put back", "rows removed"), rows)
+    lines = [f"# {verb} {len(report.runs)} run{'s' if len(report.runs) != 1 else ''}", ""]
+    lines += [*(f"- {plain_text(each)}" for each in report.runs), ""]
+    lines += markdown_table(("table", "rows put back", "rows removed"), report.rows)
     await _publish("undo-summary", lines, "What was taken back")
     return {**asdict(report), "run": run.id, "dry_run": dry_run}
 

@@ -6,6 +6,8 @@ import html
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -95,12 +97,26 @@ SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
 SHOWN_COMMUNITIES = 50
 
+_parts: ContextVar[dict[str, Sequence[DecisionSummary]] | None] = ContextVar("parts", default=None)
+
 _SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
+
+
+@contextmanager
+def collecting_decisions(parts: dict[str, Sequence[DecisionSummary]]) -> Iterator[None]:
+    """Inside, runs put their decisions into `parts`, by the id of the run; in summaries their facts share a cell."""
+    token = _parts.set(parts)
+    try:
+        yield
+    finally:
+        _parts.reset(token)
 
 
 async def publish_summary(run: Run, tally: Tally) -> None:
     """Show the summary on the run's page: a Markdown artifact, and a table of outcomes and decisions."""
     tally.commit = newest_commit(run)
+    if (parts := _parts.get()) is not None:
+        parts[run.id] = tally.shown_decisions
     if is_inline():
         return
     from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact

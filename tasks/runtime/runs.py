@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TypeVar
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +25,11 @@ from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.records import Usage
 from slowwave.review.proposals import Proposing
 from slowwave.settings import LanguageSettings, RetentionSettings
-from slowwave.text import as_json, run_id
+from slowwave.text import as_json
 from slowwave.timestamps import in_utc
 from storage.connection import address_of, has_namespace
 from storage.drafts import ProposingStore
-from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner
+from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner, new_run_id
 from storage.paid_answers import StoredAnswers
 from storage.rows import quoted
 from storage.store import Store
@@ -71,7 +70,7 @@ def new_run(
     started = datetime.now(UTC)
     at = started if now is None else in_utc(now)
     kept = retention or RetentionSettings()
-    return Run(run_id(flow, started, uuid4().hex), flow, store, namespace, at, embedder, kept)
+    return Run(new_run_id(flow, started), flow, store, namespace, at, embedder, kept)
 
 
 def existing_run(

@@ -525,6 +525,12 @@ def test_a_request_for_another_host_or_from_a_web_page_is_turned_away(url: str) 
     assert _post(url, **held, Origin="https://evil.example").status_code == 403
 
 
+@pytest.mark.parametrize("rest", ["@evil.example", "#", "/mcp", "x"])
+def test_a_host_with_more_than_name_and_port_is_turned_away(url: str, rest: str) -> None:
+    sent = {"Authorization": f"Bearer {TOKEN}", "Host": f"{httpx2.URL(url).netloc.decode()}{rest}"}
+    assert _post(url, **sent).status_code == 421
+
+
 def test_other_machines_need_a_token_that_somebody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLOWWAVE_MCP_TOKEN", raising=False)
     assert token_for(parse_address("127.0.0.1:0")).is_new

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from html import unescape
 from importlib.util import find_spec
@@ -35,6 +36,7 @@ from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
 from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
+from apps.serve.site import _happens
 from flows.sleep import sleep
 from inference.embedding import open_embedder
 from recall.proposals import list_proposals
@@ -453,12 +455,20 @@ def test_a_question_as_of_a_day_sees_what_held_at_its_end(reader: TestClient) ->
 # People
 
 
+@pytest.mark.parametrize(
+    ("precision", "shown"),
+    [(None, "2 July 2026"), ("month", "July 2026"), ("season", "summer 2026"), ("week", "the week of 2 July 2026")],
+)
+def test_an_event_is_dated_as_exactly_as_it_is_known(precision: str | None, shown: str) -> None:
+    assert _happens(datetime(2026, 7, 2, tzinfo=UTC), precision) == shown
+
+
 def test_a_person_is_shown_now_and_at_the_end_of_a_day_with_the_stops_of_the_slider(reader: TestClient) -> None:
     now, then = (reader.get("/people/e_marta", params=day).text for day in ({}, {"as_of": "2026-01-03"}))
     assert "Marta works at Ferrywise." in now
     assert "Marta works at Ferrywise." not in then
     assert MARTA[0] in then
-    assert "held at the end of 3 January 2026" in then
+    assert "at the end of 3 January 2026" in then
     (days,) = re.findall(r'data-days="([^"]*)"', now)
     assert days.split()[:2] == ["2026-01-01", "2026-01-04"]
     assert 'href="/people/e_ferry"' in now

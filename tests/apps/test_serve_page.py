@@ -248,7 +248,7 @@ def test_without_scripts_a_date_and_a_button_do_what_the_slider_does(browser: Br
         assert browser.ask("document.querySelector('.slider').checkVisibility()") is False
         browser.ask("document.getElementById('as_of').value = '2026-01-02'")
         browser.follow("document.querySelector('form.time button').click()")
-        assert "held at the end of 2 January 2026" in browser.ask(TEXT)
+        assert "at the end of 2 January 2026" in browser.ask(TEXT)
         browser.open(f"{home}/")
         browser.ask("document.getElementById('q').value = 'violin'")
         browser.follow("document.querySelector('form.ask button').click()")

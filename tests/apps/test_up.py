@@ -145,6 +145,18 @@ def test_defaults_are_not_written_so_that_forms_show_none() -> None:
     assert not [each["name"] for each in written["deployments"] if "settings" in each["parameters"]]
 
 
+def test_the_inbox_is_looked_into_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def active() -> list[bool]:
+        deployments = deployments_of(Setup(MEMORY), Place(MEMORY, "default", Settings()))["deployments"]
+        return [each["active"] for one in deployments if one["name"] == "inbox" for each in one["schedules"]]
+
+    assert active() == [False]
+    (tmp_path / "inbox").mkdir()
+    assert active() == [True]
+
+
 def test_watched_folders_are_read_hourly_and_nothing_in_them_is_moved() -> None:
     setup = Setup(MEMORY, watched=("/data/talks", "/data/mail"))
     written = deployments_of(setup, Place(MEMORY, "default", Settings()))

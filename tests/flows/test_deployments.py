@@ -200,6 +200,21 @@ def test_what_the_image_and_compose_name_exists() -> None:
     assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in modules)
 
 
+def test_the_server_of_compose_asks_for_the_password_that_the_worker_sends_and_answers_no_other_page() -> None:
+    server, worker = (COMPOSE["services"][name]["environment"] for name in ("server", "worker"))
+    password = "slowwave:${PREFECT_PASSWORD:?}"  # Compose does not start without one
+    assert server["PREFECT_SERVER_API_AUTH_STRING"] == server["PREFECT_API_AUTH_STRING"] == password
+    assert worker["PREFECT_API_AUTH_STRING"] == password
+    origins = server["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
+    assert origins == ["http://127.0.0.1:4200", "http://localhost:4200"]
+    assert server["PREFECT_UI_API_URL"].removesuffix("/api") in origins
+    asked = COMPOSE["services"]["server"]["healthcheck"]["test"][-1]
+    assert "/api/health'" in asked  # it answers without a password
+    head = (ROOT / "compose.yaml").read_text(encoding="utf-8").partition("\nname:")[0]
+    wanted = set(re.findall(r"\$\{(\w+):\?\}", (ROOT / "compose.yaml").read_text(encoding="utf-8")))
+    assert wanted <= set(re.findall(r"^#   (\w+)=", head, re.MULTILINE))
+
+
 def test_two_workers_of_compose_share_a_store_that_the_mcp_service_reads() -> None:
     over = yaml.safe_load((ROOT / "compose.machines.yaml").read_text(encoding="utf-8"))["services"]
     worker, mcp = over["worker"], over["mcp"]

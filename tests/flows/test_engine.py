@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import subprocess
@@ -19,9 +20,11 @@ from prefect.client.schemas.objects import Artifact, FlowRun
 from prefect.flow_engine import run_flow
 from prefect.states import Running
 from prefect.variables import Variable
+from stores import fact, remembered
 from talk import NOW, STAMPS, assert_same, contents, learn, rows, said, written
 
 from flows.ingest import ingest
+from flows.sleep import sleep
 from flows.steward import steward
 from slowwave.errors import NoStoreYet, UnusableInput
 from storage.store import Store
@@ -80,6 +83,21 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
         assert is_inline()
         learn(talk, tmp_path / "inline", **settings)
     assert_same(contents(tmp_path / "engine", drop=STAMPS), contents(tmp_path / "inline", drop=STAMPS))
+
+
+@pytest.mark.proof
+def test_the_page_of_a_night_has_a_cell_for_each_fact_of_a_decision(engine: None, tmp_path: Path) -> None:
+    said = ("Marta prefers strong green tea in the morning", "Marta prefers strong green tea in the morning.")
+    facts = [
+        fact(f"f_{n}", text, kind="observation", owner_entity_id="e_marta", object_text=text, statement_hash=text)
+        for n, text in enumerate(said)
+    ]
+    remembered(tmp_path / "memory", facts)
+    summary = asyncio.run(sleep(store=str(tmp_path / "memory"), phases=("consolidate",), now=NOW))
+    assert [row["fact"] for row in summary["decisions"]] == [" ← ".join(said)]
+    _, _, artifacts = asyncio.run(_page())
+    pages = [json.loads(str(each.data)) for each in artifacts if each.key == "sleep-decisions"]
+    assert [(row["fact"], row["other fact"]) for row in pages[-1]] == [said]
 
 
 def test_s2_23_progress_is_a_log_line_and_a_share_of_what_there_is(

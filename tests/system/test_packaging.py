@@ -196,6 +196,7 @@ def test_the_formula_of_a_release_has_its_address_version_and_checksum() -> None
     released = formula(committed, "https://github.com/harbour/slowwave", "1.2.3", "ab" * 32)
     assert 'url "https://github.com/harbour/slowwave/releases/download/v1.2.3/slowwave-1.2.3.tar.gz"' in released
     assert f'sha256 "{"ab" * 32}"' in released
+    assert "OWNER" not in released
     assert formula(released, OWNERLESS, "1.2.3", "ab" * 32).count("harbour") == 0
     installed = re.findall(r'install "([^"]+)"|--requirement", "([^"]+)"', committed)
     assert len(installed) == 5

@@ -615,6 +615,15 @@ def test_words_tell_what_becomes_of_each_thing_and_nothing_of_the_accounts() -> 
     )
 
 
+def test_a_long_sentence_is_whole_in_titles_and_in_what_would_change() -> None:
+    long = f"Marta drinks rooibos {'and mint ' * 30}but no coffee."
+    gone = RowChange("facts", "f", {"status": "active"}, {"status": "archived"})
+    assert describe(Proposing("prune"), [gone], {"f": {"id": "f", "statement": long, "status": "active"}}).title == (
+        f"Let “{long}” go"
+    )
+    assert in_words([gone], {"f": long}) == (f"“{long}” leaves recall, kept in the archive.",)
+
+
 def test_a_split_is_told_by_its_parts_with_two_examples_each() -> None:
     words = {f"f_{n}": f"It rains {n}." for n in range(4)}
     rain, tea = {"name": "Rain", "observations": ["f_0", "f_1", "f_2"]}, {"name": "Tea", "observations": ["f_3"]}
