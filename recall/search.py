@@ -98,6 +98,11 @@ class Question:
     is_within: bool = False  # only facts and messages of that period answer
 
     @property
+    def ranked(self) -> int:
+        """How many facts are looked for and ranked: up to LEAST, fewer are the first of these."""
+        return max(self.k, LEAST)
+
+    @property
     def wordings(self) -> tuple[Question, ...]:
         """The question in each of its wordings, this one first."""
         return (self, *(replace(self, text=text, vector=vector, others=()) for text, vector in self.others))
@@ -232,7 +237,7 @@ async def search(
     reach = 1
     while True:
         ranked, is_all = await _search(tables, question, settings, faded, reach, walk)
-        if is_all or len(ranked.order) >= question.k or reach >= FARTHEST:
+        if is_all or len(ranked.order) >= question.ranked or reach >= FARTHEST:
             return ranked
         reach *= 8
 
@@ -246,7 +251,7 @@ async def _search(
     walk: asyncio.Task[Walk] | None,
 ) -> tuple[Ranked, bool]:
     """The ranked facts, and whether everything that could match was looked at."""
-    wide = max(question.k, LEAST) * reach
+    wide = question.ranked * reach
     limit = settings.expansion * wide
     *views, worded = await tables.together(
         *(_matches(tables, view, limit) for view in question.views), _by_terms(tables, question, wide)

@@ -348,3 +348,11 @@ def test_facts_of_the_relation_that_is_asked_for_come_first(tmp_path: Path, ques
 )
 def test_a_question_word_and_a_word_of_the_relation_ask_for_it(question: str, relation: str, expected: bool) -> None:
     assert is_asked(question, relation) is expected
+
+
+@pytest.mark.parametrize("question", ["Who is Marta's manager?", "Where does Pixel's owner work?", "cello", "Devon"])
+def test_up_to_ten_facts_fewer_are_the_first_of_more(learned: tuple[Path, dict[str, object]], question: str) -> None:
+    with OpenMemory.open(str(learned[0]), is_logged=False) as memory:
+        ten, *fewer = ([fact.id for fact in memory.recall(question, k, now=NOW).facts] for k in (10, 1, 3, 4, 7))
+    assert fewer == [ten[: len(each)] for each in fewer]
+    assert [len(each) for each in fewer] == [1, 3, 4, 7]
