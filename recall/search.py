@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.lexicon.languages import without_asking
+from slowwave.ranking.asked_relations import asked_words
 from slowwave.ranking.order import (
     VECTOR_WEIGHT,
     Evidence,
@@ -273,7 +274,10 @@ async def _search(
     rows = {row["id"]: row for row in facts.rows if row["id"] not in low}
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
     cosines = {row["id"]: one for row, one in zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)}
-    texts = [f"{row['statement']} {row['search_terms'] or ''}" for row in rows.values()]
+    asked = (asked_words(question.content, row["predicate"] or "") for row in rows.values())
+    texts = [
+        f"{row['statement']} {row['search_terms'] or ''} {more}" for row, more in zip(rows.values(), asked, strict=True)
+    ]
     overlaps = dict(zip(rows, word_overlaps(question.content, texts), strict=True))
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
     order = _each_sentence_once(rank_facts(stated, lexical, settings.vector_weight), rows)
