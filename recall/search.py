@@ -274,14 +274,17 @@ async def _search(
     rows = {row["id"]: row for row in facts.rows if row["id"] not in low}
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
     cosines = {row["id"]: one for row, one in zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)}
-    asked = (asked_words(question.content, row["predicate"] or "") for row in rows.values())
-    texts = [
-        f"{row['statement']} {row['search_terms'] or ''} {more}" for row, more in zip(rows.values(), asked, strict=True)
-    ]
+    texts = [_searched(row, question.content) for row in rows.values()]
     overlaps = dict(zip(rows, word_overlaps(question.content, texts), strict=True))
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
     order = _each_sentence_once(rank_facts(stated, lexical, settings.vector_weight), rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
+
+
+def _searched(fact: Row, question: str) -> str:
+    """The words of a fact: its statement, its general words, and those by which the question asks for its relation."""
+    relation = "" if fact["polarity"] == "negated" else fact["predicate"] or ""
+    return f"{fact['statement']} {fact['search_terms'] or ''} {asked_words(question, relation)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,7 @@ _ASKING = tuple(
     for words, relations in (
         ("where|dónde|donde|wo|où|onde|dove", r"_(?:in|at|from|to|into)$"),  # lives_in and works_at, not works_on
         ("who|quién|quien|wer|qui|quem|chi", ""),
-        (
-            "when|cuándo|cuando|wann|quand|quando",
-            rf"{DATED}|^birthday$|^born_in$",
-        ),
+        ("when|cuándo|cuando|wann|quand|quando", rf"{DATED}|^birthday$|^born_in$"),
     )
 )
 """Question words, and the relations that answer them; "when did she join?" asks for no relation, but for an event."""

@@ -333,6 +333,17 @@ def test_facts_of_the_relation_that_is_asked_for_come_first(tmp_path: Path, ques
         assert memory.recall(question, now=NOW).facts[0].id == first
 
 
+def test_what_denies_the_relation_does_not_answer_for_it(tmp_path: Path) -> None:
+    facts = [
+        plain_fact(name, f"Nora {words} Globex.", predicate="works_at", polarity=polarity)
+        for name, words, polarity in (("left", "has left", "negated"), ("job", "has joined", "affirmed"))
+    ]
+    with OpenMemory.open(str(remembered(tmp_path / "m", facts)), is_logged=False) as memory:
+        job, left = memory.recall("Where does Nora work?", now=NOW).facts
+    assert (job.id, left.id) == ("job", "left")
+    assert job.parts["overlap"] > left.parts["overlap"]
+
+
 @pytest.mark.parametrize(
     ("question", "relation", "expected"),
     [
