@@ -30,15 +30,15 @@ ONE_LINE = 100
 """Columns from which on each fact is one line, cut where it is longer; a narrower terminal wraps it."""
 LONGEST_NAME = 16
 PARTS = (
-    "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "relation", "period",
-    "importance", "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
+    "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
+    "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
 )  # fmt: skip
-SUMMANDS = ("relation", "period")
+SUMMANDS = ("period",)
 FACTORS = ("about", *PARTS[PARTS.index("importance") :], "place")
 FORMULA = (
     "search = (words + weight × meaning + overlap) / fourth root of its place in the message; fused = search + weight "
-    "× graph; score = ((fused, else search) × about + relation + period) × limbic (importance × recency × company "
-    "× status) × suspect × episode × diversity."
+    "× graph; score = ((fused, else search) × about + period) × limbic (importance × recency × company × status) "
+    "× suspect × episode × diversity."
 )
 
 

@@ -27,6 +27,7 @@ async def communities(
     A community keeps its id while most of its members stay. Only those that changed are summarised: on an unchanged
     graph a second run changes nothing and asks nothing. Without a model the strongest facts are the summary. The
     setting `max_prompt_bytes = 0` switches summaries off.
+
     Args:
         namespace: Which memory inside the store; tenants are kept apart by it.
         store: Folder or address of the store.

@@ -371,7 +371,7 @@ class Recaller:
     async def _walk(self, tables: Tables, question: Question, settings: RecallSettings, ends: float | None) -> Walk:
         if settings.graph == "none":
             return NO_WALK
-        found = await walked(tables, self.graphs, question, settings, ends=ends)
+        found = await walked(tables, self.graphs, replace(question, k=question.ranked), settings, ends=ends)
         return {step.fact_id: Step(step.score, step.hops) for step in found}
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.lexicon.languages import without_asking
+from slowwave.ranking.asked_relations import asked_words
 from slowwave.ranking.order import (
     VECTOR_WEIGHT,
     Evidence,
@@ -96,6 +97,11 @@ class Question:
     others: tuple[tuple[str, Vector], ...] = ()  # further wordings with their vectors, searched beside it
     period: Period | None = None  # that the text names
     is_within: bool = False  # only facts and messages of that period answer
+
+    @property
+    def ranked(self) -> int:
+        """How many facts are looked for and ranked: up to LEAST, fewer are the first of these."""
+        return max(self.k, LEAST)
 
     @property
     def wordings(self) -> tuple[Question, ...]:
@@ -232,7 +238,7 @@ async def search(
     reach = 1
     while True:
         ranked, is_all = await _search(tables, question, settings, faded, reach, walk)
-        if is_all or len(ranked.order) >= question.k or reach >= FARTHEST:
+        if is_all or len(ranked.order) >= question.ranked or reach >= FARTHEST:
             return ranked
         reach *= 8
 
@@ -246,7 +252,7 @@ async def _search(
     walk: asyncio.Task[Walk] | None,
 ) -> tuple[Ranked, bool]:
     """The ranked facts, and whether everything that could match was looked at."""
-    wide = max(question.k, LEAST) * reach
+    wide = question.ranked * reach
     limit = settings.expansion * wide
     *views, worded = await tables.together(
         *(_matches(tables, view, limit) for view in question.views), _by_terms(tables, question, wide)
@@ -268,11 +274,17 @@ async def _search(
     rows = {row["id"]: row for row in facts.rows if row["id"] not in low}
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
     cosines = {row["id"]: one for row, one in zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)}
-    texts = [f"{row['statement']} {row['search_terms'] or ''}" for row in rows.values()]
+    texts = [_searched(row, question.content) for row in rows.values()]
     overlaps = dict(zip(rows, word_overlaps(question.content, texts), strict=True))
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
     order = _each_sentence_once(rank_facts(stated, lexical, settings.vector_weight), rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
+
+
+def _searched(fact: Row, question: str) -> str:
+    """The words of a fact: its statement, its general words, and those by which the question asks for its relation."""
+    relation = "" if fact["polarity"] == "negated" else fact["predicate"] or ""
+    return f"{fact['statement']} {fact['search_terms'] or ''} {asked_words(question, relation)}"
 
 
 @dataclass(frozen=True, slots=True)

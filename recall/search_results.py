@@ -11,7 +11,6 @@ from itertools import chain, islice
 
 import numpy as np
 
-from slowwave.ranking.asked_relations import is_asked
 from slowwave.ranking.entity_weights import fact_factors
 from slowwave.ranking.order import (
     RankedFact,
@@ -39,21 +38,14 @@ from .doubts import Conflicts, doubts
 from .facts import ALL, EVIDENCE, NameCache, recalled
 from .search import FACT_TIMES, IN_PERIOD, MESSAGE, Question, Ranked, Walk
 
-OF_RELATION = 1.0
-"""Added to the score of facts whose relation the question asks for: as much as if they said its words. Of 0, .5 and 1
-none changes R@10 of the development conversations, read by rules."""
-
 
 async def place(
     tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use, names: NameCache
 ) -> Ranked:
     """At most `k` facts in their final order."""
     order = fuse(found.order, _along_named(found, walk, question.text), settings.graph_weight)
-    others = await _of_others(tables, found, question, names)
-    if others and settings.others_weight < 1.0:
-        order = weighted(order, {name: {"about": settings.others_weight} for name in others}, "about")
-    if asked := {name for name, row in found.facts.items() if is_asked(question.text, row["predicate"] or "")}:
-        order = raised(order, asked - others, OF_RELATION, "relation")
+    if settings.others_weight < 1.0:
+        order = await _about(tables, order, found, question, settings.others_weight, names)
     if question.period is not None:
         order = raised(order, _of_period(found, question.period), IN_PERIOD, "period")
     if settings.limbic and order:
@@ -78,12 +70,17 @@ async def _use(
     return fact_factors(ends, known.factors(entities, question.moment.now, settings))
 
 
-async def _of_others(tables: Tables, found: Ranked, question: Question, names: NameCache) -> set[str]:
-    """The facts about somebody else than the people that the question names; none where it names nobody."""
+async def _about(
+    tables: Tables, order: list[RankedFact], found: Ranked, question: Question, weight: float, names: NameCache
+) -> list[RankedFact]:
+    """Where the question names people, facts about somebody else stand behind facts about them and about things."""
     ends = {name: (row["subject_id"], row["object_id"]) for name, row in found.facts.items()}
     people = await names.of_people(tables, {end for both in ends.values() for end in both if end})
     named = entities_named(question.text, people)
-    return {name for name, both in ends.items() if named and both[0] in people and named.isdisjoint(both)}
+    if not named:
+        return order
+    others = (name for name, both in ends.items() if both[0] in people and named.isdisjoint(both))
+    return weighted(order, {name: {"about": weight} for name in others}, "about")
 
 
 def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:

@@ -256,9 +256,8 @@ def _is_home(clause: Clause, thing: str, old: str) -> bool:
         return True
     if is_known(thing) or (bool(old) and is_known(old)) or _HOMES.search(clause.text):
         return True
-    is_person = (
-        clause.kind != "named" and not clause.plural
-    )  # "we" and names may be companies: "Kestrel moved to Fargate"
+    # "We" and names may be companies: "Kestrel moved to Fargate".
+    is_person = clause.kind != "named" and not clause.plural
     is_name = thing[0].isupper() and type_of(thing, "place") == "place" and not _NO_HOME.search(thing)
     return is_person and is_name and not old and not clause.copula
 

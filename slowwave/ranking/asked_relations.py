@@ -14,23 +14,22 @@ _ASKING = tuple(
     for words, relations in (
         ("where|dónde|donde|wo|où|onde|dove", r"_(?:in|at|from|to|into)$"),  # lives_in and works_at, not works_on
         ("who|quién|quien|wer|qui|quem|chi", ""),
-        (
-            "when|cuándo|cuando|wann|quand|quando",
-            rf"{DATED}|^birthday$|^born_in$",
-        ),
+        ("when|cuándo|cuando|wann|quand|quando", rf"{DATED}|^birthday$|^born_in$"),
     )
 )
 """Question words, and the relations that answer them; "when did she join?" asks for no relation, but for an event."""
 _FORMS = {predicate.name: predicate.forms for predicate in DEFAULT}
 
 
-def is_asked(question: str, relation: str) -> bool:
-    """Whether a question asks where, who or when, and has a word of the relation or of another form of it."""
-    asking = next((answers for words, answers in _ASKING if words.search(question)), None)
-    return bool(asking and asking.search(relation)) and not stems(question).isdisjoint(_words(relation))
-
-
 @lru_cache(maxsize=4096)
-def _words(relation: str) -> frozenset[str]:
+def asked_words(question: str, relation: str) -> str:
+    """The words of a question that ask for a relation, also in another form of it; empty if it asks for another.
+
+    A fact of that relation says them, whatever its words are: "Nora moved to Zwolle" says where she lives.
+    """
+    asking = next((answers for words, answers in _ASKING if words.search(question)), None)
+    if asking is None or not asking.search(relation):
+        return ""
     forms = _FORMS.get(known_relation(relation), ())
-    return frozenset(word for form in {relation, *forms} for word in stems(form.replace("_", " ")))
+    named = {word for form in {relation, *forms} for word in stems(form.replace("_", " "))}
+    return " ".join(word for word in question.split() if not named.isdisjoint(stems(word)))

@@ -177,7 +177,7 @@ _ROUTINE = frozenset(_FIRST)
 _SAYS_THE_SAME = frozenset({"absorb", "reassert", "repeat"})
 _REASONS = {
     "temporal_change": "things changed", "correction": "it was put right", "dedup": "both say the same",
-    "consolidated": "both say the same", "split": "the entity was split", "applied": "",
+    "consolidated": "both say the same", "split": "its topic became an entity of its own", "applied": "",
     "conflict": "both cannot hold at one time", "belief_revision": "the later words count",
     "late": "it was over when the other one began",
 }  # fmt: skip

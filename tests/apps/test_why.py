@@ -211,7 +211,7 @@ def test_many_lines_are_counted_and_equal_ones_are_one() -> None:
     assert section.lines[-1].text == "… and 4 more"
 
 
-@pytest.mark.parametrize("reason", ["conflict", "belief_revision", "late", "correction", "temporal_change", "split"])
+@pytest.mark.parametrize("reason", ["conflict", "belief_revision", "late", "correction", "temporal_change"])
 def test_why_a_fact_gave_way_is_said_in_words(reason: str) -> None:
     columns = {"status": "superseded", "valid_from": MARCH, "valid_to": APRIL}
     story = Story(VIM, "facts", "Marta uses vim.", columns, (), ((VIM, NEOVIM, reason),), ())
