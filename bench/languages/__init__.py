@@ -113,22 +113,25 @@ def named_in(block: ContextBlock) -> list[str]:
 
 
 def run(options: Options) -> Iterable[Figure]:
-    """Evidence among ten messages and in the block, by language and by the language of the question."""
-    store = str(options.place / "store")
-    model = f"replay/{ANSWERS}" if ANSWERS.exists() else "rules"
+    """Evidence among ten messages and in the block, by language and by the language of the question.
+
+    Each conversation is read twice: by rules, and with the answers that a model gave once (`answers.jsonl`).
+    """
     for language in LANGUAGES:
-        read(language, store, model)
         asked = [each for each in questions_of(language) if each.evidence]
         plain, size = PlainWords(messages_of(language)), characters_of(language)
-        with OpenMemory.open(store, language) as memory:
-            found = [memory.recall(each.question, MOST_FACTS, now=NOW) for each in asked]
-        blocks = [block_of(each, size) for each in found]
         ways = {
-            "memory: R@10": (10, [named_messages(each.facts[:DEEP]) for each in found]),
-            "memory: in the block": (None, [named_in(each) for each in blocks]),
             "words: R@10": (10, [plain.names(each.question) for each in asked]),
             "words: in the block": (None, [plain.block(each.question, size)[1] for each in asked]),
         }
+        for reader, model in (("rules", "rules"), ("a model", f"replay/{ANSWERS}")):
+            store = str(options.place / reader)
+            read(language, store, model)
+            with OpenMemory.open(store, language) as memory:
+                found = [memory.recall(each.question, MOST_FACTS, now=NOW) for each in asked]
+            blocks = [block_of(each, size) for each in found]
+            ways[f"memory read by {reader}: R@10"] = (10, [named_messages(each.facts[:DEEP]) for each in found])
+            ways[f"memory read by {reader}: in the block"] = (None, [named_in(each) for each in blocks])
         for of, kind in ((language, "own language"), ("en", "English")):
             for way, (k, ranked) in ways.items():
                 shares = [
@@ -136,5 +139,6 @@ def run(options: Options) -> Iterable[Figure]:
                     for each, names in zip(asked, ranked, strict=True)
                     if each.language == of
                 ]
-                note = f"{len(shares)} questions, {model.split('/')[0]}"
-                yield Figure("languages", f"{language}, asked in {kind}, {way}", mean(shares), note=note)
+                yield Figure(
+                    "languages", f"{language}, asked in {kind}, {way}", mean(shares), note=f"{len(shares)} questions"
+                )
