@@ -342,3 +342,17 @@ def test_a_move_to_a_town_that_no_list_has_ends_the_old_home_alone(tmp_path: Pat
     held = rows(store, "facts", "status = 'active'", ["predicate", "object_text"])
     assert {("lives_in", "Zwolle"), ("works_at", "Globex")} <= {*held.rows()}
     assert ("lives_in", "Porto") not in held.rows()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("I live in Porto and work at Globex.", "I moved from Porto to Lisbon."),
+        ("Hola, vivo en Porto y trabajo en Globex.", "Me mudé de Porto a Lisboa."),
+    ],
+)
+def test_a_move_leaves_the_job_of_the_same_sentence(tmp_path: Path, before: str, after: str) -> None:
+    lines = said([("Nora", before)], "c1") + said([("Nora", after)], "c2", START + timedelta(days=20))
+    learn(written(tmp_path / "talk.jsonl", lines), tmp_path / "memory")
+    held = rows(tmp_path / "memory", "facts", "kind = 'relation'", ["object_text", "status"])
+    assert {("Globex", "active"), ("Porto", "superseded")} <= {*held.rows()}
