@@ -406,6 +406,10 @@ _FIRST: tuple[tuple[re.Pattern[str], str, str, str], ...] = tuple(
         (r"bebo", "drinks", "", "does_not_drink"),
     )
 )
+SPANISH_JOINT = re.compile(
+    r",?\s(?:y|e|pero)\s(?=(?:(?:también|ahora|no)\s)?(?:vivo|trabajo|uso|bebo|prefiero|odio|soy|me\s(?:gusta|encanta)))"
+)
+"""Where a second state of the speaker begins; the verb alone names the speaker."""
 _DO_NOT_EAT = re.compile(r"\bno\scomo\s(?P<o>(?!si\b|para\b|que\b)\S.*)", re.IGNORECASE)
 _SHE_IS = re.compile(r"(?:(?:[ÉEé]l|[Ee]lla)\s)?[Ee]s\s(?P<un>una?\s)?(?P<o>[a-zà-þ]{4,}.*)")
 _MOVED = re.compile(rf"\b[Mm]e\smudé\s(?:de\s(?P<old>{_NAME})\s)?a\s(?P<o>{_NAME})")

@@ -217,7 +217,8 @@ def _triples(
             if (triple.subject, triple.relation, triple.object) not in seen:
                 seen.add((triple.subject, triple.relation, triple.object))
                 words = sentence.replace("Es ", f"{triple.subject} es ", 1) if sentence.startswith("Es ") else sentence
-                yield quote(words, speaker), triple
+                own = [part for part in relations.SPANISH_JOINT.split(words) if triple.object in part]
+                yield quote(own[0] if own and triple.subject == speaker else words, speaker), triple
         return
     decided = list(decisions.find_decisions(sentence))
     for triple in decided:

@@ -175,6 +175,7 @@ SHARED_SUBJECTS = [
         "My brother lives in Oslo and works for Equinor.",
         ["Ana Lima's brother lives in Oslo.", "Ana Lima's brother works for Equinor."],
     ),
+    ("Vivo en Faro y trabajo en Contoso.", ['Ana Lima: "Vivo en Faro"', 'Ana Lima: "trabajo en Contoso."']),
 ]
 WHOLE = [
     "I want to live in Porto and work at Figma.",

@@ -322,6 +322,7 @@ def test_another_person_with_such_an_event_ends_no_date(tmp_path: Path) -> None:
     assert set(rows(tmp_path / "memory", "facts")["status"]) == {"active"}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("change", ["Peter Holm became my manager.", "I have a new manager, Peter Holm."])
 def test_a_new_manager_takes_the_name_over(tmp_path: Path, change: str) -> None:
     talk, store = tmp_path / "talk.jsonl", tmp_path / "memory"
@@ -331,6 +332,7 @@ def test_a_new_manager_takes_the_name_over(tmp_path: Path, change: str) -> None:
     assert rows(store, "entities", f"id = '{bearer}'")["name"].to_list() == ["Peter Holm"]
 
 
+@pytest.mark.proof
 def test_a_move_to_a_town_that_no_list_has_ends_the_old_home_alone(tmp_path: Path) -> None:
     talk, store = tmp_path / "talk.jsonl", tmp_path / "memory"
     learn(written(talk, said([("Nora", "I live in Porto and work at Globex.")])), store)
@@ -342,3 +344,13 @@ def test_a_move_to_a_town_that_no_list_has_ends_the_old_home_alone(tmp_path: Pat
     held = rows(store, "facts", "status = 'active'", ["predicate", "object_text"])
     assert {("lives_in", "Zwolle"), ("works_at", "Globex")} <= {*held.rows()}
     assert ("lives_in", "Porto") not in held.rows()
+
+
+def test_a_move_leaves_the_job_of_the_same_sentence(tmp_path: Path) -> None:
+    before = {"Nora": "I live in Porto and work at Globex.", "Lucía": "Hola, vivo en Bilbao y trabajo en Airbus."}
+    after = {"Nora": "I moved from Porto to Lisbon.", "Lucía": "Me mudé de Bilbao a Lisboa."}
+    lines = said(before.items(), "c1") + said(after.items(), "c2", START + timedelta(days=20))
+    learn(written(tmp_path / "talk.jsonl", lines), tmp_path / "memory")
+    held = rows(tmp_path / "memory", "facts", "kind = 'relation'", ["object_text", "status"])
+    jobs, homes = {("Globex", "active"), ("Airbus", "active")}, {("Porto", "superseded"), ("Bilbao", "superseded")}
+    assert jobs | homes <= {*held.rows()}
