@@ -1,7 +1,7 @@
 """A `BaseStore` of LangGraph whose items are facts: `put` goes through the gates, and `search` with a query is recall.
 
 An item is one observation of the entity of its LangGraph namespace, in words from which it can be read back. So it has
-provenance, history and undo, and is found by any other recall of the memory. `pip install slowwave[langgraph]`.
+provenance, history and undo, and is found by any other recall of the memory. `pip install 'slowwave[langgraph]'`.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple
 
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    Item,
-    ListNamespacesOp,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    TTLConfig,
-    validate_op_namespace,
-)
-from langgraph.store.memory import InMemoryStore
-
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, TookTooLong, UnusableInput
 
-from .shared import read_or
+from .shared import checked_memory, library, read_or
+
+with library("langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        validate_op_namespace,
+    )
+    from langgraph.store.memory import InMemoryStore
 
 Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""
@@ -73,7 +74,7 @@ class SlowwaveStore(BaseStore):
 
     def __init__(self, memory: OpenMemory, *, ttl: TTLConfig | None = None) -> None:
         """A store over an open memory, which may hold other facts besides; `ttl` gives the default time to live."""
-        self._memory = memory
+        self._memory = checked_memory(memory)
         self._kept: dict[Place, _Kept] = {}
         self._sequence: int | None = None
         self._lock = Lock()  # a batch reads before it writes: two of them at once would put one key twice
@@ -202,6 +203,10 @@ class SlowwaveStore(BaseStore):
 def _statement(place: Place, value: Mapping[str, Any], ttl: float | None) -> str:
     """An item in words from which it can be read back."""
     namespace, key = place
+    if not isinstance(value, Mapping):
+        raise UnusableInput(
+            f"The value of {key!r} is {type(value).__name__}; a value is a dict.", f'Put {{"value": {value!r}}}.'
+        )
     try:
         words = json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
