@@ -87,7 +87,7 @@ class SlowwaveStore(BaseStore):
             validate_op_namespace(op)
         is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in asked)
         with self._lock:
-            kept = self._live()
+            kept = self._live(is_read=not all(isinstance(op, PutOp) for op in asked))
             shelf = _shelf(kept) if is_wide else InMemoryStore()
             results = [self._read(op, kept, shelf) for op in asked]
             if writes := {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}:
@@ -109,13 +109,17 @@ class SlowwaveStore(BaseStore):
 
     # Reading
 
-    def _live(self) -> dict[Place, _Kept]:
+    def _live(self, *, is_read: bool) -> dict[Place, _Kept]:
         now = time.time()
-        return {place: each for place, each in self._all().items() if each.expires is None or each.expires > now}
+        return {
+            place: each
+            for place, each in self._all(is_read=is_read).items()
+            if each.expires is None or each.expires > now
+        }
 
-    def _all(self) -> dict[Place, _Kept]:
+    def _all(self, *, is_read: bool = False) -> dict[Place, _Kept]:
         """All items of the newest state, oldest first; read again only where the memory has changed."""
-        snapshot = read_or(None, lambda: self._memory.snapshot)
+        snapshot = read_or(None, lambda: self._memory.snapshot, is_warned=is_read)
         if snapshot is None:
             return {}
         if snapshot.sequence != self._sequence:

@@ -12,6 +12,7 @@ from slowwave.api import OpenMemory
 from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
 
 T = TypeVar("T")
+_warned: set[str] = set()
 BLOCK_TOKENS = 1000
 """Tokens of a block in another library, where the caller names no number."""
 
@@ -35,15 +36,17 @@ def checked_memory(memory: object) -> OpenMemory:
     return memory
 
 
-def read_or(nothing: T, read: Callable[[], T]) -> T:
+def read_or(nothing: T, read: Callable[[], T], *, is_warned: bool = True) -> T:
     """What is read, or `nothing` where there is no such store or namespace yet.
 
-    Where there is no store it warns, once in each place: the path may be wrong.
+    Where there is no store it warns, once in a process: the path may be wrong.
     """
     try:
         return read()
     except NoStoreYet as error:
-        warnings.warn(f"{error.message} Nothing is known until something is added there.", stacklevel=3)
+        if is_warned and error.message not in _warned:
+            _warned.add(error.message)
+            warnings.warn(f"{error.message} Nothing is known until something is added there.", stacklevel=3)
         return nothing
     except UnknownName as error:
         if error.kind != "namespace":
