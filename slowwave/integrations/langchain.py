@@ -48,7 +48,8 @@ class SlowwaveRetriever(BaseRetriever):
         found = read_or(Recollection(query), lambda: self.memory.recall(query, k, as_of=self.as_of, only=only))
         if found.is_timed_out:
             raise TookTooLong("Recall took longer than it may.", "Increase recall_timeout_ms of [recall].")
-        best = sorted([*found.facts, *found.passages], key=lambda each: -each.score)[:k]  # of equals facts first
+        both: list[RecalledFact | Passage] = [*found.facts, *found.passages]
+        best = sorted(both, key=lambda each: -each.score)[:k]  # of equals facts first
         return [_of_fact(each) if isinstance(each, RecalledFact) else _of_passage(each) for each in best]
 
 
