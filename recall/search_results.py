@@ -11,6 +11,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from slowwave.filters.durability import only_small_talk
 from slowwave.ranking.entity_weights import fact_factors
 from slowwave.ranking.order import (
     RankedFact,
@@ -179,7 +180,8 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     """The best passage of each of the `limit` messages that match best, at most `MOST`, best first.
 
     None of a message that gives orders to its reader, of another scope, or from after the moment that is asked about;
-    none that says what no longer holds; and none where only facts about some entities are wanted.
+    none that says what no longer holds; none that is an assistant's small talk and shares no word with the question;
+    and none where only facts about some entities are wanted.
     """
     if question.about is not None or not limit:
         return ()
@@ -196,7 +198,8 @@ async def passages(tables: Tables, question: Question, ranked: Ranked, limit: in
     for row, text, overlap in zip(rows, texts, overlaps, strict=True):
         gone, holds = over.get(row["id"], ()), live.get(row["id"], ())
         is_stale = bool(gone) and is_covered(text, gone, STALE) and not is_covered(text, holds, STALE)
-        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale:
+        is_polite = row["role"] == "assistant" and not overlap and only_small_talk(text)
+        if not text.replace(FORGOTTEN, "").strip() or only_asks(text) or is_stale or is_polite:
             continue
         more = OVERLAP_WEIGHT * overlap
         score, match = ranked.scores[row["id"]] + more, ranked.matches[row["id"]] + more

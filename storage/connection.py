@@ -96,6 +96,7 @@ HEAD = "_head"
 _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is really there
 LARGEST = 2**64 - 1
 LONGEST = len(str(LARGEST))
+NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -123,7 +124,7 @@ def namespaces_like(uri: str, pattern: str) -> list[str]:
     """The namespaces that a name, or a pattern such as tenant-*, means; raises `UnknownName` where there is none."""
     known = namespaces(uri)
     if not known:
-        raise NoStoreYet(f"There is no store at {uri!r}.", "Give --store, or make one with `slowwave ingest PATH`.")
+        raise NoStoreYet(f"There is no store at {uri!r}.", NO_STORE)
     found = [name for name in known if fnmatchcase(name, pattern)]
     if not found:
         raise UnknownName("namespace", pattern, known)

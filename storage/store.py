@@ -18,7 +18,7 @@ import polars as pl
 from slowwave.errors import NoStoreYet, StoreMismatch, UnknownName
 from slowwave.settings import RetentionSettings
 
-from .connection import HEAD, connect, has_namespace, namespaces, place_for_making
+from .connection import HEAD, NO_STORE, connect, has_namespace, namespaces, place_for_making
 from .disk import WAY_OUT, in_plain_words, plain_errors
 from .head import Head, HeadRow, Lease, create_head
 from .lease import make_once
@@ -118,7 +118,7 @@ class Store:
             known = namespaces(uri, storage_options)
             if known:
                 raise UnknownName("namespace", namespace, known)
-            raise NoStoreYet(f"There is no store at {uri!r}.", "Give --store, or make one with `slowwave ingest PATH`.")
+            raise NoStoreYet(f"There is no store at {uri!r}.", NO_STORE)
         return cls(uri, namespace, connect(uri, namespace, storage_options), retention or RetentionSettings())
 
     @classmethod

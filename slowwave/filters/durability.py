@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slowwave.text import strip_code, strip_thinking, word_set
+from slowwave.text import sentences, strip_code, strip_thinking, word_set
 
 _LEAD = (
     r"(?:(?:ok|okay|wait|hm+|now|then|next|please|pls|just|also|so|and|but|yes|no|sure|great|perfect|cool|alright|first|finally"
@@ -329,6 +329,12 @@ def says_little(statement: str) -> bool:
     if statement.count(" ") >= 12 or _TELLING.search(statement):
         return False
     return sum(1 for word in _CONTENT.findall(statement) if word.lower() not in _EMPTY) < 2
+
+
+def only_small_talk(text: str) -> bool:
+    """Whether all sentences of a text are thanks, greetings, promises and the like, without a number or a name."""
+    parts = [trim(part) for part in sentences(text)]
+    return bool(parts) and all(_SMALL_TALK.fullmatch(part) and not _TELLING.search(part) for part in parts)
 
 
 def refusal_of(statement: str) -> str:

@@ -6,5 +6,5 @@
 - `openai_agents`: a session that learns
 - `pydantic_ai`: a tool set
 - `llama_index`: a memory block
-- `shared`: what they share: a memory that is not there yet, new turns without times
+- `shared`: what they share: missing libraries, a memory that is not there yet, new turns without times
 """

@@ -1,36 +1,56 @@
-"""A retriever of LangChain: facts and passages as documents. `pip install slowwave[langchain]`."""
+"""A retriever of LangChain: facts and passages as documents. `pip install 'slowwave[langchain]'`."""
 
 from __future__ import annotations
 
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
-from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
+import asyncio
+from typing import ClassVar
+
+from pydantic import ConfigDict, Field
 
 from slowwave.api import Only, OpenMemory
 from slowwave.errors import TookTooLong
 from slowwave.types import Passage, RecalledFact, Recollection
 
-from .shared import read_or
+from .shared import library, read_or
+
+with library("langchain"):
+    from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
 
 
 class SlowwaveRetriever(BaseRetriever):
-    """The `k` facts that answer a query best, then passages of messages for what no fact says.
+    """At most `k` documents, best first: facts, and passages of messages for what no fact says.
 
-    `as_of` asks what was true then; `with_passages` says whether passages come at all. Raises `TookTooLong` where
-    recall takes longer than the settings allow.
+    `as_of` asks what was true then; `with_passages` says whether passages come at all. `invoke(query, k=3)` asks for
+    another number. Raises `TookTooLong` where recall takes longer than the settings allow.
     """
 
+    model_config: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
     memory: OpenMemory
-    k: int = 8
+    k: int = Field(default=8, ge=1)
     as_of: str | None = None
     with_passages: bool = True
 
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return self._documents(query, self.k if k is None else k)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return await asyncio.to_thread(self._documents, query, self.k if k is None else k)
+
+    def _documents(self, query: str, k: int) -> list[Document]:
         only: Only | None = None if self.with_passages else "facts"
-        found = read_or(Recollection(query), lambda: self.memory.recall(query, self.k, as_of=self.as_of, only=only))
+        found = read_or(Recollection(query), lambda: self.memory.recall(query, k, as_of=self.as_of, only=only))
         if found.is_timed_out:
             raise TookTooLong("Recall took longer than it may.", "Increase recall_timeout_ms of [recall].")
-        return [*map(_of_fact, found.facts), *map(_of_passage, found.passages)]
+        both: list[RecalledFact | Passage] = [*found.facts, *found.passages]
+        best = sorted(both, key=lambda each: -each.score)[:k]  # of equals facts first
+        return [_of_fact(each) if isinstance(each, RecalledFact) else _of_passage(each) for each in best]
 
 
 def _of_fact(fact: RecalledFact) -> Document:

@@ -1,7 +1,7 @@
 """A `BaseStore` of LangGraph whose items are facts: `put` goes through the gates, and `search` with a query is recall.
 
 An item is one observation of the entity of its LangGraph namespace, in words from which it can be read back. So it has
-provenance, history and undo, and is found by any other recall of the memory. `pip install slowwave[langgraph]`.
+provenance, history and undo, and is found by any other recall of the memory. `pip install 'slowwave[langgraph]'`.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple
 
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    Item,
-    ListNamespacesOp,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    TTLConfig,
-    validate_op_namespace,
-)
-from langgraph.store.memory import InMemoryStore
-
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, TookTooLong, UnusableInput
 
-from .shared import read_or
+from .shared import checked_memory, library, read_or
+
+with library("langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        validate_op_namespace,
+    )
+    from langgraph.store.memory import InMemoryStore
 
 Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""
@@ -73,7 +74,7 @@ class SlowwaveStore(BaseStore):
 
     def __init__(self, memory: OpenMemory, *, ttl: TTLConfig | None = None) -> None:
         """A store over an open memory, which may hold other facts besides; `ttl` gives the default time to live."""
-        self._memory = memory
+        self._memory = checked_memory(memory)
         self._kept: dict[Place, _Kept] = {}
         self._sequence: int | None = None
         self._lock = Lock()  # a batch reads before it writes: two of them at once would put one key twice
@@ -86,7 +87,7 @@ class SlowwaveStore(BaseStore):
             validate_op_namespace(op)
         is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in asked)
         with self._lock:
-            kept = self._live()
+            kept = self._live(is_read=not all(isinstance(op, PutOp) for op in asked))
             shelf = _shelf(kept) if is_wide else InMemoryStore()
             results = [self._read(op, kept, shelf) for op in asked]
             if writes := {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}:
@@ -108,13 +109,17 @@ class SlowwaveStore(BaseStore):
 
     # Reading
 
-    def _live(self) -> dict[Place, _Kept]:
+    def _live(self, *, is_read: bool) -> dict[Place, _Kept]:
         now = time.time()
-        return {place: each for place, each in self._all().items() if each.expires is None or each.expires > now}
+        return {
+            place: each
+            for place, each in self._all(is_read=is_read).items()
+            if each.expires is None or each.expires > now
+        }
 
-    def _all(self) -> dict[Place, _Kept]:
+    def _all(self, *, is_read: bool = False) -> dict[Place, _Kept]:
         """All items of the newest state, oldest first; read again only where the memory has changed."""
-        snapshot = read_or(None, lambda: self._memory.snapshot)
+        snapshot = read_or(None, lambda: self._memory.snapshot, is_warned=is_read)
         if snapshot is None:
             return {}
         if snapshot.sequence != self._sequence:
@@ -202,6 +207,10 @@ class SlowwaveStore(BaseStore):
 def _statement(place: Place, value: Mapping[str, Any], ttl: float | None) -> str:
     """An item in words from which it can be read back."""
     namespace, key = place
+    if not isinstance(value, Mapping):
+        raise UnusableInput(
+            f"The value of {key!r} is {type(value).__name__}; a value is a dict.", f'Put {{"value": {value!r}}}.'
+        )
     try:
         words = json.dumps(dict(value), ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:

@@ -1,17 +1,19 @@
-"""A memory block of LlamaIndex that learns what leaves the chat history. `pip install slowwave[llama-index]`."""
+"""A memory block of LlamaIndex that learns what leaves the chat history. `pip install 'slowwave[llama-index]'`."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.memory import BaseMemoryBlock
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from slowwave.api import OpenMemory
 
-from .shared import BLOCK_TOKENS, block_for, dated
+from .shared import BLOCK_TOKENS, block_for, dated, library
+
+with library("llama-index"):
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.memory import BaseMemoryBlock
 
 _ROLES = ("user", "assistant")
 
@@ -21,6 +23,8 @@ class SlowwaveMemoryBlock(BaseMemoryBlock[str]):
 
     Messages that are put into the block are learned, as the conversation of their session.
     """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     name: str = Field(default="Memory", description="The name of the block.")
     memory: OpenMemory = Field(description="An open memory.", exclude=True)

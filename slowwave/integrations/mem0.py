@@ -74,16 +74,24 @@ class Memory:
         metadata: Mapping[str, Any] | None = None,
         infer: bool = True,
     ) -> dict[str, Any]:
-        """Learn from messages, or without `infer` keep each as it is; `run` of the answer can be undone."""
+        """Learn from messages, or without `infer` keep each as it is; `run` of the answer can be undone.
+
+        Messages without words are left out. Where none is left, nothing runs, and `run` is None.
+        """
         scope = _scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         if metadata:
             warnings.warn("slowwave keeps no metadata of memories.", stacklevel=2)
         spoken = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        turns = [spoken] if isinstance(spoken, Mapping) else list(spoken)
+        turns = [_turn(each) for each in ([spoken] if isinstance(spoken, Mapping) else spoken)]
+        turns = [each for each in turns if each["content"] and str(each["content"]).strip()]
+        if not infer:
+            turns = [each for each in turns if each["role"] != "system"]
+        if not turns:
+            return {"results": [], "run": None, "refused": {}}
         memory = self._memory(scope.namespace)
         if infer:
             return _learn(memory, scope, turns)
-        texts = [str(each["content"]) for each in turns if each.get("role") != "system"]
+        texts = [str(each["content"]) for each in turns]
         added = memory.add_observations(" ".join(scope.owner), texts)
         results = [
             {
@@ -114,7 +122,7 @@ class Memory:
         **ids: Any,
     ) -> dict[str, list[Item]]:
         """The live memories of a user, those that were stored last first; ids may stand in `filters` or alone."""
-        scope = _scope({**(filters or {}), **ids})
+        scope = _scope({**_flat(filters), **ids})
         found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], NO_FACTS)
         chosen = _distinct(filter(scope.covers, found))[: top_k or limit or 100]
         return {"results": self._items(scope.namespace, chosen)}
@@ -133,7 +141,7 @@ class Memory:
         **ids: Any,
     ) -> dict[str, list[Item]]:
         """The memories that answer a query, best first; `score` is that of recall, not a cosine."""
-        scope, k = _scope({**(filters or {}), **ids}), top_k or limit or 20
+        scope, k = _scope({**_flat(filters), **ids}), top_k or limit or 20
         asked = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
         found = self._read(scope.namespace, lambda memory: _recalled(memory, query, asked), NO_FACTS)
         chosen = [fact for fact in _distinct(filter(scope.covers, found)) if fact.score >= (threshold or 0.0)][:k]
@@ -173,29 +181,33 @@ class Memory:
         message = "Memory updated successfully!"
         return {"message": message, "id": _id(namespace, outcome.fact_id or current.id)}
 
-    def delete(self, memory_id: str) -> dict[str, str]:
-        """Retire a memory, and what says the very same; `slowwave undo` brings it back."""
+    def delete(self, memory_id: str) -> dict[str, Any]:
+        """Retire a memory, and what says the very same; undo of the `runs` of the answer brings it back."""
         namespace, fact = _parts(memory_id)
         memory = self._memory(namespace)
         current = self._known(namespace, fact, memory_id)
-        memory.retire([current.id, *_twins(memory, current)])
-        return {"message": "Memory deleted successfully!"}
+        runs = memory.retire([current.id, *_twins(memory, current)])
+        return {"message": "Memory deleted successfully!", "runs": [*runs]}
 
     def delete_all(
         self, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> dict[str, str]:
-        """Retire all memories of a user, or those of a conversation; pinned ones stay, and `Refused` names them."""
+    ) -> dict[str, Any]:
+        """Retire all memories of a user, or those of a conversation; pinned ones stay, and `Refused` names them.
+
+        Undo of the `runs` of the answer, the last one first, brings them back.
+        """
         scope = _scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], NO_FACTS)
+        runs: tuple[str, ...] = ()
         if chosen := [fact.id for fact in found if scope.covers(fact)]:
             memory = self._memory(scope.namespace)
             pinned = memory.snapshot.by_ids("facts", chosen, ["id"], where="pinned")["id"].sort().to_list()
             if gone := [each for each in chosen if each not in pinned]:
-                memory.retire(gone)
+                runs = memory.retire(gone)
             if pinned:
                 names = ", ".join(_id(scope.namespace, each) for each in pinned)
                 raise Refused(f"All memories were deleted but the pinned ones: {names}.", "Unpin them first.")
-        return {"message": "Memories deleted successfully!"}
+        return {"message": "Memories deleted successfully!", "runs": [*runs]}
 
     def reset(self) -> None:
         """Not offered: nothing here deletes a store."""
@@ -267,10 +279,34 @@ def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]
     return {"results": results, "run": learned.run, "refused": dict(learned.refused)}
 
 
+def _turn(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message with its role; one without is the user's, as a plain text is."""
+    if not isinstance(message, Mapping) or "content" not in message:
+        raise UnusableInput(f"{message!r} is no message.", "A message is a dict with `role` and `content`.")
+    return {"role": "user", **message}
+
+
+def _flat(filters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Filters without AND, whose parts all hold; `UnusableInput` for OR and NOT."""
+    pairs: list[tuple[str, Any]] = []
+    for name, value in (filters or {}).items():
+        if name in ("OR", "NOT"):
+            raise UnusableInput(f"There is no filter {name!r}.", "Ask once for each id, and join the answers.")
+        pairs += [pair for part in value for pair in _flat(part).items()] if name == "AND" else [(name, value)]
+    flat: dict[str, Any] = {}
+    for name, value in pairs:
+        if flat.setdefault(name, value) != value:
+            raise UnusableInput(f"{name} is both {flat[name]!r} and {value!r}.", "Ask once for each id.")
+    return flat
+
+
 def _scope(given: Mapping[str, Any]) -> _Scope:
     """Whose memories these ids mean; `ValueError` where there is none, or another filter."""
     if unknown := sorted({*given} - {*SCOPES}):
         raise UnusableInput(f"There is no filter {unknown[0]!r}.", f"Use {', '.join(SCOPES)}: metadata is not kept.")
+    for name, value in given.items():
+        if value == "*" or isinstance(value, Mapping | list | tuple | set):
+            raise UnusableInput(f"{name} cannot be {value!r}: an id is one text.", "Ask once for each id.")
     ids = {name: str(given[name]).strip() for name in SCOPES if given.get(name) is not None}
     if not ids or not all(ids.values()):
         raise ValueError("At least one of user_id, agent_id and run_id is needed, and none may be empty.")

@@ -1,4 +1,4 @@
-"""A session of the OpenAI Agents SDK that learns, and a tool that recalls. `pip install slowwave[openai-agents]`."""
+"""A session of the OpenAI Agents SDK that learns, and a tool that recalls. `pip install 'slowwave[openai-agents]'`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any, cast
 
-from agents import FunctionTool, SQLiteSession, TResponseInputItem, function_tool
-from agents.memory import SessionABC
-
 from slowwave.api import OpenMemory
 from slowwave.errors import LeaseBusy, Transient
 from slowwave.types import NOTHING_KNOWN
 
-from .shared import BLOCK_TOKENS, block_for, dated
+from .shared import BLOCK_TOKENS, block_for, checked_memory, dated, library
+
+with library("openai-agents"):
+    from agents import FunctionTool, SQLiteSession, TResponseInputItem, function_tool
+    from agents.memory import SessionABC
 
 log = logging.getLogger("slowwave")
 _ROLES = ("user", "assistant")
@@ -28,11 +29,11 @@ class SlowwaveSession(SessionABC):
     """
 
     def __init__(self, session_id: str, memory: OpenMemory, underlying: SessionABC | None = None) -> None:
-        """By default items are kept by a `SQLiteSession` in working memory, as the SDK has it."""
+        """By default items are kept by a `SQLiteSession` in working memory: another process begins with none."""
         self.session_id = session_id
         self.underlying = underlying or SQLiteSession(session_id)
         self.session_settings = self.underlying.session_settings
-        self._memory = memory
+        self._memory = checked_memory(memory)
         self._unlearned: list[Mapping[str, Any]] = []
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -70,6 +71,7 @@ class SlowwaveSession(SessionABC):
 
 def recall_tool(memory: OpenMemory, token_budget: int = BLOCK_TOKENS) -> FunctionTool:
     """A tool by which an agent looks something up; the answer has at most so many tokens."""
+    checked_memory(memory)
 
     @function_tool(name_override="recall")
     async def recall(query: str) -> str:

@@ -1,21 +1,23 @@
-"""A tool set of Pydantic AI: look up, and remember. `pip install slowwave[pydantic-ai]`."""
+"""A tool set of Pydantic AI: look up, and remember. `pip install 'slowwave[pydantic-ai]'`."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from pydantic_ai import FunctionToolset
-
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.types import NOTHING_KNOWN
 
-from .shared import BLOCK_TOKENS, block_for
+from .shared import BLOCK_TOKENS, block_for, checked_memory, library
+
+with library("pydantic-ai"):
+    from pydantic_ai import FunctionToolset
 
 
 def memory_tools(memory: OpenMemory, *, token_budget: int = BLOCK_TOKENS, can_add: bool = True) -> FunctionToolset[Any]:
     """The tools `recall` and, with `can_add`, `remember`; none retires or deletes."""
+    checked_memory(memory)
     tools: FunctionToolset[Any] = FunctionToolset()
 
     async def recall(query: str) -> str:

@@ -1,24 +1,52 @@
-"""What the integrations share: reading a memory that may not be there yet, and new turns without times."""
+"""What the integrations share: the library and the memory they need, reads of what is not there yet, and new turns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from slowwave.api import OpenMemory
-from slowwave.errors import NoStoreYet, UnknownName
+from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
 
 T = TypeVar("T")
+_warned: set[str] = set()
 BLOCK_TOKENS = 1000
 """Tokens of a block in another library, where the caller names no number."""
 
 
-def read_or(nothing: T, read: Callable[[], T]) -> T:
-    """What is read, or `nothing` where there is no such store or namespace yet."""
+@contextmanager
+def library(extra: str) -> Iterator[None]:
+    """Imports inside need the library of this extra; where it is missing, `ModuleNotFoundError` names the extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        command = f"pip install 'slowwave[{extra}]'"
+        raise ModuleNotFoundError(f"{error.msg}. Install what this module needs: {command}", name=error.name) from error
+
+
+def checked_memory(memory: object) -> OpenMemory:
+    """The open memory itself; `UnusableInput` for anything else, such as the path of a store."""
+    if not isinstance(memory, OpenMemory):
+        raise UnusableInput(
+            f"{memory!r} is no open memory.", "Give `open_memory(PATH)`: `from slowwave import open_memory`."
+        )
+    return memory
+
+
+def read_or(nothing: T, read: Callable[[], T], *, is_warned: bool = True) -> T:
+    """What is read, or `nothing` where there is no such store or namespace yet.
+
+    Where there is no store it warns, once in a process: the path may be wrong.
+    """
     try:
         return read()
-    except NoStoreYet:
+    except NoStoreYet as error:
+        if is_warned and error.message not in _warned:
+            _warned.add(error.message)
+            warnings.warn(f"{error.message} Nothing is known until something is added there.", stacklevel=3)
         return nothing
     except UnknownName as error:
         if error.kind != "namespace":

@@ -24,7 +24,7 @@ from slowwave.validity import is_out_of_order
 from .conflicts import revise_beliefs, say_again, settle_conflicts
 from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
-from .referenced_facts import are_other_cases, is_value, means, telling_words
+from .referenced_facts import are_other_cases, is_value, means, telling_words, unquoted
 from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
 READ = tuple(
@@ -34,6 +34,11 @@ READ = tuple(
 )
 KNOWN = (*READ, "is_live")
 _MAX_SHORT = 2
+_TELLS_A_HOME = re.compile(
+    r"\b(?:home|house|flat|apartment|room|studio|address|landlord|rent(?:s|ed|ing)?|(?:live|stay)(?:s|d|ed|ing)?|living|based"
+    r"|resid\w+|settled|commut\w+)\b",
+    re.IGNORECASE,
+)
 DIRECTIVE = "directive"
 SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
 ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
@@ -212,7 +217,11 @@ def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact,
     """The targets of a directive by its words alone, whatever their subject."""
     old = directive["object"] or ""
     lists = [index.by_word.get((speaker["scope"], word), []) for word in telling_words(old)]
-    options = [fact for fact in min(lists, key=len, default=[]) if _may_be_meant(state, fact, speaker, winner)]
+    options = [
+        fact
+        for fact in min(lists, key=len, default=[])
+        if _may_be_meant(state, fact, speaker, winner) and not _is_beside_a_move(fact, speaker)
+    ]
     return means(old, directive["action"], speaker, options, index.names)
 
 
@@ -221,7 +230,9 @@ def _with_twins(state: RevisionState, index: _Index, targets: list[Fact], speake
     sentences = dict.fromkeys(
         (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
     )
-    twins = [fact for sentence in sentences for fact in index.by_sentence[sentence]]
+    twins = [
+        fact for sentence in sentences for fact in index.by_sentence[sentence] if not _is_beside_a_move(fact, speaker)
+    ]
     known = {fact["id"] for fact in targets}
     return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(state, f, speaker, winner))]
 
@@ -243,6 +254,13 @@ def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
     close = [f for f in facts if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
     lasting = [f for f in facts if domain_of(f["predicate"])]
     return close or (lasting if len(lasting) == 1 else [])
+
+
+def _is_beside_a_move(fact: Fact, speaker: Fact) -> bool:
+    """Whether the speaker tells of a home and the fact of something else, such as a job, which a move does not end."""
+    if domain_of(speaker["predicate"]) != "home" or domain_of(fact["predicate"]) == "home":
+        return False
+    return not _TELLS_A_HOME.search(unquoted(fact["statement"]))
 
 
 def _share_an_end(fact: Fact, speaker: Fact) -> bool:

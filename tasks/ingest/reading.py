@@ -38,7 +38,7 @@ from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_time
 from tasks.runtime.runs import Run, store_of
 
-from .sources import LISTED, READABLE, ReadIssue, SourceInfo, find_sources
+from .sources import LISTED, PEOPLE, READABLE, ReadIssue, SourceInfo, find_sources
 
 _CHUNK = 1_048_576
 _MAX_LINE = 67_108_864
@@ -47,7 +47,6 @@ _BLOCK_MESSAGES = 4096
 _BLOCK_CHARS = 4_194_304
 _HEAD_CHARS = 32_768
 _SHOWN_LINES = 20
-_PEOPLE = "users.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +190,7 @@ class _Lines:
 def _origin(source: SourceInfo, scope: str) -> Origin:
     names = MappingProxyType(dict[str, str]())
     if source.format in WITH_PEOPLE:
-        beside = (source.path.parent / _PEOPLE, source.path.parent.parent / _PEOPLE)
+        beside = (source.path.parent / PEOPLE, source.path.parent.parent / PEOPLE)
         lists = [path for path in beside if path.is_file() and not path.is_symlink()]
         names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names
     return Origin(_one_line(conversation_of(source.path, source.format)), scope, names)

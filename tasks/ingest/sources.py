@@ -27,10 +27,12 @@ from slowwave.ingestion.formats import (
     sniff_format,
     top_keys,
 )
-from slowwave.ingestion.parsers import DOCUMENTS, FORMATS, TEXT_PARSERS, VALUES, known_format
+from slowwave.ingestion.parsers import DOCUMENTS, FORMATS, TEXT_PARSERS, VALUES, WITH_PEOPLE, known_format
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
 LISTED = 200
+PEOPLE = "users.json"
+"""The name of a list of people: chats beside it, or in a folder beside it, take their names from it."""
 
 _HEAD_BYTES = 262_144
 _CHUNK = 1_048_576
@@ -72,11 +74,19 @@ class SourceInfo:
     is_named: bool
 
 
+class _IsListOfExport(UnusableInput):
+    """The file lists people, channels or projects."""
+
+
 def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[list[SourceInfo], list[ReadIssue]]:
-    """The files that can be read, each once and in order, and what was passed over in folders."""
+    """The files that can be read, each once and in order, and what was passed over in folders.
+
+    A list of people is not passed over where chats are read that take their names from it.
+    """
     known_format(format)
     sources: dict[Path, SourceInfo] = {}
     issues: list[ReadIssue] = []
+    people: dict[Path, ReadIssue] = {}
     for path in (Path(given).expanduser() for given in paths):
         if not path.exists():
             raise UnusableInput(f"There is no file or folder {str(path)!r}.", "Check the path.")
@@ -91,9 +101,16 @@ def find_sources(paths: Sequence[str | Path], format: str = "auto") -> tuple[lis
             except UnusableInput as error:
                 if file == path:
                     raise
-                issues.append(ReadIssue(_shown(file), 0, redact(error.message).text, "skipped"))
+                issue = ReadIssue(_shown(file), 0, redact(error.message).text, "skipped")
+                if isinstance(error, _IsListOfExport) and file.name == PEOPLE:
+                    people[file] = issue
+                else:
+                    issues.append(issue)
             else:
                 sources[file.resolve()] = found
+    chats = [source.path for source in sources.values() if source.format in WITH_PEOPLE]
+    read = {folder / PEOPLE for chat in chats for folder in (chat.parent, chat.parent.parent)}
+    issues += [issue for file, issue in people.items() if file not in read]
     if issues and not sources:
         raise UnusableInput(
             f"None of the {len(issues)} files can be read; the first: {issues[0].reason}",
@@ -160,7 +177,7 @@ def _format_of(path: Path, head: str, format: str, *, is_named: bool, is_whole: 
         if fault := json_fault(head, is_whole=is_whole):
             raise UnusableInput(f"{path} is not valid JSON: {fault}.", "Mend it, or save it once more.")
         if is_list_of_export(head):
-            raise UnusableInput(
+            raise _IsListOfExport(
                 f"{path} lists people, channels or projects of an export, no messages.", "Name the folder or the chats."
             )
         keys = ", ".join(top_keys(head))

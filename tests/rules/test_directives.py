@@ -48,6 +48,41 @@ def test_what_is_said_to_contradict_does_not_end_what_recency_alone_would_end() 
     assert plain.live() == [bergen["statement"]]
 
 
+def _moved(*known: dict[str, Any]) -> list[str]:
+    """What is left of these facts after Anna moved from Munich to Vienna."""
+    memory = Memory()
+    for each in known:
+        memory.tell({**each, "at": 1})
+    change = {"known_id": None, "object": "Munich", "action": "supersede"}
+    vienna = claim("Anna moved from Munich to Vienna.", relation="lives_in", obj="Vienna", at=9, resolves=[change])
+    memory.tell(vienna)
+    return [each for each in memory.live() if each != vienna["statement"]]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        claim("Anna works at Siemens in Munich.", relation="works_at", obj="Siemens"),
+        claim("Anna's dentist is in Munich.", relation="said"),
+        claim("Anna studies physics in Munich.", relation="studies", obj="physics"),
+    ],
+)
+def test_a_move_ends_no_job_of_the_old_town(beside: dict[str, Any]) -> None:
+    assert _moved(beside) == [beside["statement"]]
+
+
+@pytest.mark.parametrize(
+    "home",
+    [
+        claim("Anna lives in Munich.", relation="lives_in", obj="Munich"),
+        claim("Anna rents a flat in Munich.", relation="rents", obj="flat"),
+        claim("Anna's home is in Munich.", relation="said"),
+    ],
+)
+def test_a_move_ends_the_home_of_the_old_town(home: dict[str, Any]) -> None:
+    assert _moved(home) == []
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("action", ["supersede", "retract"])
 @pytest.mark.parametrize("settled", [OSLO["statement"], NEVER["statement"]])

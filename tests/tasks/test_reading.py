@@ -330,13 +330,16 @@ def test_a_slack_thread_goes_on_in_the_file_of_another_day_with_the_names_of_the
         (1, "Ivo Matos", 21),
     ]
     assert found["content"][0].startswith("Ivo Matos owns the tide display")
-    passed_over = issues(read(EXAMPLES / "sources" / "slack"), "skipped")
-    assert (
-        "lists people, channels or projects"
-        in {issue.path: issue.reason for issue in passed_over}[
-            (EXAMPLES / "sources" / "slack" / "users.json").as_posix()
-        ]
-    )
+
+
+def test_a_list_of_people_is_passed_over_only_where_no_chat_takes_names_from_it(tmp_path: Path) -> None:
+    slack = EXAMPLES / "sources" / "slack"
+    assert (slack / "users.json").exists()
+    assert "users.json" not in {Path(issue.path).name for issue in issues(read(slack), "skipped")}
+    write(tmp_path / "users.json", (slack / "users.json").read_text())
+    write(tmp_path / "notes.md", "# Notes\n\nThe pump is blue.\n")
+    (passed_over,) = issues(read(tmp_path), "skipped")
+    assert "lists people, channels or projects" in passed_over.reason
 
 
 @pytest.mark.parametrize("people", [None, "", "[broken", '{"id": 3}', "link"])
