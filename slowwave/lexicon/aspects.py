@@ -36,11 +36,6 @@ class Aspect:
         return {name: getattr(self, name) for name in ("slug", "display_name", "category", "icon")}
 
 
-_RUNNING = (
-    r"run(?:s|ning)? (?:a |an |the |my )?(?:half|race|\d+ ?k|\d+ ?mi|[a-z]+ (?:km|kilomet\w+|miles)\b|shoes|club|coach"
-    r"|every (?:morning|evening|weekend))|(?:go|goes|going|went|likes?|loves?|enjoys?|hates?|for a) run(?:ning)?\b"
-)
-"""Running as a sport: builds and programs run, too."""
 TAXONOMY: tuple[Aspect, ...] = (
     Aspect("film_tv", "Film & TV", "Cultural", "🎬", "film|movie|cinema|tv|show|series|watch|actor|director"),
     Aspect("music", "Music", "Cultural", "🎵", "music|song|album|band|listen|concert|guitar|piano|sing"),
@@ -76,7 +71,7 @@ TAXONOMY: tuple[Aspect, ...] = (
         "Health",
         "Lifestyle",
         "🩺",
-        f"health|ill|sick|doctor|medic|diet|sleep|exercise|jog|marathon|{_RUNNING}|allerg|injur|weight",
+        "health|ill|sick|doctor|medic|diet|sleep|exercise|run|allerg|injur|weight",
     ),
 )
 SLUGS: tuple[str, ...] = tuple(aspect.slug for aspect in TAXONOMY)
