@@ -134,7 +134,8 @@ def binary_kind(head: bytes) -> str:
         if head.startswith(magic):
             return kind
     controls = len(head) - len(head.translate(None, _CONTROL_BYTES))
-    return "binary data" if controls > 2 and controls > _MOST_CONTROL * len(head) else ""
+    is_most = controls * 2 > len(head)  # a few stray ones in a short text damage it, and make no program of it
+    return "binary data" if is_most or (controls > 2 and controls > _MOST_CONTROL * len(head)) else ""
 
 
 def encoding_of(head: bytes) -> str:

@@ -263,12 +263,18 @@ def write_roster(tx: Transaction, run: Run, before: Roster, statements: Collecte
 
 def _touch(tx: Transaction, in_play: pl.DataFrame) -> None:
     """Entities that facts of the batch are about were seen when those were said."""
-    seen = in_play.group_by(id="entity_id").agg(seen=pl.col("seen_at").max())
+    seen = in_play.group_by(id="entity_id").agg(first=pl.col("first_seen_at").min(), last=pl.col("seen_at").max())
     rows = tx.by_ids("entities", seen["id"], with_vector=True).join(seen, on="id", maintain_order="left")
-    later = rows.filter(pl.col("last_seen_at").is_null() | (pl.col("seen") > pl.col("last_seen_at")))
+    is_earlier = (pl.col("first") < pl.col("first_seen_at")).fill_null(True)
+    is_later = (pl.col("last") > pl.col("last_seen_at")).fill_null(True)
+    wider = rows.filter(is_earlier | is_later)
     is_back = (pl.col("status") == "archived").fill_null(False) & pl.col("merged_into").is_null()
-    status = pl.when(is_back).then(pl.lit("active")).otherwise("status")
-    tx.upsert("entities", later.with_columns(last_seen_at="seen", status=status).drop("seen"))
+    status = pl.when(is_back & is_later).then(pl.lit("active")).otherwise("status")
+    times = {
+        "first_seen_at": pl.min_horizontal("first_seen_at", "first"),
+        "last_seen_at": pl.max_horizontal("last_seen_at", "last"),
+    }
+    tx.upsert("entities", wider.with_columns(**times, status=status).drop("first", "last"))
 
 
 def _write_owner(tx: Transaction, run: Run, owner: Owner, in_play: pl.DataFrame) -> list[str]:
@@ -277,8 +283,9 @@ def _write_owner(tx: Transaction, run: Run, owner: Owner, in_play: pl.DataFrame)
     if stored.is_empty():
         canonical = f"user ({owner.scope})" if owner.scope else "user"
         row = {"id": owner.entity_id, "canonical_name": canonical, "entity_type": PERSON, "status": "active"}
-        seen = in_play.filter(pl.col("entity_id") == owner.entity_id)["seen_at"].min() or run.now
-        stored = pl.DataFrame([{**row, "first_seen_at": seen, "last_seen_at": seen, "pinned": False}])
+        seen = in_play.filter(pl.col("entity_id") == owner.entity_id)
+        first, last = seen["first_seen_at"].min() or run.now, seen["seen_at"].max() or run.now
+        stored = pl.DataFrame([{**row, "first_seen_at": first, "last_seen_at": last, "pinned": False}])
         stored = frames.conform(stored, frames.ENTITIES)
     named = stored.with_columns(name=pl.lit(owner.name), is_renamed=pl.lit(owner.is_named))
     text = str(embed_texts(named)[0])

@@ -109,13 +109,46 @@ def read_source(
                 pending = part, titles
     except OSError as error:
         raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
-    if pending is None and source.is_named and tally.is_all_lost:
+    if pending is None:
+        _check_not_lost(source, tally)
+    frame, titles = pending or (empty_frame(), {})
+    yield ReadBatch(frame, source, tally.take(is_last=True), titles)
+
+
+def _check_not_lost(source: SourceInfo, tally: _Tally) -> None:
+    if source.is_named and tally.is_all_lost:
         raise UnusableInput(
             f"Nothing in {source.uri} can be read as {source.format}: {tally.first_loss}.",
             f"{READABLE}; name another with --format or correct the file.",
         )
-    frame, titles = pending or (empty_frame(), {})
-    yield ReadBatch(frame, source, tally.take(is_last=True), titles)
+
+
+def _has_content(source: SourceInfo, settings: IngestSettings) -> bool:
+    """Whether a file has a message, or anything that is left out or lost; it is read no further than its first message.
+
+    Raises UnusableInput for a file that was named and of which nothing can be read.
+    """
+    tally = _Tally(source.uri)
+    has_notes = False
+    try:
+        for line, found in _reader_of(source)(source, settings, "global"):
+            if not isinstance(found, Note):
+                return True
+            has_notes = True
+            tally.add(line, found)
+    except OSError as error:
+        raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
+    _check_not_lost(source, tally)
+    return has_notes
+
+
+Reader = Callable[[SourceInfo, IngestSettings, str], Iterator[tuple[int, Message | Note]]]
+
+
+def _reader_of(source: SourceInfo) -> Reader:
+    if source.format in DOCUMENTS:
+        return _read_document
+    return _read_chat if source.format in TEXT_PARSERS else _read_transcript
 
 
 def _segments(
@@ -126,9 +159,7 @@ def _segments(
     scope: str,
     time: datetime,
 ) -> Iterator[tuple[pl.DataFrame, Mapping[str, str]]]:
-    documents, chats = dict.fromkeys(DOCUMENTS, _read_document), dict.fromkeys(TEXT_PARSERS, _read_chat)
-    reader = (documents | chats).get(source.format, _read_transcript)
-    for block in _blocks(reader(source, settings, scope)):
+    for block in _blocks(_reader_of(source)(source, settings, scope)):
         changes = iter(conversations.add_all([found for _, found in block if not isinstance(found, Note)]))
         for line, found in block:
             for note in [found] if isinstance(found, Note) else next(changes):
@@ -323,10 +354,11 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """The files that can be read, and what was passed over."""
+    """The files that can be read, and what was passed over. `is_empty`: there are files, and nothing is in any."""
 
     sources: tuple[SourceInfo, ...]
     issues: tuple[ReadIssue, ...]
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,11 +380,15 @@ def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> Foun
     sources, issues = find_sources(paths, format)
     if paths and not sources:
         raise NothingYet(f"There is no file in {', '.join(map(repr, paths))}.", "Put files there, or name others.")
-    return FoundFiles(tuple(sources), tuple(issues))
+    named = [_has_content(source, settings) for source in sources if source.is_named]
+    has_content = any(named) or any(_has_content(source, settings) for source in sources if not source.is_named)
+    return FoundFiles(tuple(sources), tuple(issues), bool(sources) and not has_content)
 
 
 def find_new_sources(run: Run, found: FoundFiles) -> Sources:
-    """Tell new files from those whose very bytes were read before, under whatever name."""
+    """Tell new files from those whose very bytes were read before, under whatever name; empty ones tell nothing."""
+    if found.is_empty:
+        return Sources(found.sources, (), found.issues)
     columns = ["content_hash", "format"]
     hashes = [source.content_hash for source in found.sources]
     read = store_of(run).snapshot().by_ids("sources", hashes, columns, key="content_hash", where="state = 'completed'")
