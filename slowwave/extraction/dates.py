@@ -109,9 +109,11 @@ _HINT = re.compile(rf"\b(?:{_RANGE}|{_PREPOSITION}?(?:the\s+)?(?:{CORE})|{_BOUND
 _FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{_AMOUNT}(?i:\s+(?:now|already))?")
 
 
-_OPENS_CLAUSE = r"(?:it|they|there|we|i|I|he|she|the|this|that|these|my|our|his|her|their|its|no|most|some|all|[A-ZÀ-Þ]\w+)\s"
+_OPENS_CLAUSE = (
+    r"(?:it|they|there|we|i|I|he|she|the|this|that|these|my|our|his|her|their|its|no|most|some|all|[A-ZÀ-Þ]\w+)\s"
+)
 _IS_SO = r"(?i:is|are|isn['’]t|aren['’]t|has|have|hasn['’]t|haven['’]t|can|can['’]t|cannot|will|won['’]t|costs?|needs?)"
-# "since March" and "as the manager" are no clauses; "since my daughter was born" is a time, "since it is sold out" none.
+# "since March" and "as the manager" are no clauses; "since my daughter was born" is a time, "since it is late" none.
 _REASON = (
     r"(?:(?i:because|given that|due to|seeing that|porque|ya que)\b"
     rf"|(?:(?<=, )(?i:as|since)\b|(?i:as|since)\b(?=[^,;]*?\b{_IS_SO}\b))(?=\s{_OPENS_CLAUSE})(?!\s{MONTH}))"

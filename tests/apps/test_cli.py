@@ -322,7 +322,7 @@ def test_an_empty_file_is_nothing_to_read_and_makes_no_store(run: Run, tmp_path:
     ("name", "content", "more"),
     [
         ("readme.bin", b"\x00\x01", ()),
-        ("mine.mbox", b"From a@b.example Mon Apr 20 18:00:00 2026\nFrom: a@b.example\n\nHi.\n", ("--format", "whatsapp")),
+        ("mine.mbox", b"From a@b.example Mon Apr 20 18:00:00 2026\n\nHi.\n", ("--format", "whatsapp")),
     ],
 )
 def test_a_file_of_no_known_format_ends_with_two_and_makes_no_store(
