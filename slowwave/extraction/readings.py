@@ -11,6 +11,7 @@ from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, normalise_name, word_set
 
 from . import dates, names, relations
+from .clauses import PEOPLE
 from .coreference import quote, retell
 from .relations import LIKELY, Triple
 from .reversals import Reversal
@@ -84,12 +85,25 @@ def statement_of(message: MessageReading, words: str) -> str:
     return quote(words, message.speaker) if relations.is_spanish(words) else retell(words, message.speaker)
 
 
-def mention(reader: WindowReading, spotted: list[names.Name]) -> None:
-    """Makes entities of the names in observations that are surely names: known, of several words, or met twice."""
+_BEARS = re.compile(
+    r"\b(?:the|[Tt]he|[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|\w+['’]s)\s(?:new\s|first\s|vice[\s-])?(?P<role>[a-z]+)"
+    r"(?:\sof\s[^,;.]{2,40}?)?\s(?:is|was|will\sbe)\s(?:now\s|still\s)?$"
+)
+"""What is said before the name of somebody with an office: "the treasurer is"."""
+
+
+def mention(reader: WindowReading, sentence: str, spotted: list[names.Name]) -> None:
+    """Makes entities of the names in observations that are surely names: known, of several words, or met twice.
+
+    Who bears a role ("the treasurer is Hilde Brand") is a person.
+    """
     for name in spotted:
         reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
-        if name.is_known or " " in name.text or reader.seen[name.text] > 1 or name.text.lower() in reader.speakers:
-            reader.entities.setdefault(name.text, names.type_of(name.text, ""))
+        bears = None if name.is_known else _BEARS.search(sentence, 0, name.start)
+        kind = "person" if bears and bears["role"] in PEOPLE else names.type_of(name.text, "")
+        is_sure = name.is_known or " " in name.text or reader.seen[name.text] > 1 or kind == "person"
+        if is_sure or name.text.lower() in reader.speakers:
+            reader.entities[name.text] = reader.entities.get(name.text) or kind
 
 
 def flush(reader: WindowReading, message: MessageReading) -> None:

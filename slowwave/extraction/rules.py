@@ -181,7 +181,7 @@ def _read_sentence(
         message.reason = message.reason or "too little to tell anything"
     elif message.turn.role != "assistant":
         message.loose.append((bare, _owner(message, bare, spotted), taken_back))
-        mention(reader, spotted)
+        mention(reader, bare, spotted)
     else:
         message.reason = message.reason or UNCONFIRMED
     _remember_person(reader, message, spotted, [triple for _, triple in found])

@@ -225,7 +225,7 @@ def _origin(source: SourceInfo, scope: str) -> Origin:
         beside = (source.path.parent / _PEOPLE, source.path.parent.parent / _PEOPLE)
         lists = [path for path in beside if path.is_file() and not path.is_symlink()]
         names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names
-    return Origin(_one_line(conversation_of(source.path, source.format)), scope, names)
+    return Origin(_one_line(conversation_of(source.path.absolute(), source.format)), scope, names)
 
 
 @lru_cache(maxsize=8)

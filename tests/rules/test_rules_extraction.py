@@ -273,6 +273,25 @@ def test_what_is_wished_denied_or_over_is_not_split_before_a_second_verb(sentenc
     assert len(facts(sentence)) == 1
 
 
+@pytest.mark.parametrize(
+    ("sentence", "name"),
+    [
+        ("The treasurer is Hilde Brand.", "Hilde Brand"),
+        ("The new chair of the rowing club is Hilde Brand.", "Hilde Brand"),
+        ("My deputy is Otto Kern.", "Otto Kern"),
+        ("Our plumber was Otto Kern.", "Otto Kern"),
+    ],
+)
+def test_who_bears_a_role_is_a_person(sentence: str, name: str) -> None:
+    kinds = {entity["name"]: entity["type"] for entity in read(turn(sentence))["entities"]}
+    assert kinds[name] == "person"
+
+
+def test_what_has_a_use_is_no_person() -> None:
+    kinds = {entity["name"]: entity["type"] for entity in read(turn("The server is Blue Harbor."))["entities"]}
+    assert kinds["Blue Harbor"] != "person"
+
+
 @pytest.mark.parametrize("sentence", FORMER)
 def test_a_former_manager_is_none_of_now(sentence: str) -> None:
     (fact,) = [fact for fact in facts(sentence) if fact["relation"] == "has_manager"]

@@ -159,6 +159,14 @@ def test_a_folder_of_nothing_but_unreadable_files_says_so(tmp_path: Path) -> Non
         read(tmp_path)
 
 
+def test_a_log_of_git_in_short_lines_is_no_document(tmp_path: Path) -> None:
+    short = write(tmp_path / "log.txt", "1a2b3c4 (HEAD -> main) Use Postgres\n* 2b3c4d5 Add tests\n")
+    with pytest.raises(UnusableInput, match=r"log.txt is a log of Git without authors.*`git log > history.txt`"):
+        read(short)
+    assert len(frame(read(short, format="text"))) == 1
+    assert len(frame(read(write(tmp_path / "plain.txt", "feedbac k\nand more words\n")))) == 1
+
+
 def test_a_damaged_file_in_a_folder_does_not_stop_the_others(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", '{"role": "user", "content": \n{"role": "user", "con\n')
     write(tmp_path / "b.jsonl", lines(said(1)))
