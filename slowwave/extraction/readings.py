@@ -134,11 +134,22 @@ def _add_observation(
     if is_quoted and is_to_one and SECOND_PERSON.search(words):
         statement = quote(words, f"{message.speaker} to {others[0]}")
     relation = "noted" if message.turn.role == "document" else "said"
-    kind = reader.entities.get(owner) or (
-        "" if owner != message.speaker else "file" if relation == "noted" else "person"
-    )
+    of_speaker = note_type(message) if relation == "noted" else "person"
+    kind = reader.entities.get(owner) or (of_speaker if owner == message.speaker else "")
     triple = Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY)
     _append(reader, message, statement, triple, words, taken_back)
+
+
+_OF_PERSON = re.compile(r"\b(?:he|she|his|her|him)\b", re.IGNORECASE)
+_NAME_OF_PERSON = re.compile(
+    r"[A-ZÀ-Þ][a-zà-þ'’-]+(?:\s(?:de|da|do|di|del|von|van|der|den))*(?:\s[A-ZÀ-Þ][\w'’-]+){1,2}"
+)
+
+
+def note_type(message: MessageReading) -> str:
+    """The type of a note: a person where it has the name of one and speaks of him or her, else a file."""
+    is_of_person = _NAME_OF_PERSON.fullmatch(message.speaker) and names.type_of(message.speaker) == "concept"
+    return "person" if is_of_person and _OF_PERSON.search(message.turn.text) else "file"
 
 
 def _ended(sentence: str) -> str:
@@ -164,6 +175,8 @@ def add(
     if triple.reason == "correction":
         triple = replace(triple, subject=_corrected_subject(reader, message, triple))
     kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in PERSONAL else "")
+    if message.turn.role == "document" and triple.subject == message.speaker and FIRST_PERSON.search(statement):
+        kind = "file"  # who writes "I" in a note is not the person whose name it may have
     _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement, taken_back)
 
 

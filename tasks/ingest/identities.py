@@ -234,8 +234,12 @@ def as_stored(reading: Reading, statements: CollectedClaims, roster: Roster) -> 
     return replace(statements, in_play=now(statements.in_play), names=now(statements.names))
 
 
-def write_roster(tx: Transaction, run: Run, before: Roster, statements: CollectedClaims) -> tuple[list[str], Roster]:
+def write_roster(
+    tx: Transaction, run: Run, before: Roster, statements: CollectedClaims, facts: pl.DataFrame
+) -> tuple[list[str], Roster]:
     """Store who was met and what they are called; an entity that has the owner's name becomes the owner's.
+
+    `facts`: the candidates of the batch; who is "known as" something is also called that.
 
     Returns the ids of the entities whose facts moved, and the roster with the names that the answers gave. Part of the
     commit that stores what was read.
@@ -253,7 +257,9 @@ def write_roster(tx: Transaction, run: Run, before: Roster, statements: Collecte
             moved += _write_owner(tx, run, owner, statements.in_play)
     _touch(tx, statements.in_play)
     others = statements.names.filter(~is_owner & (pl.col("entity_id") != "")).unique(maintain_order=True)
-    for entity, name in others.select("entity_id", "name").iter_rows():
+    known_as = facts.filter((pl.col("predicate") == "known_as") & pl.col("object_text").is_not_null())
+    called = known_as.select("subject_id", "object_text").unique(maintain_order=True)
+    for entity, name in (*others.select("entity_id", "name").iter_rows(), *called.iter_rows()):
         _name_also(tx, run, entity, name)
     for scope, name in dict.fromkeys(after.refused):
         reason = f"Somebody who speaks as user is called {name!r}, which is not a name of the owner; both stay apart."
