@@ -290,8 +290,11 @@ def _write_owner(tx: Transaction, run: Run, owner: Owner, in_play: pl.DataFrame)
         canonical = f"user ({owner.scope})" if owner.scope else "user"
         row = {"id": owner.entity_id, "canonical_name": canonical, "entity_type": PERSON, "status": "active"}
         seen = in_play.filter(pl.col("entity_id") == owner.entity_id)
-        first, last = seen["first_seen_at"].min() or run.now, seen["seen_at"].max() or run.now
-        stored = pl.DataFrame([{**row, "first_seen_at": first, "last_seen_at": last, "pinned": False}])
+        times = {
+            "first_seen_at": seen["first_seen_at"].min() or run.now,
+            "last_seen_at": seen["seen_at"].max() or run.now,
+        }
+        stored = pl.DataFrame([{**row, **times, "pinned": False}])
         stored = frames.conform(stored, frames.ENTITIES)
     named = stored.with_columns(name=pl.lit(owner.name), is_renamed=pl.lit(owner.is_named))
     text = str(embed_texts(named)[0])
