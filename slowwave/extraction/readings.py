@@ -140,16 +140,24 @@ def _add_observation(
     _append(reader, message, statement, triple, words, taken_back)
 
 
-_OF_PERSON = re.compile(r"\b(?:he|she|his|her|him)\b", re.IGNORECASE)
+_HE_OR_SHE = re.compile(r"(?:\A|[.!?\n])\s*(?:He|She)\b")
 _NAME_OF_PERSON = re.compile(
     r"[A-ZÀ-Þ][a-zà-þ'’-]+(?:\s(?:de|da|do|di|del|von|van|der|den))*(?:\s[A-ZÀ-Þ][\w'’-]+){1,2}"
 )
 
 
 def note_type(message: MessageReading) -> str:
-    """The type of a note: a person where it has the name of one and speaks of him or her, else a file."""
-    is_of_person = _NAME_OF_PERSON.fullmatch(message.speaker) and names.type_of(message.speaker) == "concept"
-    return "person" if is_of_person and _OF_PERSON.search(message.turn.text) else "file"
+    """The type of a note: a person where it has the name of one, and its "he" or "she" can be nobody else; else a file.
+
+    That is one who is named before, or where nobody is.
+    """
+    title, text = message.speaker, message.turn.text
+    pronoun = _HE_OR_SHE.search(text)
+    if not pronoun or not _NAME_OF_PERSON.fullmatch(title) or names.type_of(title) != "concept":
+        return "file"
+    before = text[: pronoun.start()]
+    is_meant = title.split()[0] in before or not names.spot(before)
+    return "person" if is_meant else "file"
 
 
 def _ended(sentence: str) -> str:

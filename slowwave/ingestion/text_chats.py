@@ -47,7 +47,7 @@ def parse_whatsapp(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, 
     order, unclear = day_order(lines)
     if unclear:
         read_as = "day before month" if order == "dmy" else "month before day"
-        yield unclear, Note("adjusted", f"{_UNCLEAR}: {read_as}; {_MADE_CLEAR}")
+        yield unclear, Note("adjusted", f"{_UNCLEAR} {read_as}; {_MADE_CLEAR}")
     title = _TITLE.sub("", origin.conversation_id)
     start, head, body, size = 0, None, list[str](), 0
     for number, line in enumerate(lines, 1):

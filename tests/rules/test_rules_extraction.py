@@ -722,6 +722,10 @@ def test_a_daily_note_is_a_file_and_a_note_about_a_person_is_that_person() -> No
     assert kinds("2026-04-05", "I decided to order pellets from Holzer.") == {"2026-04-05": "file"}
     assert kinds("Petra Novak", "Tall, grey hair. She sails on Sundays with the club.")["Petra Novak"] == "person"
     assert kinds("Petra Novak", NOTE)["Petra Novak"] == "person"
+    assert kinds("Petra Novak", "Our boiler was fixed by Petra with Otto. She was quick.")["Petra Novak"] == "person"
+    assert (
+        kinds("Kickoff Meeting", "Long talk with Ana about the boiler. She agreed to pay.")["Kickoff Meeting"] == "file"
+    )
     assert kinds("Boiler Repair", "The pump was replaced, and the valves were cleaned.") == {"Boiler Repair": "file"}
 
 
