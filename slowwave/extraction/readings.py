@@ -184,7 +184,7 @@ def add(
         triple = replace(triple, subject=_corrected_subject(reader, message, triple))
     kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in PERSONAL else "")
     if message.turn.role == "document" and triple.subject == message.speaker and FIRST_PERSON.search(statement):
-        kind = "file"  # who writes "I" in a note is not the person whose name it may have
+        kind = note_type(message)  # "I decided" in a daily note makes no person of the day
     _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement, taken_back)
 
 
