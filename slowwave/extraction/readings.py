@@ -183,7 +183,9 @@ def add(
     if triple.reason == "correction":
         triple = replace(triple, subject=_corrected_subject(reader, message, triple))
     kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in PERSONAL else "")
-    if message.turn.role == "document" and triple.subject == message.speaker and FIRST_PERSON.search(statement):
+    title = message.speaker
+    is_implied = triple.subject == title and title not in statement.removeprefix(f"{title}: ")
+    if message.turn.role == "document" and is_implied:
         kind = note_type(message)  # "I decided" in a daily note makes no person of the day
     _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement, taken_back)
 
