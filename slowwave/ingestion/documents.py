@@ -29,8 +29,8 @@ _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FIELD = re.compile(r"^(title|date|created):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 _ALIASES = re.compile(r"^alias(?:es)?:[ \t]*(?P<inline>[^\n]*)(?P<listed>(?:\n[ \t]*-[ \t]+[^\n]+)*)", re.MULTILINE)
-_COMMENT_MARK = "%%"
-_HIDDEN = re.compile(r"%%.*?%%")
+_HIDDEN = re.compile(r"(?<![\w%])%%.*?%%")
+_HIDDEN_FROM = re.compile(r"(?:^|(?<=\s))%%")
 _NOTE_LINK = re.compile(
     r"(?P<code>`+[^`]*`+)|(?P<embeds>!)?\[\[(?P<note>[^\s\[\]|][^\[\]|\n]*)(?:\|(?P<words>[^\[\]\n]+))?\]\]"
 )
@@ -194,23 +194,24 @@ def _body(lines: Iterable[str], is_markdown: bool) -> Iterator[str]:
 
 def _without_comments(lines: Iterable[str]) -> Iterator[str]:
     """The lines without `%% comments %%`, which Obsidian hides; in code, and without a second mark, they stay."""
-    fence, hidden, size = "", list[str](), 0
+    fence, before, hidden, size = "", "", list[str](), 0
     for line in lines:
-        opening = _FENCE.match(line.rstrip("\r\n"))
         if hidden:
-            hidden, size = [*hidden, line], size + len(line)
-            if _COMMENT_MARK in line:
-                yield line.partition(_COMMENT_MARK)[2]
-                hidden, size = [], 0
+            hidden.append(line)
+            size += len(line)
+            if "%%" in line:
+                yield before + line.partition("%%")[2]
+                hidden.clear()
             elif size > _MAX_BLOCK:
                 yield from hidden
-                hidden, size = [], 0
+                hidden.clear()
             continue
+        opening = _FENCE.match(line.rstrip("\r\n"))
         if opening and (not fence or (opening[1].startswith(fence) and not opening[2].strip())):
             fence = "" if fence else opening[1]
-        shown = line if fence or _COMMENT_MARK not in line else _HIDDEN.sub("", line)
-        if not fence and shown.lstrip().startswith(_COMMENT_MARK):
-            hidden, size = [line], len(line)
+        shown = line if fence or "%%" not in line else _HIDDEN.sub("", line)
+        if not fence and (begin := _HIDDEN_FROM.search(shown)):
+            before, hidden, size = shown[: begin.start()], [line], len(line)
             continue
         yield shown
     yield from hidden

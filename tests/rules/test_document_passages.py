@@ -161,7 +161,8 @@ def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: li
         ("Nine.\n%%\nten\n\nten\n%%\nEleven.", "Nine.\n\nEleven."),
         ("Nine.\n\n%% ten\nten %%\nEleven.", "Nine.\n\nEleven."),
         ("Nine.\n\n%% ten", "Nine.\n\n%% ten"),
-        ("It is 100%% sure.", "It is 100%% sure."),
+        ("Nine. %% ten\nten %% Eleven.", "Nine.  Eleven."),
+        ("From 50%% to 60%% sure.\nSure.", "From 50%% to 60%% sure.\nSure."),
         ("```matlab\n%% Ten\nx = 1;\n%% Eleven\n```", "```matlab\n%% Ten\nx = 1;\n%% Eleven\n```"),
     ],
 )
