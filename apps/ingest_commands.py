@@ -134,11 +134,10 @@ def ingest(
 
 
 def is_nothing_read(summary: dict[str, Any]) -> bool:
-    """Whether something was lost and nothing of the input could be read."""
+    """Whether nothing of the input could be read: something was lost, or there is nothing in it."""
     counts = summary["counts"]
-    return any(counts.get(what) for what in LOST) and not any(
-        counts.get(what) for what in ("messages read", "sources known already")
-    )
+    is_lost = any(counts.get(what) for what in LOST) or not summary["issues"]
+    return is_lost and not any(counts.get(what) for what in ("messages read", "sources known already"))
 
 
 def count_table(summary: dict[str, Any]) -> RenderableType:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
+from storage.connection import has_namespace
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
 from tasks.ingest.application import apply_patches
@@ -70,7 +71,8 @@ async def ingest(
     )
     tally = IngestTally(run.id, dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
-    with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
+    makes_nothing = dry_run or (found.is_empty and not has_namespace(store, namespace))
+    with recorded(run, tally, parameters, dry_run=makes_nothing, last=refreshed_aspects) as run:
         sources = find_new_sources(run, found)
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):

@@ -30,7 +30,10 @@ ROLES = word_set(
     neighbour neighbor roommate flatmate housemate landlord landlady client dog cat puppy kitten pet
     horse rabbit parrot hamster twin stepmother stepfather stepson stepdaughter godmother godfather
     godson goddaughter ex assistant lawyer accountant professor supervisor project team company employer
-    startup band club app store shop studio product website"""
+    startup band club app store shop studio product website
+    deputy treasurer chair chairman chairwoman chairperson president secretary director captain principal mayor
+    pastor successor predecessor substitute caretaker janitor plumber electrician carpenter gardener nanny babysitter
+    vet surgeon nurse midwife architect notary"""
 )
 PEOPLE = ROLES - word_set(
     "dog cat puppy kitten pet horse rabbit parrot hamster project team company employer startup band club "

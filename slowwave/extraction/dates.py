@@ -109,12 +109,34 @@ _HINT = re.compile(rf"\b(?:{_RANGE}|{_PREPOSITION}?(?:the\s+)?(?:{CORE})|{_BOUND
 _FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{_AMOUNT}(?i:\s+(?:now|already))?")
 
 
+_OPENS_CLAUSE = (
+    r"(?:it|they|there|we|i|I|he|she|the|this|that|these|my|our|his|her|their|its|no|most|some|all|[A-ZÀ-Þ]\w+)\s"
+)
+_IS_SO = r"(?i:is|are|isn['’]t|aren['’]t|has|have|hasn['’]t|haven['’]t|can|can['’]t|cannot|will|won['’]t|costs?|needs?)"
+# "since March" and "as the manager" are no clauses; "since my daughter was born" is a time, "since it is late" none.
+_REASON = (
+    r"(?:(?i:because|given that|due to|seeing that|porque|ya que)\b"
+    rf"|(?:(?<=, )(?i:as|since)\b|(?i:as|since)\b(?=[^,;]*?\b{_IS_SO}\b))(?=\s{_OPENS_CLAUSE})(?!\s{MONTH}))"
+)
+_WITH_REASON = re.compile(rf"^{_REASON}[^,;]*,|\b{_REASON}(?:(?!,\s(?:and|but|so|then|which)\s)[^;])*")
+
+
 def find_hint(sentence: str) -> str:
-    """The first words of time in a sentence, unchanged, else the first words of duration; empty without either."""
+    """The first words of time in a sentence, unchanged, else the first words of duration; empty without either.
+
+    Times of a subordinate clause of reason are those of the reason: "I bought a Bosch because Makita is sold out until
+    June" has none. Only the event that explains a present state counts: "I'm sad because the dog died in July".
+    """
     if not may_tell_when(sentence):
         return ""
-    found = _HINT.search(sentence) or _FOR_LENGTH.search(sentence)
-    return found.group() if found else ""
+    main = _WITH_REASON.sub(" ; ", sentence)
+    found = _HINT.search(main) or _FOR_LENGTH.search(main)
+    if found or main == sentence or clause_tense("", main).tense == "past":
+        return found.group() if found else ""
+    found = _HINT.search(sentence)
+    lead = _LEAD.match(found.group().lower()) if found else None
+    is_bound = lead is not None and lead.lastgroup not in (None, "within")
+    return found.group() if found and not is_bound else ""
 
 
 TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "before", ""]

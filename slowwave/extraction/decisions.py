@@ -144,7 +144,7 @@ _NOT_BUT = re.compile(
     re.IGNORECASE,
 )
 _KNOWN_AS = re.compile(
-    r"(?P<s>[A-Z][\w-]{2,30}),?\s(?:also\s|better\s)?(?:known"
+    r"(?P<s>[A-ZÀ-Þ][\w-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,3}),?\s(?:is\s)?(?:also\s|better\s)?(?:known"
     r"|referred\sto)(?:\s[\w\s]{2,20}?)?\sas\s[\"“'](?P<o>[^\"”']{3,40})[\"”']"
 )
 

@@ -11,6 +11,7 @@ from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, normalise_name, word_set
 
 from . import dates, names, relations
+from .clauses import PEOPLE
 from .coreference import quote, retell
 from .relations import LIKELY, Triple
 from .reversals import Reversal
@@ -84,12 +85,25 @@ def statement_of(message: MessageReading, words: str) -> str:
     return quote(words, message.speaker) if relations.is_spanish(words) else retell(words, message.speaker)
 
 
-def mention(reader: WindowReading, spotted: list[names.Name]) -> None:
-    """Makes entities of the names in observations that are surely names: known, of several words, or met twice."""
+_BEARS = re.compile(
+    r"\b(?:the|[Tt]he|[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|\w+['’]s)\s(?:new\s|first\s|vice[\s-])?(?P<role>[a-z]+)"
+    r"(?:\sof\s[^,;.]{2,40}?)?\s(?:is|was|will\sbe)\s(?:now\s|still\s)?$"
+)
+"""What is said before the name of somebody with an office: "the treasurer is"."""
+
+
+def mention(reader: WindowReading, sentence: str, spotted: list[names.Name]) -> None:
+    """Makes entities of the names in observations that are surely names: known, of several words, or met twice.
+
+    Who bears a role ("the treasurer is Hilde Brand") is a person.
+    """
     for name in spotted:
         reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
-        if name.is_known or " " in name.text or reader.seen[name.text] > 1 or name.text.lower() in reader.speakers:
-            reader.entities.setdefault(name.text, names.type_of(name.text, ""))
+        bears = None if name.is_known else _BEARS.search(sentence, 0, name.start)
+        kind = "person" if bears and bears["role"] in PEOPLE else names.type_of(name.text, "")
+        is_sure = name.is_known or " " in name.text or reader.seen[name.text] > 1 or kind == "person"
+        if is_sure or name.text.lower() in reader.speakers:
+            reader.entities[name.text] = reader.entities.get(name.text) or kind
 
 
 def flush(reader: WindowReading, message: MessageReading) -> None:
@@ -120,11 +134,30 @@ def _add_observation(
     if is_quoted and is_to_one and SECOND_PERSON.search(words):
         statement = quote(words, f"{message.speaker} to {others[0]}")
     relation = "noted" if message.turn.role == "document" else "said"
-    kind = reader.entities.get(owner) or (
-        "" if owner != message.speaker else "file" if relation == "noted" else "person"
-    )
+    of_speaker = note_type(message) if relation == "noted" else "person"
+    kind = reader.entities.get(owner) or (of_speaker if owner == message.speaker else "")
     triple = Triple(relation, "", subject=owner, subject_type=kind, confidence=LIKELY)
     _append(reader, message, statement, triple, words, taken_back)
+
+
+_HE_OR_SHE = re.compile(r"(?:\A|[.!?\n])\s*(?:He|She)\b")
+_NAME_OF_PERSON = re.compile(
+    r"[A-ZÀ-Þ][a-zà-þ'’-]+(?:\s(?:de|da|do|di|del|von|van|der|den))*(?:\s[A-ZÀ-Þ][\w'’-]+){1,2}"
+)
+
+
+def note_type(message: MessageReading) -> str:
+    """The type of a note: a person where it has the name of one, and its "he" or "she" can be nobody else; else a file.
+
+    That is one who is named before, or where nobody is.
+    """
+    title, text = message.speaker, message.turn.text
+    pronoun = _HE_OR_SHE.search(text)
+    if not pronoun or not _NAME_OF_PERSON.fullmatch(title) or names.type_of(title) != "concept":
+        return "file"
+    before = text[: pronoun.start()]
+    is_meant = title.split()[0] in before or not names.spot(before)
+    return "person" if is_meant else "file"
 
 
 def _ended(sentence: str) -> str:
@@ -150,6 +183,10 @@ def add(
     if triple.reason == "correction":
         triple = replace(triple, subject=_corrected_subject(reader, message, triple))
     kind = triple.subject_type or names.type_of(triple.subject, "") or ("person" if triple.relation in PERSONAL else "")
+    title = message.speaker
+    is_implied = triple.subject == title and title not in statement.removeprefix(f"{title}: ")
+    if message.turn.role == "document" and is_implied:
+        kind = note_type(message)  # "I decided" in a daily note makes no person of the day
     _append(reader, message, _ended(statement), replace(triple, subject_type=kind), statement, taken_back)
 
 

@@ -92,10 +92,22 @@ def extract_window(window: Window) -> dict[str, Any]:
         durable = bool(message.facts)
         judgements.append({"message": turn.index, "durable": durable, "reason": "" if durable else message.reason})
         reader.facts.extend(message.facts)
+    _join_other_names(reader)
     entities = [
         {"name": name, "type": kind or names.type_of(name), "summary": None} for name, kind in reader.entities.items()
     ]
     return {"messages": judgements, "entities": entities, "facts": reader.facts}
+
+
+def _join_other_names(reader: WindowReading) -> None:
+    """What is told of "Peti" is told of Petra Novak, where she is also known as "Peti"."""
+    whole = {fact["object"]: fact["subject"] for fact in reader.facts if fact["relation"] == "known_as"}
+    for fact in reader.facts:
+        fact["subject"] = whole.get(fact["subject"], fact["subject"])
+        if fact["relation"] != "known_as":
+            fact["object"] = whole.get(fact["object"], fact["object"])
+    for name in whole:
+        reader.entities.pop(name, None)
 
 
 def _read(reader: WindowReading, turn: Turn) -> MessageReading:
@@ -181,7 +193,7 @@ def _read_sentence(
         message.reason = message.reason or "too little to tell anything"
     elif message.turn.role != "assistant":
         message.loose.append((bare, _owner(message, bare, spotted), taken_back))
-        mention(reader, spotted)
+        mention(reader, bare, spotted)
     else:
         message.reason = message.reason or UNCONFIRMED
     _remember_person(reader, message, spotted, [triple for _, triple in found])

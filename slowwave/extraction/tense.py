@@ -80,7 +80,10 @@ _EITHER = re.compile(
     r"\b(?:i|we|they|you|he|she) (?:\w+ly )?(?:cut|put|set|read|let|hurt|shut|beat|bet|split|spread|cast|quit|upset)\b",
     re.IGNORECASE,
 )  # present or past
-_PASSIVE = re.compile(r"\b(is|are|am|'s|'re|'m|gets?)\s+(?:(?:now|still|also|always)\s+)?\w{2,}ed\b", re.IGNORECASE)
+_PASSIVE = re.compile(
+    rf"\b(is|are|am|'s|'re|'m|gets?|isn't|aren't)\s+(?:(?:now|still|also|always|not|already|only|just|currently)\s+)?{_PARTICIPLE}\b",
+    re.IGNORECASE,
+)
 _ARRANGED = re.compile(
     r"(?P<was>\b(?:was|were)\s+)?\b(?:(?P<moved>reschedul|postpon|mov|push|delay|shift|brought forward|chang|slip)"
     r"|book|reserv|schedul|plann|sign(?:ed)? up|regist|set|extend|tickets?|appointment|agree)\w*\b"

@@ -139,6 +139,7 @@ _KIND_NAMES = {
 _MARKDOWN = re.compile(
     r"^\s*(?:#{1,6}\s+|(?:(?:[-*+•]|\d{1,3}[.)])\s+)?\[[ xX]\]\s+|[-*+•]\s+|\d{1,3}[.)]\s+)|\*\*|__(?=\w)|(?<=\w)__|`"
 )
+_OPEN_TASK = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+\[ \]\s")
 _ITEM = re.compile(r"\s*(?:[-*+•|#>]|\d{1,3}[.)])\s")
 _WRAP = 70
 _RULE = re.compile(r"^[\s|:=*_-]{3,}$")
@@ -247,7 +248,10 @@ class Prose:
 
 
 def prose_of(text: str, role: str) -> Prose:
-    """The sentences of a message as prose: code, output, listings, traces and quotations taken out (S0-27)."""
+    """The sentences of a message as prose: code, output, listings, traces and quotations taken out (S0-27).
+
+    Open tasks ("- [ ] order pellets") are left out, too: nothing of them holds yet.
+    """
     if role == "tool":
         return Prose("", "tool output")
     if role == "system":
@@ -255,12 +259,15 @@ def prose_of(text: str, role: str) -> Prose:
     bare = strip_code(strip_thinking(text))
     kept: list[str] = []
     noise: dict[str, int] = {}
-    wrapped = False
+    wrapped = has_tasks = False
     for line in bare.split("\n"):
         if not line.strip() or _RULE.match(line):
             if kept and "|" in line and "-" in line:
                 kept.pop()  # the head of a table has no content of its own
             wrapped = False
+            continue
+        if _OPEN_TASK.match(line):
+            has_tasks, wrapped = True, False
             continue
         kind = _LINE_KINDS.match(line[:600])
         if kind and kind.lastgroup:
@@ -282,7 +289,7 @@ def prose_of(text: str, role: str) -> Prose:
         return Prose("\n".join(kept))
     if noise:
         return Prose("", _KIND_NAMES[max(sorted(noise), key=noise.__getitem__)])
-    return Prose("", "code or configuration" if "```" in text else "no words")
+    return Prose("", "open tasks" if has_tasks else "code or configuration" if "```" in text else "no words")
 
 
 def _plain(line: str) -> str:

@@ -18,9 +18,11 @@ _TRAILER = re.compile(r"(?:[A-Z][\w-]*-(?:by|Id|on|to)|Fixes|Closes|Refs|Bug|Cc|
 _ZONE = re.compile(r" (?=[+-]\d{4}\Z)")
 _DECIDES = re.compile(
     r"\b(?:decided|decides? (?:to|on|that|against)|decision (?:to|on|against)|agreed|instead of|rather than"
-    r"|in favou?r of|because|so that|no longer(?! than)|from now on"
+    r"|in favou?r of|because|given that|so that|no longer(?! than)|from now on"
     r"|replac\w+ .{1,80}(?:with|by)|(?:switch|migrat|mov|chang)\w* .{0,80}?(?:to|from)|adopt\w*|deprecat\w+"
-    r"|drop\w* support|standardi[sz]e|we (?:use|keep|chose|want|will)|prefer\w*|by default|root cause|due to)\b",
+    r"|drop\w* support|standardi[sz]e|we (?:use|keep|chose|want|will)|prefer\w*|by default|root cause|due to)\b"
+    r"|, (?:as|since) (?!(?:well|before|usual|of|in|per|an?|above|below|described|documented|needed|requested|expected"
+    r"|follows)\b)[a-z]",
     re.IGNORECASE,
 )
 _OF_PROGRAMS = re.compile(

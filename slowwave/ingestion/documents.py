@@ -28,6 +28,9 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FIELD = re.compile(r"^(title|date|created):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_ALIASES = re.compile(r"^alias(?:es)?:[ \t]*(?P<inline>[^\n]*)(?P<listed>(?:\n[ \t]*-[ \t]+[^\n]+)*)", re.MULTILINE)
+_HIDDEN = re.compile(r"(?<![\w%])%%.*?%%")
+_HIDDEN_FROM = re.compile(r"(?:^|(?<=\s))%%")
 _NOTE_LINK = re.compile(
     r"(?P<code>`+[^`]*`+)|(?P<embeds>!)?\[\[(?P<note>[^\s\[\]|][^\[\]|\n]*)(?:\|(?P<words>[^\[\]\n]+))?\]\]"
 )
@@ -60,6 +63,17 @@ def document_head(head: str, *, is_markdown: bool, fallback: str) -> tuple[str, 
     return title[:_MAX_TITLE], fields.get("date") or fields.get("created") or ""
 
 
+def document_aliases(head: str) -> list[str]:
+    """Other names of the note in the front matter (`aliases: [Peti]`, or a list over lines)."""
+    matter, _ = _split_front_matter(head.splitlines())
+    found = _ALIASES.search("\n".join(matter))
+    if not found:
+        return []
+    listed = [line.strip().removeprefix("-") for line in found["listed"].splitlines()]
+    names = (name.strip().strip("\"'") for name in (*found["inline"].strip("[] \t").split(","), *listed))
+    return list(dict.fromkeys(name for name in names if name))
+
+
 def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, overlap: int = 50) -> Iterator[str]:
     """Passages of at most `tokens`: a heading starts a new passage, and its path is the first line.
 
@@ -70,7 +84,8 @@ def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, over
     texts: list[str] = []
     overlap = min(overlap, tokens // 2)
     heading, is_fresh = "", False
-    for block in blocks(_body(lines, is_markdown), is_markdown=is_markdown):
+    body = _body(lines, is_markdown)
+    for block in blocks(_without_comments(body) if is_markdown else body, is_markdown=is_markdown):
         if is_markdown and block.kind != "code":
             block = replace(block, text=_without_links(block.text))
         if block.kind == "heading":
@@ -175,6 +190,31 @@ def _body(lines: Iterable[str], is_markdown: bool) -> Iterator[str]:
         opening = list(islice(rest, _FRONT_MATTER_LINES + 1))
         yield from _split_front_matter(opening)[1]
     yield from rest
+
+
+def _without_comments(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without `%% comments %%`, which Obsidian hides; in code, and without a second mark, they stay."""
+    fence, before, hidden, size = "", "", list[str](), 0
+    for line in lines:
+        if hidden:
+            hidden.append(line)
+            size += len(line)
+            if "%%" in line:
+                yield before + line.partition("%%")[2]
+                hidden.clear()
+            elif size > _MAX_BLOCK:
+                yield from hidden
+                hidden.clear()
+            continue
+        opening = _FENCE.match(line.rstrip("\r\n"))
+        if opening and (not fence or (opening[1].startswith(fence) and not opening[2].strip())):
+            fence = "" if fence else opening[1]
+        shown = line if fence or "%%" not in line else _HIDDEN.sub("", line)
+        if not fence and (begin := _HIDDEN_FROM.search(shown)):
+            before, hidden, size = shown[: begin.start()], [line], len(line)
+            continue
+        yield shown
+    yield from hidden
 
 
 def _heading_line(path: list[DocumentBlock], limit: int) -> str:

@@ -87,6 +87,7 @@ FROM_LINE = re.compile(r"From \S+(?: at \S+)? +\w{3} \w{3} +\d+ \d\d:\d\d")
 """The line before each mail of an mbox."""
 _MAIL_HEADERS = ("From", "Date", "Message-ID")
 _COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0,3}?Author: [^\n<]*<[^\n>]*>")
+_SHORT_COMMIT = re.compile(r"[*|/\\_ ]*([0-9a-f]{7,40}) \S")
 _DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
 CHAT_LINE = re.compile(
@@ -134,7 +135,8 @@ def binary_kind(head: bytes) -> str:
         if head.startswith(magic):
             return kind
     controls = len(head) - len(head.translate(None, _CONTROL_BYTES))
-    return "binary data" if controls > 2 and controls > _MOST_CONTROL * len(head) else ""
+    is_most = controls * 2 > len(head)  # a few stray ones in a short text damage it, and make no program of it
+    return "binary data" if is_most or (controls > 2 and controls > _MOST_CONTROL * len(head)) else ""
 
 
 def encoding_of(head: bytes) -> str:
@@ -278,6 +280,13 @@ def is_list_of_export(head: str) -> bool:
     """Whether JSON lists the people, channels or projects of an export of Slack or Claude.ai, and has no messages."""
     keys = set(_KEY.findall(head))
     return any(keys >= each for each in _LISTS)
+
+
+def is_short_log(head: str) -> bool:
+    """Whether a text is a log of Git with a line for each commit: no authors, no times, no reasons."""
+    lines = [line for line in head.lstrip("\ufeff").split("\n")[:_SNIFFED_LINES] if line.strip(" *|/\\_\r")]
+    hashes = [found[1] for found in map(_SHORT_COMMIT.match, lines) if found]
+    return len(hashes) == len(lines) > 1 and any(not each.isdigit() and not each.isalpha() for each in hashes)
 
 
 def _is_markdown(head: str, suffix: str) -> bool:

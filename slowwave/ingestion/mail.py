@@ -45,6 +45,11 @@ _ATTRIBUTION = re.compile(
     r"(?:wrote|schrieb|écrit|escribió|escreveu|scritto|schreef|skrev)[^\n:]{0,100}:[ \t]*\n?(?=\s*(?:^>|\Z))",
     re.MULTILINE,
 )
+_FAMILY_FIRST = re.compile(
+    r"(?P<family>(?:(?:von|van|de|der|den|del|di|da|la|le|zu|zur|ter)\s){0,3}[^\W\d_a-zà-þ][^\W\d_]*(?:[-'’][^\W\d_]+)*),\s*"
+    r"(?P<given>(?!(?:Inc|Ltd|LLC|LLP|GmbH|AG|SE|Corp|Co|Jr|Sr|PhD|MD|MBA|Esq|II|III|IV)\b)[^\W\d_a-zà-þ][\w'’.-]*"
+    r"(?:\s[^\W\d_a-zà-þ][\w'’.-]*){0,2})"
+)
 _SOFT_BREAK = re.compile(r"(?<=\S)(?<!\n--) \n(?![>\n]|-- ?\n)")
 _TAG = re.compile(r"<(?P<closes>/?)(?P<name>[a-zA-Z!?][a-zA-Z0-9]*)(?P<rest>[^<>]*)>")
 _SPACE = re.compile(r"\s+")
@@ -124,21 +129,32 @@ def _is_by_machine(mail: Mail) -> bool:
 
 def _header(mail: Mail, name: str) -> str:
     """The decoded value of a header; empty without one."""
-    value = mail.get(name)
-    return "" if value is None else _decoded(value)
+    return _decoded(_raw(mail, name))
+
+
+def _raw(mail: Mail, name: str) -> str:
+    """The value of a header on one line; bytes outside ASCII, which it should not have, are read as text."""
+    found = next((value for key, value in mail.raw_items() if key.lower() == name.lower()), "")
+    value = decode_mixed(str(found).encode("utf-8", "surrogateescape"))
+    return re.sub(r"\r?\n(?=[ \t])", "", value)
 
 
 def _decoded(value: str) -> str:
     try:
         return str(make_header(decode_header(value))).strip()
     except (LookupError, ValueError, MessageError):
-        return str(value).strip()
+        return value.strip()
 
 
 def _person(mail: Mail, sender: str) -> tuple[str, str]:
-    """Name and address of the sender; a name is decoded by itself, because it may have a comma."""
-    name, address = parseaddr(str(mail.get("From", "")))
-    return (_decoded(name), address) if "@" in address and "=?" not in address else parseaddr(sender)
+    """Name and address of the sender; a name is decoded by itself, because it may have a comma.
+
+    "Müller, Jürgen" is Jürgen Müller.
+    """
+    name, address = parseaddr(_raw(mail, "From"))
+    found = (_decoded(name), address) if "@" in address and "=?" not in address else parseaddr(sender)
+    turned = _FAMILY_FIRST.fullmatch(found[0])
+    return (f"{turned['given']} {turned['family']}", found[1]) if turned else found
 
 
 def _body(mail: Mail) -> str:

@@ -72,6 +72,7 @@ NEXT_ORIGIN: Mapping[str, NextOrigin] = MappingProxyType(
 )
 GATHERED: Mapping[str, Gather] = MappingProxyType({each.name: each.gather for each in _TABLE if each.gather})
 
+_ANY_LOG = re.compile(r"(?:git[-_]?)?(?:history|logs?|commits|git)", re.IGNORECASE)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -85,9 +86,12 @@ def known_format(name: str) -> str:
 def conversation_of(path: PurePath, format: str) -> str:
     """The default conversation of a file: its name, but the folder where all files have such names.
 
-    A channel of Slack is a folder of days. The chat of WhatsApp on a phone of Apple is always `_chat.txt`.
+    A channel of Slack is a folder of days. The chat of WhatsApp on a phone of Apple is always `_chat.txt`, and the
+    history of each repository is written to `history.txt`.
     """
     folder = path.parent.name
+    if folder and format == "git-log" and _ANY_LOG.fullmatch(path.stem):
+        return folder
     if format == "slack":
         return f"slack/{folder if folder and _DAY.fullmatch(path.stem) else path.stem}"
     return folder if folder and format == "whatsapp" and path.stem == "_chat" else path.stem

@@ -17,6 +17,8 @@ _MAX_CHARS = 1_000_000
 _BEFORE_ANY = Note("unreadable", "text before the first message")
 _NOTICE = Note("skipped", "a notice of WhatsApp (no sender, a file or call, a deleted message)")
 _BAD_DAY = Note("adjusted", "the time is not one that can be read")
+_UNCLEAR = "nothing in the chat shows whether its days begin with the day or the month, so they are read as"
+_MADE_CLEAR = "where that is wrong, undo this run and write the days as 2026-04-03"
 _EDITED = re.compile(
     r"(?:\u200e<[^<>\n]{1,60}>|<(?:Media omitted|This message was edited|Medien ausgeschlossen"
     r"|Diese Nachricht wurde bearbeitet|(?:Multimedia|Archivo) omitido|Se editó este mensaje|Mídia oculta"
@@ -42,7 +44,10 @@ def parse_whatsapp(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, 
 
     The chat is one conversation. It has no zone, so its times are taken for UTC.
     """
-    order = day_order(lines)
+    order, unclear = day_order(lines)
+    if unclear:
+        read_as = "day before month" if order == "dmy" else "month before day"
+        yield unclear, Note("adjusted", f"{_UNCLEAR} {read_as}; {_MADE_CLEAR}")
     title = _TITLE.sub("", origin.conversation_id)
     start, head, body, size = 0, None, list[str](), 0
     for number, line in enumerate(lines, 1):
@@ -77,29 +82,32 @@ def _chat_message(
     yield Message(origin.conversation_id, "", "user", " ".join(sender["sender"].split()), own, at, origin.scope, title)
 
 
-def day_order(lines: Iterable[str]) -> DayOrder:
-    """The order of day, month and year in the days of a chat.
+def day_order(lines: Iterable[str]) -> tuple[DayOrder, int]:
+    """The order of day, month and year in the days of a chat; the first line where it is a guess, 0 where it is known.
 
     A year of four digits or a number above 12 decides, else the order in which the chat runs backwards less often. Of
     two equal ones month before day goes with a clock of twelve hours.
     """
-    has_half = False
+    has_half, unclear = False, 0
     last, back = {"dmy": (0, 0, 0), "mdy": (0, 0, 0)}, {"dmy": 0, "mdy": 0}
-    for found in filter(None, map(CHAT_LINE.match, lines)):
+    for number, found in enumerate(map(CHAT_LINE.match, lines), 1):
+        if not found:
+            continue
         a, b, year = int(found["a"]), int(found["b"]), int(found["c"])
         if len(found["a"]) == 4:
-            return "ymd"
+            return "ymd", 0
         if found["sign"] == "." or a > 12:
-            return "dmy"
+            return "dmy", 0
         if b > 12:
-            return "mdy"
+            return "mdy", 0
         has_half = has_half or bool(found["half"])
+        unclear = unclear or (number if a != b else 0)
         for order, day in (("dmy", (year, b, a)), ("mdy", (year, a, b))):
             back[order] += day < last[order]
             last[order] = day
     if back["dmy"] == back["mdy"]:
-        return "mdy" if has_half else "dmy"
-    return "dmy" if back["dmy"] < back["mdy"] else "mdy"
+        return "mdy" if has_half else "dmy", unclear
+    return "dmy" if back["dmy"] < back["mdy"] else "mdy", 0
 
 
 def _moment(found: re.Match[str], order: DayOrder) -> int | None:

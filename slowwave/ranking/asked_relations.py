@@ -15,9 +15,12 @@ _ASKING = tuple(
         ("where|dónde|donde|wo|où|onde|dove", r"_(?:in|at|from|to|into)$"),  # lives_in and works_at, not works_on
         ("who|quién|quien|wer|qui|quem|chi", ""),
         ("when|cuándo|cuando|wann|quand|quando", rf"{DATED}|^birthday$|^born_in$"),
+        (r"what(?:['’]s|\s(?:is|was|are|were))\s(?:\S+\s){0,3}?(?:\S+['’]s|my|your|his|her|their|our)", ""),
     )
 )
-"""Question words, and the relations that answer them; "when did she join?" asks for no relation, but for an event."""
+"""Question words, and the relations that answer them; "when did she join?" asks for no relation, but for an event.
+"What" asks for a relation by a noun: "what is Ana's job?"."""
+_NOUNS = {"works_at": "profession occupation employer", "has_role": "profession occupation position"}
 _FORMS = {predicate.name: predicate.forms for predicate in DEFAULT}
 
 
@@ -30,6 +33,7 @@ def asked_words(question: str, relation: str) -> str:
     asking = next((answers for words, answers in _ASKING if words.search(question)), None)
     if asking is None or not asking.search(relation):
         return ""
-    forms = _FORMS.get(known_relation(relation), ())
+    known = known_relation(relation) or relation
+    forms = (*_FORMS.get(known, ()), *_NOUNS.get(known, "").split())
     named = {word for form in {relation, *forms} for word in stems(form.replace("_", " "))}
     return " ".join(word for word in question.split() if not named.isdisjoint(stems(word)))

@@ -175,9 +175,15 @@ RAW_MENTIONS = {
     "summary": pl.String(),
     "seen_at": frames.TIME,
 }
-JUDGED = RAW_MENTIONS | {"is_named": pl.Boolean(), "owner": pl.String(), "kin": pl.String()}
-"""RAW_MENTIONS with columns that a reader may add: `is_named` by `is_entity` (null: not judged), `owner` (the speaker
-of a "my" in the name), `kin` (the kin name of its bearer, "Evan's wife")."""
+JUDGED = RAW_MENTIONS | {
+    "first_seen_at": frames.TIME,
+    "is_named": pl.Boolean(),
+    "owner": pl.String(),
+    "kin": pl.String(),
+}
+"""RAW_MENTIONS with columns that a reader may add: `first_seen_at` where `seen_at` is only the last time, `is_named` by
+`is_entity` (null: not judged), `owner` (the speaker of a "my" in the name), `kin` (the kin name of its bearer, "Evan's
+wife")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +225,7 @@ def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_stri
             clean_name=pl.col("clean_name").last(),
             summary=pl.col("summary").drop_nulls().last(),
             kin=pl.col("kin").drop_nulls().last(),
-            first_seen_at=pl.col("seen_at").min(),
+            first_seen_at=pl.min_horizontal("first_seen_at", "seen_at").min(),
             last_seen_at=pl.col("seen_at").max(),
             times=pl.len(),
         )

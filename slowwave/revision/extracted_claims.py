@@ -32,6 +32,7 @@ IN_PLAY: frames.Schema = {
     "canonical_name": frames.TEXT,
     "entity_id": frames.TEXT,
     "entity_type": frames.TEXT,
+    "first_seen_at": frames.TIME,
     "seen_at": frames.TIME,
 }
 """The stored entity that a name means in a window."""
@@ -291,7 +292,7 @@ class _Window:
                 "name": name,
                 "entity_type": kind,
                 "summary": summary,
-                "seen_at": self._seen(name),
+                **self._seen(name),
                 "is_named": name in self._valued or self._is_known(name, kind),
                 "owner": next(iter(owners)) if len(owners) == 1 else None,
                 "kin": kin.get(name),
@@ -300,12 +301,13 @@ class _Window:
             if normalise_name(name) not in self._stored and (name in used or not self._by_model)
         ]
 
-    def _seen(self, name: str) -> datetime:
-        """When a name was last met: by a claim about it, in a text, or as that of a speaker."""
+    def _seen(self, name: str) -> dict[str, datetime]:
+        """When a name was first and last met: by a claim about it, in a text, or as that of a speaker."""
         plain = normalise_name(name)
         named = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)")
         texts = (at for at, speaker, text in self._spoken if plain == speaker or named.search(text))
-        return max((*texts, *self._claimed.get(plain, ())), default=self._seen_at)
+        times = [*texts, *self._claimed.get(plain, ())] or [self._seen_at]
+        return {"first_seen_at": min(times), "seen_at": max(times)}
 
     @cached_property
     def _spoken(self) -> list[tuple[datetime, str, str]]:
@@ -337,7 +339,7 @@ class _Window:
                 "canonical_name": name,
                 "entity_id": entry.entity_id,
                 "entity_type": entry.entity_type,
-                "seen_at": self._seen(name),
+                **self._seen(name),
             }
             for name, entry in self._by_name.items()
             if entry.entity_id and name in used

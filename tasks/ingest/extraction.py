@@ -161,7 +161,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
             resolution = resolve_again(run, tx, statements.mentions, settings.resolve, verdicts)
             found = find_candidates(run, tx, answered, statements, resolution, named, settings)
         write(tx, found)
-        moved, roster = write_roster(tx, run, roster, statements)
+        moved, roster = write_roster(tx, run, roster, statements, found.candidates.facts)
         learn_noise(tx, run.embedder, settings.noise)
     if moved:
         renew_profiles(run, moved)

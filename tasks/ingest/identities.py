@@ -234,8 +234,12 @@ def as_stored(reading: Reading, statements: CollectedClaims, roster: Roster) -> 
     return replace(statements, in_play=now(statements.in_play), names=now(statements.names))
 
 
-def write_roster(tx: Transaction, run: Run, before: Roster, statements: CollectedClaims) -> tuple[list[str], Roster]:
+def write_roster(
+    tx: Transaction, run: Run, before: Roster, statements: CollectedClaims, facts: pl.DataFrame
+) -> tuple[list[str], Roster]:
     """Store who was met and what they are called; an entity that has the owner's name becomes the owner's.
+
+    `facts`: the candidates of the batch; who is "known as" something is also called that.
 
     Returns the ids of the entities whose facts moved, and the roster with the names that the answers gave. Part of the
     commit that stores what was read.
@@ -253,7 +257,9 @@ def write_roster(tx: Transaction, run: Run, before: Roster, statements: Collecte
             moved += _write_owner(tx, run, owner, statements.in_play)
     _touch(tx, statements.in_play)
     others = statements.names.filter(~is_owner & (pl.col("entity_id") != "")).unique(maintain_order=True)
-    for entity, name in others.select("entity_id", "name").iter_rows():
+    known_as = facts.filter((pl.col("predicate") == "known_as") & pl.col("object_text").is_not_null())
+    called = known_as.select("subject_id", "object_text").unique(maintain_order=True)
+    for entity, name in (*others.select("entity_id", "name").iter_rows(), *called.iter_rows()):
         _name_also(tx, run, entity, name)
     for scope, name in dict.fromkeys(after.refused):
         reason = f"Somebody who speaks as user is called {name!r}, which is not a name of the owner; both stay apart."
@@ -263,12 +269,18 @@ def write_roster(tx: Transaction, run: Run, before: Roster, statements: Collecte
 
 def _touch(tx: Transaction, in_play: pl.DataFrame) -> None:
     """Entities that facts of the batch are about were seen when those were said."""
-    seen = in_play.group_by(id="entity_id").agg(seen=pl.col("seen_at").max())
+    seen = in_play.group_by(id="entity_id").agg(first=pl.col("first_seen_at").min(), last=pl.col("seen_at").max())
     rows = tx.by_ids("entities", seen["id"], with_vector=True).join(seen, on="id", maintain_order="left")
-    later = rows.filter(pl.col("last_seen_at").is_null() | (pl.col("seen") > pl.col("last_seen_at")))
+    is_earlier = (pl.col("first") < pl.col("first_seen_at")).fill_null(True)
+    is_later = (pl.col("last") > pl.col("last_seen_at")).fill_null(True)
+    wider = rows.filter(is_earlier | is_later)
     is_back = (pl.col("status") == "archived").fill_null(False) & pl.col("merged_into").is_null()
-    status = pl.when(is_back).then(pl.lit("active")).otherwise("status")
-    tx.upsert("entities", later.with_columns(last_seen_at="seen", status=status).drop("seen"))
+    status = pl.when(is_back & is_later).then(pl.lit("active")).otherwise("status")
+    times = {
+        "first_seen_at": pl.min_horizontal("first_seen_at", "first"),
+        "last_seen_at": pl.max_horizontal("last_seen_at", "last"),
+    }
+    tx.upsert("entities", wider.with_columns(**times, status=status).drop("first", "last"))
 
 
 def _write_owner(tx: Transaction, run: Run, owner: Owner, in_play: pl.DataFrame) -> list[str]:
@@ -277,8 +289,12 @@ def _write_owner(tx: Transaction, run: Run, owner: Owner, in_play: pl.DataFrame)
     if stored.is_empty():
         canonical = f"user ({owner.scope})" if owner.scope else "user"
         row = {"id": owner.entity_id, "canonical_name": canonical, "entity_type": PERSON, "status": "active"}
-        seen = in_play.filter(pl.col("entity_id") == owner.entity_id)["seen_at"].min() or run.now
-        stored = pl.DataFrame([{**row, "first_seen_at": seen, "last_seen_at": seen, "pinned": False}])
+        seen = in_play.filter(pl.col("entity_id") == owner.entity_id)
+        times = {
+            "first_seen_at": seen["first_seen_at"].min() or run.now,
+            "last_seen_at": seen["seen_at"].max() or run.now,
+        }
+        stored = pl.DataFrame([{**row, **times, "pinned": False}])
         stored = frames.conform(stored, frames.ENTITIES)
     named = stored.with_columns(name=pl.lit(owner.name), is_renamed=pl.lit(owner.is_named))
     text = str(embed_texts(named)[0])

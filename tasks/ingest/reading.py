@@ -22,7 +22,7 @@ from slowwave.extraction.dates import note_date, passage_date
 from slowwave.filters.redaction import redact, redact_lines
 from slowwave.ingestion.chat_exports import names_of
 from slowwave.ingestion.conversations import Conversations, empty_frame
-from slowwave.ingestion.documents import document_head, passages
+from slowwave.ingestion.documents import document_aliases, document_head, passages
 from slowwave.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
 from slowwave.ingestion.parsers import (
     DOCUMENTS,
@@ -108,13 +108,46 @@ def read_source(
                 pending = part, titles
     except OSError as error:
         raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
-    if pending is None and source.is_named and tally.is_all_lost:
+    if pending is None:
+        _check_not_lost(source, tally)
+    frame, titles = pending or (empty_frame(), {})
+    yield ReadBatch(frame, source, tally.take(is_last=True), titles)
+
+
+def _check_not_lost(source: SourceInfo, tally: _Tally) -> None:
+    if source.is_named and tally.is_all_lost:
         raise UnusableInput(
             f"Nothing in {source.uri} can be read as {source.format}: {tally.first_loss}.",
             f"{READABLE}; name another with --format or correct the file.",
         )
-    frame, titles = pending or (empty_frame(), {})
-    yield ReadBatch(frame, source, tally.take(is_last=True), titles)
+
+
+def _has_content(source: SourceInfo, settings: IngestSettings) -> bool:
+    """Whether a file has a message, or anything that is left out or lost; it is read no further than its first message.
+
+    Raises UnusableInput for a file that was named and of which nothing can be read.
+    """
+    tally = _Tally(source.uri)
+    has_notes = False
+    try:
+        for line, found in _reader_of(source)(source, settings, "global"):
+            if not isinstance(found, Note):
+                return True
+            has_notes = True
+            tally.add(line, found)
+    except OSError as error:
+        raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
+    _check_not_lost(source, tally)
+    return has_notes
+
+
+Reader = Callable[[SourceInfo, IngestSettings, str], Iterator[tuple[int, Message | Note]]]
+
+
+def _reader_of(source: SourceInfo) -> Reader:
+    if source.format in DOCUMENTS:
+        return _read_document
+    return _read_chat if source.format in TEXT_PARSERS else _read_transcript
 
 
 def _segments(
@@ -125,9 +158,7 @@ def _segments(
     scope: str,
     time: datetime,
 ) -> Iterator[tuple[pl.DataFrame, Mapping[str, str]]]:
-    documents, chats = dict.fromkeys(DOCUMENTS, _read_document), dict.fromkeys(TEXT_PARSERS, _read_chat)
-    reader = (documents | chats).get(source.format, _read_transcript)
-    for block in _blocks(reader(source, settings, scope)):
+    for block in _blocks(_reader_of(source)(source, settings, scope)):
         changes = iter(conversations.add_all([found for _, found in block if not isinstance(found, Note)]))
         for line, found in block:
             for note in [found] if isinstance(found, Note) else next(changes):
@@ -193,7 +224,7 @@ def _origin(source: SourceInfo, scope: str) -> Origin:
         beside = (source.path.parent / PEOPLE, source.path.parent.parent / PEOPLE)
         lists = [path for path in beside if path.is_file() and not path.is_symlink()]
         names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names
-    return Origin(_one_line(conversation_of(source.path, source.format)), scope, names)
+    return Origin(_one_line(conversation_of(source.path.absolute(), source.format)), scope, names)
 
 
 @lru_cache(maxsize=8)
@@ -240,11 +271,13 @@ def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> 
     title, date = document_head(head, is_markdown=is_markdown, fallback=name)
     at = _document_time(date, title, name)
     title = text.cut_bytes(_one_line(title), text.MAX_NAME_BYTES) or "document"
+    also = [f'{title} is also known as "{name}".' for name in document_aliases(head)] if is_markdown else []
     tokens, overlap = settings.extract.chunk_tokens, settings.extract.chunk_overlap
     with _open_text(source) as stream:
         found = passages(redact_lines(_text_lines(stream)), is_markdown=is_markdown, tokens=tokens, overlap=overlap)
         for number, passage in enumerate(found, 1):
             own = passage_date(passage) if is_markdown else None
+            passage = "\n\n".join([passage, *also]) if number == 1 else passage
             when = parse_time(own.isoformat()) if own else at
             yield number, Message(source.uri, "", "document", title, passage, when, scope, title)
 
@@ -322,10 +355,11 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """The files that can be read, and what was passed over."""
+    """The files that can be read, and what was passed over. `is_empty`: there are files, and nothing is in any."""
 
     sources: tuple[SourceInfo, ...]
     issues: tuple[ReadIssue, ...]
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,11 +381,15 @@ def look_at(paths: Sequence[str], format: str, settings: IngestSettings) -> Foun
     sources, issues = find_sources(paths, format)
     if paths and not sources:
         raise NothingYet(f"There is no file in {', '.join(map(repr, paths))}.", "Put files there, or name others.")
-    return FoundFiles(tuple(sources), tuple(issues))
+    named = [_has_content(source, settings) for source in sources if source.is_named]
+    has_content = any(named) or any(_has_content(source, settings) for source in sources if not source.is_named)
+    return FoundFiles(tuple(sources), tuple(issues), bool(sources) and not has_content)
 
 
 def find_new_sources(run: Run, found: FoundFiles) -> Sources:
-    """Tell new files from those whose very bytes were read before, under whatever name."""
+    """Tell new files from those whose very bytes were read before, under whatever name; empty ones tell nothing."""
+    if found.is_empty:
+        return Sources(found.sources, (), found.issues)
     columns = ["content_hash", "format"]
     hashes = [source.content_hash for source in found.sources]
     read = store_of(run).snapshot().by_ids("sources", hashes, columns, key="content_hash", where="state = 'completed'")

@@ -22,6 +22,7 @@ from slowwave.ingestion.formats import (
     binary_kind,
     encoding_of,
     is_list_of_export,
+    is_short_log,
     json_fault,
     shape_of,
     sniff_format,
@@ -185,6 +186,11 @@ def _format_of(path: Path, head: str, format: str, *, is_named: bool, is_whole: 
             f"{path} is none of the JSON formats that slowwave knows" + (f" (its keys: {keys})." if keys else "."),
             "Messages are JSON lines with conversation_id, role or speaker, content and occurred_at; "
             f"{READABLE}, and --format names one.",
+        )
+    if found in DOCUMENTS and is_short_log(head):
+        raise UnusableInput(
+            f"{path} is a log of Git without authors, times and reasons.",
+            "Write it with `git log > history.txt`; --format text reads it as it is.",
         )
     if not is_named and found in DOCUMENTS and suffix not in DOCUMENT_SUFFIXES:
         raise UnusableInput(f"{path} does not look like a document.", "Name the file itself to read it as text.")

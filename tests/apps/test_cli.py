@@ -304,6 +304,37 @@ def test_the_whole_story_begins_with_who_said_it(run: Run, store: Path) -> None:
     assert told.index("Who said it") < told.index("What it is")
 
 
+def test_an_empty_file_is_nothing_to_read_and_makes_no_store(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_bytes(b"")
+    write = (tmp_path / "a.jsonl").write_text
+    write('{"conversation_id": "c", "speaker": "Ana", "content": "I live in Porto.", "occurred_at": "2026-04-20"}\n')
+    empty = ("ingest", tmp_path / "empty.txt", "--store", tmp_path / "m")
+    ended = run(*empty)
+    assert (ended.code, "Nothing to read" in ended.out) == (1, True)
+    assert not (tmp_path / "m").exists()
+    assert run("ingest", tmp_path / "a.jsonl", "--store", tmp_path / "m").code == 0
+    for _ in range(2):
+        again = run(*empty)
+        assert (again.code, "Nothing to read" in again.out, "Nothing new" in again.out) == (1, True, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "more"),
+    [
+        ("readme.bin", b"\x00\x01", ()),
+        ("mine.mbox", b"From a@b.example Mon Apr 20 18:00:00 2026\n\nHi.\n", ("--format", "whatsapp")),
+    ],
+)
+def test_a_file_of_no_known_format_ends_with_two_and_makes_no_store(
+    run: Run, tmp_path: Path, name: str, content: bytes, more: tuple[str, ...]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    ended = run("ingest", tmp_path / name, *more, "--store", tmp_path / "m")
+    assert ended.code == 2
+    assert name in ended.err
+    assert not (tmp_path / "m").exists()
+
+
 def test_an_unknown_entity_or_id_names_what_is_like_it_and_nothing_else(run: Run, tmp_path: Path) -> None:
     store = ("--store", remembered(tmp_path / "m", [known_fact("f_0a", "Tomás rows.", subject_id="e_tomas")],
              more={"entities": [{"id": "e_tomas", "canonical_name": "tomás rey", "name": "Tomás Rey"}]}))  # fmt: skip

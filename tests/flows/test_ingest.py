@@ -200,6 +200,18 @@ def test_an_empty_file_is_a_success_with_zero(tmp_path: Path) -> None:
     assert summary["notes"] == ["Nothing to read: there is no message in it."]
 
 
+def test_an_alias_of_a_note_is_a_name_of_its_person(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    note = "---\naliases: [Peti]\n---\nPetra Novak lives in Linz. Peti prefers tea."
+    (vault / "Petra Novak.md").write_text(note, encoding="utf-8")
+    learn(vault, tmp_path / "m")
+    people = rows(tmp_path / "m", "entities").filter(pl.col("entity_type") == "person")
+    assert people["name"].to_list() == ["Petra Novak"]
+    aliases = rows(tmp_path / "m", "entity_aliases").filter(pl.col("alias_name") == "peti")
+    assert aliases["entity_id"].to_list() == people["id"].to_list()
+
+
 # What cannot be used leaves nothing behind
 
 

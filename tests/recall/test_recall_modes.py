@@ -314,6 +314,8 @@ def test_facts_about_somebody_else_stand_behind_where_the_question_names_people(
         ("¿Dónde vive Nora?", "home"),
         ("Who is Nora's manager?", "boss"),
         ("When is Nora's wedding?", "date"),
+        ("What is Nora's job?", "job"),
+        ("What's Nora's profession?", "job"),
     ],
 )
 def test_facts_of_the_relation_that_is_asked_for_come_first(tmp_path: Path, question: str, first: str) -> None:
@@ -355,6 +357,11 @@ def test_what_denies_the_relation_does_not_answer_for_it(tmp_path: Path) -> None
         ("When is Nora's birthday?", "birthday", "birthday?"),
         ("Who is Nora's sister?", "has_sister", "sister?"),
         ("Who is Nora's sister?", "has_manager", ""),
+        ("What is Nora's job?", "has_role", "job?"),
+        ("What is her profession?", "works_at", "profession?"),
+        ("What is Nora's age?", "age", "age?"),
+        ("What did Nora use?", "uses", ""),
+        ("What is Nora's job?", "lives_in", ""),
     ],
 )
 def test_a_question_word_and_a_word_of_the_relation_ask_for_it(question: str, relation: str, expected: str) -> None:

@@ -454,6 +454,32 @@ def test_a_date_of_a_model_that_cannot_be_is_dropped_with_a_reason(
 @pytest.mark.parametrize(
     ("sentence", "hint"),
     [
+        ("I bought the Bosch drill because the Makita drill is sold out until June.", ""),
+        ("We chose the Grundfos pump because the Wilo pump is out of stock until March.", ""),
+        ("We picked Vue in May, since React is not approved until March.", "in May"),
+        ("We chose Vue since React is not approved until March.", ""),
+        ("We picked Vue because React was rejected in March.", ""),
+        ("As the pump is sold out until March, we chose another in May.", "in May"),
+        ("Because of the strike until June, we moved to Graz in April.", "in April"),
+        ("I'm sad because the dog died in July.", "in July"),
+        ("I have lived here since my daughter was born in 2019.", "in 2019"),
+        ("I was hired as the manager in June.", "in June"),
+        ("Since May we use Vue, as the old tool is too slow.", "Since May"),
+    ],
+)
+def test_a_time_in_a_reason_is_that_of_the_reason(sentence: str, hint: str) -> None:
+    assert find_hint(sentence) == hint
+
+
+@pytest.mark.parametrize("state", ["is sold out", "is not approved", "is closed", "is out of stock"])
+def test_until_a_month_in_the_present_is_the_next_one(state: str) -> None:
+    times = resolve_times("until March", SAID, f"The drill {state} until March.")
+    assert (times.valid_from, times.valid_to) == (SAID, datetime(2027, 4, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "hint"),
+    [
         ("I joined Acme in September 2024, straight from school.", "in September 2024"),
         ("I left last week!", "last week"),
         ("My leave starts on Monday, the 15th of June, at noon.", "on Monday, the 15th of June"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.ingestion.documents import count_tokens, document_head, passages, split_text
+from slowwave.ingestion.documents import count_tokens, document_aliases, document_head, passages, split_text
 from slowwave.text import strip_code
 
 SENTENCE = "The board at harbour {0} shows boat {0} at nine."
@@ -138,3 +138,33 @@ def test_no_text_breaks_the_cutting(document: str, is_markdown: bool) -> None:
 @given(st.text(max_size=500), st.integers(1, 60))
 def test_pieces_hold_every_character_but_blanks(text: str, room: int) -> None:
     assert "".join("".join(split_text(text, room)).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("front", "names"),
+    [
+        ('aliases: [Peti, "P. Novak"]', ["Peti", "P. Novak"]),
+        ("tags: [people]\naliases:\n  - Peti\n  - 'P. Novak'\ndate: 2026-03-02", ["Peti", "P. Novak"]),
+        ("alias: Peti", ["Peti"]),
+        ("aliases: []", []),
+        ("title: Petra", []),
+    ],
+)
+def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: list[str]) -> None:
+    assert document_aliases(f"---\n{front}\n---\naliases: [No]\n") == names
+
+
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        ("Nine. %% ten %% Eleven.", "Nine.  Eleven."),
+        ("Nine.\n%%\nten\n\nten\n%%\nEleven.", "Nine.\n\nEleven."),
+        ("Nine.\n\n%% ten\nten %%\nEleven.", "Nine.\n\nEleven."),
+        ("Nine.\n\n%% ten", "Nine.\n\n%% ten"),
+        ("Nine. %% ten\nten %% Eleven.", "Nine.  Eleven."),
+        ("From 50%% to 60%% sure.\nSure.", "From 50%% to 60%% sure.\nSure."),
+        ("```matlab\n%% Ten\nx = 1;\n%% Eleven\n```", "```matlab\n%% Ten\nx = 1;\n%% Eleven\n```"),
+    ],
+)
+def test_comments_of_obsidian_are_hidden(note: str, shown: str) -> None:
+    assert cut(note) == [shown]

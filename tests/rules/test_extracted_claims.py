@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from prompts.responses import WindowExtraction
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
+from slowwave.resolution.mentions import mentions_in
 from slowwave.revision.extracted_claims import CollectedClaims, collect
 
 AT = datetime(2026, 3, 2, tzinfo=UTC)
@@ -318,9 +319,18 @@ def test_each_name_was_seen_when_it_was_said_last_and_not_when_the_window_ended(
     planned = PlannedWindow(Window("c", "global", turns), ("m0", "m1", "m2"))
     answer = {"facts": [claim(0, subject="Ben", object="vim"), claim(2)],
               "entities": [{"name": "Ana", "type": "person"}, {"name": "vim", "type": "tool"}]}  # fmt: skip
-    seen = dict(collected(planned, **answer).mentions.select("name", "seen_at").iter_rows())
-    minutes = {name: (at - AT).seconds // 60 for name, at in seen.items()}
-    assert minutes == {"Ben": 0, "vim": 0, "Ana": 1, "Marta": 2}
+    seen = collected(planned, **answer).mentions.select("name", "first_seen_at", "seen_at").iter_rows()
+    minutes = {name: tuple((at - AT).seconds // 60 for at in times) for name, *times in seen}
+    assert minutes == {"Ben": (0, 0), "vim": (0, 0), "Ana": (1, 1), "Marta": (0, 2)}
+
+
+def test_a_name_of_a_window_was_first_seen_when_it_was_said_first() -> None:
+    turns = tuple(Turn(n, "Marta", "user", "Ben uses vim.", AT + timedelta(minutes=n)) for n in range(3))
+    planned = PlannedWindow(Window("c", "global", turns), ("m0", "m1", "m2"))
+    answer = {"facts": [claim(2, subject="Ben", object="vim")], "entities": [{"name": "Ben", "type": "person"}]}
+    seen = mentions_in(collected(planned, **answer).mentions).distinct
+    times = seen.filter(pl.col("name") == "Ben").select("first_seen_at", "last_seen_at").row(0)
+    assert times == (AT, AT + timedelta(minutes=2))
 
 
 @pytest.mark.parametrize(("ended", "expected"), [(False, {"Tom Ford": "marta's manager"}), (True, {})])

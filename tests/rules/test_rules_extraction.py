@@ -274,6 +274,25 @@ def test_what_is_wished_denied_or_over_is_not_split_before_a_second_verb(sentenc
     assert len(facts(sentence)) == 1
 
 
+@pytest.mark.parametrize(
+    ("sentence", "name"),
+    [
+        ("The treasurer is Hilde Brand.", "Hilde Brand"),
+        ("The new chair of the rowing club is Hilde Brand.", "Hilde Brand"),
+        ("My deputy is Otto Kern.", "Otto Kern"),
+        ("Our plumber was Otto Kern.", "Otto Kern"),
+    ],
+)
+def test_who_bears_a_role_is_a_person(sentence: str, name: str) -> None:
+    kinds = {entity["name"]: entity["type"] for entity in read(turn(sentence))["entities"]}
+    assert kinds[name] == "person"
+
+
+def test_what_has_a_use_is_no_person() -> None:
+    kinds = {entity["name"]: entity["type"] for entity in read(turn("The server is Blue Harbor."))["entities"]}
+    assert kinds["Blue Harbor"] != "person"
+
+
 @pytest.mark.parametrize("sentence", FORMER)
 def test_a_former_manager_is_none_of_now(sentence: str) -> None:
     (fact,) = [fact for fact in facts(sentence) if fact["relation"] == "has_manager"]
@@ -691,3 +710,34 @@ def test_every_answer_keeps_the_contract(texts: list[str]) -> None:
         assert (fact["kind"] == "relation") == (fact["object"] is not None)
         assert fact["statement"].strip()
         assert not fact["object"] or fact["object"].lower() != fact["subject"].lower()
+
+
+NOTE = 'Petra Novak lives in Linz. Peti prefers tea.\n\nPetra Novak is also known as "Peti".'
+
+
+def test_a_daily_note_is_a_file_and_a_note_about_a_person_is_that_person() -> None:
+    def kinds(title: str, text: str) -> dict[str, str]:
+        found = read(turn(text, speaker=title, role="document"))
+        return {each["name"]: each["type"] for each in found["entities"]}
+
+    assert kinds("2026-04-05", "I decided to order pellets from Holzer.") == {"2026-04-05": "file"}
+    assert kinds("Petra Novak", "Tall, grey hair. She sails on Sundays with the club.")["Petra Novak"] == "person"
+    assert kinds("Petra Novak", NOTE)["Petra Novak"] == "person"
+    assert kinds("Petra Novak", "Our boiler was fixed by Petra with Otto. She was quick.")["Petra Novak"] == "person"
+    assert (
+        kinds("Kickoff Meeting", "Long talk with Ana about the boiler. She agreed to pay.")["Kickoff Meeting"] == "file"
+    )
+    assert kinds("Boiler Repair", "The pump was replaced, and the valves were cleaned.") == {"Boiler Repair": "file"}
+
+
+def test_another_name_of_a_person_is_that_person() -> None:
+    found = triples(NOTE, speaker="Petra Novak", role="document")
+    assert ("Petra Novak", "prefers", "tea") in found
+    assert ("Petra Novak", "known_as", "Peti") in found
+
+
+@pytest.mark.parametrize("role", ["user", "document"])
+def test_an_open_task_is_no_fact(role: str) -> None:
+    tasks = "- [ ] order pellets for the winter #todo\n1. [ ] call the plumber about the boiler"
+    assert facts(tasks, role=role) == []
+    assert [each["object"] for each in facts(f"{tasks}\n- [x] I bought a Bosch drill", role=role)] == ["Bosch drill"]

@@ -159,6 +159,20 @@ def test_a_folder_of_nothing_but_unreadable_files_says_so(tmp_path: Path) -> Non
         read(tmp_path)
 
 
+def test_the_other_names_of_a_note_are_said_in_its_first_passage(tmp_path: Path) -> None:
+    note = write(tmp_path / "Petra Novak.md", "---\naliases: [Peti]\n---\nShe lives in Linz. %% hidden %%")
+    [content] = frame(read(note))["content"].to_list()
+    assert content == 'She lives in Linz.\n\nPetra Novak is also known as "Peti".'
+
+
+def test_a_log_of_git_in_short_lines_is_no_document(tmp_path: Path) -> None:
+    short = write(tmp_path / "log.txt", "1a2b3c4 (HEAD -> main) Use Postgres\n* 2b3c4d5 Add tests\n")
+    with pytest.raises(UnusableInput, match=r"log.txt is a log of Git without authors.*`git log > history.txt`"):
+        read(short)
+    assert len(frame(read(short, format="text"))) == 1
+    assert len(frame(read(write(tmp_path / "plain.txt", "feedbac k\nand more words\n")))) == 1
+
+
 def test_a_damaged_file_in_a_folder_does_not_stop_the_others(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", '{"role": "user", "content": \n{"role": "user", "con\n')
     write(tmp_path / "b.jsonl", lines(said(1)))
