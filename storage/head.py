@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from slowwave.errors import Fenced, LeaseBusy, UnusableInput
 
-from .connection import HEAD
+from .connection import HEAD, answer, query_of
 from .lease import Clock, holder, is_over, is_surely_dead, length_of, new_owner, with_time
 from .object_storage import is_remote
 
@@ -116,8 +116,7 @@ class HeadRow:
 
     def _rows(self) -> list[dict[str, Any]]:
         self._table.checkout_latest()
-        rows: list[dict[str, Any]] = self._table.to_arrow().to_pylist()
-        return rows
+        return answer(query_of(self._table)).to_dicts()
 
     def acquire(self, run_id: str, lease_s: float, wait_s: float) -> Lease:
         """Take the writer lease, waiting up to `wait_s` seconds; a dead holder's lease is taken over.
@@ -150,7 +149,8 @@ class HeadRow:
         renewed = self._clock.steady()
         if not self._swap(head, owner=named, lease_until=until):
             return None
-        values = {**asdict(head), "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
+        row = {each.name: getattr(head, each.name) for each in fields(Head)}
+        values = {**row, "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
         return Lease(**values, lease_s=lease_s, renewed=renewed, waited_s=0.0, is_taken_over=bool(head.owner))
 
     def is_due(self, lease: Lease) -> bool:

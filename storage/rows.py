@@ -92,6 +92,12 @@ def _whole(name: str, frame: pl.DataFrame, dims: int, values: Mapping[str, objec
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def single_row(name: str, row: Mapping[str, object], now: datetime, run_id: str) -> pa.Table:
+    """One stamped row of a table without vectors; what it lacks is empty."""
+    stamped = {"created_at": now, **row, "updated_at": now, "run_id": run_id}
+    return pa.Table.from_pylist([stamped], schema=_arrow_schema(name, 0))
+
+
 def filled(frame: pl.DataFrame, want: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """The frame with the wanted columns that it lacks, empty."""
     return frame.with_columns(pl.lit(None, dtype=kind).alias(c) for c, kind in want.items() if c not in frame.columns)

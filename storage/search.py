@@ -13,6 +13,7 @@ import polars as pl
 
 from slowwave.text import SCRIPTS_OF_SIGNS, signs_of
 
+from .connection import answer, query_of
 from .rows import MARK, id_filters, quoted
 from .snapshots import Reading, read_rows
 from .tables import TABLES
@@ -256,14 +257,16 @@ def _query_index(
     are exact. The engine would read the vector of a row once for each question that it is near to, which
     takes three times as long as the search.
     """
-    query = table.search(np.asarray(vectors), vector_column_name="vector").distance_type("dot")
+    query = query_of(table).nearest_to(list(vectors)).column("vector").distance_type("dot")
     if where:
-        query = query.where(where, prefilter=is_before)
+        query = query.where(where)
+        if not is_before:
+            query = query.postfilter()
     if not is_whole:
         query = query.fast_search()
     columns = ["_rowid", "_distance"] + ([] if len(vectors) == 1 else ["query_index"])
     query = query.minimum_nprobes(_PROBES).maximum_nprobes(0 if is_before else _PROBES)
-    near = pl.DataFrame(pl.from_arrow(query.select(columns).limit(limit).to_arrow()))
+    near = answer(query.select(columns).limit(limit))
     number = pl.col("query_index") if len(vectors) > 1 else pl.lit(0)
     first = near.select("_rowid", "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", "_rowid")
     first = first.group_by("query", maintain_order=True).head(k + _SPARE)
@@ -290,11 +293,10 @@ def matching(reading: Reading, name: str, text: str, k: int, where: str | None =
     terms = words(text)
     if not terms or not k:
         return pl.DataFrame(schema={"id": pl.String, "score": pl.Float32})
-    query = reading.handle(name).search(terms, query_type="fts")
+    query = query_of(reading.handle(name))
     if where:
-        query = query.where(where, prefilter=True)
-    found = pl.from_arrow(query.select(["id", "_score"]).limit(k).to_arrow())
-    assert isinstance(found, pl.DataFrame)
+        query = query.where(where)
+    found = answer(query.nearest_to_text(terms).select(["id", "_score"]).limit(k))
     return found.rename({"_score": "score"}).sort("score", "id", descending=[True, False])
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from slowwave.errors import SlowwaveError, StoreMismatch
 
+from .connection import answer, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, plain_errors
 from .rows import column_names, empty_frame, filled, id_filters, table_named
 from .schema import Role
@@ -35,17 +36,17 @@ def read_rows(
 
     `columns` may also be names with the expressions that they stand for.
     """
-    query = table.search()
+    query = query_of(table)
     if order:
         query = query.order_by([_ordering(name) for name in order])
     if where:
         query = query.where(where)
     if columns is not None:
         query = query.select(dict(columns) if isinstance(columns, Mapping) else list(columns))
+    if limit is not None:
+        query = query.limit(limit)
     with plain_errors(str(table.uri).rpartition("/")[0], table.name):
-        frame = pl.from_arrow(query.limit(limit).to_arrow())
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+        return answer(query)
 
 
 @cache
