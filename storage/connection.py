@@ -28,7 +28,7 @@ from .object_storage import exist, folders, is_remote, one_endpoint
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
-    from lancedb.query import AsyncQuery, AsyncQueryBase
+    from lancedb.query import AsyncQuery, AsyncQueryBase, AsyncTakeQuery
     from lancedb.table import Table
 
 # LanceDB without the client of REST services, which it imports and no store of ours uses. `lancedb` needs records
@@ -270,6 +270,11 @@ def query_of(table: Table) -> AsyncQuery:
     event loop: more than half of the processor time of reading a few rows.
     """
     return table._table.query()
+
+
+def numbered(table: Table, numbers: list[int]) -> AsyncTakeQuery:
+    """A query of the rows with these numbers, to be put by `answer`."""
+    return table._table.take_row_ids(numbers)
 
 
 def answer(query: AsyncQueryBase) -> pl.DataFrame:
