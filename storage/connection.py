@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import re
@@ -27,6 +28,7 @@ from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
 from .object_storage import exist, folders, is_remote, one_endpoint
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from lancedb.db import DBConnection
     from lancedb.query import AsyncQuery, AsyncQueryBase, AsyncTakeQuery
     from lancedb.table import Table
@@ -101,6 +103,7 @@ _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is rea
 LARGEST = 2**64 - 1
 LONGEST = len(str(LARGEST))
 _MANIFEST = ".manifest"
+_AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -279,11 +282,24 @@ def numbered(table: Table, numbers: list[int]) -> AsyncTakeQuery:
 
 def answer(query: AsyncQueryBase) -> pl.DataFrame:
     """What LanceDB answers, as a frame."""
+    return answers([query])[0]
+
+
+def answers(queries: Sequence[AsyncQueryBase]) -> list[pl.DataFrame]:
+    """What LanceDB answers to each, a few of them at once."""
     from lancedb.background_loop import LOOP
 
-    frame = pl.from_arrow(LOOP.run(query.to_arrow()))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return [pl.DataFrame(pl.from_arrow(rows)) for rows in LOOP.run(_put(queries))]
+
+
+async def _put(queries: Sequence[AsyncQueryBase]) -> list[pa.Table]:
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def put(query: AsyncQueryBase) -> pa.Table:
+        async with room:
+            return await query.to_arrow()
+
+    return await asyncio.gather(*map(put, queries))
 
 
 def newest_on_disk(address: str, table: str) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,9 @@ import polars as pl
 
 from slowwave.text import SCRIPTS_OF_SIGNS, signs_of
 
-from .connection import answer, query_of
+from .connection import answer, answers, query_of
 from .rows import MARK, ROW, quoted
-from .snapshots import Reading, numbered_rows, read_rows
+from .snapshots import Reading, last_rows, numbered_rows, read_rows
 from .tables import TABLES
 from .word_scores import best_scores
 
@@ -35,7 +34,6 @@ _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
 _WORD = re.compile(r"\w+", re.UNICODE)
 _CHOSEN = 100  # texts of scripts without spaces that are compared with one, of those that share its rarest words
-_QUERIES_AT_ONCE = 4  # one alone leaves cores idle
 _ROW = {"id": pl.String, ROW: pl.UInt64}
 FOUND = {"query": pl.UInt32, **_ROW, "cosine": pl.Float32}
 MATCHED = {"query": pl.UInt32, **_ROW, "score": pl.Float32}
@@ -224,8 +222,7 @@ def _unindexed(table: Table, index: str, where: str | None) -> pl.DataFrame | No
     if not missing or missing > EXACT_ROWS:
         return None if missing else pl.DataFrame(schema=_ROW)
     columns = {**dict(zip(_COMPARED, _COMPARED, strict=True)), "mark": MARK, "meets": where or "true"}
-    start = max(0, table.count_rows() - missing - _BEFORE)
-    last = answer(query_of(table).select(columns).offset(start).limit(missing + _BEFORE))
+    last = last_rows(table, missing + _BEFORE, columns)
     before, newest = last.head(-missing), last.tail(missing)
     earlier, later = before["mark"].max(), newest["mark"].min()
     if before.is_empty() or (earlier is not None and later is not None and earlier >= later):
@@ -287,14 +284,7 @@ def words(text: str, limit: int = 512) -> str:
 
 def matching(reading: Reading, name: str, text: str, k: int, where: str | None = None) -> pl.DataFrame:
     """The `k` rows whose text matches the query best (BM25): columns id, _rowid, score; best first."""
-    terms = words(text)
-    if not terms or not k:
-        return pl.DataFrame(schema={**_ROW, "score": pl.Float32})
-    query = query_of(reading.handle(name))
-    if where:
-        query = query.where(where)
-    found = answer(query.nearest_to_text(terms).select([*_ROW, "_score"]).limit(k))
-    return found.rename({"_score": "score"}).sort("score", "id", descending=[True, False])
+    return _matching_each(reading, name, [text], k, where).drop("text")
 
 
 def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None = None) -> pl.DataFrame:
@@ -303,8 +293,7 @@ def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, whe
     `query` is the place of the text; best first within it. Equal texts are searched once.
     """
     distinct = list(dict.fromkeys(texts))
-    handle = reading.handle(name)  # opened once, before several ask for it
-    if where and handle.count_rows() > EXACT_ROWS:
+    if where and reading.handle(name).count_rows() > EXACT_ROWS:
         rows = _matching_first(reading, name, distinct, k, where)
     else:
         rows = _matching_each(reading, name, distinct, k, where)
@@ -363,11 +352,17 @@ def _meeting(reading: Reading, name: str, numbers: pl.Series, where: str) -> pl.
 
 def _matching_each(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None) -> pl.DataFrame:
     """Id, number, score and `text`, the place of the text: the best matches of each, best first."""
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        answers = pool.map(partial(_matching, reading, name, k, where), texts)
-        found = [part.with_columns(text=pl.lit(place, pl.UInt32)) for place, part in enumerate(answers)]
-    return pl.concat([pl.DataFrame(schema={**_ROW, "score": pl.Float32, "text": pl.UInt32}), *found])
-
-
-def _matching(reading: Reading, name: str, k: int, where: str | None, text: str) -> pl.DataFrame:
-    return matching(reading, name, text, k, where)
+    schema = {**_ROW, "score": pl.Float32, "text": pl.UInt32}
+    terms = {place: found for place, text in enumerate(texts) if k and (found := words(text))}
+    if not terms:
+        return pl.DataFrame(schema=schema)
+    queries = []
+    for each in terms.values():
+        query = query_of(reading.handle(name))
+        if where:
+            query = query.where(where)
+        queries.append(query.nearest_to_text(each).select([*_ROW, "_score"]).limit(k))
+    found = answers(queries)
+    text = np.repeat([*terms], [len(part) for part in found])
+    rows = pl.concat(found).rename({"_score": "score"}).with_columns(text=text).cast(pl.Schema(schema))
+    return rows.sort("text", "score", "id", descending=[False, True, False])

@@ -60,6 +60,14 @@ def numbered_rows(table: Table, numbers: Iterable[int], columns: Sequence[str] |
         return answer(query)
 
 
+def last_rows(table: Table, count: int, columns: Sequence[str] | Mapping[str, str]) -> pl.DataFrame:
+    """The last rows of a table, which were written last as long as no compaction has moved them."""
+    start = max(0, table.count_rows() - count)
+    query = query_of(table).select(dict(columns) if isinstance(columns, Mapping) else list(columns))
+    with plain_errors(str(table.uri).rpartition("/")[0], table.name):
+        return answer(query.offset(start).limit(count))
+
+
 @cache
 def _no_rows(name: str, dims: int, columns: tuple[str, ...]) -> pl.DataFrame:
     return empty_frame(name, dims).select(columns)
