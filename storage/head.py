@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slowwave.errors import Fenced, LeaseBusy, UnusableInput
 
-from .connection import HEAD, answer, query_of
+from .connection import HEAD, answer, newest_on_disk, query_of
 from .lease import Clock, holder, is_over, is_surely_dead, length_of, new_owner, with_time
 from .object_storage import is_remote
 
@@ -95,10 +95,20 @@ class HeadRow:
     def __init__(self, db: DBConnection, clock: Clock | None = None) -> None:
         self._table: Table = db.open_table(HEAD)
         self._clock = clock or Clock()
+        self._uri = str(db.uri)
+        self._last: tuple[int, Head] | None = None  # what was read, and the version of its table at or before that
         self._longest_poll_s = _LONGEST_POLL_S[is_remote(str(db.uri))]
 
     def read(self) -> Head:
-        """The head as it is now."""
+        """The head as it is now: the one that was read last, as long as its table has no newer version."""
+        newest = newest_on_disk(self._uri, HEAD)
+        if self._last is not None and self._last[0] == newest:
+            return self._last[1]
+        head = self._read()
+        self._last = None if newest is None else (newest, head)
+        return head
+
+    def _read(self) -> Head:
         rows = self._rows()
         if len(rows) != 1:
             raise UnusableInput(f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor`.")
