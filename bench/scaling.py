@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from shutil import copytree, rmtree
@@ -23,7 +25,7 @@ from inference.embedding import open_embedder
 from slowwave.api import OpenMemory
 from slowwave.settings import DecaySettings, StewardSettings
 from storage.doctor import examine
-from storage.snapshots import read_rows
+from storage.snapshots import numbered_rows, read_rows
 from storage.store import Store
 from storage.telemetry import stored_bytes
 from tasks.nightly.aspects import refreshed_aspects
@@ -124,13 +126,15 @@ def learn(uri: str, messages: list[dict[str, Any]]) -> tuple[Work, int]:
     path = data.write_messages(place / "new.jsonl", new)
     rows: list[int] = []
 
-    def counted(*args: Any) -> pl.DataFrame:
-        frame = read_rows(*args)
+    def counted(read: Callable[..., pl.DataFrame], *args: Any) -> pl.DataFrame:
+        frame = read(*args)
         rows.append(len(frame))
         return frame
 
-    counting = patch("storage.snapshots.read_rows", counted), patch("storage.search.read_rows", counted)
-    with counting[0], counting[1], measured() as cost:
+    with ExitStack() as counting, measured() as cost:
+        for name, read in (("snapshots.read_rows", read_rows), ("search.read_rows", read_rows),
+                           ("snapshots.numbered_rows", numbered_rows)):  # fmt: skip
+            counting.enter_context(patch(f"storage.{name}", partial(counted, read)))
         ingest_files([str(path)], str(place / "m"), now=synthetic.START + 2 * AFTER_ALL)
     work = Work(1000 * cost.cpu_s, peak_memory_mib())
     rmtree(place)

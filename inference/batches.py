@@ -165,7 +165,7 @@ def _nobody(batch: SubmittedBatch, known: Mapping[str, LedgerEntry]) -> dict[str
     return {
         key: PendingPrompt(
             LedgerEntry(key, batch.provider, batch.model, batch.role, name, text, batch.schema_hash),
-            Prompt(name, "", "", lambda: ""),
+            Prompt(name, str, str),
             (),
             known.get(key),
         )

@@ -149,8 +149,7 @@ def _asking(name: str, what: str, values: tuple[Any, ...], **more: Any) -> Promp
     """A prompt about several numbered things, which the rules find in the context under the same name."""
     return Prompt(
         name=name,
-        version=prompt_version(name),
-        system=_system(name),
+        head=lambda: _system(name),
         body=lambda: _block(name, "text", {what: values, **more}),
         context=MappingProxyType({what: values}),
         is_urgent=name in URGENT,
@@ -169,8 +168,7 @@ def render_extraction(window: Window, settings: ExtractSettings | None = None) -
     }
     return Prompt(
         name="extract_facts",
-        version=prompt_version("extract_facts"),
-        system=_extraction_system(limits.max_entities_per_message, limits.max_facts_per_message),
+        head=lambda: _extraction_system(limits.max_entities_per_message, limits.max_facts_per_message),
         body=lambda: _block("extract_facts", "text", {**values, **_languages(window, limits.language)}),
         context=MappingProxyType({"window": window}),
     )

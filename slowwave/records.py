@@ -169,18 +169,22 @@ class SessionQuestion:
 
 @dataclass(frozen=True)
 class Prompt:
-    """One question to a model: `version` is the hash of template and schema, `context` what a keyless seat reads.
+    """One question to a model: `context` is what a keyless seat reads.
 
     What `is_urgent` is few questions on which the next step waits: they are asked live where others wait for a batch.
-    The text is rendered when it is first read, so that a keyless run over many windows never renders any.
+    Its system part and its text are rendered when they are first read, so that a keyless run never renders any.
     """
 
     name: str
-    version: str
-    system: str
+    head: Callable[[], str]
     body: Callable[[], str]
     context: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     is_urgent: bool = False
+
+    @cached_property
+    def system(self) -> str:
+        """The rendered system part."""
+        return self.head()
 
     @cached_property
     def text(self) -> str:

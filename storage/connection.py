@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import re
@@ -20,12 +21,17 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
 
 from .object_storage import exist, folders, is_remote, one_endpoint
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from lancedb.db import DBConnection
+    from lancedb.query import AsyncQuery, AsyncQueryBase, AsyncTakeQuery
+    from lancedb.table import Table
 
 # LanceDB without the client of REST services, which it imports and no store of ours uses. `lancedb` needs records
 # that lie in the package of that client. Python executes a package before anything that lies in it, and this one
@@ -97,6 +103,8 @@ _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is rea
 LARGEST = 2**64 - 1
 LONGEST = len(str(LARGEST))
 NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
+_MANIFEST = ".manifest"
+_AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -142,7 +150,7 @@ def has_namespace(uri: str, namespace: str, storage_options: Mapping[str, str] |
 def _has_head(place: Path) -> bool:
     try:
         with os.scandir(place / _PUBLISHED) as entries:
-            return any(entry.name.endswith(".manifest") for entry in entries)
+            return any(entry.name.endswith(_MANIFEST) for entry in entries)
     except OSError:
         return False
 
@@ -259,6 +267,42 @@ def freshness(uri: str) -> timedelta | None:
     return None if is_remote(uri) else timedelta(0)
 
 
+def query_of(table: Table) -> AsyncQuery:
+    """A query of an open table, to be put by `answer`.
+
+    A query that is built by the table itself asks four times for the schema, each time over the thread of LanceDB's
+    event loop: more than half of the processor time of reading a few rows.
+    """
+    return table._table.query()
+
+
+def numbered(table: Table, numbers: list[int]) -> AsyncTakeQuery:
+    """A query of the rows with these numbers, to be put by `answer`."""
+    return table._table.take_row_ids(numbers)
+
+
+def answer(query: AsyncQueryBase) -> pl.DataFrame:
+    """What LanceDB answers, as a frame."""
+    return answers([query])[0]
+
+
+def answers(queries: Sequence[AsyncQueryBase]) -> list[pl.DataFrame]:
+    """What LanceDB answers to each, a few of them at once."""
+    from lancedb.background_loop import LOOP
+
+    return [pl.DataFrame(pl.from_arrow(rows)) for rows in LOOP.run(_put(queries))]
+
+
+async def _put(queries: Sequence[AsyncQueryBase]) -> list[pa.Table]:
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def put(query: AsyncQueryBase) -> pa.Table:
+        async with room:
+            return await query.to_arrow()
+
+    return await asyncio.gather(*map(put, queries))
+
+
 def newest_on_disk(address: str, table: str) -> int | None:
     """The newest version of a table by the names of its manifests; None where they do not tell, as on object storage.
 
@@ -268,15 +312,16 @@ def newest_on_disk(address: str, table: str) -> int | None:
     if is_remote(address):
         return None
     try:
-        entries = os.listdir(f"{_root(address)}/{table}.lance/_versions")
+        entries = os.listdir(f"{address.removeprefix('file://')}/{table}.lance/_versions")
     except OSError:
         return None
-    named = [name.removesuffix(".manifest") for name in entries if name.endswith(".manifest")]
-    if not named or not all(len(name) == LONGEST and name.isdecimal() for name in named):
+    named = [name for name in entries if name.endswith(_MANIFEST)]
+    if {*map(len, named)} != {LONGEST + len(_MANIFEST)}:  # there is none, or one of another scheme of names
         return None
-    return LARGEST - int(min(named))
+    newest = min(named).removesuffix(_MANIFEST)
+    return LARGEST - int(newest) if newest.isdecimal() else None
 
 
 def manifest_name(version: int) -> str:
     """The name of the manifest of a version."""
-    return f"{LARGEST - version:0{LONGEST}}.manifest"
+    return f"{LARGEST - version:0{LONGEST}}{_MANIFEST}"

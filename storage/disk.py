@@ -146,7 +146,8 @@ def _ask(table: Table, column: str, kind: str) -> None:
         width = table.schema.field(column).type.list_size
         table.search([0.0] * width, vector_column_name=column).limit(1).to_arrow()
     else:
-        literal = "''" if table.schema.field(column).type == pa.string() else time_sql(EPOCH)
+        type_ = table.schema.field(column).type
+        literal = "''" if type_ == pa.string() else time_sql(EPOCH) if pa.types.is_timestamp(type_) else "0"
         table.search().where(f"{column} = {literal}").limit(1).to_arrow()
 
 

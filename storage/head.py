@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from slowwave.errors import Fenced, LeaseBusy, UnusableInput
 
-from .connection import HEAD
+from .connection import HEAD, answer, newest_on_disk, query_of
 from .lease import Clock, holder, is_over, is_surely_dead, length_of, new_owner, with_time
 from .object_storage import is_remote
 
@@ -95,10 +95,20 @@ class HeadRow:
     def __init__(self, db: DBConnection, clock: Clock | None = None) -> None:
         self._table: Table = db.open_table(HEAD)
         self._clock = clock or Clock()
+        self._uri = str(db.uri)
+        self._last: tuple[int, Head] | None = None  # what was read, and the version of its table at or before that
         self._longest_poll_s = _LONGEST_POLL_S[is_remote(str(db.uri))]
 
     def read(self) -> Head:
-        """The head as it is now."""
+        """The head as it is now: the one that was read last, as long as its table has no newer version."""
+        newest = newest_on_disk(self._uri, HEAD)
+        if self._last is not None and self._last[0] == newest:
+            return self._last[1]
+        head = self._read()
+        self._last = None if newest is None else (newest, head)
+        return head
+
+    def _read(self) -> Head:
         rows = self._rows()
         if len(rows) != 1:
             raise UnusableInput(f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor`.")
@@ -116,8 +126,7 @@ class HeadRow:
 
     def _rows(self) -> list[dict[str, Any]]:
         self._table.checkout_latest()
-        rows: list[dict[str, Any]] = self._table.to_arrow().to_pylist()
-        return rows
+        return answer(query_of(self._table)).to_dicts()
 
     def acquire(self, run_id: str, lease_s: float, wait_s: float) -> Lease:
         """Take the writer lease, waiting up to `wait_s` seconds; a dead holder's lease is taken over.
@@ -150,7 +159,8 @@ class HeadRow:
         renewed = self._clock.steady()
         if not self._swap(head, owner=named, lease_until=until):
             return None
-        values = {**asdict(head), "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
+        row = {each.name: getattr(head, each.name) for each in fields(Head)}
+        values = {**row, "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
         return Lease(**values, lease_s=lease_s, renewed=renewed, waited_s=0.0, is_taken_over=bool(head.owner))
 
     def is_due(self, lease: Lease) -> bool:

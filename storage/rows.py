@@ -16,6 +16,7 @@ from .tables import TABLES
 
 IDS_PER_FILTER = 2000
 MARK = "_row_last_updated_at_version"  # the version of the table that last wrote the row
+ROW = "_rowid"  # the number of the row, by which one version of the table finds it without an index
 CREATED = "_row_created_at_version"  # the version that first wrote it; compaction keeps both, merging keeps this one
 BEGUN = "repair-"  # with up to where a log was counted: tags the version from which a repair writes it anew
 
@@ -90,6 +91,12 @@ def _whole(name: str, frame: pl.DataFrame, dims: int, values: Mapping[str, objec
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def single_row(name: str, row: Mapping[str, object], now: datetime, run_id: str) -> pa.Table:
+    """One stamped row of a table without vectors; what it lacks is empty."""
+    stamped = {"created_at": now, **row, "updated_at": now, "run_id": run_id}
+    return pa.Table.from_pylist([stamped], schema=_arrow_schema(name, 0))
 
 
 def filled(frame: pl.DataFrame, want: Mapping[str, pl.DataType]) -> pl.DataFrame:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,37 +13,43 @@ import polars as pl
 
 from slowwave.text import SCRIPTS_OF_SIGNS, signs_of
 
-from .rows import MARK, id_filters, quoted
-from .snapshots import Reading, read_rows
+from .connection import answer, answers, query_of
+from .rows import MARK, ROW, quoted
+from .snapshots import Reading, last_rows, numbered_rows, read_rows
 from .tables import TABLES
 from .word_scores import best_scores
 
 if TYPE_CHECKING:
+    from lancedb.index import IndexConfig
     from lancedb.table import Table
 
+_COMPARED = ("id", ROW, "vector")
 EXACT_ROWS = 10_000  # up to here reading all vectors costs no more than asking the index
 _QUERIES_PER_CALL = 100  # rows that the index does not contain are in memory once per query
 _PROBES = 20  # parts of the index that a question looks at, of some 120 in a million rows
+_SLACK = 15  # so many more rows than are wanted, as some of the nearest do not meet the condition
+_AT_ONCE = 100  # rows that an index is asked for, as a second search may want more of the same
+_KEPT = 1_000  # vectors whose nearest rows are remembered
 _SPARE = 30  # so many more rows than are wanted, before the condition or the exact cosine is put to them
 _CROWD = 200  # the same for a condition, which as many rows as a batch writes about one matter may not meet
 _FEW = 2_000  # rows that meet a condition, up to which they are read and compared
-_NEWER = 2_000  # rows that are read beside those that an index does not contain, rather than looking for their version
+_BEFORE = 100  # rows before those that an index does not contain, which must have been written earlier
 _BLOCK = 512
 _STRETCH = 64
 _TIES = 20  # beyond, equal vectors would fill memory
 _WORD = re.compile(r"\w+", re.UNICODE)
 _CHOSEN = 100  # texts of scripts without spaces that are compared with one, of those that share its rarest words
-_QUERIES_AT_ONCE = 4  # one alone leaves cores idle
-FOUND = {"query": pl.UInt32, "id": pl.String, "cosine": pl.Float32}
-MATCHED = {"query": pl.UInt32, "id": pl.String, "score": pl.Float32}
+_ROW = {"id": pl.String, ROW: pl.UInt64}
+FOUND = {"query": pl.UInt32, **_ROW, "cosine": pl.Float32}
+MATCHED = {"query": pl.UInt32, **_ROW, "score": pl.Float32}
 Nearest = Callable[[np.ndarray, int], pl.DataFrame]
 
 
 def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str | None = None) -> pl.DataFrame:
-    """The `k` rows nearest to each of `vectors` (q, d), unit rows: columns query, id, cosine; best first.
+    """The `k` rows nearest to each of `vectors` (q, d), unit rows: FOUND, best first.
 
-    Exact in tables of up to `EXACT_ROWS` rows and in those without an index of vectors; by the index with exact
-    cosines beyond.
+    `query` is the place of the vector, `_rowid` the number of the row in this version of the table. Exact in tables
+    of up to `EXACT_ROWS` rows and in those without an index of vectors; by the index with exact cosines beyond.
     """
     if not len(vectors) or not k:
         return pl.DataFrame(schema=FOUND)
@@ -56,18 +62,18 @@ def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest
     if table.count_rows() > EXACT_ROWS and (index := _vector_index(table)) is not None:
         return _IndexedRows(table, index, where).nearest
     has_vector = f"({where}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
-    rows = read_rows(table, has_vector, ["id", "vector"])
-    return partial(_exact, rows["id"], unit_matrix(rows["vector"], reading.dims))
+    rows = read_rows(table, has_vector, ["id", ROW, "vector"])
+    return partial(_exact, rows, unit_matrix(rows["vector"], reading.dims))
 
 
-def _vector_index(table: Table) -> str | None:
-    """The name of the index of vectors."""
-    return next((index.name for index in table.list_indices() if "vector" in index.columns), None)
+def _vector_index(table: Table) -> IndexConfig | None:
+    """The index of vectors."""
+    return next((index for index in table.list_indices() if "vector" in index.columns), None)
 
 
 def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
-    """For each of `vectors` (n, d), unit rows, the `k` nearest of the others: columns query, id, cosine; best first."""
-    found = _exact(ids, vectors, vectors, k + 1)
+    """For each of `vectors` (n, d), unit rows, the `k` nearest of the others: FOUND without numbers, best first."""
+    found = _exact(ids.to_frame("id").with_columns(pl.lit(None).alias(ROW)), vectors, vectors, k + 1)
     return found.filter(pl.col("id") != ids.gather(found["query"])).group_by("query", maintain_order=True).head(k)
 
 
@@ -87,8 +93,10 @@ def by_scope(
     return pl.concat(parts).sort("query", maintain_order=True)
 
 
-def near_ids(reading: Reading, name: str, questions: pl.DataFrame, k: int, where: str) -> pl.Series:
-    """Ids of the rows nearest to each question, by its vector and by its text (BM25), `k` of each, of its scope.
+def near_rows(
+    reading: Reading, name: str, questions: pl.DataFrame, k: int, where: str, columns: Sequence[str]
+) -> pl.DataFrame:
+    """The rows nearest to each question, by its vector and by its text (BM25), `k` of each, of its scope; each once.
 
     `questions` has scope, vector and text; a question without a vector is searched by its text alone.
     """
@@ -103,7 +111,8 @@ def near_ids(reading: Reading, name: str, questions: pl.DataFrame, k: int, where
         return matching_many(reading, name, [texts[place] for place in places], k, inside)
 
     near = by_scope(with_vector["scope"], where, by_meaning, FOUND)
-    return pl.concat([near["id"], by_scope(questions["scope"], where, by_words, MATCHED)["id"]]).unique()
+    found = pl.concat([near[ROW], by_scope(questions["scope"], where, by_words, MATCHED)[ROW]])
+    return reading.by_numbers(name, found.unique().sort(), columns)
 
 
 def unit_matrix(column: pl.Series, dims: int) -> np.ndarray:
@@ -123,16 +132,17 @@ def cosines_of(first: pl.Series, second: pl.Series, dims: int) -> pl.Series:
     return pl.Series(np.einsum("ij,ij->i", unit_matrix(first, dims), unit_matrix(second, dims)), dtype=pl.Float64)
 
 
-def _exact(ids: pl.Series, corpus: np.ndarray, vectors: np.ndarray, k: int) -> pl.DataFrame:
-    if not len(ids) or not len(vectors):
+def _exact(rows: pl.DataFrame, corpus: np.ndarray, vectors: np.ndarray, k: int) -> pl.DataFrame:
+    if not len(rows) or not len(vectors):
         return pl.DataFrame(schema=FOUND)
-    k = min(k, len(ids))
+    named = rows.select(pl.col(column).cast(kind) for column, kind in _ROW.items())
+    k = min(k, len(rows))
     parts = []
     for start in range(0, len(vectors), _BLOCK):
         cosines = vectors[start : start + _BLOCK] @ corpus.T
         query, row = _top(cosines, k)
-        part = pl.DataFrame({"query": query + start, "row": row, "cosine": cosines[query, row]})
-        parts.append(part.with_columns(id=ids.gather(part["row"])).select(pl.col(c).cast(t) for c, t in FOUND.items()))
+        part = pl.DataFrame({"query": query + start, "cosine": cosines[query, row]}).hstack(named[row])
+        parts.append(part.select(pl.col(column).cast(kind) for column, kind in FOUND.items()))
     best = pl.concat(parts).sort("query", "cosine", "id", descending=[False, True, False])
     return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
 
@@ -162,12 +172,12 @@ class _IndexedRows:
     each question, and 71 such rows take it longer than the index of a million.
     """
 
-    def __init__(self, table: Table, index: str, where: str | None) -> None:
-        self._table, self._where = table, where
+    def __init__(self, table: Table, index: IndexConfig, where: str | None) -> None:
+        self._table, self._index, self._where = table, index, where
         self._newer = _unindexed(table, index, where)
 
     def nearest(self, vectors: np.ndarray, k: int) -> pl.DataFrame:
-        """The `k` nearest to each of `vectors`: columns query, id, cosine; best first."""
+        """The `k` nearest to each of `vectors`: FOUND, best first."""
         parts = [
             self._by_index(vectors[start : start + _QUERIES_PER_CALL], k).with_columns(pl.col("query") + start)
             for start in range(0, len(vectors), _QUERIES_PER_CALL)
@@ -182,101 +192,120 @@ class _IndexedRows:
         """Nearest rows by the index. Most rows meet the condition, so it is put to a few more than `k` of each.
 
         Questions that are left with too few are asked again: of the rows that meet the condition, where these are few,
-        as in a scope of its own; else of the index after the condition was put to all rows, which takes as long for one
-        question as the first search for ten.
+        as in a scope of its own; else of the index, for more rows or, at last, after the condition was put to all rows,
+        which takes as long for one question as the first search for ten.
         """
-        ask = partial(_query_index, self._table, where=self._where, is_whole=self._newer is None)
-        found = ask(vectors, k, limit=k + (_CROWD if self._where else _SPARE))
-        counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
-        short = np.flatnonzero(counts < k)
-        if self._where is None or not len(short):
-            return found
-        if self._few is not None:
-            again = _exact_among(self._few, vectors[short], k)
-        else:
-            again = ask(vectors[short], k, limit=k + _SPARE, is_before=True)
-        again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
-        return pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
+        is_whole = self._newer is None
+        ask = partial(_near_rows, self._table, where=self._where, is_whole=is_whole)
+        ways = [partial(ask, limit=k + _CROWD), partial(ask, limit=k + _SPARE, is_before=True)]
+        nearest_to = partial(_remembered, self._table, self._index, limit=k + _SPARE + _SLACK)
+        found, counts = self._compared((ways.pop(0) if is_whole else nearest_to)(vectors), vectors, k)
+        while self._where is not None and ways:
+            short = np.flatnonzero(counts < k + (_SPARE if len(ways) > 1 else 0))
+            if not len(short):
+                break
+            if self._few is not None:
+                ways, again = [], _exact_among(self._few, vectors[short], k)
+            else:
+                again, counts[short] = self._compared(ways.pop(0)(vectors[short]), vectors[short], k)
+            again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
+            found = pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
+        return found
+
+    def _compared(self, near: pl.DataFrame, vectors: np.ndarray, k: int) -> tuple[pl.DataFrame, np.ndarray]:
+        """The `k` best of rows near to each of `vectors` (query, _rowid; in order), and how many meet the condition.
+
+        By exact cosines. The engine would read the vector of a row once for each question that it is near to, which
+        takes three times as long as the search.
+        """
+        columns = {**dict(zip(_COMPARED, _COMPARED, strict=True)), "meets": self._where or "true"}
+        rows = numbered_rows(self._table, near[ROW].unique().sort(), columns).filter("meets").with_row_index("row")
+        met = near.join(rows.drop("vector", "meets"), on=ROW, maintain_order="left")
+        met = met.group_by("query", maintain_order=True).head(k + _SPARE)
+        place, matrix = met["query"].to_numpy(), unit_matrix(rows["vector"], vectors.shape[1])
+        cosines = np.einsum("ij,ij->i", vectors[place], matrix[met["row"].to_numpy()])
+        named = met.with_columns(cosine=cosines).select(pl.col(column).cast(kind) for column, kind in FOUND.items())
+        best = named.sort("query", "cosine", "id", descending=[False, True, False])
+        counts = np.bincount(place, minlength=len(vectors))
+        return best.group_by("query", maintain_order=True).head(k).select(*FOUND), counts
 
     @cached_property
     def _few(self) -> pl.DataFrame | None:
         """The rows that meet the condition; None where they are more than `_FEW`."""
-        ids = read_rows(self._table, self._where, ["id"], _FEW + 1)["id"].to_list()
-        if len(ids) > _FEW:
-            return None
-        parts = [read_rows(self._table, among, ["id", "vector"]) for among in (*id_filters(ids),) or ("false",)]
-        return pl.concat(parts).drop_nulls("vector")
+        numbers = read_rows(self._table, self._where, [ROW], _FEW + 1)[ROW]
+        return numbered_rows(self._table, numbers, _COMPARED).drop_nulls("vector") if len(numbers) <= _FEW else None
 
 
-def _unindexed(table: Table, index: str, where: str | None) -> pl.DataFrame | None:
-    """Id and vector of the rows that the index does not contain and that meet the condition; None where too many are.
+def _unindexed(table: Table, index: IndexConfig, where: str | None) -> pl.DataFrame | None:
+    """The rows that the index does not contain and that meet the condition (_COMPARED); None where too many.
 
-    The engine says how many rows are not in the index. As every write of a store writes whole rows, these are the rows
-    that were written last. (A change of some columns alone would leave a row in the index and mark it as new.) The
-    condition is a column of the answer: put to the rows by the engine, it would be put to all rows of the table.
+    The engine says how many rows are not in the index. As every write of a store writes whole rows, in new fragments
+    behind the others, these are the last ones, and were written after all that are before them. The condition is a
+    column of the answer: put to the rows by the engine, it would be put to all rows of the table.
     """
-    stats = table.index_stats(index)
-    missing = stats.num_unindexed_rows if stats else EXACT_ROWS + 1
+    missing = EXACT_ROWS + 1 if index.num_unindexed_rows is None else index.num_unindexed_rows
     if not missing or missing > EXACT_ROWS:
-        return None if missing else pl.DataFrame(schema={"id": pl.String})
-    low = high = table.version
-    found, step = 0, 1
-    while found < missing and low:
-        low, high, step = max(0, low - step), low, 4 * step
-        found = table.count_rows(f"{MARK} > {low}")
-    while found > missing + _NEWER and high - low > 1:
-        middle = (low + high) // 2
-        count = table.count_rows(f"{MARK} > {middle}")
-        low, high, found = (middle, high, count) if count >= missing else (low, middle, found)
-    if not missing <= found <= missing + _NEWER:
+        return None if missing else pl.DataFrame(schema=_ROW)
+    columns = {**dict(zip(_COMPARED, _COMPARED, strict=True)), "mark": MARK, "meets": where or "true"}
+    last = last_rows(table, missing + _BEFORE, columns)
+    marks = last["mark"].to_numpy()
+    if len(last) <= missing or marks[:-missing].max() >= marks[-missing:].min():
         return None
-    columns = {"id": "id", "vector": "vector", "mark": MARK, "meets": where or "true"}
-    rows = read_rows(table, f"{MARK} > {low}", columns)
-    newest = rows.filter(pl.col("mark") >= rows["mark"].top_k(missing).min())
-    return newest.filter("meets").select("id", "vector").drop_nulls() if len(newest) == missing else None
+    return last.tail(missing).filter("meets").select(_COMPARED).drop_nulls("vector")
 
 
 def _exact_among(rows: pl.DataFrame, vectors: np.ndarray, k: int) -> pl.DataFrame:
-    return _exact(rows["id"], unit_matrix(rows["vector"], vectors.shape[1]), vectors, k)
+    return _exact(rows, unit_matrix(rows["vector"], vectors.shape[1]), vectors, k)
 
 
-def _query_index(
+def _near_rows(
     table: Table,
     vectors: np.ndarray,
-    k: int,
-    *,
-    where: str | None,
     limit: int,
-    is_whole: bool,
+    *,
+    where: str | None = None,
+    is_whole: bool = False,
     is_before: bool = False,
 ) -> pl.DataFrame:
-    """The `k` best of those nearest by their short forms in the index, of which the condition is put to `limit`.
+    """The `limit` rows that are nearest by their short forms in the index: query, _rowid; nearest first.
 
-    `is_whole` includes rows that the index does not contain; `is_before` puts the condition to all rows first. Cosines
-    are exact. The engine would read the vector of a row once for each question that it is near to, which
-    takes three times as long as the search.
+    The condition is put to them, or to all rows first (`is_before`); `is_whole` includes rows that the index does not
+    contain.
     """
-    query = table.search(np.asarray(vectors), vector_column_name="vector").distance_type("dot")
+    query = query_of(table).nearest_to(list(vectors)).column("vector").distance_type("dot")
     if where:
-        query = query.where(where, prefilter=is_before)
+        query = query.where(where)
+        if not is_before:
+            query = query.postfilter()
     if not is_whole:
         query = query.fast_search()
-    columns = ["_rowid", "_distance"] + ([] if len(vectors) == 1 else ["query_index"])
-    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0 if is_before else _PROBES)
-    near = pl.DataFrame(pl.from_arrow(query.select(columns).limit(limit).to_arrow()))
+    columns = [ROW, "_distance"] + ([] if len(vectors) == 1 else ["query_index"])
+    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0 if where and is_before else _PROBES)
+    near = answer(query.select(columns).limit(limit))
     number = pl.col("query_index") if len(vectors) > 1 else pl.lit(0)
-    first = near.select("_rowid", "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", "_rowid")
-    first = first.group_by("query", maintain_order=True).head(k + _SPARE)
-    if first.is_empty():
-        return pl.DataFrame(schema=FOUND)
-    numbers, row = np.unique(first["_rowid"].to_numpy(), return_inverse=True)
-    taken = table.take_row_ids(numbers.tolist()).with_row_id().select(["id", "vector"]).to_arrow()
-    rows = pl.DataFrame(pl.from_arrow(taken)).sort("_rowid")
-    place = first["query"].to_numpy()
-    cosines = np.einsum("ij,ij->i", vectors[place], unit_matrix(rows["vector"], vectors.shape[1])[row])
-    named = pl.DataFrame({"query": place, "id": rows["id"].gather(row), "cosine": cosines}).cast(pl.Schema(FOUND))
-    best = named.sort("query", "cosine", "id", descending=[False, True, False])
-    return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
+    return near.select(ROW, "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", ROW).drop("_distance")
+
+
+_NONE = np.empty(0, np.uint64)
+_LAST: OrderedDict[tuple[object, ...], np.ndarray] = OrderedDict()
+"""Numbers of the rows that an index said last are near to a vector: an ingest asks twice about what it learns."""
+
+
+def _remembered(table: Table, index: IndexConfig, vectors: np.ndarray, limit: int) -> pl.DataFrame:
+    """`_near_rows` of all rows that the index contains, asked for once as long as these are the same."""
+    state = index.index_uuid, index.num_segments, index.num_indexed_rows
+    keys: list[tuple[object, ...]] = [(*state, vector.tobytes()) for vector in vectors]
+    known = {key: rows for key in keys if len(rows := _LAST.get(key, _NONE)) >= limit}
+    if new := [place for place, key in enumerate(keys) if key not in known]:
+        near = _near_rows(table, vectors[new], max(limit, _AT_ONCE))
+        for (query,), part in near.group_by("query"):
+            known[keys[new[int(str(query))]]] = part[ROW].to_numpy()
+        _LAST.update(known)
+    while len(_LAST) > _KEPT:
+        _LAST.popitem(last=False)
+    found = [known.get(key, _NONE)[:limit] for key in keys]
+    query = np.repeat(np.arange(len(keys), dtype=np.uint32), [len(rows) for rows in found])
+    return pl.DataFrame({"query": query, ROW: np.concatenate(found)})
 
 
 def words(text: str, limit: int = 512) -> str:
@@ -286,32 +315,23 @@ def words(text: str, limit: int = 512) -> str:
 
 
 def matching(reading: Reading, name: str, text: str, k: int, where: str | None = None) -> pl.DataFrame:
-    """The `k` rows whose text matches the query best (BM25): columns id, score; best first."""
-    terms = words(text)
-    if not terms or not k:
-        return pl.DataFrame(schema={"id": pl.String, "score": pl.Float32})
-    query = reading.handle(name).search(terms, query_type="fts")
-    if where:
-        query = query.where(where, prefilter=True)
-    found = pl.from_arrow(query.select(["id", "_score"]).limit(k).to_arrow())
-    assert isinstance(found, pl.DataFrame)
-    return found.rename({"_score": "score"}).sort("score", "id", descending=[True, False])
+    """The `k` rows whose text matches the query best (BM25): columns id, _rowid, score; best first."""
+    return _matching_each(reading, name, [text], k, where).drop("text")
 
 
 def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None = None) -> pl.DataFrame:
-    """For each of up to a few hundred texts the `k` rows that match it best (BM25): columns query, id, score.
+    """For each of up to a few hundred texts the `k` rows that match it best (BM25): MATCHED.
 
     `query` is the place of the text; best first within it. Equal texts are searched once.
     """
     distinct = list(dict.fromkeys(texts))
-    handle = reading.handle(name)  # opened once, before several ask for it
-    if where and handle.count_rows() > EXACT_ROWS:
+    if where and reading.handle(name).count_rows() > EXACT_ROWS:
         rows = _matching_first(reading, name, distinct, k, where)
     else:
         rows = _matching_each(reading, name, distinct, k, where)
     if any(signs := [signs_of(text) for text in distinct]):
         both = pl.concat([rows, _matching_signs(reading, name, signs, k, where)])
-        rows = both.group_by("text", "id").agg(pl.col("score").sum())
+        rows = both.group_by("text", *_ROW).agg(pl.col("score").sum())
         rows = rows.sort("text", "score", "id", descending=[False, True, False]).group_by("text").head(k)
     places = {text: place for place, text in enumerate(distinct)}
     queries = pl.DataFrame({"text": [places[text] for text in texts]}, schema={"text": pl.UInt32}).with_row_index(
@@ -325,19 +345,17 @@ def _matching_signs(reading: Reading, name: str, signs: Sequence[str], k: int, w
     """As `_matching_each`, for texts of scripts without spaces, which the index takes for one long word."""
     column = TABLES[name].full_text[0]
     has_signs = f"regexp_like({column}, '[{''.join(SCRIPTS_OF_SIGNS)}]')"
-    stored = reading.frame(name, f"({where}) AND {has_signs}" if where else has_signs, ["id", column])
+    has_signs = f"({where}) AND {has_signs}" if where else has_signs
+    stored = read_rows(reading.handle(name), has_signs, [*_ROW, column])
     size = reading.handle(name).count_rows()
     asked = [place for place, text in enumerate(signs) if text]
     found = []
     for place, scores in zip(asked, best_scores(stored[column], [signs[n] for n in asked], size, _CHOSEN), strict=True):
         best = np.argsort(-scores, kind="stable")[:k]
         best = best[scores[best] > 0]
-        found.append(
-            pl.DataFrame({"id": stored["id"].gather(best), "score": scores[best].astype(np.float32)}).with_columns(
-                text=pl.lit(place, pl.UInt32)
-            )
-        )
-    return pl.concat(found).select("id", "score", "text")
+        matched = stored.select(*_ROW)[best].with_columns(score=scores[best].astype(np.float32))
+        found.append(matched.with_columns(text=pl.lit(place, pl.UInt32)))
+    return pl.concat(found)
 
 
 def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, where: str) -> pl.DataFrame:
@@ -345,11 +363,11 @@ def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, w
     too few of these meet it: on a large table it takes longer than the search."""
     found = _matching_each(reading, name, texts, k + _SPARE, None)
     first = found.group_by("text", maintain_order=True).head(k)
-    meets = reading.by_ids(name, first["id"], ["id"], where=where)["id"]
-    lacking = first.filter(~pl.col("id").is_in(meets.implode()))["text"]
-    spare = found.filter(pl.col("text").is_in(lacking.implode())).join(first, on="id", how="anti")["id"]
-    meets = pl.concat([meets, reading.by_ids(name, spare, ["id"], where=where)["id"]])
-    met = found.filter(pl.col("id").is_in(meets.implode()))
+    meets = _meeting(reading, name, first[ROW], where)
+    lacking = first.filter(~pl.col(ROW).is_in(meets.implode()))["text"]
+    spare = found.filter(pl.col("text").is_in(lacking.implode())).join(first, on=ROW, how="anti")[ROW]
+    meets = pl.concat([meets, _meeting(reading, name, spare, where)])
+    met = found.filter(pl.col(ROW).is_in(meets.implode()))
     best = met.group_by("text", maintain_order=True).head(k).select(found.columns)
     there, left = (dict(rows.group_by("text").len().iter_rows()) for rows in (found, best))
     short = [place for place, count in there.items() if count == k + _SPARE and left.get(place, 0) < k]
@@ -358,13 +376,26 @@ def _matching_first(reading: Reading, name: str, texts: Sequence[str], k: int, w
     return pl.concat([best.filter(~pl.col("text").is_in(short)), again])
 
 
+def _meeting(reading: Reading, name: str, numbers: pl.Series, where: str) -> pl.Series:
+    """Those of the rows that meet a condition."""
+    rows = numbered_rows(reading.handle(name), numbers.unique().sort(), {ROW: ROW, "meets": where})
+    return rows.filter("meets")[ROW]
+
+
 def _matching_each(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None) -> pl.DataFrame:
-    """Id, score and `text`, the place of the text: the best matches of each, best first."""
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        answers = pool.map(partial(_matching, reading, name, k, where), texts)
-        found = [part.with_columns(text=pl.lit(place, pl.UInt32)) for place, part in enumerate(answers)]
-    return pl.concat([pl.DataFrame(schema={"id": pl.String, "score": pl.Float32, "text": pl.UInt32}), *found])
-
-
-def _matching(reading: Reading, name: str, k: int, where: str | None, text: str) -> pl.DataFrame:
-    return matching(reading, name, text, k, where)
+    """Id, number, score and `text`, the place of the text: the best matches of each, best first."""
+    schema = {**_ROW, "score": pl.Float32, "text": pl.UInt32}
+    asked = {place: words(text) for place, text in enumerate(texts) if k}
+    asked = {place: terms for place, terms in asked.items() if terms}
+    if not asked:
+        return pl.DataFrame(schema=schema)
+    queries = []
+    for each in asked.values():
+        query = query_of(reading.handle(name))
+        if where:
+            query = query.where(where)
+        queries.append(query.nearest_to_text(each).select([*_ROW, "_score"]).limit(k))
+    found = answers(queries)
+    text = np.repeat([*asked], [len(part) for part in found])
+    rows = pl.concat(found).rename({"_score": "score"}).with_columns(text=text).cast(pl.Schema(schema))
+    return rows.sort("text", "score", "id", descending=[False, True, False])

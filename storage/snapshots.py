@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import polars as pl
 
 from slowwave.errors import SlowwaveError, StoreMismatch
 
+from .connection import answer, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, plain_errors
 from .rows import column_names, empty_frame, filled, id_filters, table_named
 from .schema import Role
@@ -35,17 +36,36 @@ def read_rows(
 
     `columns` may also be names with the expressions that they stand for.
     """
-    query = table.search()
+    query = query_of(table)
     if order:
         query = query.order_by([_ordering(name) for name in order])
     if where:
         query = query.where(where)
     if columns is not None:
         query = query.select(dict(columns) if isinstance(columns, Mapping) else list(columns))
+    if limit is not None:
+        query = query.limit(limit)
     with plain_errors(str(table.uri).rpartition("/")[0], table.name):
-        frame = pl.from_arrow(query.limit(limit).to_arrow())
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+        return answer(query)
+
+
+def numbered_rows(table: Table, numbers: Iterable[int], columns: Sequence[str] | Mapping[str, str]) -> pl.DataFrame:
+    """The rows with these numbers (`_rowid`), in no particular order; `columns` as of `read_rows`.
+
+    Numbers are those of searches in the same version of the table. An index of ids would read a page of 4,096 keys for
+    each of them.
+    """
+    query = numbered(table, [*numbers]).select(dict(columns) if isinstance(columns, Mapping) else list(columns))
+    with plain_errors(str(table.uri).rpartition("/")[0], table.name):
+        return answer(query)
+
+
+def last_rows(table: Table, count: int, columns: Sequence[str] | Mapping[str, str]) -> pl.DataFrame:
+    """The last rows of a table, which were written last as long as no compaction has moved them."""
+    start = max(0, table.count_rows() - count)
+    query = query_of(table).select(dict(columns) if isinstance(columns, Mapping) else list(columns))
+    with plain_errors(str(table.uri).rpartition("/")[0], table.name):
+        return answer(query.offset(start).limit(count))
 
 
 @cache
@@ -104,6 +124,10 @@ class Reading:
         if key not in table_named(name).keys:
             raise ValueError(f"{name} is not looked up by {key}: declare it in storage/tables.py")
         return self.referring(name, key, ids, columns, where=where, with_vector=with_vector)
+
+    def by_numbers(self, name: str, numbers: pl.Series, columns: Sequence[str]) -> pl.DataFrame:
+        """Rows by the numbers that a search in this state gave, in no particular order."""
+        return numbered_rows(self.handle(name), numbers, columns)
 
     def by_ids_or_all(
         self,

@@ -51,6 +51,7 @@ _MESSAGES = Table(
     },
     full_text=("search_text",),
     lookup=("id", "conversation_id", "message_id", "run_id"),
+    few_values=("graph_state", "attempts"),
     has_vector=True,
 )
 _SOURCES = Table(
@@ -255,6 +256,7 @@ _FACTS = Table(
         "supersedes_id",
         "valid_from",
         "valid_to",
+        "consolidated_at",
     ),
     few_values=("status",),
     has_vector=True,

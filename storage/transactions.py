@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from slowwave.errors import Fenced, StoreMismatch
 
-from .connection import newest_on_disk
+from .connection import answer, newest_on_disk, query_of
 from .head import HeadRow, Lease
 from .object_storage import is_remote
-from .rows import IDS_PER_FILTER, MARK, exact_rows, id_filters, table_named, to_rows
+from .rows import IDS_PER_FILTER, MARK, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
 from .snapshots import Reading, Snapshot, version_gone
 from .versions import begin_again, leap
@@ -187,8 +187,8 @@ class Transaction(Reading):
         """The row numbers of those ids that are there, by which the engine deletes sooner than by keys."""
         found: list[int] = []
         for where in id_filters(ids):
-            query = self.handle(name).search().where(where).select(["id"]).with_row_id(True)
-            found += query.to_arrow()["_rowid"].to_pylist()
+            query = query_of(self.handle(name)).where(where).select(["id"]).with_row_id()
+            found += answer(query)["_rowid"].to_list()
         return found
 
     def _is_looked_up(self, name: str, rows: pa.Table) -> bool:
@@ -289,22 +289,19 @@ class Transaction(Reading):
 
     def publish(self, kind: str) -> int:
         """Append the row of this commit and move the head; returns the commit's number."""
-        row = pl.DataFrame(
-            {
-                "id": [f"c_{self.sequence:010d}"],
-                "sequence": [self.sequence],
-                "kind": [kind],
-                "at": [self._clock()],
-                "versions": [json.dumps(self.versions)],
-                "before": [json.dumps(self.before)],
-                "undoes": [self.undoes],
-                "waited_s": [self._lease.waited_s],
-                "embed_model": [self.more.get("embed_model", self._lease.embed_model)],
-                "dims": [self.more.get("dims", self._lease.dims)],
-            },
-            schema_overrides={"undoes": pl.List(pl.String)},
-        )
-        rows = to_rows("commits", row, self.dims, self.now, self.run_id)
+        row = {
+            "id": f"c_{self.sequence:010d}",
+            "sequence": self.sequence,
+            "kind": kind,
+            "at": self._clock(),
+            "versions": json.dumps(self.versions),
+            "before": json.dumps(self.before),
+            "undoes": self.undoes,
+            "waited_s": self._lease.waited_s,
+            "embed_model": self.more.get("embed_model", self._lease.embed_model),
+            "dims": self.more.get("dims", self._lease.dims),
+        }
+        rows = single_row("commits", row, self.now, self.run_id)
         self._write("commits", lambda table: table.add(rows))
         self._check_what_was_read()
         self._row.publish(self._lease, self.versions, **self.more)

@@ -125,7 +125,7 @@ def plan_over_store(
 
     `vectors`: (id, scope, vector) of the candidates.
     """
-    near = near_candidates(reading, passed, vectors, directives, messages, revise, now)
+    near = near_candidates(reading, passed, vectors, directives, messages, settings, revise, now)
     messages = with_speakers(reading, passed, messages, near)
     plan = plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
     if plan.retired.is_empty():

@@ -30,7 +30,7 @@ from slowwave.revision.referenced_facts import claims_of, find_counterparts
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.validity import live_sql, time_sql
 from storage.rows import quoted
-from storage.search import near_ids, unit_matrix
+from storage.search import near_rows, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from tasks.entities.retirement import renew_profiles
 from tasks.runtime.engine import side_by_side, task
@@ -319,8 +319,8 @@ def known_facts(
     )
     vectors = embedder_of(run).embed(claims["statement"].to_list())
     near = claims.select("scope", pl.Series("vector", list(vectors), dtype=pl.List(pl.Float32)), text="statement")
-    ids = near_ids(snapshot, "facts", near, POOL_PER_CLAIM, live_sql(run.now))
-    facts = snapshot.by_ids("facts", ids, [*COLUMNS, "vector"]).filter(pl.col("vector").is_not_null())
+    found = near_rows(snapshot, "facts", near, POOL_PER_CLAIM, live_sql(run.now), [*COLUMNS, "vector"])
+    facts = found.filter(pl.col("vector").is_not_null())
     pool = facts.drop("vector")
     found = find_counterparts(claims, vectors, pool, unit_matrix(facts["vector"], snapshot.dims), settings.known_facts)
     rows = {row["id"]: row for row in pool.iter_rows(named=True)}

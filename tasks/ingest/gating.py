@@ -16,14 +16,16 @@ from slowwave.filters.novelty import SurpriseState, plan_surprise
 from slowwave.settings import IngestSettings, NoiseSettings
 from slowwave.text import row_id
 from slowwave.validity import live_sql, time_sql
+from storage.rows import ROW, column_names
 from storage.search import unit_matrix
-from storage.snapshots import Reading, read_rows
+from storage.snapshots import Reading, last_rows, read_rows
 from storage.transactions import Transaction
 
 ACCEPTED = "graph_state IN ('pending', 'done', 'failed')"
 _COMPARABLE = f"{ACCEPTED} AND vector IS NOT NULL"
 LEARNED_AT = "noise.learned_at"
 _LOOKED_AT = 4  # times as many of the newest messages as are wanted
+_WRITTEN = 10  # times as many of those that were written last as these
 
 
 def gate(
@@ -77,25 +79,33 @@ def _with_surprise(
 def _recent(snapshot: Reading, settings: NoiseSettings) -> tuple[pl.DataFrame, Vectors]:
     """The newest accepted messages, oldest first, with their vectors."""
     window = settings.exchange_window * 2  # an exchange is two messages
-    ids = _newest(snapshot, window) if window else []
-    rows = snapshot.by_ids("messages", ids, with_vector=True).sort("occurred_at", "id")
+    newest = _newest(snapshot, window)
+    rows = snapshot.by_numbers("messages", newest, [*column_names("messages"), "vector"]).sort("occurred_at", "id")
     return rows.drop("vector"), unit_matrix(rows["vector"], snapshot.dims)
 
 
-def _newest(reading: Reading, window: int) -> list[str]:
-    """Ids of the newest accepted messages that have a vector.
+def _newest(reading: Reading, window: int) -> pl.Series:
+    """Row numbers of the newest accepted messages that have a vector.
 
-    They are looked for among a few more of the newest first: conditions on all messages would read all vectors.
+    They are looked for among a few more of the newest first: conditions on all messages would read all vectors. Of the
+    messages that were written last as many are at least as new: the times of all others need not be put in order.
     """
-    order, place = ["-occurred_at", "-id"], {"id": "id", "occurred_at": "occurred_at", "is_comparable": _COMPARABLE}
-    times = reading.frame("messages", None, ["occurred_at"], _LOOKED_AT * window, ["-occurred_at"])["occurred_at"]
-    first = times.min()
-    if isinstance(first, datetime) and not times.null_count():
-        lately = read_rows(reading.handle("messages"), f"occurred_at >= {time_sql(first)}", place)
+    if not window or reading.is_blank("messages"):
+        return pl.Series([], dtype=pl.UInt64)
+    some, order = _LOOKED_AT * window, ["-occurred_at", "-id"]
+    table, columns = reading.handle("messages"), {name: name for name in (ROW, "id", "occurred_at")}
+    written = last_rows(table, _WRITTEN * some, ["occurred_at"])["occurred_at"]
+    first = written.drop_nulls().top_k(some).min()
+    if isinstance(first, datetime):
+        if len(written) == _WRITTEN * some:  # there are more
+            times = read_rows(table, f"occurred_at >= {time_sql(first)}", ["occurred_at"], some, order[:1])
+            first = times["occurred_at"].min()
+            assert isinstance(first, datetime)
+        lately = read_rows(table, f"occurred_at >= {time_sql(first)}", {**columns, "is_comparable": _COMPARABLE})
         found = lately.filter("is_comparable").sort("occurred_at", "id", descending=True)
         if len(found) >= window:
-            return found["id"].head(window).to_list()
-    return reading.frame("messages", _COMPARABLE, ["id", "occurred_at"], window, order)["id"].to_list()
+            return found[ROW].head(window)
+    return read_rows(table, _COMPARABLE, columns, window, order)[ROW]
 
 
 def _scorer(embedder: str, settings: NoiseSettings, snapshot: Reading) -> ContentScorer:

@@ -24,10 +24,10 @@ from slowwave.revision.referenced_facts import telling_words
 from slowwave.revision.repetition import NEIGHBOURS
 from slowwave.revision.revision_state import ENDED_BY
 from slowwave.revision.supersession import RETRACT, SUPERSEDE, long_names
-from slowwave.settings import ReviseSettings
+from slowwave.settings import EvaluateSettings, ReviseSettings
 from slowwave.validity import MAX_CHAIN, live_sql, time_sql
 from storage.changes import FACT_TABLES
-from storage.rows import quoted
+from storage.rows import ROW, quoted
 from storage.search import FOUND, MATCHED, by_scope, matching_many, nearest, nearest_among, unit_matrix
 from storage.snapshots import Reading
 
@@ -44,6 +44,7 @@ def near_candidates(
     vectors: pl.DataFrame,
     directives: pl.DataFrame,
     messages: pl.DataFrame,
+    settings: EvaluateSettings,
     revise: ReviseSettings,
     now: datetime,
 ) -> Surroundings:
@@ -53,7 +54,7 @@ def near_candidates(
     `with_dependents`.
     """
     is_late = _is_late(reading, passed, messages)
-    neighbours = _neighbours(reading, vectors, now)
+    neighbours = _telling(reading, _neighbours(reading, vectors, now), passed, directives, settings, revise)
     predicates = reading.frame("predicates")
     ending = directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in(_ENDING))
     directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].implode()))
@@ -72,10 +73,11 @@ def near_candidates(
     facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
     facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
+    decided = facts.filter(pl.col("status") != "candidate")["id"]
     return Surroundings(
         facts,
-        reading.by_ids("fact_evidence", facts["id"], key="fact_id"),
-        neighbours,
+        reading.by_ids("fact_evidence", decided, key="fact_id"),
+        neighbours.select(*NEIGHBOURS),
         reading.by_ids("entities", entities),
         reading.by_ids("entity_aliases", entities, key="entity_id"),
         predicates=predicates,
@@ -138,7 +140,10 @@ def _once(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """The live facts and the other candidates of its scope that each candidate is nearest to."""
+    """NEIGHBOURS: the live facts and the other candidates of its scope that each candidate is nearest to.
+
+    With the numbers of the rows of facts.
+    """
     rows = candidates.filter(pl.col("vector").is_not_null())
     vectors, ids, k = unit_matrix(rows["vector"], reading.dims), rows["id"], NEIGHBOURS_PER_FACT
 
@@ -148,7 +153,28 @@ def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> pl
 
     found = by_scope(rows["scope"], live_sql(now), near, FOUND)
     named = found.with_columns(candidate_id=ids.gather(found["query"]))
-    return named.select("candidate_id", fact_id="id", cosine="cosine").cast(pl.Schema(NEIGHBOURS))
+    return named.select("candidate_id", ROW, fact_id="id", cosine=pl.col("cosine").cast(pl.Float64))
+
+
+def _telling(
+    reading: Reading, neighbours: pl.DataFrame, passed: pl.DataFrame, directives: pl.DataFrame,
+    settings: EvaluateSettings, revise: ReviseSettings,
+) -> pl.DataFrame:  # fmt: skip
+    """The neighbours that can decide anything: near enough, about the same subject or owner, or perhaps named.
+
+    In a large memory every candidate has five neighbours and hardly one of these.
+    """
+    near = pl.col("cosine") >= min(settings.related_cosine, revise.revision_cosine)
+    naming = directives.filter(pl.col("known_id").is_null())["candidate_id"]
+    stays = near | pl.col(ROW).is_null() | pl.col("candidate_id").is_in(naming.implode())
+    far = neighbours.filter(~stays)
+    ends = ["owner_entity_id", "subject_id"]
+    about = reading.by_numbers("facts", far[ROW].unique().sort(), ["id", *ends])
+    ours = passed.select(ends)
+    same = pl.any_horizontal(pl.col(end).is_in(ours[end].drop_nulls().implode()) for end in ends)
+    return pl.concat(
+        [neighbours.filter(stays), far.join(about.filter(same), left_on="fact_id", right_on="id", how="semi")]
+    )
 
 
 def _named(reading: Reading, directives: pl.DataFrame, is_late: bool, now: datetime) -> pl.DataFrame:

@@ -224,7 +224,8 @@ async def ask_model(answers: CommunityAnswers, settings: CommunitySettings, lang
 # When communities are due: each time so many more messages were extracted (S2-24, S2-45).
 
 EXTRACTION_COUNT = "extraction_count"  # as it was when communities were last said to be due
-_EXTRACTED = f"graph_state IN ('done', 'skipped_durability') AND conversation_id != {quoted(CONVERSATION)}"
+_EXTRACTED = "graph_state IN ('done', 'skipped_durability')"
+_NOT_READ = f"{_EXTRACTED} AND conversation_id = {quoted(CONVERSATION)}"  # observations, which nothing extracts
 
 
 @task("note whether communities are due")
@@ -252,4 +253,5 @@ def extractions(reading: Reading) -> int:
     The messages themselves tell, so it is right after a kill, an undo and an undone undo.
     """
     failed = reading.frame("messages", "attempts > 0", ["attempts"])["attempts"].sum()
-    return reading.count("messages", _EXTRACTED) + int(failed or 0)
+    read = reading.count("messages", _EXTRACTED) - reading.count("messages", _NOT_READ)  # each by indexes alone
+    return read + int(failed or 0)

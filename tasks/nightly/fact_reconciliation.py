@@ -40,7 +40,7 @@ from slowwave.revision.application import Surroundings
 from slowwave.settings import MergeSettings
 from slowwave.validity import is_live, live_sql, time_sql
 from storage.rows import column_names, quoted
-from storage.search import near_ids, unit_matrix
+from storage.search import near_rows, unit_matrix
 from storage.snapshots import MANY, Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.ingest.surroundings import surroundings_of_facts
@@ -213,8 +213,8 @@ def _compared(run: Run, snapshot: Snapshot, seeds: pl.Series, settings: MergeSet
     if len(seeds) > settings.pairwise_max_batch and len(seeds) * 2 * wanted >= snapshot.count("facts"):
         return whole_scopes(run, snapshot, snapshot.by_ids("facts", seeds, ["id", "scope"])["scope"])
     live, own = comparable(run, None), snapshot.by_ids("facts", seeds, COMPARED)
-    near = near_ids(snapshot, "facts", own.select("scope", "vector", text="statement"), wanted, live)
-    return pl.concat([own, snapshot.by_ids("facts", near, COMPARED, where=live)]).unique("id").sort("id")
+    near = near_rows(snapshot, "facts", own.select("scope", "vector", text="statement"), wanted, live, COMPARED)
+    return pl.concat([own, near]).unique("id").sort("id")
 
 
 def whole_scopes(run: Run, snapshot: Snapshot, scopes: pl.Series) -> pl.DataFrame:

@@ -24,6 +24,7 @@ from slowwave.deduplication.pairs_for_a_model import uses_pairs
 from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.errors import SlowwaveError
 from slowwave.settings import MergeSettings, StewardSettings
+from storage.rows import ROW
 from storage.search import FOUND, by_scope, nearest, unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
@@ -139,8 +140,8 @@ def _compared(run: Run, snapshot: Snapshot, seeds: pl.DataFrame, settings: Stewa
     def search(places: npt.NDArray[np.uint32], inside: str) -> pl.DataFrame:
         return nearest(snapshot, "facts", vectors[places], wanted, inside)
 
-    near = by_scope(embedded["scope"], live, search, FOUND)["id"].unique()
-    return pl.concat([own, snapshot.by_ids("facts", near, COMPARED, where=live)]).unique("id").sort("id")
+    near = by_scope(embedded["scope"], live, search, FOUND)[ROW].unique().sort()
+    return pl.concat([own, snapshot.by_numbers("facts", near, COMPARED)]).unique("id").sort("id")
 
 
 def _used(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:

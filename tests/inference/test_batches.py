@@ -94,7 +94,7 @@ def many(count: int, first: int = 0) -> list[Prompt]:
 
 
 def _prompt(text: str) -> Prompt:
-    return Prompt("judge", "v1", "You judge.", lambda: text)
+    return Prompt("judge", lambda: "You judge.", lambda: text)
 
 
 def run(

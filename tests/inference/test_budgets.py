@@ -75,7 +75,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessagesApi]:
 
 
 def many(count: int, first: int = 0) -> list[Prompt]:
-    return [Prompt("judge", "v1", "You judge.", lambda n=n: f"Question {n}?") for n in range(first, first + count)]
+    return [Prompt("judge", lambda: "You judge.", lambda n=n: f"Question {n}?") for n in range(first, first + count)]
 
 
 def seat(ledger: Any, time: Time | None = None, **chosen: Any) -> Language:

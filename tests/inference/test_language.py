@@ -82,7 +82,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MessagesApi
 
 
 def prompt(text: str = "Is it?", name: str = "judge") -> Prompt:
-    return Prompt(name, "v1", "You judge.", lambda: text)
+    return Prompt(name, lambda: "You judge.", lambda: text)
 
 
 def settings(**chosen: Any) -> LanguageSettings:
@@ -622,7 +622,7 @@ def test_rules_answer_without_rendering_paying_or_recording() -> None:
     def never() -> str:
         raise AssertionError("rendered")
 
-    asked = [Prompt("resolve_names", "v", "", never, {"questions": (question(1), question(2))})] * 500
+    asked = [Prompt("resolve_names", never, never, {"questions": (question(1), question(2))})] * 500
     ledger = MemoryLedger()
     answers = ask_free(asked, NameResolution, ledger, model="rules")
     values = [answer.value for answer in answers]

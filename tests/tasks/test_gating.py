@@ -15,6 +15,7 @@ from inference.embedding import open_embedder
 from slowwave.filters.noise import prototype_texts
 from slowwave.settings import NoiseSettings
 from storage.store import Store
+from tasks.ingest import gating
 from tasks.ingest.gating import _recent, _scorer, _without_stale_repeats, learn_noise
 
 NOW = EPOCH + timedelta(days=30)
@@ -112,7 +113,11 @@ def test_a_refusal_that_is_gone_teaches_no_longer(ring: Store) -> None:
 
 
 @pytest.mark.parametrize("noisy", [0, 3, 50])
-def test_the_newest_accepted_messages_are_found_however_many_were_refused_since(tmp_path: Path, noisy: int) -> None:
+@pytest.mark.parametrize("written", [1, 10], ids=["written in any order", "all looked at"])
+def test_the_newest_accepted_messages_are_found_however_many_were_refused_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noisy: int, written: int
+) -> None:
+    monkeypatch.setattr(gating, "_WRITTEN", written)
     store = Store.create(str(tmp_path / "m"), "default", ("test", 4))
     states = ["done"] * 30 + ["skipped_length"] * noisy
     frame = pl.DataFrame(
@@ -128,7 +133,7 @@ def test_the_newest_accepted_messages_are_found_however_many_were_refused_since(
         }
     )
     with store.commit("r", "test") as tx:
-        tx.upsert("messages", frame)
+        tx.upsert("messages", frame.sample(fraction=1, shuffle=True, seed=7))
     accepted, vectors = _recent(store.snapshot(), NoiseSettings(exchange_window=2))
     assert accepted["id"].to_list() == ["m025", "m026", "m027", "m028"]
     assert vectors.shape == (4, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from patchwork import Memory, claim, day
 
 import storage.snapshots
+from slowwave import frames
 from slowwave.revision.application import ApplicationPlan
-from slowwave.revision.candidates import Candidates
+from slowwave.revision.candidates import DIRECTIVES, Candidates
 from storage.store import Store
 from tasks.ingest import surroundings
 from tasks.ingest.application import plan_over_store
@@ -108,15 +110,45 @@ def test_what_is_read_decides_as_all_that_is_known_would(
     assert believed(stored) == believed(whole)
 
 
+def test_of_neighbours_only_those_are_read_that_are_near_or_about_the_same_or_may_be_named(
+    new_store: Callable[[], Store],
+) -> None:
+    memory = StoredMemory(new_store())
+    near, far = [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]
+    with memory.store.commit("r", "test") as tx:
+        rows = [
+            {"id": "near", "subject_id": "e_other", "vector": near},
+            {"id": "far", "subject_id": "e_other", "vector": far},
+            {"id": "owned", "subject_id": "e_other", "owner_entity_id": "e_anna", "vector": far},
+        ]
+        known = pl.DataFrame(rows, schema_overrides={"vector": pl.Array(pl.Float32, 4)})
+        tx.upsert("facts", known.with_columns(kind=pl.lit("relation"), status=pl.lit("active"), scope=pl.lit("global")))
+    candidates = memory.candidates([claim("Anna uses vim.", relation="uses", obj="vim", at=1)])
+    passed = candidates.facts.with_columns(owner_entity_id=pl.lit("e_anna"), scope=pl.lit("global"))
+    vectors = passed.select("id", "scope", vector=pl.lit(near, dtype=pl.Array(pl.Float32, 4)))
+    own = memory.messages.join(passed, left_on="id", right_on="message_id", how="semi")
+
+    def read(directives: pl.DataFrame) -> set[str]:
+        given_ = passed, vectors, directives, own, memory.settings, memory.revise, memory.now
+        found = surroundings.near_candidates(memory.store.snapshot(), *given_)
+        assert set(found.neighbours["fact_id"]) == set(found.facts["id"])
+        return set(found.facts["id"])
+
+    assert read(candidates.directives.clear()) == {"near", "owned"}
+    naming = pl.DataFrame({"candidate_id": passed["id"], "object": ["emacs"], "action": ["supersede"]})
+    assert read(frames.conform(naming, DIRECTIVES)) == {"near", "owned", "far"}
+
+
 @pytest.fixture
 def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    read, counts = storage.snapshots.read_rows, list[int]()
+    counts = list[int]()
 
-    def counted(*args: Any) -> pl.DataFrame:
+    def counted(read: Callable[..., pl.DataFrame], *args: Any) -> pl.DataFrame:
         counts.append(len(frame := read(*args)))
         return frame
 
-    monkeypatch.setattr(storage.snapshots, "read_rows", counted)
+    for name in ("read_rows", "numbered_rows"):
+        monkeypatch.setattr(storage.snapshots, name, partial(counted, getattr(storage.snapshots, name)))
     return counts
 
 
