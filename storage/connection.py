@@ -322,6 +322,21 @@ def newest_on_disk(address: str, table: str) -> int | None:
     return LARGEST - int(newest) if newest.isdecimal() else None
 
 
+def newest_file_on_disk(address: str, table: str) -> tuple[int, int, int] | None:
+    """The newest version of a table, with the number and the time of change of its manifest's file; None as above.
+
+    They also differ where the folder was removed and another store was put in its place, whose version is the same.
+    """
+    newest = newest_on_disk(address, table)
+    if newest is None:
+        return None
+    try:
+        found = os.stat(f"{address.removeprefix('file://')}/{table}.lance/_versions/{manifest_name(newest)}")
+    except OSError:  # cleaned up, or the folder was removed meanwhile
+        return None
+    return newest, found.st_ino, found.st_mtime_ns
+
+
 def manifest_name(version: int) -> str:
     """The name of the manifest of a version."""
     return f"{LARGEST - version:0{LONGEST}}{_MANIFEST}"

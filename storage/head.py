@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slowwave.errors import Fenced, LeaseBusy, UnusableInput
 
-from .connection import HEAD, answer, newest_on_disk, query_of
+from .connection import HEAD, answer, newest_file_on_disk, query_of
 from .lease import Clock, holder, is_over, is_surely_dead, length_of, new_owner, with_time
 from .object_storage import is_remote
 
@@ -96,12 +96,12 @@ class HeadRow:
         self._table: Table = db.open_table(HEAD)
         self._clock = clock or Clock()
         self._uri = str(db.uri)
-        self._last: tuple[int, Head] | None = None  # what was read, and the version of its table at or before that
+        self._last: tuple[tuple[int, int, int], Head] | None = None  # what was read, and the file at or before that
         self._longest_poll_s = _LONGEST_POLL_S[is_remote(str(db.uri))]
 
     def read(self) -> Head:
-        """The head as it is now: the one that was read last, as long as its table has no newer version."""
-        newest = newest_on_disk(self._uri, HEAD)
+        """The head as it is now: the one that was read last, as long as its table has no newer file."""
+        newest = newest_file_on_disk(self._uri, HEAD)
         if self._last is not None and self._last[0] == newest:
             return self._last[1]
         head = self._read()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -46,6 +48,21 @@ def lend(store: Store, owner: str, seconds: float) -> None:
     store.db.open_table(HEAD).update(
         values={"owner": owner, "lease_until": until, "lease_count": store.head.lease_count + 1}
     )
+
+
+def test_another_store_in_the_place_of_one_that_is_open_is_seen(new_store: NewStore, tmp_path: Path) -> None:
+    store = new_store()
+    shutil.copytree(store.uri, tmp_path / "other")
+    other = Store.open(str(tmp_path / "other"))
+    put(store, "here", 1.0)
+    with other.commit("there", "test", EPOCH) as tx:
+        tx.upsert("scorer_state", pl.DataFrame({"id": ["s"]}))
+    files = [os.listdir(f"{each.uri}/default/{HEAD}.lance/_versions") for each in (store, other)]
+    assert sorted(files[0]) == sorted(files[1])
+    assert store.head.versions != other.head.versions
+    shutil.rmtree(store.uri)
+    shutil.copytree(other.uri, store.uri)
+    assert store.head.versions == other.head.versions
 
 
 class TestNames:
