@@ -248,10 +248,11 @@ def _unindexed(table: Table, index: IndexConfig, where: str | None) -> pl.DataFr
         return None if missing else pl.DataFrame(schema=_ROW)
     columns = {**dict(zip(_COMPARED, _COMPARED, strict=True)), "mark": MARK, "meets": where or "true"}
     last = last_rows(table, missing + _BEFORE, columns)
-    marks = last["mark"].to_numpy()
-    if len(last) <= missing or marks[:-missing].max() >= marks[-missing:].min():
+    before, newest = last.head(-missing), last.tail(missing)
+    earlier, later = before["mark"].max(), newest["mark"].min()
+    if before.is_empty() or (earlier is not None and later is not None and earlier >= later):
         return None
-    return last.tail(missing).filter("meets").select(_COMPARED).drop_nulls("vector")
+    return newest.filter("meets").select(_COMPARED).drop_nulls("vector")
 
 
 def _exact_among(rows: pl.DataFrame, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -286,7 +287,6 @@ def _near_rows(
     return near.select(ROW, "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", ROW).drop("_distance")
 
 
-_NONE = np.empty(0, np.uint64)
 _LAST: OrderedDict[tuple[object, ...], np.ndarray] = OrderedDict()
 """Numbers of the rows that an index said last are near to a vector: an ingest asks twice about what it learns."""
 
@@ -294,16 +294,16 @@ _LAST: OrderedDict[tuple[object, ...], np.ndarray] = OrderedDict()
 def _remembered(table: Table, index: IndexConfig, vectors: np.ndarray, limit: int) -> pl.DataFrame:
     """`_near_rows` of all rows that the index contains, asked for once as long as these are the same."""
     state = index.index_uuid, index.num_segments, index.num_indexed_rows
-    keys: list[tuple[object, ...]] = [(*state, vector.tobytes()) for vector in vectors]
-    known = {key: rows for key in keys if len(rows := _LAST.get(key, _NONE)) >= limit}
-    if new := [place for place, key in enumerate(keys) if key not in known]:
+    keys = [(*state, vector.tobytes()) for vector in vectors]
+    known = {key: rows for key in keys if (rows := _LAST.get(key)) is not None and len(rows) >= limit}
+    new = [place for place, key in enumerate(keys) if key not in known]
+    if new:
         near = _near_rows(table, vectors[new], max(limit, _AT_ONCE))
-        for (query,), part in near.group_by("query"):
-            known[keys[new[int(str(query))]]] = part[ROW].to_numpy()
-        _LAST.update(known)
+        for (query,), rows in near.group_by("query"):
+            known[keys[new[int(str(query))]]] = _LAST[keys[new[int(str(query))]]] = rows[ROW].to_numpy()
     while len(_LAST) > _KEPT:
         _LAST.popitem(last=False)
-    found = [known.get(key, _NONE)[:limit] for key in keys]
+    found = [known.get(key, np.empty(0, np.uint64))[:limit] for key in keys]
     query = np.repeat(np.arange(len(keys), dtype=np.uint32), [len(rows) for rows in found])
     return pl.DataFrame({"query": query, ROW: np.concatenate(found)})
 
@@ -385,17 +385,16 @@ def _meeting(reading: Reading, name: str, numbers: pl.Series, where: str) -> pl.
 def _matching_each(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None) -> pl.DataFrame:
     """Id, number, score and `text`, the place of the text: the best matches of each, best first."""
     schema = {**_ROW, "score": pl.Float32, "text": pl.UInt32}
-    asked = {place: words(text) for place, text in enumerate(texts) if k}
-    asked = {place: terms for place, terms in asked.items() if terms}
-    if not asked:
+    terms = {place: found for place, text in enumerate(texts) if k and (found := words(text))}
+    if not terms:
         return pl.DataFrame(schema=schema)
     queries = []
-    for each in asked.values():
+    for each in terms.values():
         query = query_of(reading.handle(name))
         if where:
             query = query.where(where)
         queries.append(query.nearest_to_text(each).select([*_ROW, "_score"]).limit(k))
     found = answers(queries)
-    text = np.repeat([*asked], [len(part) for part in found])
+    text = np.repeat([*terms], [len(part) for part in found])
     rows = pl.concat(found).rename({"_score": "score"}).with_columns(text=text).cast(pl.Schema(schema))
     return rows.sort("text", "score", "id", descending=[False, True, False])

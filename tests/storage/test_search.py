@@ -132,35 +132,6 @@ def test_rows_that_the_index_does_not_contain_yet_are_found_as_well(
     )
 
 
-def test_the_index_is_asked_once_about_a_vector_and_again_after_its_rows_have_changed(
-    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = new_store()
-    asked = indexed(store, monkeypatch)[:150:7]
-    exact = nearest(store.snapshot(), "facts", asked, 5, "status = 'active'")
-    monkeypatch.setattr(search, "EXACT_ROWS", 1000)
-    near, sizes = search._near_rows, list[int]()
-
-    def counted(table: object, vectors: np.ndarray, *more: object, **named: object) -> pl.DataFrame:
-        sizes.append(len(vectors))
-        return near(table, vectors, *more, **named)
-
-    monkeypatch.setattr(search, "_near_rows", counted)
-    for where in ("status = 'active'", "status IN ('active', 'rejected')"):
-        found = nearest(store.snapshot(), "facts", asked, 5, where)
-    assert sizes == [len(asked)]
-    gone = exact["id"].unique().sort()[::2]
-    with store.commit("r", "test") as tx:
-        tx.delete("facts", gone)
-    again = nearest(store.snapshot(), "facts", asked, 5, "status IN ('active', 'rejected')")
-    monkeypatch.setattr(search, "EXACT_ROWS", 10_000)
-    left = nearest(store.snapshot(), "facts", asked, 5, "status IN ('active', 'rejected')")
-    assert again.drop("cosine").equals(left.drop("cosine"))
-    assert not {*again["id"]} & {*gone}
-    assert {*found["id"]} & {*gone}
-    assert len(sizes) == 2
-
-
 def said(store: Store, *statements: str) -> None:
     """Facts of these statements, every third of them rejected."""
     status = ["rejected" if place % 3 == 2 else "active" for place in range(len(statements))]
