@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -20,16 +19,12 @@ from .tables import TABLES
 from .word_scores import best_scores
 
 if TYPE_CHECKING:
-    from lancedb.index import IndexConfig
     from lancedb.table import Table
 
 _COMPARED = ("id", ROW, "vector")
 EXACT_ROWS = 10_000  # up to here reading all vectors costs no more than asking the index
 _QUERIES_PER_CALL = 100  # rows that the index does not contain are in memory once per query
 _PROBES = 20  # parts of the index that a question looks at, of some 120 in a million rows
-_SLACK = 15  # so many more rows than are wanted, as some of the nearest do not meet the condition
-_AT_ONCE = 100  # rows that an index is asked for, as a second search may want more of the same
-_KEPT = 1_000  # vectors whose nearest rows are remembered
 _SPARE = 30  # so many more rows than are wanted, before the condition or the exact cosine is put to them
 _CROWD = 200  # the same for a condition, which as many rows as a batch writes about one matter may not meet
 _FEW = 2_000  # rows that meet a condition, up to which they are read and compared
@@ -66,9 +61,9 @@ def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest
     return partial(_exact, rows, unit_matrix(rows["vector"], reading.dims))
 
 
-def _vector_index(table: Table) -> IndexConfig | None:
-    """The index of vectors."""
-    return next((index for index in table.list_indices() if "vector" in index.columns), None)
+def _vector_index(table: Table) -> str | None:
+    """The name of the index of vectors."""
+    return next((index.name for index in table.list_indices() if "vector" in index.columns), None)
 
 
 def nearest_among(ids: pl.Series, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -172,8 +167,8 @@ class _IndexedRows:
     each question, and 71 such rows take it longer than the index of a million.
     """
 
-    def __init__(self, table: Table, index: IndexConfig, where: str | None) -> None:
-        self._table, self._index, self._where = table, index, where
+    def __init__(self, table: Table, index: str, where: str | None) -> None:
+        self._table, self._where = table, where
         self._newer = _unindexed(table, index, where)
 
     def nearest(self, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -192,42 +187,21 @@ class _IndexedRows:
         """Nearest rows by the index. Most rows meet the condition, so it is put to a few more than `k` of each.
 
         Questions that are left with too few are asked again: of the rows that meet the condition, where these are few,
-        as in a scope of its own; else of the index, for more rows or, at last, after the condition was put to all rows,
-        which takes as long for one question as the first search for ten.
+        as in a scope of its own; else of the index after the condition was put to all rows, which takes as long for one
+        question as the first search for ten.
         """
-        is_whole = self._newer is None
-        ask = partial(_near_rows, self._table, where=self._where, is_whole=is_whole)
-        ways = [partial(ask, limit=k + _CROWD), partial(ask, limit=k + _SPARE, is_before=True)]
-        nearest_to = partial(_remembered, self._table, self._index, limit=k + _SPARE + _SLACK)
-        found, counts = self._compared((ways.pop(0) if is_whole else nearest_to)(vectors), vectors, k)
-        while self._where is not None and ways:
-            short = np.flatnonzero(counts < k + (_SPARE if len(ways) > 1 else 0))
-            if not len(short):
-                break
-            if self._few is not None:
-                ways, again = [], _exact_among(self._few, vectors[short], k)
-            else:
-                again, counts[short] = self._compared(ways.pop(0)(vectors[short]), vectors[short], k)
-            again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
-            found = pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
-        return found
-
-    def _compared(self, near: pl.DataFrame, vectors: np.ndarray, k: int) -> tuple[pl.DataFrame, np.ndarray]:
-        """The `k` best of rows near to each of `vectors` (query, _rowid; in order), and how many meet the condition.
-
-        By exact cosines. The engine would read the vector of a row once for each question that it is near to, which
-        takes three times as long as the search.
-        """
-        columns = {**dict(zip(_COMPARED, _COMPARED, strict=True)), "meets": self._where or "true"}
-        rows = numbered_rows(self._table, near[ROW].unique().sort(), columns).filter("meets").with_row_index("row")
-        met = near.join(rows.drop("vector", "meets"), on=ROW, maintain_order="left")
-        met = met.group_by("query", maintain_order=True).head(k + _SPARE)
-        place, matrix = met["query"].to_numpy(), unit_matrix(rows["vector"], vectors.shape[1])
-        cosines = np.einsum("ij,ij->i", vectors[place], matrix[met["row"].to_numpy()])
-        named = met.with_columns(cosine=cosines).select(pl.col(column).cast(kind) for column, kind in FOUND.items())
-        best = named.sort("query", "cosine", "id", descending=[False, True, False])
-        counts = np.bincount(place, minlength=len(vectors))
-        return best.group_by("query", maintain_order=True).head(k).select(*FOUND), counts
+        ask = partial(_query_index, self._table, where=self._where, is_whole=self._newer is None)
+        found = ask(vectors, k, limit=k + (_CROWD if self._where else _SPARE))
+        counts = np.bincount(found["query"].to_numpy(), minlength=len(vectors))
+        short = np.flatnonzero(counts < k)
+        if self._where is None or not len(short):
+            return found
+        if self._few is not None:
+            again = _exact_among(self._few, vectors[short], k)
+        else:
+            again = ask(vectors[short], k, limit=k + _SPARE, is_before=True)
+        again = again.with_columns(query=pl.Series(short.astype(np.uint32)).gather(again["query"]))
+        return pl.concat([found.filter(~pl.col("query").is_in(short.tolist())), again])
 
     @cached_property
     def _few(self) -> pl.DataFrame | None:
@@ -236,14 +210,15 @@ class _IndexedRows:
         return numbered_rows(self._table, numbers, _COMPARED).drop_nulls("vector") if len(numbers) <= _FEW else None
 
 
-def _unindexed(table: Table, index: IndexConfig, where: str | None) -> pl.DataFrame | None:
+def _unindexed(table: Table, index: str, where: str | None) -> pl.DataFrame | None:
     """The rows that the index does not contain and that meet the condition (_COMPARED); None where too many.
 
     The engine says how many rows are not in the index. As every write of a store writes whole rows, in new fragments
     behind the others, these are the last ones, and were written after all that are before them. The condition is a
     column of the answer: put to the rows by the engine, it would be put to all rows of the table.
     """
-    missing = EXACT_ROWS + 1 if index.num_unindexed_rows is None else index.num_unindexed_rows
+    stats = table.index_stats(index)
+    missing = stats.num_unindexed_rows if stats else EXACT_ROWS + 1
     if not missing or missing > EXACT_ROWS:
         return None if missing else pl.DataFrame(schema=_ROW)
     columns = {**dict(zip(_COMPARED, _COMPARED, strict=True)), "mark": MARK, "meets": where or "true"}
@@ -259,19 +234,21 @@ def _exact_among(rows: pl.DataFrame, vectors: np.ndarray, k: int) -> pl.DataFram
     return _exact(rows, unit_matrix(rows["vector"], vectors.shape[1]), vectors, k)
 
 
-def _near_rows(
+def _query_index(
     table: Table,
     vectors: np.ndarray,
-    limit: int,
+    k: int,
     *,
-    where: str | None = None,
-    is_whole: bool = False,
+    where: str | None,
+    limit: int,
+    is_whole: bool,
     is_before: bool = False,
 ) -> pl.DataFrame:
-    """The `limit` rows that are nearest by their short forms in the index: query, _rowid; nearest first.
+    """The `k` best of those nearest by their short forms in the index, of which the condition is put to `limit`.
 
-    The condition is put to them, or to all rows first (`is_before`); `is_whole` includes rows that the index does not
-    contain.
+    `is_whole` includes rows that the index does not contain; `is_before` puts the condition to all rows first. Cosines
+    are exact. The engine would read the vector of a row once for each question that it is near to, which
+    takes three times as long as the search.
     """
     query = query_of(table).nearest_to(list(vectors)).column("vector").distance_type("dot")
     if where:
@@ -281,31 +258,22 @@ def _near_rows(
     if not is_whole:
         query = query.fast_search()
     columns = [ROW, "_distance"] + ([] if len(vectors) == 1 else ["query_index"])
-    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0 if where and is_before else _PROBES)
+    query = query.minimum_nprobes(_PROBES).maximum_nprobes(0 if is_before else _PROBES)
     near = answer(query.select(columns).limit(limit))
     number = pl.col("query_index") if len(vectors) > 1 else pl.lit(0)
-    return near.select(ROW, "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", ROW).drop("_distance")
-
-
-_LAST: OrderedDict[tuple[object, ...], np.ndarray] = OrderedDict()
-"""Numbers of the rows that an index said last are near to a vector: an ingest asks twice about what it learns."""
-
-
-def _remembered(table: Table, index: IndexConfig, vectors: np.ndarray, limit: int) -> pl.DataFrame:
-    """`_near_rows` of all rows that the index contains, asked for once as long as these are the same."""
-    state = index.index_uuid, index.num_segments, index.num_indexed_rows
-    keys = [(*state, vector.tobytes()) for vector in vectors]
-    known = {key: rows for key in keys if (rows := _LAST.get(key)) is not None and len(rows) >= limit}
-    new = [place for place, key in enumerate(keys) if key not in known]
-    if new:
-        near = _near_rows(table, vectors[new], max(limit, _AT_ONCE))
-        for (query,), rows in near.group_by("query"):
-            known[keys[new[int(str(query))]]] = _LAST[keys[new[int(str(query))]]] = rows[ROW].to_numpy()
-    while len(_LAST) > _KEPT:
-        _LAST.popitem(last=False)
-    found = [known.get(key, np.empty(0, np.uint64))[:limit] for key in keys]
-    query = np.repeat(np.arange(len(keys), dtype=np.uint32), [len(rows) for rows in found])
-    return pl.DataFrame({"query": query, ROW: np.concatenate(found)})
+    first = near.select(ROW, "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", "_rowid")
+    first = first.group_by("query", maintain_order=True).head(k + _SPARE)
+    if first.is_empty():
+        return pl.DataFrame(schema=FOUND)
+    numbers, row = np.unique(first[ROW].to_numpy(), return_inverse=True)
+    rows = numbered_rows(table, numbers, _COMPARED).sort(ROW)
+    place = first["query"].to_numpy()
+    cosines = np.einsum("ij,ij->i", vectors[place], unit_matrix(rows["vector"], vectors.shape[1])[row])
+    named = pl.DataFrame({"query": place, "cosine": cosines}).hstack(rows.select(*_ROW)[row])
+    best = named.select(pl.col(column).cast(kind) for column, kind in FOUND.items()).sort(
+        "query", "cosine", "id", descending=[False, True, False]
+    )
+    return best.group_by("query", maintain_order=True).head(k).select(*FOUND)
 
 
 def words(text: str, limit: int = 512) -> str:

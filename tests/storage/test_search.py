@@ -120,7 +120,7 @@ def test_rows_that_the_index_does_not_contain_yet_are_found_as_well(
     snapshot = store.snapshot()
     exact = nearest(snapshot, "facts", asked, 5, where)
     monkeypatch.setattr(search, "EXACT_ROWS", most)
-    newer = search._unindexed(table := snapshot.handle("facts"), search._vector_index(table), None)
+    newer = search._unindexed(snapshot.handle("facts"), "vector_idx", None)
     assert (newer is None) == (most == 30)
     if newer is not None:
         assert sorted(newer["id"]) == sorted([*changed["id"], *new["id"][:3], *new["id"][6:]])
