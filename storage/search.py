@@ -223,11 +223,10 @@ def _unindexed(table: Table, index: str, where: str | None) -> pl.DataFrame | No
         return None if missing else pl.DataFrame(schema=_ROW)
     columns = {**dict(zip(_COMPARED, _COMPARED, strict=True)), "mark": MARK, "meets": where or "true"}
     last = last_rows(table, missing + _BEFORE, columns)
-    before, newest = last.head(-missing), last.tail(missing)
-    earlier, later = before["mark"].max(), newest["mark"].min()
-    if before.is_empty() or (earlier is not None and later is not None and earlier >= later):
+    marks = last["mark"].to_numpy()
+    if len(last) <= missing or marks[:-missing].max() >= marks[-missing:].min():
         return None
-    return newest.filter("meets").select(_COMPARED).drop_nulls("vector")
+    return last.tail(missing).filter("meets").select(_COMPARED).drop_nulls("vector")
 
 
 def _exact_among(rows: pl.DataFrame, vectors: np.ndarray, k: int) -> pl.DataFrame:
@@ -353,16 +352,17 @@ def _meeting(reading: Reading, name: str, numbers: pl.Series, where: str) -> pl.
 def _matching_each(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None) -> pl.DataFrame:
     """Id, number, score and `text`, the place of the text: the best matches of each, best first."""
     schema = {**_ROW, "score": pl.Float32, "text": pl.UInt32}
-    terms = {place: found for place, text in enumerate(texts) if k and (found := words(text))}
-    if not terms:
+    asked = {place: words(text) for place, text in enumerate(texts) if k}
+    asked = {place: terms for place, terms in asked.items() if terms}
+    if not asked:
         return pl.DataFrame(schema=schema)
     queries = []
-    for each in terms.values():
+    for each in asked.values():
         query = query_of(reading.handle(name))
         if where:
             query = query.where(where)
         queries.append(query.nearest_to_text(each).select([*_ROW, "_score"]).limit(k))
     found = answers(queries)
-    text = np.repeat([*terms], [len(part) for part in found])
+    text = np.repeat([*asked], [len(part) for part in found])
     rows = pl.concat(found).rename({"_score": "score"}).with_columns(text=text).cast(pl.Schema(schema))
     return rows.sort("text", "score", "id", descending=[False, True, False])

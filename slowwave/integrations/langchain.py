@@ -9,11 +9,12 @@ from pydantic import ConfigDict, Field
 
 from slowwave.api import Only, OpenMemory
 from slowwave.errors import TookTooLong
+from slowwave.ranking.order import in_one_order
 from slowwave.types import Passage, RecalledFact, Recollection
 
 from .shared import library, read_or
 
-with library("langchain"):
+with library("langchain", "langchain_core"):
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
@@ -48,9 +49,11 @@ class SlowwaveRetriever(BaseRetriever):
         found = read_or(Recollection(query), lambda: self.memory.recall(query, k, as_of=self.as_of, only=only))
         if found.is_timed_out:
             raise TookTooLong("Recall took longer than it may.", "Increase recall_timeout_ms of [recall].")
-        both: list[RecalledFact | Passage] = [*found.facts, *found.passages]
-        best = sorted(both, key=lambda each: -each.score)[:k]  # of equals facts first
-        return [_of_fact(each) if isinstance(each, RecalledFact) else _of_passage(each) for each in best]
+        order = in_one_order([fact.score for fact in found.facts], [passage.score for passage in found.passages])[:k]
+        return [
+            _of_passage(found.passages[place]) if is_passage else _of_fact(found.facts[place])
+            for is_passage, place in order
+        ]
 
 
 def _of_fact(fact: RecalledFact) -> Document:

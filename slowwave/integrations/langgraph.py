@@ -20,7 +20,7 @@ from slowwave.errors import Refused, TookTooLong, UnusableInput
 
 from .shared import checked_memory, library, read_or
 
-with library("langgraph"):
+with library("langgraph", "langgraph"):
     from langgraph.store.base import (
         BaseStore,
         GetOp,

@@ -11,7 +11,7 @@ from slowwave.api import OpenMemory
 
 from .shared import BLOCK_TOKENS, block_for, dated, library
 
-with library("llama-index"):
+with library("llama-index", "llama_index"):
     from llama_index.core.base.llms.types import ChatMessage
     from llama_index.core.memory import BaseMemoryBlock
 

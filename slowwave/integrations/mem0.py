@@ -86,9 +86,9 @@ class Memory:
         turns = [each for each in turns if each["content"] and str(each["content"]).strip()]
         if not infer:
             turns = [each for each in turns if each["role"] != "system"]
+        memory = self._memory(scope.namespace)
         if not turns:
             return {"results": [], "run": None, "refused": {}}
-        memory = self._memory(scope.namespace)
         if infer:
             return _learn(memory, scope, turns)
         texts = [str(each["content"]) for each in turns]
@@ -206,7 +206,8 @@ class Memory:
                 runs = memory.retire(gone)
             if pinned:
                 names = ", ".join(_id(scope.namespace, each) for each in pinned)
-                raise Refused(f"All memories were deleted but the pinned ones: {names}.", "Unpin them first.")
+                undo = f" Undo of {', '.join(runs)} brings the others back." if runs else ""
+                raise Refused(f"All memories were deleted but the pinned ones: {names}.", f"Unpin them first.{undo}")
         return {"message": "Memories deleted successfully!", "runs": [*runs]}
 
     def reset(self) -> None:
@@ -287,12 +288,17 @@ def _turn(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _flat(filters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Filters without AND, whose parts all hold; `UnusableInput` for OR and NOT."""
+    """Filters without AND, whose parts all hold; `UnusableInput` for OR, NOT and an AND that has no list."""
     pairs: list[tuple[str, Any]] = []
     for name, value in (filters or {}).items():
         if name in ("OR", "NOT"):
             raise UnusableInput(f"There is no filter {name!r}.", "Ask once for each id, and join the answers.")
-        pairs += [pair for part in value for pair in _flat(part).items()] if name == "AND" else [(name, value)]
+        if name != "AND":
+            pairs.append((name, value))
+            continue
+        if not isinstance(value, list) or not all(isinstance(part, Mapping) for part in value):
+            raise UnusableInput("AND has no list of filters.", 'Write {"AND": [{"user_id": "ana"}, …]}.')
+        pairs += [pair for part in value for pair in _flat(part).items()]
     flat: dict[str, Any] = {}
     for name, value in pairs:
         if flat.setdefault(name, value) != value:

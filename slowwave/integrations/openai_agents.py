@@ -13,7 +13,7 @@ from slowwave.types import NOTHING_KNOWN
 
 from .shared import BLOCK_TOKENS, block_for, checked_memory, dated, library
 
-with library("openai-agents"):
+with library("openai-agents", "agents"):
     from agents import FunctionTool, SQLiteSession, TResponseInputItem, function_tool
     from agents.memory import SessionABC
 

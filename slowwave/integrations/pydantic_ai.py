@@ -11,7 +11,7 @@ from slowwave.types import NOTHING_KNOWN
 
 from .shared import BLOCK_TOKENS, block_for, checked_memory, library
 
-with library("pydantic-ai"):
+with library("pydantic-ai", "pydantic_ai"):
     from pydantic_ai import FunctionToolset
 
 

@@ -18,11 +18,16 @@ BLOCK_TOKENS = 1000
 
 
 @contextmanager
-def library(extra: str) -> Iterator[None]:
-    """Imports inside need the library of this extra; where it is missing, `ModuleNotFoundError` names the extra."""
+def library(extra: str, name: str) -> Iterator[None]:
+    """Imports inside need the library of this extra; where its module is missing, the error names the extra.
+
+    A missing module of another name is an installation of the library that is broken, and raised as it is.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != name:
+            raise
         command = f"pip install 'slowwave[{extra}]'"
         raise ModuleNotFoundError(f"{error.msg}. Install what this module needs: {command}", name=error.name) from error
 

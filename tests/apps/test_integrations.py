@@ -21,6 +21,7 @@ from slowwave import OpenMemory, open_memory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.integrations import mem0
 from slowwave.integrations.mem0 import Memory, _namespace
+from slowwave.integrations.shared import library
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.pins import pin_facts_as_run
@@ -79,10 +80,12 @@ def test_a_module_without_its_library_names_the_extra_that_brings_it(
         importlib.import_module(name)
 
 
+def test_a_broken_library_is_no_missing_one() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'orjson'$"), library("langgraph", "langgraph"):
+        raise ModuleNotFoundError("No module named 'orjson'", name="orjson")
+
+
 def test_a_path_is_no_memory(tmp_path: Path) -> None:
-    pytest.importorskip("agents")
-    pytest.importorskip("pydantic_ai")
-    pytest.importorskip("langgraph.store.base")
     from slowwave.integrations.langgraph import SlowwaveStore
     from slowwave.integrations.openai_agents import SlowwaveSession, recall_tool
     from slowwave.integrations.pydantic_ai import memory_tools
@@ -95,8 +98,6 @@ def test_a_path_is_no_memory(tmp_path: Path) -> None:
 
 
 def test_names_that_mean_nothing_are_refused(memory: OpenMemory) -> None:
-    pytest.importorskip("langchain_core")
-    pytest.importorskip("llama_index.core")
     from slowwave.integrations.langchain import SlowwaveRetriever
     from slowwave.integrations.llama_index import SlowwaveMemoryBlock
 
@@ -122,7 +123,6 @@ def test_a_read_of_a_store_that_is_not_there_warns_once_and_names_the_argument_o
 
 
 def test_a_first_put_into_a_store_does_not_warn(memory: OpenMemory) -> None:
-    pytest.importorskip("langgraph.store.base")
     from slowwave.integrations.langgraph import SlowwaveStore
 
     store: Any = SlowwaveStore(memory)
@@ -250,6 +250,7 @@ def test_filters_of_mem0_are_ids_that_all_fit(face: Memory) -> None:
     wrong: tuple[dict[str, Any], ...] = (
         {"OR": [{"user_id": "ann"}]}, {"NOT": [{"user_id": "ann"}]}, {"user_id": "*"}, {"user_id": {"in": ["ann"]}},
         {"AND": [{"user_id": "ann"}, {"user_id": "bob"}]},
+        {"AND": {"user_id": "ann"}},
     )  # fmt: skip
     for filters in wrong:
         for ask in (face.get_all, lambda filters: face.search("tea", filters=filters)):
@@ -302,7 +303,6 @@ def test_ids_that_are_nearly_alike_stay_apart(one: str, other: str) -> None:
 def test_the_example_of_langgraph_does_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("langgraph.store.base")
     _run(_example("LangGraph"), tmp_path, monkeypatch)
     found, filtered = capsys.readouterr().out.splitlines()
     assert found == "{'text': 'Amy drives a red Volvo', 'kind': 'things'}"
@@ -312,7 +312,7 @@ def test_the_example_of_langgraph_does_what_the_page_says(
 
 @pytest.mark.proof
 def test_a_langgraph_store_answers_like_the_one_of_langgraph(memory: OpenMemory) -> None:
-    base = pytest.importorskip("langgraph.store.base")
+    base = importlib.import_module("langgraph.store.base")
     from langgraph.store.memory import InMemoryStore
 
     from slowwave.integrations.langgraph import SlowwaveStore
@@ -368,7 +368,7 @@ def _plain(result: Any) -> Any:
 
 @pytest.mark.proof
 def test_a_langgraph_search_is_recall_and_a_put_goes_through_the_gates(memory: OpenMemory) -> None:
-    base = pytest.importorskip("langgraph.store.base")
+    base = importlib.import_module("langgraph.store.base")
     from slowwave.integrations.langgraph import SlowwaveStore
 
     store = SlowwaveStore(memory)
@@ -392,7 +392,6 @@ def test_a_langgraph_search_is_recall_and_a_put_goes_through_the_gates(memory: O
 
 @pytest.mark.proof
 def test_two_puts_of_one_key_at_once_leave_one_item(memory: OpenMemory) -> None:
-    pytest.importorskip("langgraph.store.base")
     from slowwave.integrations.langgraph import SlowwaveStore
 
     store = SlowwaveStore(memory)
@@ -410,7 +409,6 @@ def test_two_puts_of_one_key_at_once_leave_one_item(memory: OpenMemory) -> None:
 
 @pytest.mark.proof
 def test_an_item_that_two_stores_have_put_is_changed_and_deleted_as_one(memory: OpenMemory) -> None:
-    pytest.importorskip("langgraph.store.base")
     from slowwave.integrations.langgraph import SlowwaveStore, _statement
 
     store, place = SlowwaveStore(memory), (("amy",), "car")
@@ -441,7 +439,6 @@ _JSON = st.recursive(
 def test_every_item_can_be_read_back_from_its_statement(
     labels: list[str], key: str, value: dict[str, Any], ttl: float | None
 ) -> None:
-    pytest.importorskip("langgraph.store.base")
     from slowwave.integrations.langgraph import _parsed, _statement
 
     statement = _statement((tuple(labels), key), value, ttl)
@@ -464,7 +461,6 @@ def known(tmp_path: Path) -> Path:
 def test_the_example_of_langchain_does_what_the_page_says(
     known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("langchain_core")
     from slowwave.integrations.langchain import SlowwaveRetriever
 
     _run(_example("LangChain"), known, monkeypatch)
@@ -480,7 +476,6 @@ def test_the_example_of_langchain_does_what_the_page_says(
 def test_the_example_of_pydantic_ai_does_what_the_page_says(
     known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("pydantic_ai")
     from pydantic_ai import Agent
     from pydantic_ai.models.test import TestModel
 
@@ -496,7 +491,6 @@ def test_the_example_of_pydantic_ai_does_what_the_page_says(
 
 
 def test_the_tools_of_pydantic_ai_recall_and_remember_through_the_gates(known: Path) -> None:
-    pytest.importorskip("pydantic_ai")
     from slowwave.integrations.pydantic_ai import memory_tools
 
     tools = {name: tool.function for name, tool in memory_tools(open_memory(known / "memory")).tools.items()}
@@ -510,7 +504,6 @@ def test_the_tools_of_pydantic_ai_recall_and_remember_through_the_gates(known: P
 def test_the_example_of_llama_index_does_what_the_page_says(
     known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("llama_index.core")
     _run(_example("LlamaIndex"), known, monkeypatch)
     assert "Amy is a nurse in Porto." in capsys.readouterr().out
     messages = open_memory(known / "memory").snapshot.frame("messages")
@@ -521,7 +514,6 @@ def test_the_example_of_llama_index_does_what_the_page_says(
 def test_the_example_of_the_agents_sdk_does_what_the_page_says(
     known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("agents")
     _run(_example("OpenAI Agents SDK"), known, monkeypatch)
     answer, recalled = capsys.readouterr().out.splitlines()
     assert answer == "I will remember that."
@@ -532,7 +524,6 @@ def test_the_example_of_the_agents_sdk_does_what_the_page_says(
 def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
     memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("agents")
     from slowwave.errors import LeaseBusy
     from slowwave.integrations.openai_agents import SlowwaveSession
 
@@ -563,7 +554,6 @@ def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
 
 @pytest.mark.proof
 def test_a_session_learns_again_what_is_said_again(memory: OpenMemory) -> None:
-    pytest.importorskip("agents")
     from slowwave.integrations.openai_agents import SlowwaveSession
 
     async def use() -> None:
@@ -577,7 +567,7 @@ def test_a_session_learns_again_what_is_said_again(memory: OpenMemory) -> None:
 
 @pytest.mark.proof
 def test_a_block_of_llama_index_learns_again_what_is_said_again(memory: OpenMemory) -> None:
-    types = pytest.importorskip("llama_index.core.base.llms.types")
+    types = importlib.import_module("llama_index.core.base.llms.types")
     from slowwave.integrations.llama_index import SlowwaveMemoryBlock
 
     block = SlowwaveMemoryBlock(memory=memory)
