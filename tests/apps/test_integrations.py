@@ -250,12 +250,13 @@ def test_filters_of_mem0_are_ids_that_all_fit(face: Memory) -> None:
     wrong: tuple[dict[str, Any], ...] = (
         {"OR": [{"user_id": "ann"}]}, {"NOT": [{"user_id": "ann"}]}, {"user_id": "*"}, {"user_id": {"in": ["ann"]}},
         {"AND": [{"user_id": "ann"}, {"user_id": "bob"}]},
-        {"AND": {"user_id": "ann"}},
     )  # fmt: skip
     for filters in wrong:
         for ask in (face.get_all, lambda filters: face.search("tea", filters=filters)):
             with pytest.raises(UnusableInput, match="once for each"):
                 ask(filters=filters)
+    with pytest.raises(UnusableInput, match="no list of filters"):
+        face.get_all(filters={"AND": {"user_id": "ann"}})
 
 
 @pytest.mark.parametrize("infer", [True, False])
