@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slowwave.api import OpenMemory
+from slowwave.arguments import checked_time
 from slowwave.errors import UnusableInput
-from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.lexicon.labels import Locale, is_denial, shown_relation, shown_type
 
 from .configuration import Place
 from .options import AsOf, EntityName, JsonOption, KnownAsOf, Limit, add_command
@@ -66,18 +67,15 @@ def facts(
     if as_json:
         print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
         return
-    now = datetime.now(UTC)
+    at = checked_time(as_of) or datetime.now(UTC)
     alike: dict[tuple[str, ...], list[RecalledFact]] = {}  # facts of one sentence are one row with all its relations
     for fact in known:
         period = validity(fact.valid_from, fact.valid_to, fact.status == "active")
-        alike.setdefault((marked_statement(fact, now), period, fact.status), []).append(fact)
+        alike.setdefault((marked_statement(fact, at), period, fact.status), []).append(fact)
     rows = [
         (
             words,
-            "\n".join(
-                f"{'not ' * (fact.polarity == 'negated')}{shown_relation(fact.predicate, place.locale)}"
-                for fact in facts
-            ),
+            "\n".join(_relation(fact, place.locale) for fact in facts),
             period,
             *([state] if everything else []),
             "\n".join(short_id(fact.id) for fact in facts),
@@ -89,8 +87,9 @@ def facts(
 
 
 def _relation(fact: RecalledFact, locale: Locale) -> str:
+    """The relation, with "not" where the fact denies it and the relation does not say so itself."""
     relation = shown_relation(fact.predicate, locale)
-    return f"not {relation}" if fact.polarity == "negated" else relation
+    return f"not {relation}" if fact.polarity == "negated" and not is_denial(fact.predicate) else relation
 
 
 def _title(entity: Entity, locale: Locale) -> str:

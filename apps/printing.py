@@ -116,10 +116,10 @@ def validity(start: datetime | None, end: datetime | None, is_active: bool = Tru
     return f"{start:%Y-%m-%d} → {end:%Y-%m-%d}" if start else f"until {end:%Y-%m-%d}"
 
 
-def marked_statement(fact: RecalledFact, now: datetime) -> str:
-    """A statement with its warnings: no longer valid, based on a fact that is no longer valid, or disputed."""
+def marked_statement(fact: RecalledFact, at: datetime) -> str:
+    """A statement with its warnings: no longer valid at that time, based on a fact that is not, or disputed."""
     marks = []
-    if fact.valid_to is not None and fact.valid_to <= now:
+    if fact.valid_to is not None and fact.valid_to <= at:
         marks.append("(no longer)")
     if fact.suspect_of:
         marks.append(f"(suspect: “{fact.suspect_of.statement}” no longer holds)")

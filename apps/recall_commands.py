@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from slowwave.api import GraphMode
-from slowwave.arguments import TOKEN_BUDGET
+from slowwave.arguments import TOKEN_BUDGET, checked_time
 from slowwave.types import NOTHING_KNOWN
 
 from .configuration import Place
@@ -95,14 +96,14 @@ def recall(
     if found.is_timed_out:
         out.print("The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md).")
     elif not (found.facts or found.passages):
-        out.print(f"{NOTHING_KNOWN} Try other words, or `slowwave entities`.")
+        out.print(f"{NOTHING_KNOWN} {_way_on(known_as_of)}")
     if full:
         if found.facts:
-            out.print(recall_table(found))
+            out.print(recall_table(found, checked_time(as_of)))
         if found.passages:
             out.print(passages_table(found))
     else:
-        _show_lines(found, speakers)
+        _show_lines(found, speakers, checked_time(as_of))
     if is_weak(found.match):
         out.print(UNLIKELY)
     if found.facts and explain:
@@ -111,10 +112,16 @@ def recall(
         out.print(uncertain_table(found.uncertain))
 
 
-def _show_lines(found: Recollection, speakers: Speakers) -> None:
+def _way_on(known_as_of: str | None) -> str:
+    if known_as_of is None:
+        return "Try other words, or `slowwave entities`."
+    return "--known-as-of asks what this memory knew then, and it knows what it reads from the time of `ingest` on."
+
+
+def _show_lines(found: Recollection, speakers: Speakers, at: datetime | None) -> None:
     if found.facts:
         took = f"{found.took_ms:.0f} ms; --full shows whole texts, scores and ids"
-        out.print(fact_lines(found.query, found.facts, speakers, took))
+        out.print(fact_lines(found.query, found.facts, speakers, took, at))
     if found.passages:
         best = found.passages[:SHOWN_PASSAGES]
         more = len(found.passages) - len(best)

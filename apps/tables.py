@@ -42,10 +42,15 @@ FORMULA = (
 )
 
 
-def fact_lines(title: str, facts: Sequence[RecalledFact], speakers: Speakers, caption: str = "") -> RenderableType:
-    """A line for each fact: since when or when, unless on the day of the message; what; who said it, on which day."""
-    now = datetime.now(UTC)
-    rows = [(str(n), _marked(fact, now), _source(fact, speakers)) for n, fact in enumerate(facts, 1)]
+def fact_lines(
+    title: str, facts: Sequence[RecalledFact], speakers: Speakers, caption: str = "", at: datetime | None = None
+) -> RenderableType:
+    """A line for each fact: since when or when, unless on the day of the message; what; who said it, on which day.
+
+    What is over at the time `at`, by default now, is marked.
+    """
+    at = at or datetime.now(UTC)
+    rows = [(str(n), _marked(fact, at), _source(fact, speakers)) for n, fact in enumerate(facts, 1)]
     return _lines(title, rows, caption)
 
 
@@ -75,10 +80,10 @@ def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str, is_cut: bo
     return Group(*parts, made, *([Text(caption, style="dim")] if caption else []))
 
 
-def _marked(fact: RecalledFact, now: datetime) -> str:
+def _marked(fact: RecalledFact, at: datetime) -> str:
     """The statement after its warnings, which are not cut."""
     marks = [
-        *(["no longer"] if fact.valid_to is not None and fact.valid_to <= now else []),
+        *(["no longer"] if fact.valid_to is not None and fact.valid_to <= at else []),
         *filter(None, [_when(fact)]),
         *(["doubtful"] if fact.suspect_of else []),
         *(["disputed"] if fact.conflicts_with else []),
@@ -112,13 +117,13 @@ def _source_line(who: str, at: datetime | None) -> str:
     return " ".join(filter(None, [name, f"{at:%Y-%m-%d}" if at else ""]))
 
 
-def recall_table(found: Recollection) -> RenderableType:
-    """Ranked facts as a table, with scores and ids."""
-    now = datetime.now(UTC)
+def recall_table(found: Recollection, at: datetime | None = None) -> RenderableType:
+    """Ranked facts as a table, with scores and ids; what is over at the time `at`, by default now, is marked."""
+    at = at or datetime.now(UTC)
     rows = [
         (
             n,
-            marked_statement(fact, now),
+            marked_statement(fact, at),
             validity(fact.valid_from, fact.valid_to),
             f"{fact.score:.2f}",
             source_names(fact),

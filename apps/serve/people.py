@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recall.entities import entity_with_id
+from recall.entities import entity_with_id, find_entity
 from recall.facts import facts_about
 from slowwave.types import Entity, RecalledFact
 from slowwave.validity import Moment
@@ -47,9 +47,9 @@ def _meant(site: Site, words: str, type: str | None) -> tuple[int, tuple[Entity,
 
 
 def known_of(site: Site, id: str, day: str = "") -> tuple[Entity, tuple[RecalledFact, ...], tuple[RecalledFact, ...]]:
-    """An entity, what is true of it, now or at the end of a day, and all facts there ever were; the newest first."""
+    """The entity of an id or a name, what is true of it, now or at the end of a day, and all facts, newest first."""
     now, seen = datetime.now(UTC), site.snapshot
-    entity = entity_with_id(seen, now, id)
+    entity = entity_with_id(seen, now, id) if seen.count_ids("entities", [id]) else find_entity(seen, now, id)
     facts = facts_about(seen, entity, Moment(now, end_of_day(day) if day else None), False)
     return entity, facts, facts_about(seen, entity, Moment(now), True)
 

@@ -23,6 +23,7 @@ from inference.secrets import clean_error, without_secrets
 from slowwave.api import OpenMemory
 from slowwave.errors import (
     BudgetReached,
+    MissingKey,
     NoStoreYet,
     Refused,
     SlowwaveError,
@@ -43,7 +44,7 @@ PAGES = (
 )  # fmt: skip
 _STATUS: tuple[tuple[type[SlowwaveError], int], ...] = (
     (NoStoreYet, 404), (UnknownName, 404), (TooLong, 413), (NotJson, 415), (UnusableInput, 400),
-    (Refused, 409), (BudgetReached, 429), (Transient, 503),
+    (Refused, 409), (BudgetReached, 429), (MissingKey, 503), (Transient, 503),
 )  # fmt: skip
 
 log = logging.getLogger(__name__)

@@ -122,6 +122,16 @@ def shown_type(type: str, locale: Locale) -> str:
     return _SHOWN_TYPES.get(type, type) if locale == "es" else type
 
 
+DENIAL = re.compile(r"^(?:(?:does|do|did|is|was|has)_not|not|no_longer|stopped)_")
+"""How a relation begins that denies another one."""
+_AVERSE = frozenset({"dislikes", "hates", "avoids"})
+
+
+def is_denial(relation: str) -> bool:
+    """Whether a relation denies by itself: of "does not eat" and "dislikes" a negated fact says the same."""
+    return relation in _AVERSE or DENIAL.match(relation) is not None
+
+
 def shown_relation(relation: str, locale: Locale) -> str:
     """The shown form of a stored relation: `part_of` or `parte_de`; an unknown one stays unchanged."""
     return _SHOWN_RELATIONS.get(relation, relation) if locale == "es" else relation

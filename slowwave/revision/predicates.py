@@ -10,7 +10,7 @@ from typing import Literal
 import polars as pl
 
 from slowwave import frames
-from slowwave.lexicon.labels import relation_forms
+from slowwave.lexicon.labels import DENIAL, relation_forms
 from slowwave.lexicon.statement_words import MODALITY, POLARITY
 from slowwave.lexicon.verbs import DATED
 from slowwave.text import cut_bytes, row_id
@@ -111,7 +111,6 @@ EDGE_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("joined", "moved_to", "replaces", "scheduled_for"), "temporal"),
 }
 """Relation → type of edge; all others are semantic (S2-11)."""
-_DENIAL = re.compile(r"^(?:(?:does|do|did|is|was|has)_not|not|no_longer|stopped)_")
 _RANK = {"file": 0, "default": 1, "llm": 2}
 _UNREAL = ("future", "possible", "would", "if", "wish")
 _TURNS: Mapping[str, re.Pattern[str]] = {
@@ -242,7 +241,7 @@ def learned_rows(answers: Names) -> pl.DataFrame:
 
 def domain_of(canonical: str) -> str:
     """The domain in which facts of this predicate or its denial succeed each other; empty for others."""
-    affirmed = _DENIAL.sub("", canonical)
+    affirmed = DENIAL.sub("", canonical)
     return _DOMAINS.get(_CANONICAL.get(affirmed, affirmed), "")
 
 

@@ -305,7 +305,7 @@ def _holding(story: Story) -> str:
     since, until = _day(row.get("valid_from")), _day(row.get("valid_to"))
     span = f" from {since} to {until}" if since and until else f" until {until}" if until else ""
     if status == "active":
-        return f"It held{span}." if until else f"Known since {since}." if since else "Known."
+        return f"It held{span}." if until else f"Holds since {since}." if since else "Holds."
     if status == "superseded" and any(old == story.id and why in REDUNDANT for old, _, why in story.lineage):
         return "Another fact says the same and stands for both."
     if status == "superseded":

@@ -244,6 +244,29 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("wide")
+def test_what_held_then_is_not_over_in_an_answer_of_then(run: Run, tmp_path: Path) -> None:
+    store = ("--store", editors(tmp_path / "m"))
+    then = ("--as-of", "2026-02-01", *store)
+    for words in (("recall", "What does Marta use?"), ("recall", "Marta uses", "--full"), ("facts", "Marta")):
+        shown = run(*words, *then).out
+        assert "Marta uses vim." in shown
+        assert "no longer" not in shown
+    assert "no longer" in run("facts", "Marta", "--all", *store).out
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_relation_that_denies_by_itself_has_no_second_not(run: Run, tmp_path: Path) -> None:
+    denied = [
+        known_fact(f"f_{n}", f"Marta {n}.", predicate=relation, polarity="negated", valid_from=MARCH)
+        for n, relation in enumerate(("dislikes", "does_not_eat", "works_at"))
+    ]
+    shown = run("facts", "Marta", "--store", remembered(tmp_path / "m", denied)).out
+    assert "not works_at" in shown
+    assert "not dislikes" not in shown
+    assert "not does_not_eat" not in shown
+
+
+@pytest.mark.usefixtures("wide")
 def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run, tmp_path: Path) -> None:
     store = ("--store", editors(tmp_path / "m"))
     document = run("history", "Marta", "USES", *store, "--json").json

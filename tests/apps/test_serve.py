@@ -474,6 +474,7 @@ def test_a_person_is_shown_now_and_at_the_end_of_a_day_with_the_stops_of_the_sli
     assert 'href="/people/e_ferry"' in now
     document = reader.get("/api/people/e_marta", params={"as_of": "2026-01-03"}).json()
     assert {fact["statement"] for fact in document["facts"]} == {*MARTA}
+    assert reader.get("/api/people/Marta", params={"as_of": "2026-01-03"}).json() == document
 
 
 def test_people_are_listed_and_found_by_words(reader: TestClient) -> None:

@@ -107,7 +107,7 @@ def test_what_was_replaced_names_what_took_its_place_and_when(shown: Any) -> Non
 def test_what_stands_now_names_what_it_replaced_merged_leans_on_and_is_disputed_by(shown: Any) -> None:
     text = joined(shown(NEOVIM))
     for words in (
-        "Known since 2026-03-01.", "It took the place of “Marta uses vim.” (0a): things changed.",
+        "Holds since 2026-03-01.", "It took the place of “Marta uses vim.” (0a): things changed.",
         "It also stands for “Marta works in neovim.” (0c): both say the same.",
         "Doubtful: it leans on “Marta uses vim.” (0a), which no longer holds.",
         "Disputed by “Marta never uses [red]neovim[/].” (0e): nothing tells which holds.",
@@ -146,7 +146,7 @@ def test_full_and_json_keep_everything(shown: Any) -> None:
 def test_python_and_agents_read_the_same_sentences(place: Path) -> None:
     with open_memory(place) as memory:
         text = memory.why(NEOVIM).text
-    assert text.splitlines()[:3] == ["Marta uses neovim.", f"Id: {NEOVIM}", "Known since 2026-03-01."]
+    assert text.splitlines()[:3] == ["Marta uses neovim.", f"Id: {NEOVIM}", "Holds since 2026-03-01."]
 
     async def over_mcp() -> Any:
         async with Client(make_server(Place(str(place), "default", Settings()).memory())) as client:
