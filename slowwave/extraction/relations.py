@@ -120,27 +120,43 @@ def relate(clause: Clause) -> Iterator[Triple]:
 
 _SHARED = re.compile(r"(?:,?\sand|,)\s(?=(?:(?:also|now|currently|still)\s)?(?P<verb>[a-z]{2,})\s)")
 _SHORT = re.compile(r"['’](?:m|s|re|ve|ll|d)$")
+_SUBORDINATE = re.compile(
+    r"\b(?:who|whom|whose|that|which|where|when|what|how|why|if|whether|because|although|though|while|than)\b",
+    re.IGNORECASE,
+)
+_SEVERAL = word_set("parents kids children")
 
 
 def with_shared_subject(clause: Clause) -> list[tuple[int, Clause]]:
     """The clause and each further state of its subject, with the offsets where their own words begin.
 
     "I live in Porto and work at Figma" are two facts, because each may end without the other. Wishes, denials and
-    events go on in the words after them ("I want to live in Porto and work at Figma"), so they stay whole.
+    events go on in the words after them ("I want to live in Porto and work at Figma"), so they stay whole. After a
+    relative clause the further verb may be that of somebody else ("Anna, who lives in Porto and works at Figma").
     """
     if clause.head == "used" or not _is_state(clause):
         return [(clause.start, clause)]
     for border in _SHARED.finditer(clause.text, len(clause.opening)):
+        if _SUBORDINATE.search(clause.text, len(clause.opening), border.start()):
+            break
         first = parse(clause.text[: border.start()], clause.start, is_verb)
         goes_on = border["verb"].endswith("ing") or (clause.perfect and border["verb"].endswith("ed"))
         opening = clause.opening if goes_on else _SHORT.sub("", clause.opening)  # "I'm a nurse and live in Bath"
         more = parse(f"{opening} {clause.text[border.end() :]}", clause.start, is_verb)
         is_finite = more is not None and is_verb(more.head) and (more.copula or not border["verb"].endswith("ing"))
-        if first and more and is_finite and _is_state(first) and _is_state(more):
+        agrees = goes_on or _takes_s(clause) == bool(re.search(r"[^s]s$", border["verb"]))
+        if first and more and is_finite and agrees and _is_state(first) and _is_state(more):
             shift = border.end() - len(opening) - 1
             rest = [(offset + shift, other) for offset, other in with_shared_subject(more)[1:]]
             return [(clause.start, first), (clause.start + border.end(), more), *rest]
     return [(clause.start, clause)]
+
+
+def _takes_s(clause: Clause) -> bool:
+    """Whether a verb of the present ends in -s after the subject: "Anna lives", but "I live", "my parents live"."""
+    if clause.kind == "the":
+        return not re.search(r"[^s]s$", clause.name)
+    return clause.kind != "first" and clause.role not in _SEVERAL
 
 
 def _is_state(clause: Clause) -> bool:

@@ -175,6 +175,10 @@ SHARED_SUBJECTS = [
         "My brother lives in Oslo and works for Equinor.",
         ["Ana Lima's brother lives in Oslo.", "Ana Lima's brother works for Equinor."],
     ),
+    (
+        "My parents live in Oslo and work at Equinor.",
+        ["Ana Lima's parents live in Oslo.", "Ana Lima's parents work at Equinor."],
+    ),
     ("Vivo en Faro y trabajo en Contoso.", ['Ana Lima: "Vivo en Faro"', 'Ana Lima: "trabajo en Contoso."']),
 ]
 WHOLE = [
@@ -183,6 +187,18 @@ WHOLE = [
     "I used to live in Porto and work at Figma.",
     "I bought a bike and use it.",
     "I like food and drink.",
+]
+
+OF_ANOTHER = [
+    "I work with Anna, who lives in Porto and works at Figma.",
+    "I work with Anna, who lives in Porto, works at Figma and plays chess.",
+    "Bruno has a friend who lives in Porto and works at Figma.",
+    "My sister owns a cafe that has cats and sells cakes.",
+    "I hate dogs that bark and love cats.",
+    "I hate it when dogs bark and love cats.",
+    "I work with Anna in Porto and works at Figma.",
+    "My parents live with Anna in Porto and works at Figma.",
+    "Bruno works with people in Porto and work at Figma.",
 ]
 
 FORMER = [
@@ -271,6 +287,13 @@ def test_two_states_of_one_subject_are_two_facts(sentence: str, statements: list
 
 @pytest.mark.parametrize("sentence", WHOLE)
 def test_what_is_wished_denied_or_over_is_not_split_before_a_second_verb(sentence: str) -> None:
+    assert len(facts(sentence)) == 1
+
+
+@pytest.mark.parametrize("sentence", OF_ANOTHER)
+def test_a_verb_that_may_be_that_of_another_subject_makes_no_fact_of_the_first(sentence: str) -> None:
+    found = triples(sentence)
+    assert not {"Figma", "cats", "cakes", "chess"} & {thing for _, _, thing in found}
     assert len(facts(sentence)) == 1
 
 
