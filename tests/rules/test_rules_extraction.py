@@ -75,8 +75,12 @@ RELATIONS = [
     ("I live in Lisbon.", (ANA, "lives_in", "Lisbon")),
     ("I moved from Lisbon to Porto in April.", (ANA, "lives_in", "Porto")),
     ("I moved to Antwerp from Leuven.", (ANA, "lives_in", "Antwerp")),
-    ("I moved to Zwolle last week.", (ANA, "lives_in", "Zwolle")),
-    ("My brother relocated to Emmeloord.", (f"{ANA}'s brother", "lives_in", "Emmeloord")),
+    ("I moved to Zwolle last week, where I now live with Tom.", (ANA, "lives_in", "Zwolle")),
+    ("I moved from Porto to Zwolle.", (ANA, "lives_in", "Zwolle")),
+    ("My brother relocated to Emmeloord, a small town.", (f"{ANA}'s brother", "lives_in", "Emmeloord")),
+    ("I moved to Zwolle last week.", (ANA, "moved_to", "Zwolle")),
+    ("I moved to Stripe.", (ANA, "moved_to", "Stripe")),
+    ("My brother relocated to Emmeloord.", (f"{ANA}'s brother", "moved_to", "Emmeloord")),
     ("I moved to Leuven, the flat is tiny.", (ANA, "lives_in", "Leuven")),
     ("I'm originally from Recife.", (ANA, "is_from", "Recife")),
     ("I grew up in Leeds.", (ANA, "grew_up_in", "Leeds")),
@@ -265,6 +269,9 @@ def test_a_greeting_is_left_out_of_what_follows_it(greeting: str) -> None:
 @pytest.mark.parametrize(
     "sentence",
     [
+        *(f"I moved to {name}." for name in "Stripe Notion Linear Deloitte Arsenal Spanish Islam".split()),
+        "I moved to Stripe with my family and work from home.",
+        "I moved to Stripe because my partner is in the in-house team.",
         "I moved to Marketing.",
         "I've moved to the Data team.",
         "I moved to Obsidian for my notes.",
@@ -278,6 +285,11 @@ def test_a_greeting_is_left_out_of_what_follows_it(greeting: str) -> None:
 )
 def test_a_move_to_what_is_no_place_is_no_home(sentence: str) -> None:
     assert "lives_in" not in [relation for _, relation, _ in triples(sentence)]
+
+
+def test_a_move_to_a_name_that_no_list_has_ends_nothing() -> None:
+    (fact,) = facts("I moved to Stripe last week.")
+    assert (fact["relation"], fact["ended"], fact["resolves"]) == ("moved_to", False, [])
 
 
 @pytest.mark.parametrize(("sentence", "statements"), SHARED_SUBJECTS)
