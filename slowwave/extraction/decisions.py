@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from slowwave.lexicon.verbs import DATED
 from slowwave.records import Turn
 
 from .clauses import read_object
@@ -257,13 +258,14 @@ def _schedule(sentence: str) -> list[Triple]:
     sorry = _SORRY.match(sentence)
     found = _SCHEDULED.match(sentence, sorry.end() if sorry else 0)
     event = found["event"] if found else ""
-    if not found or not EVENT.fullmatch(event):
+    relation = f"{_snake(event)}_date"
+    if not found or not EVENT.fullmatch(event) or not re.search(DATED, relation):
         return []
     when, old = found["o"], found["old"] or ""
     if any(word[0].isupper() for word in event.split()):
         return [Triple("scheduled_for", when, subject=event, subject_type="event", replaced=old)]
     whose = re.sub(r"^(?:my|our)\s", "my ", (found["whose"] or "")[:-2], flags=re.IGNORECASE)
-    return [Triple(f"{_snake(event)}_date", when, subject=whose, subject_type="person", replaced=old)]
+    return [Triple(relation, when, subject=whose, subject_type="person", replaced=old)]
 
 
 def _correction(sentence: str) -> list[Triple]:

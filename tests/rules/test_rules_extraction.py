@@ -287,6 +287,11 @@ def test_a_move_to_what_is_no_place_is_no_home(sentence: str) -> None:
     assert "lives_in" not in [relation for _, relation, _ in triples(sentence)]
 
 
+@pytest.mark.parametrize("event", ["date", "idea", "plan", "first date"])
+def test_what_has_no_day_of_its_own_is_no_event(event: str) -> None:
+    assert "_date" not in "".join(relation for _, relation, _ in triples(f"My {event} is on 6 May."))
+
+
 def test_a_move_to_a_name_that_no_list_has_ends_nothing() -> None:
     (fact,) = facts("I moved to Stripe last week.")
     assert (fact["relation"], fact["ended"], fact["resolves"]) == ("moved_to", False, [])

@@ -292,6 +292,8 @@ OTHER_DATES = {
     "Gero": ("My exam is on 5 June.", "Correction: the wedding is on 12 June, not 5 June."),
     "Hana": ("The meeting is on 5 March.", "The meeting is on 12 June."),
     "Igor": ("The wedding is in Faro.", "Sorry, the wedding is on 12 June."),
+    "Jana": ("Our game is on 5 June.", "Our game is on 12 June."),
+    "Kurt": ("The Heron demo is on 5 June.", "The Heron demo is on 12 June."),
 }
 
 
