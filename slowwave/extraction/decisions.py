@@ -12,7 +12,7 @@ from slowwave.records import Turn
 from .clauses import read_object
 from .coreference import impersonal
 from .dates import DATE
-from .names import is_pronoun, spot
+from .names import is_pronoun, may_be_a_name, spot
 from .relations import CERTAIN, LIKELY, Triple
 from .reversals import EVENT
 
@@ -145,7 +145,7 @@ _NOT_BUT = re.compile(
     re.IGNORECASE,
 )
 _KNOWN_AS = re.compile(
-    r"(?P<s>[A-ZÀ-Þ][\w-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,3}),?\s(?:is\s)?(?:also\s|better\s)?(?:known"
+    r"(?:^|[;:]\s|,?\s(?:and|but)\s)(?P<s>[A-ZÀ-Þ][\w-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,3}),?\s(?:is\s)?(?:also\s|better\s)?(?:known"
     r"|referred\sto)(?:\s[\w\s]{2,20}?)?\sas\s[\"“'](?P<o>[^\"”']{3,40})[\"”']"
 )
 
@@ -228,7 +228,8 @@ def _about(sentence: str) -> str:
 
 
 def _value(sentence: str) -> list[Triple]:
-    if known := _KNOWN_AS.search(sentence):
+    known = _KNOWN_AS.search(sentence)
+    if known and may_be_a_name(known["s"].split()[0]):
         return [Triple("known_as", known["o"], subject=known["s"])]
     for pattern in (_LISTENS, _CHANGED, _VALUE_OF, _VALUE_HAS, _VALUE_IS, _WENT):
         found = pattern.search(sentence)

@@ -21,7 +21,10 @@ CERTAIN, LIKELY, WEAK = 0.9, 0.75, 0.72
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """The relation of one clause; `replaced` is the object that is no longer true."""
+    """The relation of one clause; `replaced` is the object that is no longer true.
+
+    `has_time`: a time in the statement is that of the relation; "my sister Anna moved in May" gives `has_sister` none.
+    """
 
     relation: str
     object: str
@@ -34,6 +37,7 @@ class Triple:
     ended: bool = False
     edge_type: str = "semantic"
     confidence: float = CERTAIN
+    has_time: bool = True
 
 
 _POSSESSIONS = ROLES | word_set(

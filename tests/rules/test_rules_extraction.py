@@ -341,6 +341,21 @@ def test_a_former_manager_is_none_of_now(sentence: str) -> None:
     assert not any(fact["ended"] for fact in facts("My old friend Tom Ford likes tea."))
 
 
+@pytest.mark.parametrize("sentence", ["My ex Tom lives in Berlin.", "My old teacher Tom likes tea.", "My ex is Tom."])
+def test_an_ex_and_an_old_teacher_are_not_over(sentence: str) -> None:
+    held = [
+        (fact["object"], fact["ended"]) for fact in facts(sentence) if fact["relation"] in ("has_ex", "has_teacher")
+    ]
+    assert held == [("Tom", False)]
+
+
+@pytest.mark.parametrize("who", ["My old manager Ana", "My sister Ana", "Bruno's sister Ana"])
+def test_a_role_has_not_the_time_of_what_its_bearer_did(who: str) -> None:
+    times = {fact["relation"]: fact["temporal_hint"] for fact in facts(f"{who} moved to Bergen in May.")}
+    assert times.pop("lives_in", "in May") == "in May"
+    assert list(times.values()) == [None]
+
+
 @pytest.mark.parametrize("sentence", OBSERVATIONS)
 def test_a_durable_sentence_that_no_rule_knows_is_kept_whole(sentence: str) -> None:
     (fact,) = facts(sentence)
@@ -774,6 +789,30 @@ def test_another_name_of_a_person_is_that_person() -> None:
     found = triples(NOTE, speaker="Petra Novak", role="document")
     assert ("Petra Novak", "prefers", "tea") in found
     assert ("Petra Novak", "known_as", "Peti") in found
+
+
+@pytest.mark.parametrize("lead", ["In Porto", "From Porto", "Since May"])
+def test_who_has_another_name_stands_at_the_start_of_a_clause(lead: str) -> None:
+    assert not [each for each in triples(f'{lead} Anna is known as "Ani".') if each[1] == "known_as"]
+    assert ("Anna", "known_as", "Ani") in triples('She laughed, and Anna is also known as "Ani".')
+
+
+@pytest.mark.parametrize(
+    ("text", "subjects"),
+    [
+        ('Anna lives in Oslo. Anna is also known as "Boss". Boss is a perfume.', ["Anna", "Anna", "Boss"]),
+        ('Petra lives in Oslo. Petra is known as "Peti". Peti is known as "Pet". Pet likes tea.', ["Petra"] * 4),
+        (
+            'Ana is in Oslo. Ana is known as "Anni". Anni is known as "Ana". Anni likes tea.',
+            [ANA, "Ana", "Anni", "Anni"],
+        ),
+        ('Ana is known as "Anni". Anja is known as "Anni". Anni lives in Oslo.', ["Ana", "Anja", "Anni"]),
+        ('Anni lives in Oslo. Ana is known as "Anni".', ["Ana", "Ana"]),
+        ('Heron Ltd is also known as "Herbert". Herbert lives in Oslo.', ["Heron Ltd", "Herbert"]),
+    ],
+)
+def test_another_name_is_joined_only_where_it_is_surely_that_of_one_person(text: str, subjects: list[str]) -> None:
+    assert [fact["subject"] for fact in facts(text)] == subjects
 
 
 @pytest.mark.parametrize("role", ["user", "document"])
