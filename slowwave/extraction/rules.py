@@ -71,7 +71,6 @@ _INTRODUCED = re.compile(
     rf"(?P<name>{_BEARER})|(?P<here>{_BEARER}) (?:here|speaking))(?:[,.!]|\sand\b|$)\s*(?:and\s)?"
 )
 _STILL = re.compile(r"\b(?:it|them|that|one|again|still|less|more|only|just|every|even|once|too|also|sometimes)\b")
-_NO_PLACES = word_set("organization project tool language person works_at works_on joined has_project uses member_of")
 _AIMS = word_set("wants_to plans_to considers")
 
 
@@ -201,8 +200,7 @@ def _read_sentence(
         return
     spotted = names.spot(bare, reader.known)
     reader.known.update(name.text.lower() for name in spotted)
-    read = _triples(message, bare[:PARSED_CHARS], following, spotted)
-    found = _distinct(each for each in read if not _is_no_place(reader, each[1]))
+    found = _distinct(_triples(message, bare[:PARSED_CHARS], following, spotted))
     taken_back = tuple(find_reversals(bare, previous)) if message.turn.role != "assistant" else ()
     if found:
         flush(reader, message)
@@ -216,15 +214,6 @@ def _read_sentence(
     else:
         message.reason = message.reason or UNCONFIRMED
     _remember_person(reader, message, spotted, [triple for _, triple in found])
-
-
-def _is_no_place(reader: WindowReading, triple: Triple) -> bool:
-    """Whether a home is known as something else: after "I work at Globex" nobody lives in Globex."""
-    kinds = {
-        reader.entities.get(triple.object),
-        *(fact["relation"] for fact in reader.facts if fact["object"] == triple.object),
-    }
-    return triple.relation == "lives_in" and not _NO_PLACES.isdisjoint(kinds)
 
 
 def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:

@@ -292,6 +292,11 @@ def test_what_has_no_day_of_its_own_is_no_event(event: str) -> None:
     assert "_date" not in "".join(relation for _, relation, _ in triples(f"My {event} is on 6 May."))
 
 
+@pytest.mark.parametrize("before", ["I work at Cambridge.", "I joined Cambridge."])
+def test_a_town_may_name_a_company_too(before: str) -> None:
+    assert (ANA, "lives_in", "Cambridge") in triples(f"{before} I live in Cambridge.")
+
+
 def test_a_move_to_a_name_that_no_list_has_ends_nothing() -> None:
     (fact,) = facts("I moved to Stripe last week.")
     assert (fact["relation"], fact["ended"], fact["resolves"]) == ("moved_to", False, [])
