@@ -271,6 +271,7 @@ def test_a_greeting_is_left_out_of_what_follows_it(greeting: str) -> None:
     [
         *(f"I moved to {name}." for name in "Stripe Notion Linear Deloitte Arsenal Spanish Islam".split()),
         "I moved to Stripe with my family and work from home.",
+        "I moved to Stripe, the firm in the old town of Porto.",
         "I moved to Stripe because my partner is in the in-house team.",
         "I moved to Marketing.",
         "I've moved to the Data team.",
@@ -809,7 +810,7 @@ def test_who_has_another_name_stands_at_the_start_of_a_clause(lead: str) -> None
         ('Petra lives in Oslo. Petra is known as "Peti". Peti is known as "Pet". Pet likes tea.', ["Petra"] * 4),
         (
             'Ana is in Oslo. Ana is known as "Anni". Anni is known as "Ana". Anni likes tea.',
-            [ANA, "Ana", "Anni", "Anni"],
+            ["Ana", "Ana", "Anni", "Anni"],
         ),
         ('Ana is known as "Anni". Anja is known as "Anni". Anni lives in Oslo.', ["Ana", "Anja", "Anni"]),
         ('Anni lives in Oslo. Ana is known as "Anni".', ["Ana", "Ana"]),
