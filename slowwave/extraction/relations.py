@@ -49,8 +49,8 @@ _WITH_TOOLS = frozenset({"uses", "runs_on", "does_not_use"})
 _VERSIONED = re.compile(r"^(?P<tool>\S+(?:\s[A-Za-z]\S*)?)\sv?\d[\w.]*$")
 _AND_TOOL = re.compile(r"[\s\dv.]*(?:,\s(?:and\s)?|\sand\s|\s[&+]\s)$")
 _HOMES = re.compile(
-    r"\b(?:(?<!in\s)(?<!of\s)(?<!for\s)(?:a|an|the|my|our)\s(?:[\w-]+\s){0,2}(?:flat|apartment|house|town|city|village)|landlord|landlady|neighbou?rs?"
-    r"|flatmates?|roommates?|(?:house|home)\sto|where\s(?:I|we|he|she)\s(?:now\s)?lived?|lived?\s(?:there|here))\b",
+    r"\b(?:(?<!in\s)(?<!of\s)(?<!for\s)(?:a|an|the|my|our)\s(?:[\w-]+\s){0,2}(?:flat|apartment|house|town|city|village)"
+    r"|landlord|landlady|neighbou?rs?|flatmates?|roommates?|(?:house|home)\sto|where\s(?:I|we|he|she)\s(?:now\s)?lived?|lived?\s(?:there|here))\b",
 )
 """Words of a home, which make a home of a name after "moved to" that no list has."""
 _NO_HOME = re.compile(
