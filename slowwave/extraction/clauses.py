@@ -47,11 +47,10 @@ _OWNED = re.compile(
     r"?(?:\s(?P<name>[A-ZÀ-Þ][\w'’-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30})?))?,?(?=\s|['’]s\s)"
 )
 FORMER = re.compile(
-    r"\b(?:former|ex)\s|\bold\s(?=(?:manager|boss|supervisor|landlord|landlady|roommate|flatmate|housemate|teacher|coach|team"
-    r"|company|employer)\b)",
+    r"\bformer\s|\bold\s(?=(?:manager|boss|supervisor|landlord|landlady|roommate|flatmate|housemate|team|company|employer)\b)",
     re.IGNORECASE,
 )
-"""What is said before a role that is over; an old friend is still one."""
+"""What is said before a role that is over; an old friend is still one, an old teacher may be, and an ex is an ex."""
 _THIRD = re.compile(r"(?:[Hh]e|[Ss]he)(?:['’](?P<short>s|ll|d))?(?=\s)")
 _NAMED = re.compile(
     r"(?P<name>[A-ZÀ-Þ][\w+#.&-]{2,40}(?:['’](?!s\b)\w+)?(?:\s(?:(?:de|da|von|van"

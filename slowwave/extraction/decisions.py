@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from slowwave.lexicon.verbs import DATED
 from slowwave.records import Turn
 
 from .clauses import read_object
 from .coreference import impersonal
 from .dates import DATE
-from .names import is_pronoun, spot
+from .names import is_pronoun, may_be_a_name, spot
 from .relations import CERTAIN, LIKELY, Triple
 from .reversals import EVENT
 
@@ -144,7 +145,7 @@ _NOT_BUT = re.compile(
     re.IGNORECASE,
 )
 _KNOWN_AS = re.compile(
-    r"(?P<s>[A-ZÀ-Þ][\w-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,3}),?\s(?:is\s)?(?:also\s|better\s)?(?:known"
+    r"(?:^|[;:]\s|,?\s(?:and|but)\s)(?P<s>[A-ZÀ-Þ][\w-]{2,30}(?:\s[A-ZÀ-Þ][\w'’-]{1,30}){0,3}),?\s(?:is\s)?(?:also\s|better\s)?(?:known"
     r"|referred\sto)(?:\s[\w\s]{2,20}?)?\sas\s[\"“'](?P<o>[^\"”']{3,40})[\"”']"
 )
 
@@ -227,7 +228,8 @@ def _about(sentence: str) -> str:
 
 
 def _value(sentence: str) -> list[Triple]:
-    if known := _KNOWN_AS.search(sentence):
+    known = _KNOWN_AS.search(sentence)
+    if known and may_be_a_name(known["s"].split()[0]):
         return [Triple("known_as", known["o"], subject=known["s"])]
     for pattern in (_LISTENS, _CHANGED, _VALUE_OF, _VALUE_HAS, _VALUE_IS, _WENT):
         found = pattern.search(sentence)
@@ -257,13 +259,14 @@ def _schedule(sentence: str) -> list[Triple]:
     sorry = _SORRY.match(sentence)
     found = _SCHEDULED.match(sentence, sorry.end() if sorry else 0)
     event = found["event"] if found else ""
-    if not found or not EVENT.fullmatch(event):
+    relation = f"{_snake(event)}_date"
+    if not found or not EVENT.fullmatch(event) or not re.search(DATED, relation):
         return []
     when, old = found["o"], found["old"] or ""
     if any(word[0].isupper() for word in event.split()):
         return [Triple("scheduled_for", when, subject=event, subject_type="event", replaced=old)]
     whose = re.sub(r"^(?:my|our)\s", "my ", (found["whose"] or "")[:-2], flags=re.IGNORECASE)
-    return [Triple(f"{_snake(event)}_date", when, subject=whose, subject_type="person", replaced=old)]
+    return [Triple(relation, when, subject=whose, subject_type="person", replaced=old)]
 
 
 def _correction(sentence: str) -> list[Triple]:

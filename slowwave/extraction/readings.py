@@ -246,6 +246,8 @@ def _hint(words: str, triple: Triple) -> str | None:
     """The words of time, unless they are part of the wish, the correction or the value."""
     if re.search(DATED, triple.relation):
         return f"on {triple.object}"
+    if not triple.has_time:
+        return None
     hint = dates.find_hint(words[:PARSED_CHARS])
     inside = triple.object if triple.reason == "temporal_change" else f"{triple.object} {triple.replaced}"
     between, found, _ = words.partition(triple.object or words)[2].partition(hint or words)

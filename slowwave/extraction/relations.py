@@ -21,7 +21,10 @@ CERTAIN, LIKELY, WEAK = 0.9, 0.75, 0.72
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """The relation of one clause; `replaced` is the object that is no longer true."""
+    """The relation of one clause; `replaced` is the object that is no longer true.
+
+    `has_time`: a time in the statement is that of the relation; "my sister Anna moved in May" gives `has_sister` none.
+    """
 
     relation: str
     object: str
@@ -34,6 +37,7 @@ class Triple:
     ended: bool = False
     edge_type: str = "semantic"
     confidence: float = CERTAIN
+    has_time: bool = True
 
 
 _POSSESSIONS = ROLES | word_set(
@@ -45,10 +49,10 @@ _WITH_TOOLS = frozenset({"uses", "runs_on", "does_not_use"})
 _VERSIONED = re.compile(r"^(?P<tool>\S+(?:\s[A-Za-z]\S*)?)\sv?\d[\w.]*$")
 _AND_TOOL = re.compile(r"[\s\dv.]*(?:,\s(?:and\s)?|\sand\s|\s[&+]\s)$")
 _HOMES = re.compile(
-    r"\b(?:flat|apartment|house|home|boxes|landlord|landlady|neighbou?r\w*|city|town|village|country|abroad|flatmates?|roommates?"
-    r"|family|husband|wife|partner|boyfriend|girlfriend|kids|parents|university|rent|furniture|suitcases?|studio|room)\b",
-    re.IGNORECASE,
+    r"\b(?:(?<!in\s)(?<!of\s)(?<!for\s)(?:a|an|the|my|our)\s(?:[\w-]+\s){0,2}(?:flat|apartment|house|town|city|village)"
+    r"|landlord|landlady|neighbou?rs?|flatmates?|roommates?|(?:house|home)\sto|where\s(?:I|we|he|she)\s(?:now\s)?lived?|lived?\s(?:there|here))\b",
 )
+"""Words of a home, which make a home of a name after "moved to" that no list has."""
 _NO_HOME = re.compile(
     r"['’]s\b|\b(?:team|squad|group|crew|department|dept|division|unit|desk|office|branch|sales|marketing|finance|engineering"
     r"|design|product|support|legal|hr|operations|ops|research|accounting|procurement|logistics|it|qa|data|security|infrastructure"
@@ -120,27 +124,43 @@ def relate(clause: Clause) -> Iterator[Triple]:
 
 _SHARED = re.compile(r"(?:,?\sand|,)\s(?=(?:(?:also|now|currently|still)\s)?(?P<verb>[a-z]{2,})\s)")
 _SHORT = re.compile(r"['’](?:m|s|re|ve|ll|d)$")
+_SUBORDINATE = re.compile(
+    r"\b(?:who|whom|whose|that|which|where|when|what|how|why|if|whether|because|although|though|while|than)\b",
+    re.IGNORECASE,
+)
+_SEVERAL = word_set("parents kids children")
 
 
 def with_shared_subject(clause: Clause) -> list[tuple[int, Clause]]:
     """The clause and each further state of its subject, with the offsets where their own words begin.
 
     "I live in Porto and work at Figma" are two facts, because each may end without the other. Wishes, denials and
-    events go on in the words after them ("I want to live in Porto and work at Figma"), so they stay whole.
+    events go on in the words after them ("I want to live in Porto and work at Figma"), so they stay whole. After a
+    relative clause the further verb may be that of somebody else ("Anna, who lives in Porto and works at Figma").
     """
     if clause.head == "used" or not _is_state(clause):
         return [(clause.start, clause)]
     for border in _SHARED.finditer(clause.text, len(clause.opening)):
+        if _SUBORDINATE.search(clause.text, len(clause.opening), border.start()):
+            break
         first = parse(clause.text[: border.start()], clause.start, is_verb)
         goes_on = border["verb"].endswith("ing") or (clause.perfect and border["verb"].endswith("ed"))
         opening = clause.opening if goes_on else _SHORT.sub("", clause.opening)  # "I'm a nurse and live in Bath"
         more = parse(f"{opening} {clause.text[border.end() :]}", clause.start, is_verb)
         is_finite = more is not None and is_verb(more.head) and (more.copula or not border["verb"].endswith("ing"))
-        if first and more and is_finite and _is_state(first) and _is_state(more):
+        agrees = goes_on or _takes_s(clause) == bool(re.search(r"[^s]s$", border["verb"]))
+        if first and more and is_finite and agrees and _is_state(first) and _is_state(more):
             shift = border.end() - len(opening) - 1
             rest = [(offset + shift, other) for offset, other in with_shared_subject(more)[1:]]
             return [(clause.start, first), (clause.start + border.end(), more), *rest]
     return [(clause.start, clause)]
+
+
+def _takes_s(clause: Clause) -> bool:
+    """Whether a verb of the present ends in -s after the subject: "Anna lives", but "I live", "my parents live"."""
+    if clause.kind == "the":
+        return not re.search(r"[^s]s$", clause.name)
+    return clause.kind != "first" and clause.role not in _SEVERAL
 
 
 def _is_state(clause: Clause) -> bool:
@@ -192,7 +212,7 @@ def _triple(clause: Clause, rule: Rule, found: re.Match[str]) -> Triple | None:
     if rule.relation in _WITH_TOOLS and (versioned := _VERSIONED.match(thing)) and type_of(versioned["tool"], ""):
         thing = versioned["tool"]
     if rule.relation in ("lives_in", "moved_from") and not _is_home(clause, thing, old):
-        return None
+        return Triple("moved_to", thing) if _is_a_move(clause, rule, thing, old) else None
     triple = Triple(rule.relation, thing, _type(rule.type, thing), replaced=old)
     if subject := groups.get("s"):
         triple = replace(triple, subject=read_object(subject), subject_type="tool")
@@ -241,12 +261,13 @@ def _tool_type(name: str) -> str:
 
 
 def _is_home(clause: Clause, thing: str, old: str) -> bool:
-    """Whether a person lives there or moved there: the subject can move, and the place is known or clearly a home."""
+    """Whether a person lives there or moved there: the subject can move, and the place is known or clearly a home.
+
+    "I moved to Stripe" tells of a job, "I moved to Notion" of a tool, and no list has them all.
+    """
     if type_of(thing) in ("tool", "language"):
         return clause.head not in MOVES  # "I live in vim" is read as use
-    if clause.kind == "the" or (clause.kind == "owned" and clause.role not in PEOPLE | ANIMALS):
-        return False
-    if clause.kind == "named" and type_of(clause.name, "person") != "person":
+    if not _is_someones(clause):
         return False
     if any(map(str.isdigit, thing)) or not any(word[0].isupper() for word in thing.split()):
         return False
@@ -254,12 +275,27 @@ def _is_home(clause: Clause, thing: str, old: str) -> bool:
         return is_known(thing) and not clause.plural  # "we are based in Lisbon" is about a company
     if clause.head not in MOVES:
         return True
-    if is_known(thing) or (bool(old) and is_known(old)) or _HOMES.search(clause.text):
+    if is_known(thing) or (bool(old) and is_known(old)):
         return True
-    # "We" and names may be companies: "Kestrel moved to Fargate".
-    is_person = clause.kind != "named" and not clause.plural
     is_name = thing[0].isupper() and type_of(thing, "place") == "place" and not _NO_HOME.search(thing)
-    return is_person and is_name and not old and not clause.copula
+    return is_name and not clause.copula and bool(_HOMES.search(clause.text))
+
+
+def _is_a_move(clause: Clause, rule: Rule, thing: str, old: str) -> bool:
+    """Whether a person moved to what may be a town, a job or a tool: an event, which ends nothing."""
+    if rule.relation != "lives_in" or clause.head not in ("moved", "relocated") or old or not thing[0].isupper():
+        return False
+    # "We" and names may be companies: "Kestrel moved to Fargate".
+    is_person = clause.kind != "named" and not clause.plural and _is_someones(clause)
+    is_plain = not (clause.negated or clause.ended or clause.copula)
+    return is_person and is_plain and type_of(thing, "place") == "place" and not _NO_HOME.search(thing)
+
+
+def _is_someones(clause: Clause) -> bool:
+    """Whether the subject of a clause can live somewhere."""
+    if clause.kind == "owned":
+        return clause.role in PEOPLE | ANIMALS
+    return clause.kind != "the" and (clause.kind != "named" or type_of(clause.name, "person") == "person")
 
 
 def _fits(rule: Rule, thing: str, raw: str) -> bool:

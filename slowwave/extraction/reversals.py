@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slowwave.lexicon.verbs import EVENTS
 from slowwave.text import word_set
 
 from .clauses import ARTICLE, read_object
@@ -88,13 +89,8 @@ _FORGET = re.compile(
 _SINCE = "now|because|since|so|as|after|due|again|for|this|next|until|and|but|then|I|we|they|he|she"
 EVENT = re.compile(
     r"^(?:(?!(?:to|in|with|of|for|at|on|by|from|near|around|between|about|after|before|next|this)\s)\S+\s){0,5}?"
-    r"(?:trip|tour|cruise|flight|ride|hike|walk|party|meeting|meetup|wedding|marriage|engagement|dinner|lunch|brunch|breakfast|supper"
-    r"|barbecue|bbq|picnic|drinks|date|appointment|concert|gig|festival|conference|congress|workshop|webinar|seminar|lecture|talk"
-    r"|call|interview|audition|visit|holidays?|vacation|weekend|retreat|offsite|game|match|race|marathon|tournament|launch|release"
-    r"|roll-?out|migration|relocation|move|rewrite|redesign|renovation|refactoring|project|plan|deal|sale|merger|acquisition"
-    r"|takeover|purchase|collaboration|partnership|cooperation|event|gathering|reunion|celebration|ceremony|exam|lesson|course"
-    r"|session|rehearsal|exhibition|demo|experiment|strike|sleepover|playdate|surgery|operation|training|sprint|expedition"
-    r"|excursion|journey|idea|viaje|reunión|fiesta|boda|cita)s?(?=\s(?:to|in|with|of|for|at|on|by|from|near|around|between|about"
+    rf"(?:{EVENTS}|date|idea|plan|project|deal|collaboration|partnership|cooperation)s?"
+    r"(?=\s(?:to|in|with|of|for|at|on|by|from|near|around|between|about"
     r"|after|before|next|this)\s|$)",
     re.IGNORECASE,
 )

@@ -6,7 +6,8 @@ A clause with a known verb becomes a relation; every other durable sentence beco
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -70,7 +71,6 @@ _INTRODUCED = re.compile(
     rf"(?P<name>{_BEARER})|(?P<here>{_BEARER}) (?:here|speaking))(?:[,.!]|\sand\b|$)\s*(?:and\s)?"
 )
 _STILL = re.compile(r"\b(?:it|them|that|one|again|still|less|more|only|just|every|even|once|too|also|sometimes)\b")
-_NO_PLACES = word_set("organization project tool language person works_at works_on joined has_project uses member_of")
 _AIMS = word_set("wants_to plans_to considers")
 
 
@@ -101,13 +101,31 @@ def extract_window(window: Window) -> dict[str, Any]:
 
 def _join_other_names(reader: WindowReading) -> None:
     """What is told of "Peti" is told of Petra Novak, where she is also known as "Peti"."""
-    whole = {fact["object"]: fact["subject"] for fact in reader.facts if fact["relation"] == "known_as"}
+    given = {(fact["object"], fact["subject"]) for fact in reader.facts if fact["relation"] == "known_as"}
+    bearers = Counter(alias for alias, _ in given)
+    whole = {alias: name for alias, name in given if bearers[alias] == 1 and _is_short_form(reader, alias, name)}
+    names_of = {alias: name for alias in whole if (name := _last_name(alias, whole)) != alias}
     for fact in reader.facts:
-        fact["subject"] = whole.get(fact["subject"], fact["subject"])
+        fact["subject"] = names_of.get(fact["subject"], fact["subject"])
         if fact["relation"] != "known_as":
-            fact["object"] = whole.get(fact["object"], fact["object"])
-    for name in whole:
-        reader.entities.pop(name, None)
+            fact["object"] = names_of.get(fact["object"], fact["object"])
+    for alias in names_of:
+        reader.entities.pop(alias, None)
+
+
+def _is_short_form(reader: WindowReading, alias: str, name: str) -> bool:
+    """Whether a person's other name is a form of the name; "Boss" may be a perfume elsewhere in the text."""
+    kinds = {reader.entities.get(alias), reader.entities.get(name)} - {"", None}
+    return kinds == {"person"} and any(part[:2] == alias[:2] for part in name.split())
+
+
+def _last_name(alias: str, whole: Mapping[str, str]) -> str:
+    """The name at the end of a chain of other names; the alias itself where the chain is a circle."""
+    name, passed = alias, set[str]()
+    while name in whole and name not in passed:
+        passed.add(name)
+        name = whole[name]
+    return alias if name in passed else name
 
 
 def _read(reader: WindowReading, turn: Turn) -> MessageReading:
@@ -182,8 +200,7 @@ def _read_sentence(
         return
     spotted = names.spot(bare, reader.known)
     reader.known.update(name.text.lower() for name in spotted)
-    read = _triples(message, bare[:PARSED_CHARS], following, spotted)
-    found = _distinct(each for each in read if not _is_no_place(reader, each[1]))
+    found = _distinct(_triples(message, bare[:PARSED_CHARS], following, spotted))
     taken_back = tuple(find_reversals(bare, previous)) if message.turn.role != "assistant" else ()
     if found:
         flush(reader, message)
@@ -197,15 +214,6 @@ def _read_sentence(
     else:
         message.reason = message.reason or UNCONFIRMED
     _remember_person(reader, message, spotted, [triple for _, triple in found])
-
-
-def _is_no_place(reader: WindowReading, triple: Triple) -> bool:
-    """Whether a home is known as something else: after "I work at Globex" nobody lives in Globex."""
-    kinds = {
-        reader.entities.get(triple.object),
-        *(fact["relation"] for fact in reader.facts if fact["object"] == triple.object),
-    }
-    return triple.relation == "lives_in" and not _NO_PLACES.isdisjoint(kinds)
 
 
 def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:
@@ -259,17 +267,16 @@ def _introductions(message: MessageReading, sentence: str) -> Iterator[tuple[str
     """ "my sister Anna", "Anna's son Miguel": a role and its bearer, anywhere in the sentence."""
     for found in _OWNED_NAME.finditer(sentence):
         if found["role"] in clauses.ROLES:
-            name, is_over = found["name"].removesuffix("'s").removesuffix("’s"), bool(clauses.FORMER.search(found[0]))
-            bearer = Triple(f"has_{found['role']}", name, relations.role_type(found["role"]), message.speaker, "person")
+            name = found["name"].removesuffix("'s").removesuffix("’s")
+            is_over = bool(clauses.FORMER.search(sentence[found.start() : found.end("role")]))
+            kind = relations.role_type(found["role"])
+            bearer = Triple(f"has_{found['role']}", name, kind, message.speaker, "person", has_time=False)
             yield statement_of(message, sentence), replace(bearer, ended=is_over, replaced=name if is_over else "")
     for found in _WHOSE.finditer(sentence):
         if found["role"] in clauses.PEOPLE or found["role"] in clauses.ANIMALS:
-            yield (
-                statement_of(message, sentence),
-                Triple(
-                    f"has_{found['role']}", found["name"], relations.role_type(found["role"]), found["who"], "person"
-                ),
-            )
+            kind = relations.role_type(found["role"])
+            bearer = Triple(f"has_{found['role']}", found["name"], kind, found["who"], "person", has_time=False)
+            yield statement_of(message, sentence), bearer
 
 
 def _by_clause(message: MessageReading, sentence: str, spotted: list[names.Name]) -> Iterator[tuple[str, Triple]]:

@@ -183,7 +183,17 @@ _ENDINGS: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 
 
-DATED = r"^scheduled_for$|_date$"
+EVENTS = (
+    r"trip|tour|cruise|flight|ride|hike|walk|party|meeting|meetup|wedding|marriage|engagement|dinner|lunch|brunch|breakfast|supper"
+    r"|barbecue|bbq|picnic|drinks|appointment|concert|gig|festival|conference|congress|workshop|webinar|seminar|lecture|talk"
+    r"|call|interview|audition|visit|holidays?|vacation|weekend|retreat|offsite|game|match|race|marathon|tournament|launch|release"
+    r"|roll[-_]?out|migration|relocation|move|rewrite|redesign|renovation|refactoring|sale|merger|acquisition"
+    r"|takeover|purchase|event|gathering|reunion|celebration|ceremony|exam|lesson|course"
+    r"|session|rehearsal|exhibition|demo|experiment|strike|sleepover|playdate|surgery|operation|training|sprint|expedition"
+    r"|excursion|journey|viaje|reunión|fiesta|boda|cita"
+)
+"""Nouns of events that have a day."""
+DATED = rf"^scheduled_for$|(?:^|_)(?:{EVENTS})s?_date$"
 """A pattern of relations whose object is the day of an event; each has one at a time."""
 
 

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import polars as pl
-from rapidfuzz.fuzz import partial_ratio
 
 from slowwave import frames
 from slowwave.extraction.names import has_value, is_entity
@@ -43,8 +42,6 @@ NAMES: frames.Schema = {
     "name": frames.TEXT,
 }
 """A name that a text gives to an entity of the roster; `entity_id` is empty for a speaker who is not stored yet."""
-INFLECTED = 80
-"""The least likeness, 0 to 100, of a name and its form in a sentence: "Москва" and "в Москве"."""
 OBSERVED = "said"
 """The relation of an observation, which has only a sentence."""
 MADE = frozenset({"person", "organization", "project", "tool", "language"})
@@ -195,18 +192,20 @@ class _Window:
         return entry.name if entry is not None else reference
 
     def _object(self, claim: Mapping[str, Any]) -> str:
-        """The name of the object. Where the relation takes a value, a number is one: "7" for a child of seven years.
+        """The name of the object. Where the relation takes a value, some numbers are one, not the entity of the number.
 
-        It is the entity of that number only if the statement names this entity, beside the subject.
+        A year of four digits is a date. An age is a number unless the statement names the entity, beside the subject.
         """
-        written = str(claim["object"])
-        entry = self._entries.get(written.strip())
+        written = str(claim["object"]).strip()
+        entry = self._entries.get(written)
         if entry is None or not takes_value(claim["relation"]):
-            return self._name(written)
+            return self._name(str(claim["object"]))
+        if known_relation(claim["relation"]) != "age":
+            return written if re.fullmatch(r"\d{4}", written) else entry.name
         statement = normalise_name(claim["statement"])
         names = map(normalise_name, (entry.name, *entry.aliases))
-        is_named = any(partial_ratio(name, statement) >= INFLECTED for name in names)
-        return entry.name if is_named and entry.name != self._name(claim["subject"]) else written.strip()
+        is_named = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement) for name in names)
+        return entry.name if is_named and entry.name != self._name(claim["subject"]) else written
 
     def _directive(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """The action on one earlier fact; None if a model gives neither verdict nor object."""

@@ -91,7 +91,7 @@ _CHANGE = re.compile(
     rf"since (?:(?:the|early|late|mid|last|this|about|around|beginning|start|end|middle|of)[\s-])*{_PERIOD}|"
     r"no longer|not any ?more|sorry|correction|oops|my mistake|postponed|rescheduled|pushed|brought forward|"
     r"any ?more|again|back (?:at|in|to|with)|instead|"
-    r"moved|relocated|transferred|joined|began|started|became|switched|changed|replaced|hired|accepted|left|quit|"
+    r"moved|relocated|transferred|joined|began|started|became|switched|changed|shifted|replaced|hired|accepted|left|quit|"
     r"resigned|(?:took|got|landed|found) (?:an?|the|my|his|her|their) (?:\w+ )?"
     r"(?:job|position|role|post|place|home|flat)|"
     r"got (?:hired|engaged)|(?:got|just|newly) married|remarried|"
@@ -290,7 +290,7 @@ def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, froz
 
 _LIFELONG = "It never changes, so one of the two is wrong: both stay."
 _PART = "One may be a part of the other, and nothing says that it changed: both stay."
-_NEXT = "The earlier date had passed, and nothing says that it was wrong: it may be the next event, so both stay."
+_NEXT = "No word says that the date was moved: it may be that of another such event, so both stay."
 _HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
 # Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
 _NEVER = ("part_of", "contains", "similar_to")
@@ -341,9 +341,8 @@ class MutualExclusion:
         earlier = loser if later is winner else winner
         if is_lasting(later["predicate"]):
             return _LIFELONG
-        if is_dated(later["predicate"]) and not self._tells_change(later, earlier):
-            is_past = earlier["event_at"] is not None and earlier["event_at"] < later["said_at"]
-            return _NEXT if is_past else ""
+        if is_dated(later["predicate"]):
+            return "" if self._has_word_of_change(later, earlier) else _NEXT
         return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
@@ -354,12 +353,15 @@ class MutualExclusion:
 
     def _tells_change(self, later: Fact, earlier: Fact) -> bool:
         """Whether the later fact says that something changed: in words, or by a later beginning."""
-        claim, others = self._read(later)[0], self._read(earlier)[1].names
-        if claim.is_event and later["valid_from"] < earlier["valid_from"]:
+        if self._read(later)[0].is_event and later["valid_from"] < earlier["valid_from"]:
             return False
         times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
         has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
-        return claim.tells_change or has_beginning or tells_what_ended(later["statement"] or "", others)
+        return has_beginning or self._has_word_of_change(later, earlier)
+
+    def _has_word_of_change(self, later: Fact, earlier: Fact) -> bool:
+        claim, others = self._read(later)[0], self._read(earlier)[1].names
+        return claim.tells_change or tells_what_ended(later["statement"] or "", others)
 
     def _may_be_part(self, a: Fact, b: Fact) -> bool:
         """Whether the objects are places and one may be a part of the other."""
