@@ -146,9 +146,12 @@ _RULE = re.compile(r"^[\s|:=*_-]{3,}$")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 _GREETED = r"there|all|everyone|everybody|team|folks|guys|again|todos|a todos|zusammen|tout le monde|a tutti"
+_BEGINS = "I|We|My|Our|You|Your|It|This|He|She|They|There|Yo|Mi|Nosotros|Ich|Wir|Je|Nous|Eu|Io"
+# Before another capital letter a greeting may be half of a name: "Hoi An", "Salut Software".
 _OPENERS = re.compile(
     r"(?:(?:hi|hey|hello|hola|hallo|moin|servus|salut|coucou|olá|oi|ciao|hoi)"
-    rf"(?: (?:{_GREETED}))?(?=[\s,.:;!…–—])[\s,.:;!…–—]*"
+    rf"(?: (?:{_GREETED}))?(?:\s*[,.:;!…–—][\s,.:;!…–—]*|\s+(?=(?-i:[^\W\dA-ZÀ-Þ]|(?:{_BEGINS})\b)))"
+    r"|(?:hi|hey|hello)\s+(?=[^\W\d_]+[,!])"
     r"|(?:good (?:morning|afternoon|evening|day)|morning|buenos días|buenas(?: tardes| noches)?"
     r"|guten (?:morgen|tag|abend)|bonjour|bonsoir|bom dia|boa (?:tarde|noite)|buongiorno|buonasera"
     r"|(?:muchas )?gracias|danke(?: schön)?|vielen dank|merci(?: beaucoup)?|(?:muito )?obrigad[oa]|grazie(?: mille)?"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slowwave.extraction import dates
 from slowwave.extraction.rules import extract_window
+from slowwave.filters import durability
 from slowwave.filters.durability import prose_of
 from slowwave.records import KnownFact, Turn, Window
 
@@ -244,6 +245,31 @@ def test_a_greeting_is_left_out_of_what_follows_it(greeting: str) -> None:
     ]
     assert triples(f"{greeting.strip()} I live in Seville.") == [(ANA, "lives_in", "Seville")]
     assert not facts(greeting.strip())
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rest"),
+    [
+        ("Hoi An is the city where I was born.", None),
+        ("Oi Ocha is my favourite tea.", None),
+        ("Salut Software is my client.", None),
+        ("Ciao Roma is a bar in Bath.", None),
+        ("Hola Barcelona sold the flat.", None),
+        ("Hello Kitty is on my mug.", None),
+        ("Hola Vivo en Sevilla.", None),
+        ("Hi all I live in Bath.", "I live in Bath."),
+        ("Ciao, Roma is my home.", "Roma is my home."),
+        ("hey i'm Ana", "i'm Ana"),
+        ("Moin ich wohne in Kiel.", "ich wohne in Kiel."),
+        ("Salut ! Je vis à Lyon.", "Je vis à Lyon."),
+    ],
+)
+def test_a_greeting_before_a_capital_letter_may_be_half_of_a_name(sentence: str, rest: str | None) -> None:
+    assert durability.trim(sentence) == (rest or sentence)
+
+
+def test_a_greeting_with_the_name_of_a_listener_is_left_out() -> None:
+    assert durability.trim("Hey Ana, I live in Bath.", frozenset({"ana"})) == "I live in Bath."
 
 
 @pytest.mark.parametrize(
