@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slowwave.lexicon.given_names import is_given_name
 from slowwave.lexicon.verbs import DATED, is_verb
 from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, normalise_name, word_set
@@ -87,20 +88,24 @@ def statement_of(message: MessageReading, words: str) -> str:
 
 _BEARS = re.compile(
     r"\b(?:the|[Tt]he|[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|\w+['’]s)\s(?:new\s|first\s|vice[\s-])?(?P<role>[a-z]+)"
-    r"(?:\sof\s[^,;.]{2,40}?)?\s(?:is|was|will\sbe)\s(?:now\s|still\s)?$"
+    r"(?P<of>\sof\s[^,;.]{2,40}?)?\s(?:is|was|will\sbe)\s(?:now\s|still\s)?$"
 )
 """What is said before the name of somebody with an office: "the treasurer is"."""
+_OFFICES_OF = word_set("chair principal head")
+"""Offices only of something: "my chair" is a seat, "the chair of the club" a person."""
 
 
 def mention(reader: WindowReading, sentence: str, spotted: list[names.Name]) -> None:
     """Makes entities of the names in observations that are surely names: known, of several words, or met twice.
 
-    Who bears a role ("the treasurer is Hilde Brand") is a person.
+    Who bears a role and has a given name ("the treasurer is Hilde Brand") is a person.
     """
     for name in spotted:
         reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
         bears = None if name.is_known else _BEARS.search(sentence, 0, name.start)
-        kind = "person" if bears and bears["role"] in PEOPLE else names.type_of(name.text, "")
+        has_role = bears and (bears["role"] in PEOPLE or (bears["of"] and bears["role"] in _OFFICES_OF))
+        is_person = has_role and is_given_name(name.text.partition(" ")[0])
+        kind = "person" if is_person else names.type_of(name.text, "")
         is_sure = name.is_known or " " in name.text or reader.seen[name.text] > 1 or kind == "person"
         if is_sure or name.text.lower() in reader.speakers:
             reader.entities[name.text] = reader.entities.get(name.text) or kind

@@ -307,11 +307,29 @@ def test_what_is_wished_denied_or_over_is_not_split_before_a_second_verb(sentenc
         ("The new chair of the rowing club is Hilde Brand.", "Hilde Brand"),
         ("My deputy is Otto Kern.", "Otto Kern"),
         ("Our plumber was Otto Kern.", "Otto Kern"),
+        ("My vet is Zoë.", "Zoë"),
     ],
 )
 def test_who_bears_a_role_is_a_person(sentence: str, name: str) -> None:
     kinds = {entity["name"]: entity["type"] for entity in read(turn(sentence))["entities"]}
     assert kinds[name] == "person"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "My chair is Herman Miller.",
+        "My vet is Green Paws.",
+        "My architect is Studio Gang.",
+        "Our gardener is Bosch Indego.",
+        "Our new gardener is Bosch Indego.",
+        "I have a caretaker called Green Paws.",
+        "Green Paws is my vet.",
+        "The captain is Blue Harbor.",
+    ],
+)
+def test_a_firm_or_a_thing_in_the_place_of_a_person_is_no_person(sentence: str) -> None:
+    assert [entity["name"] for entity in read(turn(sentence))["entities"] if entity["type"] == "person"] == [ANA]
 
 
 def test_what_has_a_use_is_no_person() -> None:
