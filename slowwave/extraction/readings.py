@@ -146,22 +146,31 @@ def _add_observation(
 
 
 _HE_OR_SHE = re.compile(r"(?:\A|[.!?\n])\s*(?:He|She)\b")
+# Of Markdown, or the path of headings that begins a passage.
+_HEADINGS = re.compile(r"^#{1,6}\s.*$|^.+\n(?:=+|-{2,})$|\A[^\n]*[^\n.!?:…]\n\n", re.MULTILINE)
+_ABOUT_NOTES = re.compile(
+    r"\b(?:birthday|call|chat|dinner|gift|house|ideas?|interview|list|lunch|meeting|minutes|notes?|party|plan|project|review"
+    r"|talk|trip|visit|wedding)s?\b",
+    re.IGNORECASE,
+)
 _NAME_OF_PERSON = re.compile(
     r"[A-ZÀ-Þ][a-zà-þ'’-]+(?:\s(?:de|da|do|di|del|von|van|der|den))*(?:\s[A-ZÀ-Þ][\w'’-]+){1,2}"
 )
 
 
 def note_type(message: MessageReading) -> str:
-    """The type of a note: a person where it has the name of one, and its "he" or "she" can be nobody else; else a file.
+    """The type of a note: a person where its title is a name, and its "he" or "she" can be nobody else; else a file.
 
-    That is one who is named before, or where nobody is.
+    The title begins with a common given name, which also stands before the pronoun, headings apart, or nobody's does.
     """
-    title, text = message.speaker, message.turn.text
-    pronoun = _HE_OR_SHE.search(text)
-    if not pronoun or not _NAME_OF_PERSON.fullmatch(title) or names.type_of(title) != "concept":
+    title, text = message.speaker, _HEADINGS.sub("", message.turn.text)
+    given = title.partition(" ")[0]
+    is_name = _NAME_OF_PERSON.fullmatch(title) and is_given_name(given) and not _ABOUT_NOTES.search(title)
+    pronoun = _HE_OR_SHE.search(text) if is_name and names.type_of(title) == "concept" else None
+    if not pronoun:
         return "file"
     before = text[: pronoun.start()]
-    is_meant = title.split()[0] in before or not names.spot(before)
+    is_meant = re.search(rf"\b{given}\b", before) or not names.spot(before)
     return "person" if is_meant else "file"
 
 

@@ -771,6 +771,16 @@ def test_a_daily_note_is_a_file_and_a_note_about_a_person_is_that_person() -> No
     assert (
         kinds("Kickoff Meeting", "Long talk with Ana about the boiler. She agreed to pay.")["Kickoff Meeting"] == "file"
     )
+    talk = "Talked with Anna about it. She moved to Lisbon."
+    for title in ("Meeting Notes", "Weekly Review of the Team", "Shopping List", "Anna Meeting", "Petra Novak"):
+        assert kinds(title, f"# {title}\n\n{talk}").get(title, "file") == "file"
+        assert kinds(title, f"{title}\n\n{talk}").get(title, "file") == "file"
+        assert kinds(title, f"{title}\n=====\n{talk}").get(title, "file") == "file"
+    assert kinds("Petra Novak", "# Petra Novak\n\nShe sails on Sundays with the club.")["Petra Novak"] == "person"
+    assert (
+        kinds("Petra Novak", "# Meeting Notes\n\nPetra talked. She sails on Sundays with the club.")["Petra Novak"]
+        == "person"
+    )
     assert kinds("Boiler Repair", "The pump was replaced, and the valves were cleaned.") == {"Boiler Repair": "file"}
 
 
