@@ -795,3 +795,20 @@ def test_an_open_task_is_no_fact(role: str) -> None:
     tasks = "- [ ] order pellets for the winter #todo\n1. [ ] call the plumber about the boiler"
     assert facts(tasks, role=role) == []
     assert [each["object"] for each in facts(f"{tasks}\n- [x] I bought a Bosch drill", role=role)] == ["Bosch drill"]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "- [ ] tell everybody that Nora\n  moved to Lisbon in May.",
+        "- [ ] tell everybody:\n    - Nora moved to Lisbon in May.",
+        "- [ ] tell everybody:\n\n    Nora moved to Lisbon in May.",
+        "  - [ ] tell everybody:\n\t- Nora moved to Lisbon in May.",
+        "- [ ] tell everybody that I met in the rowing club over two summers that\nNora moved to Lisbon in May.",
+    ],
+)
+@pytest.mark.parametrize("role", ["user", "document"])
+def test_the_lines_of_an_open_task_are_no_facts(task: str, role: str) -> None:
+    assert facts(task, role=role) == []
+    for after in ("I bought a Bosch drill.", "- I bought a Bosch drill.", "\nI bought a Bosch drill."):
+        assert [each["object"] for each in facts(f"{task}\n{after}", role=role)] == ["Bosch drill"]
