@@ -32,7 +32,7 @@ async def decay(
     require_approval: bool = False,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Move closed facts and entities of which nothing is known to the archive, and let links fade.
+    """Move closed facts and entities of which nothing is known to the archive, and let links decay.
 
     Nothing is lost: questions about the past still see the archive, and `slowwave restore` brings facts back. Only
     where retention.mode is delete it is gone for good.

@@ -34,8 +34,9 @@ _RUN = re.compile("|".join(f"[{script}]+" for script in SCRIPTS_OF_SIGNS))
 """Characters of one script that words of it may consist of: Han, the two kana, Hangul, and Thai with its neighbours."""
 _HAN = re.compile("[\u3005\u3400-\u9fff\uf900-\ufaff]")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co|Hr|Fr|Nr|bzw|ca|evtl|z\.B|d\.h|u\.a|Mme|Mlle|Sra|Srta"
-    r"|Dra|Ud|Uds|Av|Avda|núm|pág)|\b[A-Z])\.$",
+    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co"
+    r"|(?-i:Hr|Fr|Nr|[Bb]zw|[Cc]a|[Ee]vtl|[Zz]\.B|[Dd]\.h|[Uu]\.a|Mme|Mlle|Sra|Srta|Dra|Ud|Uds|Av|Avda|[Nn]úm|[Pp]ág))"
+    r"|\b[A-Z])\.$",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.,:])\d{1,2}\.$")

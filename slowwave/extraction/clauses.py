@@ -22,7 +22,13 @@ _LEAD_IN = re.compile(
     r"[^,;:.!?]{0,40}?,?\s(?=(?:I|we|my)\b)"
 )
 _FIRST = re.compile(r"(?:I|i|[Ww]e)(?:['’](?P<short>m|ve|ll|d|re))?(?=[\s,]|$)")
-ROLES = word_set(
+OFFICES = word_set(
+    """deputy treasurer chairman chairwoman chairperson president secretary director captain mayor pastor successor
+    predecessor caretaker janitor plumber electrician carpenter gardener nanny babysitter vet surgeon nurse midwife
+    architect notary"""
+)
+"""Roles of people that firms and things have as well: "my vet is Green Paws"."""
+ROLES = OFFICES | word_set(
     """sister brother mother father mum mom mama dad papa parents husband wife spouse partner girlfriend
     boyfriend fiancé fiancée fiance fiancee son daughter kid kids child children baby cousin uncle aunt
     nephew niece grandmother grandfather grandma grandpa granny grandson granddaughter friend manager
@@ -30,10 +36,7 @@ ROLES = word_set(
     neighbour neighbor roommate flatmate housemate landlord landlady client dog cat puppy kitten pet
     horse rabbit parrot hamster twin stepmother stepfather stepson stepdaughter godmother godfather
     godson goddaughter ex assistant lawyer accountant professor supervisor project team company employer
-    startup band club app store shop studio product website
-    deputy treasurer chair chairman chairwoman chairperson president secretary director captain principal mayor
-    pastor successor predecessor substitute caretaker janitor plumber electrician carpenter gardener nanny babysitter
-    vet surgeon nurse midwife architect notary"""
+    startup band club app store shop studio product website"""
 )
 PEOPLE = ROLES - word_set(
     "dog cat puppy kitten pet horse rabbit parrot hamster project team company employer startup band club "

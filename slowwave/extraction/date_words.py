@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal
 
-from slowwave.timestamps import MONTH_NAMES
+from slowwave.timestamps import MONTH_NAMES, WEEKDAY_NAMES
 
 Tense = Literal["past", "future", "unknown"]
 Precision = Literal["day", "week", "month", "season", "year", "around"]
@@ -115,7 +115,7 @@ Side = Literal["past", "future", "until_now", ""]
 
 MONTHS = {name.lower(): i for i, name in enumerate(MONTH_NAMES, 1)}
 MONTHS |= {name[:3]: i for name, i in MONTHS.items()} | {"sept": 9}
-WEEKDAYS = {name.lower(): i for i, name in enumerate(calendar.day_name)}
+WEEKDAYS = {name.lower(): i for i, name in enumerate(WEEKDAY_NAMES)}
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _FEASTS = {
     "christmas": (12, 25), "christmas day": (12, 25), "christmas eve": (12, 24), "new year's eve": (12, 31),

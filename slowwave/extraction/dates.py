@@ -13,7 +13,7 @@ from typing import Literal, cast
 from slowwave.lexicon.statement_words import DIA, MES, in_english, may_tell_when
 
 from .date_words import MONTHS, WEEKDAYS, Meaning, Precision, Stretch, Tense, count_of, counted, meaning_of, unit_span
-from .tense import ClauseTense, clause_tense
+from .tense import ClauseTense, clause_tense, has_verb
 
 # Patterns for words of time: "last week", "since March", "from 3 to 7 May", "el 5 de mayo". `question_times` builds its
 # patterns from the same parts, because questions name times in more ways.
@@ -113,26 +113,55 @@ _OPENS_CLAUSE = (
     r"(?:it|they|there|we|i|I|he|she|the|this|that|these|my|our|his|her|their|its|no|most|some|all|[A-ZÀ-Þ]\w+)\s"
 )
 _IS_SO = r"(?i:is|are|isn['’]t|aren['’]t|has|have|hasn['’]t|haven['’]t|can|can['’]t|cannot|will|won['’]t|costs?|needs?)"
+_IS_OR_WAS = rf"(?:{_IS_SO}|(?i:was|were|wasn['’]t|weren['’]t|had|did|didn['’]t))"
+_ANY_TIME = rf"(?:the\s+)?(?:{CORE}|{MONTH}|{WEEKDAY}|{SEASON}|{FEAST}|{YEAR})"
 # "since March" and "as the manager" are no clauses; "since my daughter was born" is a time, "since it is late" none.
 _REASON = (
-    r"(?:(?i:because|given that|due to|seeing that|porque|ya que)\b"
-    rf"|(?:(?<=, )(?i:as|since)\b|(?i:as|since)\b(?=[^,;]*?\b{_IS_SO}\b))(?=\s{_OPENS_CLAUSE})(?!\s{MONTH}))"
+    r"(?:(?i:because|given that|seeing that|porque|ya que)\b|(?<!be )(?<!is )(?<!are )(?<!was )(?<!were )(?<!am )"
+    r"(?i:due to)\b(?=\s(?:the|an?|my|our|his|her|its|their|this|these)\s)"
+    rf"|(?:(?:^(?i:as)|(?<=, )(?i:as|since))\b(?=[^,;]*?\b{_IS_OR_WAS}\b)"
+    rf"|(?i:as)\b(?=\s(?:it|they|there|we|i|I|he|she)\s{_IS_SO}\b)"
+    rf"|(?i:since)\b(?=(?:(?!\sand\s)[^,;])*?\b{_IS_SO}\b))(?=\s{_OPENS_CLAUSE})(?!\s{_ANY_TIME}))"
 )
 _WITH_REASON = re.compile(rf"^{_REASON}[^,;]*,|\b{_REASON}(?:(?!,\s(?:and|but|so|then|which)\s)[^;])*")
+_NOUN_AS_REASON = re.compile(r"because of|due to", re.IGNORECASE)
+_AND = re.compile(
+    r"\sand\s(?=(?:it|they|there|we|I|he|she|the|this|that|these|my|our|his|her|their|have|has|am|will|[A-ZÀ-Þ]\w+)\s)"
+    r"(?![^;]*\b(?:until|till|up to|through|by|before|hasta)\b)"
+)
+_STATE = re.compile(
+    r"\b(?:is|are|was|were|am|been|stays?|stayed|remains?|closed|shut)\b|['’](?:s|m|re)\b", re.IGNORECASE
+)
+
+
+def _after_reason(reason: re.Match[str]) -> str:
+    """What follows in the words of a reason and is no part of it: a clause of its own after "and"."""
+    words = reason.group()
+    has_noun = _NOUN_AS_REASON.match(words)
+    for found in _AND.finditer(words):
+        if (has_noun or has_verb(words[: found.start()])) and has_verb(words[found.end() :]):
+            return f" ; {words[found.end() :]}"
+    return " ; "
 
 
 def find_hint(sentence: str) -> str:
     """The first words of time in a sentence, unchanged, else the first words of duration; empty without either.
 
     Times of a subordinate clause of reason are those of the reason: "I bought a Bosch because Makita is sold out until
-    June" has none. Only the event that explains a present state counts: "I'm sad because the dog died in July".
+    June" has none. Only the event that explains a present state counts: "I'm sad because the dog died in July"; and a
+    beginning or end after a noun is that of the state: "It is closed because of repairs until May".
     """
     if not may_tell_when(sentence):
         return ""
-    main = _WITH_REASON.sub(" ; ", sentence)
+    main = _WITH_REASON.sub(_after_reason, sentence)
     found = _HINT.search(main) or _FOR_LENGTH.search(main)
-    if found or main == sentence or clause_tense("", main).tense == "past":
+    if found or main == sentence:
         return found.group() if found else ""
+    if _NOUN_AS_REASON.search(sentence) and _STATE.search(main):
+        found = _HINT.search(sentence)
+        return found.group() if found else ""
+    if clause_tense("", main).tense == "past":
+        return ""
     found = _HINT.search(sentence)
     lead = _LEAD.match(found.group().lower()) if found else None
     is_bound = lead is not None and lead.lastgroup not in (None, "within")

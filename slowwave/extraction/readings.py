@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from slowwave.lexicon.given_names import is_given_name
 from slowwave.lexicon.verbs import DATED, is_verb
 from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, normalise_name, word_set
@@ -87,20 +88,24 @@ def statement_of(message: MessageReading, words: str) -> str:
 
 _BEARS = re.compile(
     r"\b(?:the|[Tt]he|[Mm]y|[Oo]ur|[Hh]is|[Hh]er|[Tt]heir|\w+['’]s)\s(?:new\s|first\s|vice[\s-])?(?P<role>[a-z]+)"
-    r"(?:\sof\s[^,;.]{2,40}?)?\s(?:is|was|will\sbe)\s(?:now\s|still\s)?$"
+    r"(?P<of>\sof\s[^,;.]{2,40}?)?\s(?:is|was|will\sbe)\s(?:now\s|still\s)?$"
 )
 """What is said before the name of somebody with an office: "the treasurer is"."""
+_OFFICES_OF = word_set("chair principal head")
+"""Offices only of something: "my chair" is a seat, "the chair of the club" a person."""
 
 
 def mention(reader: WindowReading, sentence: str, spotted: list[names.Name]) -> None:
     """Makes entities of the names in observations that are surely names: known, of several words, or met twice.
 
-    Who bears a role ("the treasurer is Hilde Brand") is a person.
+    Who bears a role and has a given name ("the treasurer is Hilde Brand") is a person.
     """
     for name in spotted:
         reader.seen[name.text] = reader.seen.get(name.text, 0) + 1
         bears = None if name.is_known else _BEARS.search(sentence, 0, name.start)
-        kind = "person" if bears and bears["role"] in PEOPLE else names.type_of(name.text, "")
+        has_role = bears and (bears["role"] in PEOPLE or (bears["of"] and bears["role"] in _OFFICES_OF))
+        is_person = has_role and is_given_name(name.text.partition(" ")[0])
+        kind = "person" if is_person else names.type_of(name.text, "")
         is_sure = name.is_known or " " in name.text or reader.seen[name.text] > 1 or kind == "person"
         if is_sure or name.text.lower() in reader.speakers:
             reader.entities[name.text] = reader.entities.get(name.text) or kind
@@ -141,22 +146,31 @@ def _add_observation(
 
 
 _HE_OR_SHE = re.compile(r"(?:\A|[.!?\n])\s*(?:He|She)\b")
+# Of Markdown, or the path of headings that begins a passage.
+_HEADINGS = re.compile(r"^#{1,6}\s.*$|^.+\n(?:=+|-{2,})$|\A[^\n]*[^\n.!?:…]\n\n", re.MULTILINE)
+_ABOUT_NOTES = re.compile(
+    r"\b(?:birthday|call|chat|dinner|gift|house|ideas?|interview|list|lunch|meeting|minutes|notes?|party|plan|project|review"
+    r"|talk|trip|visit|wedding)s?\b",
+    re.IGNORECASE,
+)
 _NAME_OF_PERSON = re.compile(
     r"[A-ZÀ-Þ][a-zà-þ'’-]+(?:\s(?:de|da|do|di|del|von|van|der|den))*(?:\s[A-ZÀ-Þ][\w'’-]+){1,2}"
 )
 
 
 def note_type(message: MessageReading) -> str:
-    """The type of a note: a person where it has the name of one, and its "he" or "she" can be nobody else; else a file.
+    """The type of a note: a person where its title is a name, and its "he" or "she" can be nobody else; else a file.
 
-    That is one who is named before, or where nobody is.
+    The title begins with a common given name, which also stands before the pronoun, headings apart, or nobody's does.
     """
-    title, text = message.speaker, message.turn.text
-    pronoun = _HE_OR_SHE.search(text)
-    if not pronoun or not _NAME_OF_PERSON.fullmatch(title) or names.type_of(title) != "concept":
+    title, text = message.speaker, _HEADINGS.sub("", message.turn.text)
+    given = title.partition(" ")[0]
+    is_name = _NAME_OF_PERSON.fullmatch(title) and is_given_name(given) and not _ABOUT_NOTES.search(title)
+    pronoun = _HE_OR_SHE.search(text) if is_name and names.type_of(title) == "concept" else None
+    if not pronoun:
         return "file"
     before = text[: pronoun.start()]
-    is_meant = title.split()[0] in before or not names.spot(before)
+    is_meant = re.search(rf"\b{given}\b", before) or not names.spot(before)
     return "person" if is_meant else "file"
 
 

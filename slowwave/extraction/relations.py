@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from slowwave.lexicon.given_names import is_given_name
 from slowwave.lexicon.place_hierarchy import is_known
 from slowwave.lexicon.verbs import MOVES, STATES, VERBS, Rule, is_verb
 from slowwave.text import word_set
 
-from .clauses import ADDRESSED, ANIMALS, ARTICLE, FORMER, PEOPLE, ROLES, Clause, parse, read_object
+from .clauses import ADDRESSED, ANIMALS, ARTICLE, FORMER, OFFICES, PEOPLE, ROLES, Clause, parse, read_object
 from .coreference import impersonal
 from .dates import find_hint
 from .names import spot, type_of
@@ -371,25 +372,29 @@ def _named_role(clause: Clause) -> Triple | None:
             clause.rest,
         )
         if named and type_of(named["name"]) not in ("tool", "language"):
-            bearer = Triple(f"has_{clause.role}", named["name"], role_type(clause.role), subject="speaker")
+            bearer = Triple(
+                f"has_{clause.role}", named["name"], role_type(clause.role, named["name"]), subject="speaker"
+            )
             is_over = clause.ended or FORMER.search(clause.opening)
             return replace(bearer, ended=True, replaced=named["name"]) if is_over else bearer
     if clause.kind == "first" and clause.head != "be":
         called = _CALLED.search(clause.rest)
         if called and called["role"] in ROLES:
-            return Triple(f"has_{called['role']}", called["name"], role_type(called["role"]))
+            return Triple(f"has_{called['role']}", called["name"], role_type(called["role"], called["name"]))
     if clause.kind == "named" and clause.head in ("be", "became", "becomes"):
         whose = re.match(
             r"my\s(?:(?:older|younger|little|big|best|new|former|old)\s)?(?P<role>[a-zé-]{2,20})(?=[\s,.;!]|$)",
             clause.rest,
         )
         if whose and whose["role"] in ROLES:
-            return Triple(f"has_{whose['role']}", clause.name, role_type(whose["role"]), subject="speaker")
+            return Triple(f"has_{whose['role']}", clause.name, role_type(whose["role"], clause.name), subject="speaker")
     return None
 
 
-def role_type(role: str) -> str:
-    """The entity type of somebody's sister, dog, team or project."""
+def role_type(role: str, name: str) -> str:
+    """The entity type of somebody's sister, dog, team or project; empty if the vet may be a firm ("Green Paws")."""
+    if role in OFFICES:
+        return "person" if is_given_name(name.partition(" ")[0]) else ""
     if role in PEOPLE or role.endswith("-in-law"):
         return "person"
     if role in ("team", "company", "employer", "startup", "band", "club", "shop", "store", "studio"):

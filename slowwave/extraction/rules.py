@@ -269,12 +269,12 @@ def _introductions(message: MessageReading, sentence: str) -> Iterator[tuple[str
         if found["role"] in clauses.ROLES:
             name = found["name"].removesuffix("'s").removesuffix("’s")
             is_over = bool(clauses.FORMER.search(sentence[found.start() : found.end("role")]))
-            kind = relations.role_type(found["role"])
+            kind = relations.role_type(found["role"], name)
             bearer = Triple(f"has_{found['role']}", name, kind, message.speaker, "person", has_time=False)
             yield statement_of(message, sentence), replace(bearer, ended=is_over, replaced=name if is_over else "")
     for found in _WHOSE.finditer(sentence):
         if found["role"] in clauses.PEOPLE or found["role"] in clauses.ANIMALS:
-            kind = relations.role_type(found["role"])
+            kind = relations.role_type(found["role"], found["name"])
             bearer = Triple(f"has_{found['role']}", found["name"], kind, found["who"], "person", has_time=False)
             yield statement_of(message, sentence), bearer
 
@@ -290,8 +290,7 @@ def _by_clause(message: MessageReading, sentence: str, spotted: list[names.Name]
         lead = "" if known else sentence[:start]
         for at, clause in relations.with_shared_subject(whole) if subject else ():
             triples = [
-                replace(triple, subject=message.speaker if triple.subject == "speaker" else triple.subject or subject,
-                        subject_type=triple.subject_type or kind or ("person" if triple.relation in PERSONAL else ""))
+                _completed(message, triple, subject, kind)
                 for triple in relations.relate(clause)
                 if clause.kind != "the" or triple.relation in _OF_THINGS
                 if triple.relation in _AIMS or not _SUPPOSED.search(sentence, 0, start)
@@ -312,14 +311,26 @@ def _by_clause(message: MessageReading, sentence: str, spotted: list[names.Name]
             yield statement_of(message, segment), triple
 
 
+def _completed(message: MessageReading, triple: Triple, subject: str, kind: str) -> Triple:
+    """The triple with its subject, where it has none of its own; the subject "speaker" is who speaks."""
+    if triple.subject == "speaker":
+        return replace(triple, subject=message.speaker, subject_type=_speaker_type(message))
+    kind = triple.subject_type or kind or ("person" if triple.relation in PERSONAL else "")
+    return replace(triple, subject=triple.subject or subject, subject_type=kind)
+
+
+def _speaker_type(message: MessageReading) -> str:
+    return "file" if message.turn.role == "document" else "person"
+
+
 def _subject(message: MessageReading, clause: clauses.Clause, spotted: list[names.Name]) -> tuple[str, str]:
     """(name, type) of the subject of a clause; empty if unknown."""
     if clause.kind == "first":
-        return message.speaker, "file" if message.turn.role == "document" else "person"
+        return message.speaker, _speaker_type(message)
     if clause.kind == "third":
         return message.last_person, "person"
     if clause.kind == "owned":
-        return clause.name or f"{message.speaker}'s {clause.role}", relations.role_type(clause.role)
+        return clause.name or f"{message.speaker}'s {clause.role}", relations.role_type(clause.role, clause.name)
     if clause.kind == "named":
         named = next((name for name in spotted if name.start == clause.start), None)
         return (named.text, names.type_of(named.text, "")) if named else ("", "")

@@ -146,9 +146,12 @@ _RULE = re.compile(r"^[\s|:=*_-]{3,}$")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 _GREETED = r"there|all|everyone|everybody|team|folks|guys|again|todos|a todos|zusammen|tout le monde|a tutti"
+_BEGINS = "I|We|My|Our|You|Your|It|This|He|She|They|There|Yo|Mi|Nosotros|Ich|Wir|Je|Nous|Eu|Io"
+# Before another capital letter a greeting may be half of a name: "Hoi An", "Salut Software".
 _OPENERS = re.compile(
     r"(?:(?:hi|hey|hello|hola|hallo|moin|servus|salut|coucou|olá|oi|ciao|hoi)"
-    rf"(?: (?:{_GREETED}))?(?=[\s,.:;!…–—])[\s,.:;!…–—]*"
+    rf"(?: (?:{_GREETED}))?(?:\s*[,.:;!…–—][\s,.:;!…–—]*|\s+(?=(?-i:[^\W\dA-ZÀ-Þ]|(?:{_BEGINS})\b)))"
+    r"|(?:hi|hey|hello)\s+(?=[^\W\d_]+[,!])"
     r"|(?:good (?:morning|afternoon|evening|day)|morning|buenos días|buenas(?: tardes| noches)?"
     r"|guten (?:morgen|tag|abend)|bonjour|bonsoir|bom dia|boa (?:tarde|noite)|buongiorno|buonasera"
     r"|(?:muchas )?gracias|danke(?: schön)?|vielen dank|merci(?: beaucoup)?|(?:muito )?obrigad[oa]|grazie(?: mille)?"
@@ -250,7 +253,7 @@ class Prose:
 def prose_of(text: str, role: str) -> Prose:
     """The sentences of a message as prose: code, output, listings, traces and quotations taken out (S0-27).
 
-    Open tasks ("- [ ] order pellets") are left out, too: nothing of them holds yet.
+    Open tasks ("- [ ] order pellets") are left out, too, with the lines that belong to them: nothing of them holds yet.
     """
     if role == "tool":
         return Prose("", "tool output")
@@ -259,15 +262,23 @@ def prose_of(text: str, role: str) -> Prose:
     bare = strip_code(strip_thinking(text))
     kept: list[str] = []
     noise: dict[str, int] = {}
-    wrapped = has_tasks = False
+    wrapped = has_tasks = is_wrapped_task = False
+    task_indent: int | None = None
     for line in bare.split("\n"):
+        indent = _indent(line)
+        if task_indent is not None and line.strip():
+            if indent > task_indent or (is_wrapped_task and not _ITEM.match(line)):
+                is_wrapped_task = _is_cut(line)
+                continue
+            task_indent = None
+        is_wrapped_task = False
         if not line.strip() or _RULE.match(line):
             if kept and "|" in line and "-" in line:
                 kept.pop()  # the head of a table has no content of its own
             wrapped = False
             continue
         if _OPEN_TASK.match(line):
-            has_tasks, wrapped = True, False
+            has_tasks, wrapped, task_indent, is_wrapped_task = True, False, indent, _is_cut(line)
             continue
         kind = _LINE_KINDS.match(line[:600])
         if kind and kind.lastgroup:
@@ -281,15 +292,24 @@ def prose_of(text: str, role: str) -> Prose:
                 kept[-1] = f"{kept[-1]} {plain.strip()}"
             else:
                 kept.append(plain)
-            wrapped = (role == "document" or len(line) > _WRAP) and not line.rstrip().endswith(
-                (".", "!", "?", ":", "|")
-            )
+            wrapped = _is_cut(line, 0 if role == "document" else _WRAP)
     spoken = sum(1 for line in kept if _LETTERS.search(line))
     if spoken and sum(noise.values()) <= 2 * spoken:
         return Prose("\n".join(kept))
     if noise:
         return Prose("", _KIND_NAMES[max(sorted(noise), key=noise.__getitem__)])
     return Prose("", "open tasks" if has_tasks else "code or configuration" if "```" in text else "no words")
+
+
+def _indent(line: str) -> int:
+    """The width of the blanks before a line; a tab reaches to the next multiple of four."""
+    wide = line.expandtabs(4)
+    return len(wide) - len(wide.lstrip())
+
+
+def _is_cut(line: str, least: int = _WRAP) -> bool:
+    """Whether a line of more than `least` characters goes on in the next one: it does not end as a sentence does."""
+    return len(line) > least and not line.rstrip().endswith((".", "!", "?", ":", "|"))
 
 
 def _plain(line: str) -> str:

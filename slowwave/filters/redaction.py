@@ -107,22 +107,36 @@ def _last_bound(line: str) -> str:
 
 # A value that is not itself a redaction mark. This makes redaction idempotent without look-ahead, which the
 # linear-time engine of polars does not have.
-_BARE = r"(?:[^\s\[\"'`]|\[[^r\s])[^\s\"'`,;]*"
-_QUOTED = "|".join(
-    rf"{quote}(?:[^{quote}\\\n\[]|\\.|\[[^r{quote}\n])(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'`"
-)
-_VALUE = rf"(?:{_QUOTED}|[\"'`]?{_BARE})"
+def _value_but(first: str) -> str:
+    """A value that begins with none of the characters `first`, in quotes or not."""
+    bare = rf"(?:[^\s\[\"'`{first}]|\[[^r\s])[^\s\"'`,;]*"
+    quoted = _quoted_but(first)
+    return rf"(?:{quoted}|[\"'`]?{bare})"
+
+
+def _quoted_but(first: str) -> str:
+    return "|".join(
+        rf"{quote}(?:[^{quote}\\\n\[{first}]|\\.|\[[^r{quote}\n])(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'`"
+    )
+
+
+_QUOTED = _quoted_but("")
+_VALUE = _value_but("")
+_NO_PATH = _value_but("/~.")
+"""The value of `pwd`, which also means the present folder."""
 # As a field of JSON, also of JSON within a text of JSON.
 _FIELD_VALUE = rf"(?:\\\"(?:[^\"\\\n\[]|\[[^r\"\\\n])[^\"\\\n]*\\\"|{_QUOTED})"
 _WHERE = r"(?:[ \t]+(?:for|of|in|to|on|at|für|von|zum|para|de|del)(?:[ \t]+[\w'’-]+){1,4}?)?"
 """The place of a password: "the password for the wedding page is"."""
 # The words that name a secret, once: each pattern below that looks for words has them from here.
-_ASCII_PASSWORD = r"pass(?:word|wd|phrase|code)|pwd"
-_PASSWORD = rf"(?:{_ASCII_PASSWORD}|passwort|contraseña)"
+_ASCII_PASS = r"pass(?:word|wd|phrase|code)"
+_ASCII_PASSWORD = rf"{_ASCII_PASS}|pwd"
+_PASS = rf"(?:{_ASCII_PASS}|passwort|kennwort|mot de passe|contraseña)"
+_PASSWORD = rf"(?:{_PASS}|pwd)"
 _SECRET = r"secret|token|api[_-]?key|access[_-]?key|credentials?"
 _ASCII_KEYWORD = rf"(?:{_ASCII_PASSWORD}|{_SECRET})"
-_KEYWORD = rf"(?:{_PASSWORD}|{_SECRET})"
-_PASSWORD_HINTS = "pass|pwd|contrase"
+_PASSWORD_HINTS = "pass|pwd|contrase|kennwort"
+_NAMED_SECRET = rf"{_ASCII_PASS}|{_SECRET}"
 _KEYWORD_HINTS = f"{_PASSWORD_HINTS}|secret|token|key|credential"
 
 
@@ -244,20 +258,27 @@ _PATTERNS: tuple[_Pattern, ...] = (
     _value(
         "password",
         _PASSWORD_HINTS,
-        rf"(?i-u:{_ASCII_PASSWORD})[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*",
+        rf"(?i-u:{_ASCII_PASS})[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*",
         _VALUE,
     ),
+    _value("password", "pwd", r"(?i-u:pwd)[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*", _NO_PATH),
     _value(
         "password",
         _PASSWORD_HINTS,
-        rf"(?i:\b{_PASSWORD}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)[ \t]*[\"'`]?)",
+        rf"(?i:\b{_PASS}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|est|lautet)[ \t]*:?)[ \t]*[\"'`]?)",
         r"(?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9][^\s\"'`,;]*",
+    ),
+    _value(
+        "password",
+        "pwd",
+        rf"(?i:\bpwd{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|est|lautet)[ \t]*:?)[ \t]*[\"'`]?)",
+        r"(?:[0-9]|[^\s\[\"'`0-9/~.](?:[^\s\[\"'`0-9]|\[[^r0-9\s])*[0-9])[^\s\"'`,;]*",
     ),
     # Plain words are a password if they are joined in an unusual way, or quoted.
     _value(
         "password",
         _PASSWORD_HINTS,
-        rf"(?i:\b{_PASSWORD}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|lautet)[ \t]*:?)[ \t]*)",
+        rf"(?i:\b{_PASSWORD}{_WHERE}(?:[ \t]*:|[ \t]+(?:is|was|ist|es|est|lautet)[ \t]*:?)[ \t]*)",
         r"(?:[A-Za-z]{3,}(?:[_-][A-Za-z]{3,}){2,}|[A-Za-z]+[@#$%^&!+=][^\s\"'`,;]*[A-Za-z0-9]|"
         r"\"[A-Za-z]{8,}\"|'[A-Za-z]{8,}'|`[A-Za-z]{4,}`)",
     ),
@@ -270,15 +291,24 @@ _PATTERNS: tuple[_Pattern, ...] = (
     _value(
         "keyword",
         _KEYWORD_HINTS,
-        rf"\b(?:[A-Z0-9]+_)*(?:PASS|{_ASCII_KEYWORD.upper()}|(?:PRIVATE|SECRET)_KEY)(?:_(?:KEY|ID|VALUE|[0-9]+))?=",
+        rf"\b(?:[A-Z0-9]+_)*(?:PASS|{_NAMED_SECRET.upper()}|(?:PRIVATE|SECRET)_KEY)(?:_(?:KEY|ID|VALUE|[0-9]+))?=",
         _VALUE,
     ),
+    _value("keyword", "pwd", r"\b(?:[A-Z0-9]+_)*PWD(?:_(?:KEY|ID|VALUE|[0-9]+))?=", _NO_PATH),
     # key=value lines: a keyword, and one unbroken value up to the end of the line
     _value(
         "keyword",
         _KEYWORD_HINTS,
-        rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*{_KEYWORD}[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
+        rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*(?:{_PASS}|{_SECRET})"
+        r"[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
         _VALUE,
+        r"(?m:[\"'`,;]*[ \t]*$)",
+    ),
+    _value(
+        "keyword",
+        "pwd",
+        r"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*pwd[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
+        _NO_PATH,
         r"(?m:[\"'`,;]*[ \t]*$)",
     ),
     _whole("email", "@", r"\b[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\.)+[A-Za-z]{2,24}\b"),

@@ -7,12 +7,14 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
+import yaml
 
 from slowwave.filters.injection import injection_flags
 from slowwave.frames import Schema
@@ -28,9 +30,13 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FIELD = re.compile(r"^(title|date|created):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
-_ALIASES = re.compile(r"^alias(?:es)?:[ \t]*(?P<inline>[^\n]*)(?P<listed>(?:\n[ \t]*-[ \t]+[^\n]+)*)", re.MULTILINE)
-_HIDDEN = re.compile(r"(?<![\w%])%%.*?%%")
-_HIDDEN_FROM = re.compile(r"(?:^|(?<=\s))%%")
+_ALIASES = re.compile(r"^alias(?:es)?:.*(?:\n(?:[ \t#-].*|[ \t]*$))*", re.MULTILINE)
+_TEXT = "tag:yaml.org,2002:str"
+_CODE_SPAN = r"(?P<code>(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
+_HIDDEN = re.compile(
+    rf"{_CODE_SPAN}|(?<![\w%])(?<!\d\s)%%.*?%%|(?<=\d\s)%%(?:(?!%%).)*(?<!\d)(?<!\d\s)%%"
+)  # not "50 %% of 20 %%"
+_HIDDEN_FROM = re.compile(rf"{_CODE_SPAN}|(?:^|(?<=\s))(?<!\d\s)%%")
 _NOTE_LINK = re.compile(
     r"(?P<code>`+[^`]*`+)|(?P<embeds>!)?\[\[(?P<note>[^\s\[\]|][^\[\]|\n]*)(?:\|(?P<words>[^\[\]\n]+))?\]\]"
 )
@@ -64,14 +70,25 @@ def document_head(head: str, *, is_markdown: bool, fallback: str) -> tuple[str, 
 
 
 def document_aliases(head: str) -> list[str]:
-    """Other names of the note in the front matter (`aliases: [Peti]`, or a list over lines)."""
+    """Other names of the note in the front matter (`aliases: [Peti]`, or a list over lines); none if it is no YAML.
+
+    Text without quotes is a list with commas. Numbers, dates and `null` are no names.
+    """
     matter, _ = _split_front_matter(head.splitlines())
-    found = _ALIASES.search("\n".join(matter))
-    if not found:
+    names: list[str] = []
+    for found in _ALIASES.finditer("\n".join(matter)):
+        with suppress(yaml.YAMLError):
+            matter_node = yaml.compose(found[0], yaml.SafeLoader)
+            names += _texts(matter_node.value[0][1]) if isinstance(matter_node, yaml.MappingNode) else []
+    return list(dict.fromkeys(name for name in map(str.strip, names) if name))
+
+
+def _texts(node: yaml.Node) -> list[str]:
+    if isinstance(node, yaml.SequenceNode):
+        return [each.value for each in node.value if each.tag == _TEXT]
+    if not isinstance(node, yaml.ScalarNode) or node.tag != _TEXT:
         return []
-    listed = [line.strip().removeprefix("-") for line in found["listed"].splitlines()]
-    names = (name.strip().strip("\"'") for name in (*found["inline"].strip("[] \t").split(","), *listed))
-    return list(dict.fromkeys(name for name in names if name))
+    return [node.value] if node.style else node.value.split(",")
 
 
 def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, overlap: int = 50) -> Iterator[str]:
@@ -193,27 +210,35 @@ def _body(lines: Iterable[str], is_markdown: bool) -> Iterator[str]:
 
 
 def _without_comments(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without `%% comments %%`, which Obsidian hides; in code, and without a second mark, they stay."""
+    """The lines without `%% comments %%`, which Obsidian hides; in code, and without a second mark, they stay.
+
+    So does "a rise of 50 %% in May": after a number a mark begins no comment over several lines.
+    """
     fence, before, hidden, size = "", "", list[str](), 0
-    for line in lines:
-        if hidden:
-            hidden.append(line)
-            size += len(line)
-            if "%%" in line:
-                yield before + line.partition("%%")[2]
-                hidden.clear()
-            elif size > _MAX_BLOCK:
-                yield from hidden
-                hidden.clear()
-            continue
+    for raw in lines:
+        line = raw
         opening = _FENCE.match(line.rstrip("\r\n"))
         if opening and (not fence or (opening[1].startswith(fence) and not opening[2].strip())):
             fence = "" if fence else opening[1]
-        shown = line if fence or "%%" not in line else _HIDDEN.sub("", line)
-        if not fence and (begin := _HIDDEN_FROM.search(shown)):
-            before, hidden, size = shown[: begin.start()], [line], len(line)
+        if hidden:
+            hidden.append(line)
+            size += len(line)
+            if fence or "%%" not in line:
+                if size > _MAX_BLOCK:
+                    yield from hidden
+                    hidden.clear()
+                continue
+            line = before + line.partition("%%")[2]
+            hidden.clear()
+        if fence or "%%" not in line:
+            yield line
             continue
-        yield shown
+        shown = _HIDDEN.sub(lambda found: found["code"] or "", line)
+        begin = next((found for found in _HIDDEN_FROM.finditer(shown) if not found["code"]), None)
+        if begin:
+            before, hidden, size = shown[: begin.start()], [shown], len(shown)
+        else:
+            yield shown
     yield from hidden
 
 

@@ -5,6 +5,7 @@
 - `labels`: types and relations in English and Spanish
 - `languages`: the language of a text, and the small words of each
 - `family_names`: common family names in Chinese, Japanese and Korean
+- `given_names`: common given names
 - `place_hierarchy`: towns, regions, countries
 - `noise_phrases`: small talk, procedure, examples of noise
 - `aspects`: the fourteen aspects of a life, and their scores

@@ -105,7 +105,7 @@ class DecaySettings(Group):
         gt=0.0,
         le=315_360_000.0,
         title="Link interval in seconds",
-        description="How often links fade (S2-73).",
+        description="How often links decay (S2-73).",
     )
     beliefs: BeliefSettings = Field(
         default_factory=BeliefSettings,

@@ -294,6 +294,7 @@ def test_an_answer_in_another_language_is_not_too_short_and_not_small_talk() -> 
         "La Sra. García vive en Sevilla.",
         "Vivo en la Avda. América.",
         "Nous avons vu Mme. Dupont.",
+        "Ca. Dreißig Leute kamen, z.B. Otto.",
     ],
 )
 def test_the_point_of_an_ordinal_or_an_abbreviation_ends_no_sentence(whole: str) -> None:
@@ -310,6 +311,8 @@ def test_the_point_of_an_ordinal_or_an_abbreviation_ends_no_sentence(whole: str)
         "Wir kamen am 3. Danach ging Anna.",
         "The answer is 42. Maintenance comes next.",
         "It costs 12. October will be cheaper.",
+        "I moved to CA. My sister lives in NY.",
+        "The screen is AV. My desk has two.",
     ],
 )
 def test_a_number_may_end_a_sentence(two: str) -> None:

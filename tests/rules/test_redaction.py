@@ -260,3 +260,17 @@ def test_a_key_that_never_ends_does_not_take_the_rest_of_a_document() -> None:
     lines = [f"{BEGIN}\n", *(f"Line {number} of the story.\n" for number in range(3000))]
     clean = "".join(redact_lines(lines))
     assert clean == "[redacted:private_key]\n" + "".join(lines[1:])
+
+
+@pytest.mark.parametrize("value", ["/home/nora/p2", "~/p2", "./p2", "../p2"])
+@pytest.mark.parametrize("before", ["the pwd is ", "pwd: ", "pwd=", "PWD=", "export PWD=", "pwd='"])
+def test_the_present_folder_is_no_password(before: str, value: str) -> None:
+    assert redact(f"{before}{value}").text == f"{before}{value}"
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["the pwd is ", "pwd=", "DB_PWD=", "Das Kennwort lautet ", "Kennwort: ", "Le mot de passe est ", "mot de passe : "],
+)
+def test_passwords_of_other_languages_and_of_pwd_are_redacted(before: str) -> None:
+    assert redact(f"{before}X7abc9Qz").text.startswith(f"{before}[redacted:")

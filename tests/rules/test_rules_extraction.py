@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slowwave.extraction import dates
 from slowwave.extraction.rules import extract_window
+from slowwave.filters import durability
 from slowwave.filters.durability import prose_of
 from slowwave.records import KnownFact, Turn, Window
 
@@ -267,6 +268,31 @@ def test_a_greeting_is_left_out_of_what_follows_it(greeting: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sentence", "rest"),
+    [
+        ("Hoi An is the city where I was born.", None),
+        ("Oi Ocha is my favourite tea.", None),
+        ("Salut Software is my client.", None),
+        ("Ciao Roma is a bar in Bath.", None),
+        ("Hola Barcelona sold the flat.", None),
+        ("Hello Kitty is on my mug.", None),
+        ("Hola Vivo en Sevilla.", None),
+        ("Hi all I live in Bath.", "I live in Bath."),
+        ("Ciao, Roma is my home.", "Roma is my home."),
+        ("hey i'm Ana", "i'm Ana"),
+        ("Moin ich wohne in Kiel.", "ich wohne in Kiel."),
+        ("Salut ! Je vis à Lyon.", "Je vis à Lyon."),
+    ],
+)
+def test_a_greeting_before_a_capital_letter_may_be_half_of_a_name(sentence: str, rest: str | None) -> None:
+    assert durability.trim(sentence) == (rest or sentence)
+
+
+def test_a_greeting_with_the_name_of_a_listener_is_left_out() -> None:
+    assert durability.trim("Hey Ana, I live in Bath.", frozenset({"ana"})) == "I live in Bath."
+
+
+@pytest.mark.parametrize(
     "sentence",
     [
         *(f"I moved to {name}." for name in "Stripe Notion Linear Deloitte Arsenal Spanish Islam".split()),
@@ -327,11 +353,29 @@ def test_a_verb_that_may_be_that_of_another_subject_makes_no_fact_of_the_first(s
         ("The new chair of the rowing club is Hilde Brand.", "Hilde Brand"),
         ("My deputy is Otto Kern.", "Otto Kern"),
         ("Our plumber was Otto Kern.", "Otto Kern"),
+        ("My vet is Zoë.", "Zoë"),
     ],
 )
 def test_who_bears_a_role_is_a_person(sentence: str, name: str) -> None:
     kinds = {entity["name"]: entity["type"] for entity in read(turn(sentence))["entities"]}
     assert kinds[name] == "person"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "My chair is Herman Miller.",
+        "My vet is Green Paws.",
+        "My architect is Studio Gang.",
+        "Our gardener is Bosch Indego.",
+        "Our new gardener is Bosch Indego.",
+        "I have a caretaker called Green Paws.",
+        "Green Paws is my vet.",
+        "The captain is Blue Harbor.",
+    ],
+)
+def test_a_firm_or_a_thing_in_the_place_of_a_person_is_no_person(sentence: str) -> None:
+    assert [entity["name"] for entity in read(turn(sentence))["entities"] if entity["type"] == "person"] == [ANA]
 
 
 def test_what_has_a_use_is_no_person() -> None:
@@ -788,6 +832,16 @@ def test_a_daily_note_is_a_file_and_a_note_about_a_person_is_that_person() -> No
     assert (
         kinds("Kickoff Meeting", "Long talk with Ana about the boiler. She agreed to pay.")["Kickoff Meeting"] == "file"
     )
+    talk = "Talked with Anna about it. She moved to Lisbon."
+    for title in ("Meeting Notes", "Weekly Review of the Team", "Shopping List", "Anna Meeting", "Petra Novak"):
+        assert kinds(title, f"# {title}\n\n{talk}").get(title, "file") == "file"
+        assert kinds(title, f"{title}\n\n{talk}").get(title, "file") == "file"
+        assert kinds(title, f"{title}\n=====\n{talk}").get(title, "file") == "file"
+    assert kinds("Petra Novak", "# Petra Novak\n\nShe sails on Sundays with the club.")["Petra Novak"] == "person"
+    assert (
+        kinds("Petra Novak", "# Meeting Notes\n\nPetra talked. She sails on Sundays with the club.")["Petra Novak"]
+        == "person"
+    )
     assert kinds("Boiler Repair", "The pump was replaced, and the valves were cleaned.") == {"Boiler Repair": "file"}
 
 
@@ -826,3 +880,20 @@ def test_an_open_task_is_no_fact(role: str) -> None:
     tasks = "- [ ] order pellets for the winter #todo\n1. [ ] call the plumber about the boiler"
     assert facts(tasks, role=role) == []
     assert [each["object"] for each in facts(f"{tasks}\n- [x] I bought a Bosch drill", role=role)] == ["Bosch drill"]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "- [ ] tell everybody that Nora\n  moved to Lisbon in May.",
+        "- [ ] tell everybody:\n    - Nora moved to Lisbon in May.",
+        "- [ ] tell everybody:\n\n    Nora moved to Lisbon in May.",
+        "  - [ ] tell everybody:\n\t- Nora moved to Lisbon in May.",
+        "- [ ] tell everybody that I met in the rowing club over two summers that\nNora moved to Lisbon in May.",
+    ],
+)
+@pytest.mark.parametrize("role", ["user", "document"])
+def test_the_lines_of_an_open_task_are_no_facts(task: str, role: str) -> None:
+    assert facts(task, role=role) == []
+    for after in ("I bought a Bosch drill.", "- I bought a Bosch drill.", "\nI bought a Bosch drill."):
+        assert [each["object"] for each in facts(f"{task}\n{after}", role=role)] == ["Bosch drill"]

@@ -1,4 +1,4 @@
-"""What was read is counted, each event once; links fade; and what maintenance reads leaves no trace."""
+"""What was read is counted, each event once; links decay; and what maintenance reads leaves no trace."""
 
 from __future__ import annotations
 
