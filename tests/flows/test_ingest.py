@@ -197,7 +197,9 @@ def test_an_empty_file_is_a_success_with_zero(tmp_path: Path) -> None:
     summary = learn(EXAMPLES / "bad" / "empty.jsonl", tmp_path / "m")
     assert summary["state"] == "completed"
     assert summary["counts"] == {"sources": 1}
-    assert summary["notes"] == ["Nothing to read: there is no message in it."]
+    [note] = summary["notes"]
+    assert (summary["run"], "the files are empty" in note) == (None, True)
+    assert not (tmp_path / "m").exists()
 
 
 def test_an_alias_of_a_note_is_a_name_of_its_person(tmp_path: Path) -> None:
