@@ -175,7 +175,7 @@ def _write(tx: Transaction, decided: _Decision, *, waits: bool) -> None:
     rest = verdict.batches.filter(~pl.col("id").is_in(plan.batches["id"].to_list()))
     done = plan.batches.with_columns(state=pl.lit("needs_review")) if waits else plan.batches
     tx.upsert("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
-    add_aliases_of_facts(tx, plan.facts)
+    add_aliases_of_facts(tx, plan.facts, decided.patches.messages)
 
 
 def _with_vectors(

@@ -48,39 +48,38 @@ def _decide(
     tx.upsert("decisions", decision_frame([decision(action, entity, ids, made, reason, tx.now, {"name": name})]))
 
 
-def add_aliases_of_facts(tx: Transaction, facts: pl.DataFrame) -> None:
+def add_aliases_of_facts(tx: Transaction, facts: pl.DataFrame, messages: pl.DataFrame) -> None:
     """The names that active facts give ("known_as"), and those in the front matter of the notes that they come from.
 
-    `facts`: full rows, written by the same commit. A name that was denied, or is over, gives no alias.
+    `facts`: full rows, written by the same commit; `messages`: full rows of those that were read. A name that was
+    denied, or is over, gives no alias.
     """
     is_affirmed = (pl.col("polarity") != "negated").fill_null(True)
     active = facts.filter((pl.col("status") == "active") & pl.col("subject_id").is_not_null())
     called = active.filter((pl.col("predicate") == "known_as") & is_affirmed & pl.col("object_text").is_not_null())
-    given = pl.concat([called.select("subject_id", name="object_text", fact="id"), _names_of_notes(tx, active)])
+    given = pl.concat(
+        [called.select("subject_id", name="object_text", fact="id"), _names_of_notes(tx, active, messages)]
+    )
     for entity, name, fact in given.unique(["subject_id", "name"], keep="first", maintain_order=True).iter_rows():
         add_alias(tx, entity, name, [fact], may_rename=False)
 
 
-def _names_of_notes(reading: Reading, facts: pl.DataFrame) -> pl.DataFrame:
+def _names_of_notes(reading: Reading, facts: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """(subject_id, name, fact) of the facts about the person or named thing that their note is titled after."""
-    notes = reading.by_ids("messages", facts["message_id"].drop_nulls(), ["id", "role", "speaker", "conversation_id"])
-    notes = notes.filter(pl.col("role") == "document")
-    aliases = aliases_of_notes(reading, notes["conversation_id"])
-    owners = reading.by_ids("entities", facts["subject_id"], ["id", "canonical_name", "entity_type"])
-    owners = owners.filter(~pl.col("entity_type").is_in(UNNAMED_TYPES))
-    rows = facts.select("subject_id", "message_id", fact="id").join(
-        notes, left_on="message_id", right_on="id", maintain_order="left"
-    )
-    rows = rows.join(owners, left_on="subject_id", right_on="id", maintain_order="left")
+    notes = messages.filter(pl.col("role") == "document").select("speaker", "conversation_id", message_id="id")
+    rows = facts.select("subject_id", "message_id", fact="id").join(notes, on="message_id", maintain_order="left")
+    aliases = aliases_of_notes(reading, rows["conversation_id"])
+    owners = reading.by_ids("entities", rows["subject_id"], ["id", "canonical_name", "entity_type"])
+    is_named = ~pl.col("entity_type").is_in(UNNAMED_TYPES)
+    rows = rows.join(owners.filter(is_named), left_on="subject_id", right_on="id", maintain_order="left")
+    columns = ("subject_id", "fact", "speaker", "canonical_name", "conversation_id")
     found = [
         (entity, name, fact)
-        for entity, fact, title, called, note in rows.select(
-            "subject_id", "fact", "speaker", "canonical_name", "conversation_id"
-        ).iter_rows()
+        for entity, fact, title, called, note in rows.select(columns).iter_rows()
         if normalise_name(title) == called
         for name in aliases.get(note, ())
     ]
-    return pl.DataFrame(found, schema=["subject_id", "name", "fact"], orient="row").cast(pl.String)
+    return pl.DataFrame(found, dict.fromkeys(("subject_id", "name", "fact"), pl.String), orient="row")
 
 
 def aliases_of_notes(reading: Reading, notes: Sequence[str] | pl.Series) -> Mapping[str, Sequence[str]]:

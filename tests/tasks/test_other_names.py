@@ -22,7 +22,7 @@ def given(store: Path, **more: Any) -> list[str]:
     remembered(store, [known], more={"entities": [entity("sister", name="Owner's sister")]})
     memory = Store.open(str(store))
     with memory.commit("run", "ingest.apply", NOW) as tx:
-        add_aliases_of_facts(tx, tx.by_ids("facts", ["f_1"]))
+        add_aliases_of_facts(tx, tx.by_ids("facts", ["f_1"]), tx.frame("messages"))
     assert "Owner's sister" in rows(store, "entities")["name"].to_list()
     return rows(store, "entity_aliases").filter(pl.col("entity_id") == "e_sister")["alias_name"].to_list()
 
