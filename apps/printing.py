@@ -129,8 +129,10 @@ def marked_statement(fact: RecalledFact, at: datetime) -> str:
 
 
 def run_title(summary: Mapping[str, Any]) -> str:
-    """Which run this was and how it ended; a dry run is kept nowhere and has no name."""
-    return "Dry run" if summary.get("dry_run") else f"Run {summary['run']}: {summary['state']}"
+    """Which run this was and how it ended; a dry run, or one that made no store, is kept nowhere and has no name."""
+    if summary.get("dry_run"):
+        return "Dry run"
+    return "No run" if summary["run"] is None else f"Run {summary['run']}: {summary['state']}"
 
 
 def show_issues(issues: Sequence[str], terminal: SafeConsole) -> None:

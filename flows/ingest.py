@@ -71,8 +71,8 @@ async def ingest(
     )
     tally = IngestTally(run.id, dry_run)
     parameters = {"paths": paths, "format": format, "settings": settings.model_dump()}
-    makes_nothing = dry_run or (found.is_empty and not has_namespace(store, namespace))
-    with recorded(run, tally, parameters, dry_run=makes_nothing, last=refreshed_aspects) as run:
+    tally.makes_no_store = found.is_empty and not has_namespace(store, namespace)
+    with recorded(run, tally, parameters, dry_run=dry_run or tally.makes_no_store, last=refreshed_aspects) as run:
         sources = find_new_sources(run, found)
         tally.found(sources)
         for intake in read_intakes(run, sources.new, settings):

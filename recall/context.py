@@ -17,7 +17,7 @@ from functools import cache
 from inference.embedding import count_tokens
 from slowwave.comparison.guards import polarity
 from slowwave.ranking.order import UNLIKELY, in_one_order, is_weak
-from slowwave.timestamps import MONTH_NAMES, season_of
+from slowwave.timestamps import MONTH_NAMES, date_in_words
 from slowwave.types import Mention, Passage, RecalledFact, Recollection, best_match
 
 HEADER = "[knowledge graph]"
@@ -65,7 +65,8 @@ def render_context(
     Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing.
     Where even the best match is weak the head says so, so that whoever asks can decline.
     A fact that one before it says is left out; passages that facts say are left out before, by
-    `search_results.beside`. Facts stand entity by entity, each in the order of time, and the passages after them.
+    `search_results.passages_beside_facts`. Facts stand entity by entity, each in the order of time, and the
+    passages after them.
     Without a budget, or where nothing fits, the block is empty.
     """
     head = [HEADER, WARNING, *([UNLIKELY] if is_weak(best_match(facts, passages)) else [])]
@@ -186,11 +187,11 @@ def _marks(fact: RecalledFact, message_at: datetime | None) -> Iterator[str]:
         if not _tells(fact.statement, happens.split(" ", 1)[1]):
             yield happens
     elif fact.valid_from and (message_at is None or fact.valid_from.date() < message_at.date()):
-        since = when(fact.valid_from, fact.event_precision).removeprefix("on ").removeprefix("in ")
+        since = date_in_words(fact.valid_from, fact.event_precision)
         if not _tells(fact.statement, since):
             yield f"since {since}"
     if fact.valid_to is not None:
-        yield f"until {when(fact.valid_to, None).removeprefix('on ')}"
+        yield f"until {date_in_words(fact.valid_to)}"
     for former in fact.replaces:
         if before := _other(former):
             yield f"before: {before}"
@@ -215,16 +216,9 @@ def _tells(statement: str, moment: str) -> bool:
 
 
 def when(at: datetime, precision: str | None) -> str:
-    """A moment in words, as exactly as it is known: "on 7 May 2023", "in summer 2023", "around 2023"."""
-    month = MONTH_NAMES[at.month - 1]
-    day = f"{at.day} {month} {at.year}"
-    return {
-        "week": f"the week of {day}",
-        "month": f"in {month} {at.year}",
-        "season": f"in {season_of(at)} {at.year}",
-        "year": f"in {at.year}",
-        "around": f"around {at.year}",
-    }.get(precision or "day", f"on {day}")
+    """A moment as a part of a sentence: "on 7 May 2023", "in summer 2023", "around 2023", "the week of 1 May 2023"."""
+    word = {"week": "", "around": "", "month": "in ", "season": "in ", "year": "in "}.get(precision or "day", "on ")
+    return f"{word}{date_in_words(at, precision)}"
 
 
 def inert(text: str) -> str:

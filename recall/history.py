@@ -220,6 +220,10 @@ _TITLES = {
     "proposals": "title",
 }
 _OWN_NAMES = {"messages": "message_id", "episodes": "conversation_id"}
+_OF_SEVERAL = {
+    "messages": "message id (several conversations have it)",
+    "episodes": "conversation (several have this name)",
+}
 _UNNAMED = ("create", "reassert", "repeat")  # actions about a fact alone, of which a run has one for each fact
 _PAIR = ("a_id", "b_id", "kind", "outcome", "guard", "decided_by", "cosine", "at")
 _SHORT = re.compile(r"[0-9a-f]{6,16}")
@@ -329,7 +333,7 @@ def _the_one(kind: str, name: str, rows: pl.DataFrame) -> dict[str, Any]:
         return rows.to_dicts()[0]
     own = _OWN_NAMES.get(kind)
     is_own = own is not None and (rows[own] == name).all()
-    kinds = "message id (several conversations have it)" if is_own else "id (several begin like that)"
+    kinds = _OF_SEVERAL[kind] if is_own else "id (several begin like that)"
     meant = []
     for row in rows.head(_SEVERAL).iter_rows(named=True):
         letters = row["id"] if kind == "runs" else short_id(row["id"])

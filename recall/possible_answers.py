@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .search import Question
 
 
-async def candidates(
+async def possible_answers(
     tables: Tables, messages: list[str], question: Question, walk: Collection[str]
 ) -> tuple[MatchedRows, Iterable[tuple[str, str]]]:
     """The facts that the messages support, or the walk came by, and that may answer; and which message supports which.

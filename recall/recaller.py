@@ -46,7 +46,7 @@ from .loop import Deadline, OutOfTime, note_recall, run
 from .possible_answers import TABLES as QUALITY_TABLES
 from .possible_answers import Faded
 from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Question, Walk, search, together
-from .search_results import answers, beside, passages, place
+from .search_results import final_order, passages, passages_beside_facts, with_sources
 from .sources import entities_of_last, messages_of
 from .walks import walked
 
@@ -356,17 +356,17 @@ class Recaller:
         try:
             searches = (search(tables, each, settings, self._faded, walk) for each in question.wordings)
             found = together(await tables.together(*searches))
-            placed = await place(tables, question, settings, found, await walk, self._use, self._names)
+            placed = await final_order(tables, question, settings, found, await walk, self._use, self._names)
         finally:
             walk.cancel()
         if only == "messages":
             placed = replace(placed, order=[])
         facts, quoted, hopes = await tables.together(
-            answers(tables, placed, question.moment, self._names, self._conflicts),
+            with_sources(tables, placed, question.moment, self._names, self._conflicts),
             passages(tables, question, found, 0 if only == "facts" else question.k),
             self._pending.of(tables),
         )
-        return facts, beside(quoted, facts), hopes
+        return facts, passages_beside_facts(quoted, facts), hopes
 
     async def _walk(self, tables: Tables, question: Question, settings: RecallSettings, ends: float | None) -> Walk:
         if settings.graph == "none":

@@ -42,7 +42,7 @@ from storage.warm import Tables, found_in, frame_of, with_cosines
 from storage.word_scores import best_scores
 
 from .facts import ALL, EVIDENCE, HOT, NEEDED
-from .possible_answers import Faded, candidates
+from .possible_answers import Faded, possible_answers
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"
@@ -267,7 +267,7 @@ async def _search(
     top = [*scores][: MESSAGES_PER_FACT * wide]
     is_all = found.is_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
-    facts, evidence = await candidates(tables, top, question, {*met, *worded})
+    facts, evidence = await possible_answers(tables, top, question, {*met, *worded})
     low: Collection[str] = ()
     if not question.moment.is_past:
         low = await faded.among(tables, [row["id"] for row in facts.rows])

@@ -40,7 +40,7 @@ from .facts import ALL, EVIDENCE, NameCache, recalled
 from .search import FACT_TIMES, IN_PERIOD, MESSAGE, Question, Ranked, Walk
 
 
-async def place(
+async def final_order(
     tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use, names: NameCache
 ) -> Ranked:
     """At most `k` facts in their final order."""
@@ -121,7 +121,7 @@ def _current(
     return {name: {"episode": 1.0 if question.conversation.isdisjoint(by) else 1.0 + boost} for name, by in rows}
 
 
-async def answers(
+async def with_sources(
     tables: Tables, ranked: Ranked, moment: Moment, names: NameCache, conflicts: Conflicts
 ) -> tuple[RecalledFact, ...]:
     """The facts in their order; of their messages, the one that matches best comes first."""
@@ -250,7 +250,7 @@ def _is_over(fact: Row, moment: Moment) -> bool:
     return expired <= known if expired is not None else status != "active"
 
 
-def beside(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Passage, ...]:
+def passages_beside_facts(found: Sequence[Passage], facts: Sequence[RecalledFact]) -> tuple[Passage, ...]:
     """The passages whose content is in no fact of the same message, with scores that compare with the facts'."""
     statements: dict[tuple[str, str], list[str]] = {}
     for fact in facts:

@@ -18,7 +18,10 @@ REDUNDANT = (DEDUP, CONSOLIDATED)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message as an extractor sees it: redacted text, and who said it when."""
+    """One message as an extractor sees it: redacted text, and who said it when.
+
+    `aliases`: other names of the title of a note, from its front matter.
+    """
 
     index: int
     speaker: str
@@ -26,6 +29,7 @@ class Turn:
     text: str
     occurred_at: datetime
     is_context: bool = False
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

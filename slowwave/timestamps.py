@@ -91,8 +91,21 @@ def season_of(at: datetime) -> str:
     return ("winter", "spring", "summer", "autumn")[at.month % 12 // 3]
 
 
+def date_in_words(at: datetime, precision: str | None = None) -> str:
+    """A moment as exactly as it is known: 7 May 2023, the week of 1 May 2023, summer 2023, around 2023."""
+    month = f"{MONTH_NAMES[at.month - 1]} {at.year}"
+    day = f"{at.day} {month}"
+    return {
+        "week": f"the week of {day}",
+        "month": month,
+        "season": f"{season_of(at)} {at.year}",
+        "year": f"{at.year}",
+        "around": f"around {at.year}",
+    }.get(precision or "day", day)
+
+
 def day_of(at: datetime, precision: str | None = None) -> str:
-    """A moment as exactly as it is known: 2023-05-07, 2023-05, 2023, ~2023, summer 2023, week of 2023-05-01."""
+    """The same, short: 2023-05-07, 2023-05, 2023, ~2023, summer 2023, week of 2023-05-01."""
     day = f"{at:%Y-%m-%d}"
     return {
         "week": f"week of {day}",

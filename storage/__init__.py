@@ -9,6 +9,7 @@ Namespaces, commits and snapshots
 - `connection`: the database directory of a namespace
 - `object_storage`: the same on object storage
 - `head`: the one row that says which version of each table counts
+- `run_ids`: ids of runs
 - `lease`: who may write
 - `store`: opens and makes namespaces; begins commits and snapshots
 - `transactions`: one commit

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -72,11 +71,6 @@ def _machine() -> str:
     except OSError:
         space = ""
     return f"{socket.gethostname()},{boot},{space}" if boot and space else ""
-
-
-def new_run_id(kind: str, at: datetime | None = None) -> str:
-    """The name of a new run: what it is, when it starts (now), and a little chance; sorts by time within its kind."""
-    return f"{kind}-{at or datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:8]}"
 
 
 def new_owner(run_id: str) -> str:

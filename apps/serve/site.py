@@ -32,7 +32,7 @@ from slowwave.errors import (
     UnusableInput,
 )
 from slowwave.lexicon.labels import shown_type
-from slowwave.timestamps import day_of
+from slowwave.timestamps import date_in_words
 from storage.snapshots import Snapshot
 
 from .bodies import NotJson, TooLong, Values, document, form
@@ -83,7 +83,7 @@ class Site:
         filters: dict[str, Callable[..., str]] = {
             "day": _day, "moment": _moment, "count": "{:,}".format, "dollars": "${:,.4f}".format,
             "name_of": lambda path: str(path).rpartition("/")[2], "kind": self._kind,
-            "happens": _happens, "id_in": _id_in,
+            "happens": date_in_words, "id_in": _id_in,
         }  # fmt: skip
         made.filters |= filters
         return made
@@ -196,12 +196,6 @@ def _id_in(text: str) -> str:
 def _day(at: datetime | date | None) -> str:
     """2 July 2026."""
     return f"{at.day} {at:%B %Y}" if at else ""
-
-
-def _happens(at: datetime, precision: str | None) -> str:
-    """2 July 2026, July 2026, summer 2026: as exactly as it is known."""
-    words = {"week": f"the week of {_day(at)}", "month": f"{at:%B %Y}", "around": f"around {at:%Y}"}
-    return words.get(precision or "", day_of(at, precision) if precision in ("season", "year") else _day(at))
 
 
 def _moment(at: datetime | None) -> str:

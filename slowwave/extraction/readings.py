@@ -35,6 +35,8 @@ _JOINED = re.compile(r"(?:,\s)?\b(?:and|but|then|or|before|after)\s(?:(?:then|la
 _HIERARCHICAL = frozenset({"reports_to", "manages", "member_of", "leads", "has_role"})
 _DENIES = re.compile(r"(?:does|do|did|is|was|has)_not_|not_")
 FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|we|We|our|Our|us)\b")
+UNNAMED_TYPES = ("file", "concept")
+"""A page and a topic are no person and no named thing: other names of their note name nobody."""
 UNCONFIRMED = "nothing that a rule can confirm in an assistant's words"
 SECOND_PERSON = re.compile(r"\byou(?:r|rs)?\b", re.IGNORECASE)
 

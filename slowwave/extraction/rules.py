@@ -27,6 +27,7 @@ from .readings import (
     PERSONAL,
     SECOND_PERSON,
     UNCONFIRMED,
+    UNNAMED_TYPES,
     MessageReading,
     WindowReading,
     add,
@@ -100,10 +101,14 @@ def extract_window(window: Window) -> dict[str, Any]:
 
 
 def _join_other_names(reader: WindowReading) -> None:
-    """What is told of "Peti" is told of Petra Novak, where she is also known as "Peti"."""
+    """Facts about "Peti" are about Petra Novak where a fact, or the front matter of her note, gives her that name."""
     given = {(fact["object"], fact["subject"]) for fact in reader.facts if fact["relation"] == "known_as"}
     bearers = Counter(alias for alias, _ in given)
     whole = {alias: name for alias, name in given if bearers[alias] == 1 and _is_short_form(reader, alias, name)}
+    titles = {turn.speaker: turn.aliases for turn in reader.window.turns if turn.aliases}
+    for title, aliases in titles.items():
+        if title in reader.entities and (reader.entities[title] or names.type_of(title)) not in UNNAMED_TYPES:
+            whole |= dict.fromkeys(aliases, title)
     names_of = {alias: name for alias in whole if (name := _last_name(alias, whole)) != alias}
     for fact in reader.facts:
         fact["subject"] = names_of.get(fact["subject"], fact["subject"])

@@ -18,6 +18,7 @@ from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
+from tasks.ingest.other_names import add_aliases_of_facts
 from tasks.ingest.surroundings import facts_by, near_candidates, with_dependents, with_speakers
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
@@ -174,6 +175,7 @@ def _write(tx: Transaction, decided: _Decision, *, waits: bool) -> None:
     rest = verdict.batches.filter(~pl.col("id").is_in(plan.batches["id"].to_list()))
     done = plan.batches.with_columns(state=pl.lit("needs_review")) if waits else plan.batches
     tx.upsert("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
+    add_aliases_of_facts(tx, plan.facts, decided.patches.messages)
 
 
 def _with_vectors(

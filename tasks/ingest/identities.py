@@ -20,7 +20,6 @@ from slowwave.extraction.roster import (
     Owner,
     introductions,
     is_nameless_row,
-    is_same_person,
     mentioned_names,
     owner_id,
     owner_of,
@@ -52,6 +51,8 @@ from storage.transactions import Transaction
 from tasks.entities.alias_and_rename import names_in_use, new_vector
 from tasks.entities.merges import merge_within
 from tasks.runtime.runs import Run, embedder_of
+
+from .other_names import add_alias
 
 PERSON = "person"
 AROUND, EPISODES, MOST_ALIASES = 12, 400, 4
@@ -234,15 +235,13 @@ def as_stored(reading: Reading, statements: CollectedClaims, roster: Roster) -> 
     return replace(statements, in_play=now(statements.in_play), names=now(statements.names))
 
 
-def write_roster(
-    tx: Transaction, run: Run, before: Roster, statements: CollectedClaims, facts: pl.DataFrame
-) -> tuple[list[str], Roster]:
-    """Store who was met and what they are called; an entity that has the owner's name becomes the owner's.
+def write_roster(tx: Transaction, run: Run, before: Roster, statements: CollectedClaims) -> tuple[list[str], Roster]:
+    """Store who speaks and by which names people call each other; entities with the owner's name join the owner.
 
-    `facts`: the candidates of the batch; who is "known as" something is also called that.
+    Part of the commit of the candidates (`ingest.candidates`). Names that facts give are added when the facts are
+    applied (`other_names`).
 
-    Returns the ids of the entities whose facts moved, and the roster with the names that the answers gave. Part of the
-    commit that stores what was read.
+    Returns the ids of the entities whose facts moved, and the roster with the names that the answers gave.
     """
     stored = _stored_owners(tx, [NAMESPACE, *before.owners])  # what another run wrote meanwhile stands
     owner_ids = [owner.entity_id for owner in (*stored.values(), *before.owners.values())]
@@ -257,10 +256,8 @@ def write_roster(
             moved += _write_owner(tx, run, owner, statements.in_play)
     _touch(tx, statements.in_play)
     others = statements.names.filter(~is_owner & (pl.col("entity_id") != "")).unique(maintain_order=True)
-    known_as = facts.filter((pl.col("predicate") == "known_as") & pl.col("object_text").is_not_null())
-    called = known_as.select("subject_id", "object_text").unique(maintain_order=True)
-    for entity, name in (*others.select("entity_id", "name").iter_rows(), *called.iter_rows()):
-        _name_also(tx, run, entity, name)
+    for entity, name in others.select("entity_id", "name").iter_rows():
+        add_alias(tx, entity, name, may_rename=True)
     for scope, name in dict.fromkeys(after.refused):
         reason = f"Somebody who speaks as user is called {name!r}, which is not a name of the owner; both stay apart."
         _decide(tx, run, "refuse", owner_id(), [owner_id()], reason, f"{name} ({scope})")
@@ -330,27 +327,6 @@ def _is_surely(tx: Transaction, in_use: pl.DataFrame, entity: str) -> bool:
     names = in_use.filter(pl.col("entity_id") == entity)["alias_name"]
     is_whole = any(" " in name for name in names)
     return is_whole or not tx.count("messages", f"role = 'user' AND speaker = {quoted(row['name'])}")
-
-
-def _name_also(tx: Transaction, run: Run, entity: str, name: str) -> None:
-    """A name that people gave to an entity that has none like it: it is found under it, unless that is another's."""
-    alias = normalise_name(name)
-    in_use = names_in_use(tx, [alias])
-    if (in_use["entity_id"] == entity).any():
-        return
-    if len(in_use):
-        reason = f"It was called {name!r}, which is what another entity is called; merge them if they are one."
-        _decide(tx, run, "refuse", entity, [entity, *in_use["entity_id"]], reason, name)
-        return
-    row = tx.by_ids("entities", [entity], with_vector=True)
-    if row.is_empty():
-        return
-    known = row["name"][0]
-    is_fuller = "'s " in known or (is_same_person(name, known) and len(name) > len(known))
-    if is_fuller and not row["is_renamed"][0]:
-        tx.upsert("entities", row.with_columns(name=pl.lit(name)))
-    tx.upsert("entity_aliases", alias_rows(row.select(pl.lit(alias).alias("alias_name"), "entity_type"), entity))
-    _decide(tx, run, "alias", entity, [entity], f"{known} is also called {name}.", name)
 
 
 def _decide(

@@ -60,7 +60,7 @@ class Rounds:
 
         So do they where messages are `left` because the model was away.
         """
-        self.runs.append(summary["run"])
+        self.runs += [summary["run"]] if summary["run"] else []
         self.issues += summary.get("issues", ())
         self.has_rest = self.has_rest or summary["state"] == "incomplete"
         if summary["state"] == "stopped":

@@ -22,7 +22,7 @@ from slowwave.extraction.dates import note_date, passage_date
 from slowwave.filters.redaction import redact, redact_lines
 from slowwave.ingestion.chat_exports import names_of
 from slowwave.ingestion.conversations import Conversations, empty_frame
-from slowwave.ingestion.documents import document_aliases, document_head, passages
+from slowwave.ingestion.documents import document_head, passages
 from slowwave.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
 from slowwave.ingestion.parsers import (
     DOCUMENTS,
@@ -271,13 +271,11 @@ def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> 
     title, date = document_head(head, is_markdown=is_markdown, fallback=name)
     at = _document_time(date, title, name)
     title = text.cut_bytes(_one_line(title), text.MAX_NAME_BYTES) or "document"
-    also = [f'{title} is also known as "{name}".' for name in document_aliases(head)] if is_markdown else []
     tokens, overlap = settings.extract.chunk_tokens, settings.extract.chunk_overlap
     with _open_text(source) as stream:
         found = passages(redact_lines(_text_lines(stream)), is_markdown=is_markdown, tokens=tokens, overlap=overlap)
         for number, passage in enumerate(found, 1):
             own = passage_date(passage) if is_markdown else None
-            passage = "\n\n".join([passage, *also]) if number == 1 else passage
             when = parse_time(own.isoformat()) if own else at
             yield number, Message(source.uri, "", "document", title, passage, when, scope, title)
 

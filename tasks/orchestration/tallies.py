@@ -200,6 +200,8 @@ class IngestTally(Tally):
     are_communities_due: bool = False
     owner: str | None = None
     unread: Counter[str] = field(default_factory=Counter)
+    makes_no_store: bool = False
+    """All files are empty and there is no store: no run is recorded, so the summary names none."""
 
     def found(self, sources: Sources) -> None:
         """Which sources there are."""
@@ -271,10 +273,13 @@ class IngestTally(Tally):
     def summary(self) -> dict[str, Any]:
         """Everything counted, and what each gate refused."""
         refused = dict(sorted((gate, n) for gate, n in self.refused.items() if n))
-        return {**super().summary(), "refused": refused}
+        run = {"run": None} if self.makes_no_store else {}
+        return {**super().summary(), **run, "refused": refused}
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
+        if self.makes_no_store:
+            return ["Nothing to read: the files are empty. No store was made, and no run was recorded."]
         if self.dry_run:
             return ["A dry run: this is what would be stored and refused; nothing was changed."]
         if self.has_written:

@@ -97,26 +97,28 @@ SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
 SHOWN_COMMUNITIES = 50
 
-_parts: ContextVar[dict[str, Sequence[DecisionSummary]] | None] = ContextVar("parts", default=None)
+_decisions_of_runs: ContextVar[dict[str, Sequence[DecisionSummary]] | None] = ContextVar(
+    "decisions_of_runs", default=None
+)
 
 _SIGNS = re.compile(r"[\\`*_{}\[\]()#+!|~^$-]")
 
 
 @contextmanager
-def collecting_decisions(parts: dict[str, Sequence[DecisionSummary]]) -> Iterator[None]:
-    """Inside, runs put their decisions into `parts`, by the id of the run; in summaries their facts share a cell."""
-    token = _parts.set(parts)
+def collecting_decisions(by_run: dict[str, Sequence[DecisionSummary]]) -> Iterator[None]:
+    """Inside, runs put their decisions into `by_run`, by the id of the run; in summaries their facts share a cell."""
+    token = _decisions_of_runs.set(by_run)
     try:
         yield
     finally:
-        _parts.reset(token)
+        _decisions_of_runs.reset(token)
 
 
 async def publish_summary(run: Run, tally: Tally) -> None:
     """Show the summary on the run's page: a Markdown artifact, and a table of outcomes and decisions."""
     tally.commit = newest_commit(run)
-    if (parts := _parts.get()) is not None:
-        parts[run.id] = tally.shown_decisions
+    if (by_run := _decisions_of_runs.get()) is not None:
+        by_run[run.id] = tally.shown_decisions
     if is_inline():
         return
     from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact

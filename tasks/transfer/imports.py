@@ -1,4 +1,5 @@
 """Imports: what another memory system exported comes in as candidates, which become facts as those of messages (S3-07).
+
 The same file again imports nothing, and an item that is known imports nothing, whichever file names it. An item that
 says something else than before takes the place of what it said, and one that is over ends what it said; what its system
 has deleted since is not looked for.

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import partial
 from html import unescape
 from importlib.util import find_spec
@@ -36,7 +35,6 @@ from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
 from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
-from apps.serve.site import _happens
 from flows.sleep import sleep
 from inference.embedding import open_embedder
 from recall.proposals import list_proposals
@@ -453,14 +451,6 @@ def test_a_question_as_of_a_day_sees_what_held_at_its_end(reader: TestClient) ->
 
 
 # People
-
-
-@pytest.mark.parametrize(
-    ("precision", "shown"),
-    [(None, "2 July 2026"), ("month", "July 2026"), ("season", "summer 2026"), ("week", "the week of 2 July 2026")],
-)
-def test_an_event_is_dated_as_exactly_as_it_is_known(precision: str | None, shown: str) -> None:
-    assert _happens(datetime(2026, 7, 2, tzinfo=UTC), precision) == shown
 
 
 def test_a_person_is_shown_now_and_at_the_end_of_a_day_with_the_stops_of_the_slider(reader: TestClient) -> None:

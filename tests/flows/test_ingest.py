@@ -197,7 +197,9 @@ def test_an_empty_file_is_a_success_with_zero(tmp_path: Path) -> None:
     summary = learn(EXAMPLES / "bad" / "empty.jsonl", tmp_path / "m")
     assert summary["state"] == "completed"
     assert summary["counts"] == {"sources": 1}
-    assert summary["notes"] == ["Nothing to read: there is no message in it."]
+    [note] = summary["notes"]
+    assert (summary["run"], "the files are empty" in note) == (None, True)
+    assert not (tmp_path / "m").exists()
 
 
 def test_an_alias_of_a_note_is_a_name_of_its_person(tmp_path: Path) -> None:
@@ -210,6 +212,45 @@ def test_an_alias_of_a_note_is_a_name_of_its_person(tmp_path: Path) -> None:
     assert people["name"].to_list() == ["Petra Novak"]
     aliases = rows(tmp_path / "m", "entity_aliases").filter(pl.col("alias_name") == "peti")
     assert aliases["entity_id"].to_list() == people["id"].to_list()
+
+
+def aliases_of(store: Path) -> set[str]:
+    return {*rows(store, "entity_aliases")["alias_name"]} - {"user", "i", "me"}
+
+
+def test_a_page_that_is_no_person_gets_no_other_name_and_its_text_stays_as_written(tmp_path: Path) -> None:
+    note = "---\naliases: [Globex, 'the \"big\" one']\n---\nMarta lives in Linz. The pump was replaced by the plumber."
+    page = tmp_path / "Weekly meeting.md"
+    page.write_text(note, encoding="utf-8")
+    learn(page, tmp_path / "m")
+    assert not {"globex", 'the "big" one'} & aliases_of(tmp_path / "m")
+    assert rows(tmp_path / "m", "messages")["content"].to_list() == [note.rpartition("---\n")[2]]
+    statements = rows(tmp_path / "m", "facts")["statement"].to_list()
+    assert statements
+    assert not [each for each in statements if "known as" in each]
+
+
+KNOWN_AS = [("Ana", 'Petra Novak lives in Linz. Petra Novak is also known as "Peti".')]
+
+
+def test_another_name_counts_once_its_fact_is_active(tmp_path: Path) -> None:
+    talk = written(tmp_path / "talk.jsonl", said(KNOWN_AS))
+    learn(talk, tmp_path / "learned")
+    assert "peti" in aliases_of(tmp_path / "learned")
+    learn(talk, tmp_path / "refused", evaluate={"min_quality": 1.0})
+    facts = rows(tmp_path / "refused", "facts", "predicate = 'known_as'")
+    assert facts["status"].unique().to_list() == ["rejected"]
+    assert "peti" not in aliases_of(tmp_path / "refused")
+
+
+def test_another_name_waits_with_its_fact_for_a_person(tmp_path: Path) -> None:
+    store = tmp_path / "m"
+    learn(written(tmp_path / "talk.jsonl", said(KNOWN_AS)), store, require_approval=True)
+    assert "peti" not in aliases_of(store)
+    [waiting] = [each for each in rows(store, "proposals").to_dicts() if '"peti"' in each["changes"]]
+    assert "known_as" in str(rows(store, "facts", f"id IN {tuple(waiting['touches'])}")["predicate"].to_list())
+    say_yes(store)
+    assert "peti" in aliases_of(store)
 
 
 # What cannot be used leaves nothing behind

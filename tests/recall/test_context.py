@@ -32,7 +32,7 @@ from recall.context import (
     render_context,
     when,
 )
-from recall.search_results import beside
+from recall.search_results import passages_beside_facts
 from slowwave.api import OpenMemory
 from slowwave.ranking.order import UNLIKELY, WEAK
 from slowwave.settings import RecallSettings
@@ -169,7 +169,7 @@ def test_a_passage_whose_message_gave_the_facts_before_it_is_left_out() -> None:
     said_it = Passage("c", "m", "user", "Marta", "I work at Ferrywise, in Porto!", SAID, 0.5)
     more = Passage("c", "m", "user", "Marta", "I work at Ferrywise on the night boats.", SAID, 0.5)
     known = replace(known, subject="Marta")
-    shown = render_context([known], ROOM, beside([said_it, more], [known]))
+    shown = render_context([known], ROOM, passages_beside_facts([said_it, more], [known]))
     assert [one.text for one in shown.passages] == [more.text]
 
 

@@ -20,6 +20,7 @@ from flows.consolidate import consolidate
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.deduplication.merged_facts import CONSOLIDATED, DEDUP
+from slowwave.errors import UnknownName
 from slowwave.settings import ConsolidateSettings, RecallSettings
 from slowwave.text import statement_hash
 from slowwave.validity import ENDS, MAX_CHAIN, Moment, as_known, is_live, oldest_first, valid_facts
@@ -664,3 +665,13 @@ def test_what_leans_on_a_fact_that_is_over_stands_behind_and_is_not_doubted_whil
     assert now[1].score == pytest.approx(0.9 * now[0].score)
     assert all(found.suspect_of is None for found in then)
     assert "f_a" in {found.id for found in then}
+
+
+def test_a_name_of_several_conversations_is_said_to_be_that_of_conversations(tmp_path: Path) -> None:
+    talks = [{"id": f"ep_{n}", "conversation_id": "standup"} for n in (1, 2)]
+    uri = remembered(tmp_path / "m", [fact("f_1", JOB)], more={"episodes": talks})
+    with (
+        OpenMemory.open(str(uri)) as memory,
+        pytest.raises(UnknownName, match=r"conversation \(several have this name\) 'standup'"),
+    ):
+        memory.why("standup")

@@ -159,10 +159,10 @@ def test_a_folder_of_nothing_but_unreadable_files_says_so(tmp_path: Path) -> Non
         read(tmp_path)
 
 
-def test_the_other_names_of_a_note_are_said_in_its_first_passage(tmp_path: Path) -> None:
+def test_the_other_names_of_a_note_are_not_added_to_its_text(tmp_path: Path) -> None:
     note = write(tmp_path / "Petra Novak.md", "---\naliases: [Peti]\n---\nShe lives in Linz. %% hidden %%")
     [content] = frame(read(note))["content"].to_list()
-    assert content == 'She lives in Linz.\n\nPetra Novak is also known as "Peti".'
+    assert content == "She lives in Linz."
 
 
 def test_a_log_of_git_in_short_lines_is_no_document(tmp_path: Path) -> None:
