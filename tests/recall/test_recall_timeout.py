@@ -57,7 +57,7 @@ async def hangs(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("read", ["search", "place", "answers", "passages"])
+@pytest.mark.parametrize("read", ["search", "final_order", "with_sources", "passages"])
 def test_s2_44_whatever_is_slow_the_recall_ends_empty_and_says_why(
     memory: OpenMemory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, read: str
 ) -> None:
@@ -102,7 +102,7 @@ def test_s2_44_many_questions_end_together_and_are_not_counted_as_use(
 ) -> None:
     noted: list[str] = []
     monkeypatch.setattr(memory._reader.accesses, "note", lambda query, *_: noted.append(query))
-    monkeypatch.setattr(reading, "answers", hangs)
+    monkeypatch.setattr(reading, "with_sources", hangs)
     found = memory.recall_many([QUERY, "Who sings?"], now=NOW)
     assert [(each.query, each.is_timed_out) for each in found] == [(QUERY, True), ("Who sings?", True)]
     assert noted == []
