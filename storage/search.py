@@ -260,7 +260,7 @@ def _query_index(
     query = query.minimum_nprobes(_PROBES).maximum_nprobes(0 if is_before else _PROBES)
     near = answer(query.select(columns).limit(limit))
     number = pl.col("query_index") if len(vectors) > 1 else pl.lit(0)
-    first = near.select(ROW, "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", "_rowid")
+    first = near.select(ROW, "_distance", query=number.cast(pl.UInt32)).sort("query", "_distance", ROW)
     first = first.group_by("query", maintain_order=True).head(k + _SPARE)
     if first.is_empty():
         return pl.DataFrame(schema=FOUND)

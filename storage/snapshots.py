@@ -18,7 +18,7 @@ from .tables import TABLES
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
-    from lancedb.query import ColumnOrdering
+    from lancedb.query import AsyncQueryBase, ColumnOrdering
     from lancedb.table import Table
 
 
@@ -42,11 +42,10 @@ def read_rows(
     if where:
         query = query.where(where)
     if columns is not None:
-        query = query.select(dict(columns) if isinstance(columns, Mapping) else list(columns))
+        query = query.select(_selection(columns))
     if limit is not None:
         query = query.limit(limit)
-    with plain_errors(str(table.uri).rpartition("/")[0], table.name):
-        return answer(query)
+    return _answered(table, query)
 
 
 def numbered_rows(table: Table, numbers: Iterable[int], columns: Sequence[str] | Mapping[str, str]) -> pl.DataFrame:
@@ -55,17 +54,24 @@ def numbered_rows(table: Table, numbers: Iterable[int], columns: Sequence[str] |
     Numbers are those of searches in the same version of the table. An index of ids would read a page of 4,096 keys for
     each of them.
     """
-    query = numbered(table, [*numbers]).select(dict(columns) if isinstance(columns, Mapping) else list(columns))
-    with plain_errors(str(table.uri).rpartition("/")[0], table.name):
-        return answer(query)
+    query = numbered(table, [*numbers]).select(_selection(columns))
+    return _answered(table, query)
 
 
 def last_rows(table: Table, count: int, columns: Sequence[str] | Mapping[str, str]) -> pl.DataFrame:
     """The last rows of a table, which were written last as long as no compaction has moved them."""
     start = max(0, table.count_rows() - count)
-    query = query_of(table).select(dict(columns) if isinstance(columns, Mapping) else list(columns))
+    query = query_of(table).select(_selection(columns))
+    return _answered(table, query.offset(start).limit(count))
+
+
+def _selection(columns: Sequence[str] | Mapping[str, str]) -> list[str] | dict[str, str]:
+    return dict(columns) if isinstance(columns, Mapping) else list(columns)
+
+
+def _answered(table: Table, query: AsyncQueryBase) -> pl.DataFrame:
     with plain_errors(str(table.uri).rpartition("/")[0], table.name):
-        return answer(query.offset(start).limit(count))
+        return answer(query)
 
 
 @cache

@@ -17,7 +17,7 @@ from slowwave.errors import Fenced, StoreMismatch
 from .connection import answer, newest_on_disk, query_of
 from .head import HeadRow, Lease
 from .object_storage import is_remote
-from .rows import IDS_PER_FILTER, MARK, exact_rows, id_filters, single_row, table_named, to_rows
+from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
 from .snapshots import Reading, Snapshot, version_gone
 from .versions import begin_again, leap
@@ -188,7 +188,7 @@ class Transaction(Reading):
         found: list[int] = []
         for where in id_filters(ids):
             query = query_of(self.handle(name)).where(where).select(["id"]).with_row_id()
-            found += answer(query)["_rowid"].to_list()
+            found += answer(query)[ROW].to_list()
         return found
 
     def _is_looked_up(self, name: str, rows: pa.Table) -> bool:
