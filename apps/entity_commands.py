@@ -13,10 +13,11 @@ import typer
 
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.text import short_id
 
 from .configuration import Place, person_name
 from .options import By, DryRun, ExactEntity, Ids, JsonOption, add_command
-from .printing import err, out, print_json, short_id, show_undo, table
+from .printing import err, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import SplitPart

@@ -15,10 +15,11 @@ from slowwave.api import OpenMemory
 from slowwave.arguments import checked_time
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, is_denial, shown_relation, shown_type
+from slowwave.text import short_id
 
 from .configuration import Place
 from .options import AsOf, EntityName, JsonOption, KnownAsOf, Limit, add_command
-from .printing import err, marked_statement, out, print_json, short_id, table, validity
+from .printing import err, marked_statement, out, print_json, table, validity
 from .tables import (
     history_lines,
     print_story,

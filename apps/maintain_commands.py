@@ -17,6 +17,7 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
+from slowwave.text import short_id
 from slowwave.timestamps import parse_moment
 
 from .configuration import Place, parse_settings, with_flags
@@ -33,7 +34,7 @@ from .options import (
     StoreOption,
     add_command,
 )
-from .printing import end, err, out, print_json, progress, run_title, short_id, table
+from .printing import end, err, out, print_json, progress, run_title, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

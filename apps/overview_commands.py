@@ -14,11 +14,12 @@ from rich.text import Text
 
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_type
+from slowwave.text import short_id
 
 from .configuration import Place
 from .maintain_commands import run_flow
 from .options import JsonOption, StoreOption, add_command
-from .printing import err, marked_statement, out, print_json, print_text, short_id, table, validity
+from .printing import err, marked_statement, out, print_json, print_text, table, validity
 
 if TYPE_CHECKING:
     from recall.aspects import Profile, Profiles

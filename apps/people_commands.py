@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slowwave.errors import Refused
+from slowwave.text import short_id
 
 from .configuration import Place
 from .options import DryRun, EntityName, JsonOption, Limit, Yes, add_command
-from .printing import check_that_somebody_can_answer, err, out, print_json, short_id, show_undo, table
+from .printing import check_that_somebody_can_answer, err, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.types import Added, DuplicatePair, DuplicateReport, Outcome

@@ -104,11 +104,6 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def short_id(id: str) -> str:
-    """Enough of an id for `slowwave why`."""
-    return id.rpartition("_")[2][:8]
-
-
 def validity(start: datetime | None, end: datetime | None, is_active: bool = True) -> str:
     """`since 2026-03-01` or `2026-03-01 → 2026-05-02`; for a retired fact without an end `from 2026-03-01`."""
     if end is None:

@@ -16,10 +16,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from slowwave.errors import Refused, UnusableInput
+from slowwave.text import short_id
 
 from .configuration import Place, person_name
 from .options import By, JsonOption, Limit, Yes, add_command
-from .printing import err, out, print_json, short_id, show_undo, shown, table
+from .printing import err, out, print_json, show_undo, shown, table
 
 if TYPE_CHECKING:
     from recall.proposals import Proposal, ProposalStory

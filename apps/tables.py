@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.text import short_id
 from slowwave.timestamps import day_of
 from slowwave.types.stories import sections_of
 
-from .printing import marked_statement, out, printable, short_id, table, validity
+from .printing import marked_statement, out, printable, table, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,8 +13,9 @@ import polars as pl
 from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import canonical_relation
 from slowwave.records import REDUNDANT
+from slowwave.text import short_id
 from slowwave.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
-from slowwave.types.stories import clipped, short_id
+from slowwave.types.stories import clipped
 from slowwave.validity import MAX_CHAIN, Moment, as_known, oldest_first
 from storage.rows import quoted
 from storage.snapshots import Snapshot

@@ -176,6 +176,11 @@ def row_id(prefix: str, *parts: object) -> str:
     return f"{prefix}_{digest(*parts)}"
 
 
+def short_id(id: str) -> str:
+    """The letters of an id by which `slowwave why` finds its row."""
+    return id.rpartition("_")[2][:8]
+
+
 def timed_id(prefix: str, at: datetime, *parts: object) -> str:
     """A deterministic identifier that sorts by time."""
     return f"{prefix}_{max(int(at.timestamp() * 1000), 0):011x}_{digest(*parts, size=8)}"

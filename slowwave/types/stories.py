@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 from slowwave.records import REDUNDANT
+from slowwave.text import short_id
 from slowwave.timestamps import day_of
 
 from .facts import Mention, Provenance, RecalledFact
@@ -467,11 +468,6 @@ def _around(quote: str, statement: str) -> str:
     best = [start for start, number in zip(starts, shared, strict=True) if number == max(shared)]
     start = best[len(best) // 2] if best[0] else 0
     return f"{'…' if start else ''}{clipped(one_line[start:], LONGEST)}"
-
-
-def short_id(name: str) -> str:
-    """The letters of an id by which `slowwave why` finds its row."""
-    return name.rpartition("_")[2][:8]
 
 
 def _short_run(run: str) -> str:
