@@ -11,8 +11,6 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from anyascii import anyascii
-
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SPACE = re.compile(r"\s+")
@@ -89,7 +87,11 @@ def statement_hash(statement: str) -> str:
 
 def plain_letters(text: str) -> str:
     """The text with Latin letters without accents and ligatures: "Müller" becomes "Muller", "Straße" "Strasse"."""
-    return text if text.isascii() else _ACCENTED.sub(lambda found: anyascii(found[0]), text)
+    if text.isascii():
+        return text
+    from anyascii import anyascii  # its table is read by the first accented letter, not by `import slowwave`
+
+    return _ACCENTED.sub(lambda found: anyascii(found[0]), text)
 
 
 def segmented(text: str) -> str:
