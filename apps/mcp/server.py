@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hmac
 import ipaddress
 import os
@@ -21,6 +22,7 @@ import anyio.to_thread
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 from starlette.datastructures import Headers
@@ -75,8 +77,14 @@ def make_server(
         log_level="WARNING",
         auth=auth_settings(address) if address else None,
         token_verifier=verifier,
-        tools=[StrictTool.of(name, each) for name, each in TOOLS.items()],
+        tools=_tools(),
     )
+
+
+@functools.cache
+def _tools() -> list[Tool]:
+    """All tools. Their schemas take a quarter of a second to make and are the same for every server of a process."""
+    return [StrictTool.of(name, each) for name, each in TOOLS.items()]
 
 
 async def _flush_now_and_then(memory: OpenMemory) -> None:
