@@ -52,23 +52,30 @@ os.environ["SLOWWAVE_RETRIES"] = (
 )
 
 
-# The laws look at the same examples in every run: at twenty in `make test`, at a hundred in `make proofs`, or at fewer
+# The laws look at the same examples in every run: at ten in `make test`, at a hundred in `make proofs`, or at fewer
 # where a test says that each takes long. HYPOTHESIS_PROFILE=explore draws new ones.
-settings.register_profile("suite", derandomize=True, deadline=None, max_examples=20)
+settings.register_profile("suite", derandomize=True, deadline=None, max_examples=10)
 settings.register_profile("proof", settings.get_profile("suite"), max_examples=100)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.register_profile("mutants", settings.get_profile("proof"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 ALLOCATIONS = 50_000  # between two looks for garbage; Python's own 700 are for small programs
+ON_A_SERVER = (pytest.mark.engine, pytest.mark.proof, pytest.mark.xdist_group("engine"))
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 TINY = ("test/tiny", 4)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Tests that share something of their file go to one worker, so that it is made once."""
+    """Tests that share something of their file go to one worker, so that it is made once.
+
+    Those that start a Prefect server are proofs: it takes ten seconds.
+    """
     for item in items:
+        if "engine" in item.fixturenames:
+            for mark in ON_A_SERVER:
+                item.add_marker(mark)
         scopes = {made[-1].scope for made in item._fixtureinfo.name2fixturedefs.values()}
         if "module" in scopes and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))

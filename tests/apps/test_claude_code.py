@@ -404,6 +404,7 @@ def test_a_copy_has_the_messages_of_the_project_and_nothing_else(claude: Claude,
     assert not [*tmp_path.glob("none*")]
 
 
+@pytest.mark.proof
 def test_a_session_is_remembered_in_the_next_one_of_its_project_alone(at_home: Claude, tmp_path: Path) -> None:
     note(at_home)
     background.read()

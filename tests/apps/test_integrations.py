@@ -459,6 +459,7 @@ def known(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.proof
 def test_the_example_of_langchain_does_what_the_page_says(
     known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -474,6 +475,7 @@ def test_the_example_of_langchain_does_what_the_page_says(
     assert asyncio.run(retriever.ainvoke("Amy", k=1)) == one
 
 
+@pytest.mark.proof
 def test_the_example_of_pydantic_ai_does_what_the_page_says(
     known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -491,6 +493,7 @@ def test_the_example_of_pydantic_ai_does_what_the_page_says(
     assert answer == '{"recall":"Nothing is known about that."}'
 
 
+@pytest.mark.proof
 def test_the_tools_of_pydantic_ai_recall_and_remember_through_the_gates(known: Path) -> None:
     from slowwave.integrations.pydantic_ai import memory_tools
 

@@ -379,6 +379,7 @@ def test_a_question_about_a_time_before_everything_finds_nothing_and_says_so(rea
     assert NOTHING_KNOWN in page
 
 
+@pytest.mark.proof
 def test_a_model_answers_by_post_with_numbered_sources(own: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(answering("violin", text="The violin <b>x</b>."))
     settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model=CLAUDE, transient_retries=0)))
@@ -511,6 +512,7 @@ def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> Non
     assert commits["run_id"].str.starts_with("undo-").all()
 
 
+@pytest.mark.proof
 def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None:
     (first,) = _runs(own, "observe")
     with program(own) as person:

@@ -32,8 +32,6 @@ from tasks.runtime import registration
 from tasks.runtime.engine import flow, is_inline, report_progress
 from tasks.runtime.prefect_engine import turn_name
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
-
 
 async def _page() -> tuple[list[FlowRun], Counter[str], list[Artifact]]:
     async with get_client() as client:
@@ -43,7 +41,6 @@ async def _page() -> tuple[list[FlowRun], Counter[str], list[Artifact]]:
         return runs, Counter(task.name.partition(":")[0] for task in tasks), await client.read_artifacts()
 
 
-@pytest.mark.proof
 def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it_did(
     engine: None, tmp_path: Path
 ) -> None:
@@ -85,7 +82,6 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
     assert_same(contents(tmp_path / "engine", drop=STAMPS), contents(tmp_path / "inline", drop=STAMPS))
 
 
-@pytest.mark.proof
 def test_the_page_of_a_night_has_a_cell_for_each_fact_of_a_decision(engine: None, tmp_path: Path) -> None:
     said = ("Marta prefers strong green tea in the morning", "Marta prefers strong green tea in the morning.")
     facts = [
@@ -125,7 +121,6 @@ async def _deployed(flow: Any, **parameters: Any) -> Any:
         return await run_flow(flow, flow_run=run, parameters=parameters, return_type="state")
 
 
-@pytest.mark.proof
 def test_where_no_store_is_yet_a_schedule_has_nothing_to_do_and_a_person_is_told(engine: None, tmp_path: Path) -> None:
     place = str(tmp_path / "m")
     with pytest.raises(NoStoreYet):
@@ -140,7 +135,6 @@ def test_where_no_store_is_yet_a_schedule_has_nothing_to_do_and_a_person_is_told
     assert "Did you mean 'work'?" in slip.message
 
 
-@pytest.mark.proof
 def test_runs_that_maintain_one_memory_take_turns_and_what_they_call_needs_none(engine: None, tmp_path: Path) -> None:
     seen: list[str] = []
 
@@ -161,7 +155,6 @@ def test_runs_that_maintain_one_memory_take_turns_and_what_they_call_needs_none(
     assert all(begins.removesuffix("begins") == ends.removesuffix("ends") for begins, ends in steps)
 
 
-@pytest.mark.proof
 def test_the_same_namespace_of_two_stores_is_maintained_side_by_side(engine: None, tmp_path: Path) -> None:
     async def meet() -> None:
         both_are_in = asyncio.Barrier(2)
@@ -202,7 +195,6 @@ async def _lost_run() -> FlowRun:
         return run
 
 
-@pytest.mark.proof
 def test_what_the_server_must_know_is_registered_once_and_what_people_chose_stays(engine: None) -> None:
     told = " ".join(asyncio.run(registration.register({})))
     for words in ("work pool slowwave", "variable slowwave_notify = none", "a run failed' (off)"):

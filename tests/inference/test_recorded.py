@@ -13,6 +13,8 @@ from apps.demo import RECORDED, RECORDED_AT, learn
 from slowwave.settings import LanguageSettings
 from storage.store import Store
 
+pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("recorded")]
+
 WAY_OUT = "`make record` says which prompts need new answers, and asks for them"
 
 
@@ -28,7 +30,6 @@ def closed(place: Path) -> list[str]:
     return Store.open(str(place)).snapshot().frame("facts", over, ["statement"])["statement"].to_list()
 
 
-@pytest.mark.xdist_group("recorded")
 def test_every_window_has_a_recorded_answer_and_nothing_is_paid(played: tuple[dict[str, Any], Path]) -> None:
     summary, _ = played
     missing = [error for error in summary["errors"] if "extract_facts" in error]
@@ -37,7 +38,6 @@ def test_every_window_has_a_recorded_answer_and_nothing_is_paid(played: tuple[di
     assert summary["counts"]["facts learned"] >= 200
 
 
-@pytest.mark.xdist_group("recorded")
 def test_there_is_one_marta_and_there_are_two_annas(played: tuple[dict[str, Any], Path]) -> None:
     snapshot = Store.open(str(played[1])).snapshot()
     entities = snapshot.frame("entities", "merged_into IS NULL", ["id", "name", "entity_type"])
@@ -49,7 +49,6 @@ def test_there_is_one_marta_and_there_are_two_annas(played: tuple[dict[str, Any]
     assert not {"user", "the user", "assistant"} & {name.lower() for name in entities["name"]}
 
 
-@pytest.mark.xdist_group("recorded")
 @pytest.mark.parametrize(
     "words",
     [("vim", "fifteen years"), ("14 May 2026",), ("100 requests per minute",), ("512 MB",), ("Brightwell", "2021")],

@@ -128,6 +128,7 @@ def test_an_export_that_is_changed_after_its_seal_was_checked_brings_in_nothing(
     assert not namespaces(str(tmp_path / "m"))
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("format", ["jsonl", "parquet"])
 def test_an_export_that_is_changed_while_it_is_written_leaves_the_namespace_empty(
     format: str, memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

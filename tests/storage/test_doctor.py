@@ -115,6 +115,7 @@ def test_of_rows_with_one_key_the_newest_stays_as_it_was(store: Store) -> None:
     assert by_id(store, "metadata", "number") == {"k": (1.0,)}
 
 
+@pytest.mark.proof
 def test_a_dangling_reference_is_emptied_and_a_row_that_is_nothing_without_it_goes(store: Store) -> None:
     plant(store, "facts", fact("h", subject_id="nobody", message_id="m", object_id="none"), fact("i", subject_id="bo"))
     plant(store, "fact_evidence", {"id": "e", "fact_id": "f", "message_id": "gone"})
@@ -246,6 +247,7 @@ def test_a_writer_at_work_is_no_defect(store: Store) -> None:
         assert examine(Store.attach(store.uri)) == ()
 
 
+@pytest.mark.proof
 def test_a_missing_table_is_made_anew_and_no_older_state_mistakes_it_for_its_own(store: Store) -> None:
     with store.commit("r", "test", EPOCH) as tx:
         tx.upsert("facts", pl.DataFrame([fact("s"), fact("t")]))

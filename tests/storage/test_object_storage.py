@@ -33,6 +33,7 @@ from storage.undo import undo
 
 pytest.importorskip("moto", reason="the S3 emulator moto is not installed")
 pytest.importorskip("flask", reason="the S3 emulator moto has no server without Flask")
+pytestmark = pytest.mark.proof
 
 TALK = (("Marta", "I work at Ferrywise as the backend lead and I live in Lisbon."), ("assistant", "Ok."))
 URI = "s3://memory/our/house"

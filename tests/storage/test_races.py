@@ -106,6 +106,7 @@ def typist(request: Body) -> Reply:
     )
 
 
+@pytest.mark.proof
 def test_a_name_that_two_runs_meet_first_under_two_types_is_one_entity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_name_that_two_runs_meet_first_under_two_types_is_one_entity(
     assert is_sound(store)
 
 
+@pytest.mark.proof
 def test_messages_that_are_undone_while_they_are_extracted_leave_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

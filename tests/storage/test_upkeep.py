@@ -59,6 +59,7 @@ def forgetful(store: Store) -> Store:
     return Store.open(store.uri, retention=FORGETFUL)
 
 
+@pytest.mark.proof
 def test_compaction_keeps_every_row_and_every_run_can_still_be_undone(new_store: NewStore) -> None:
     store = new_store()
     states = [content(store)]

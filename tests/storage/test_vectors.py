@@ -115,6 +115,7 @@ def test_most_rows_are_ruled_out_by_their_short_forms(monkeypatch: pytest.Monkey
     assert sum(compared) < 50
 
 
+@pytest.mark.proof
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 def test_the_file_of_large_vectors_has_no_name_and_goes_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "IN_MEMORY", 0)

@@ -151,8 +151,8 @@ def test_no_flow_hides_a_module_that_can_be_imported() -> None:
 
 
 def test_there_is_no_drawer_for_odds_and_ends() -> None:
-    paths = {path for path, _ in sources(*FLOORS, "bench", "scripts", "tests")}
-    assert {path for path in paths if Path(path).stem in ("utils", "helpers", "common", "manager", "misc")} == set()
+    paths = {path for each in (*FLOORS, "bench", "scripts", "tests") for path in (ROOT / each).rglob("*.py")}
+    assert {path for path in paths if path.stem in ("utils", "helpers", "common", "manager", "misc")} == set()
     assert not list((ROOT / "tests").rglob("__init__.py"))
 
 

@@ -78,6 +78,7 @@ def test_more_room_never_loses_a_line_from_100_to_8000_tokens(
     assert_nothing_is_lost([(room, render_context(facts, room, passages)) for room in ROOMS])
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("question", ["Where does Devon live?", "Which tools are used?", "what did we decide"])
 def test_more_room_never_loses_a_line_of_what_was_learned(learned: tuple[Path, object], question: str) -> None:
     with OpenMemory.open(str(learned[0]), is_logged=False) as memory:

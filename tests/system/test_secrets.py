@@ -182,6 +182,7 @@ def test_a_store_that_was_told_secrets_through_every_door_holds_none(
     assert planted.found_in(bytes_of(store)) == set()
 
 
+@pytest.mark.proof
 def test_nothing_that_is_answered_printed_or_logged_holds_a_secret(
     planted: Planted, told: tuple[Path, list[str]]
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 import pytest
+from conftest import ON_A_SERVER
 from lancedb.embeddings import TextEmbeddingFunction, get_registry
 from messages_api import Body, MessagesApi, Reply
 from prefect import Flow, Task
@@ -38,8 +39,6 @@ from tasks.runtime.engine import flow, is_inline, side_by_side, task
 from tasks.runtime.prefect_engine import LIMITS, PrefectLimits, limit_of
 from tasks.runtime.retrying import FLOW_TRIES, ONCE, RETRIES, TASK_TRIES, Tries
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("engine")]
-
 QUICK = Tries((0.05, 0.1), jitter=0.3)
 
 
@@ -49,10 +48,11 @@ def tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(RETRIES, raising=False)
 
 
-@pytest.fixture(params=["inline", "prefect"])
-def either(request: pytest.FixtureRequest, engine: None) -> Iterator[str]:
+@pytest.fixture(params=["inline", pytest.param("prefect", marks=ON_A_SERVER)])
+def either(request: pytest.FixtureRequest) -> Iterator[str]:
     """Inside, one of the two engines runs what is called."""
     if request.param == "prefect":
+        request.getfixturevalue("engine")
         assert not is_inline()
         yield request.param
         return
