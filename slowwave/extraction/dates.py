@@ -326,12 +326,13 @@ def _by_rule(words: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> 
         return _of_length(role, length, day, clause, kind, core)
     rough = _ROUGHLY.match(rest)
     rest = rest[rough.end() :] if rough else rest
+    role = "" if clause.is_put_off else role
     tense = clause.tense
     if role == "since" or (tense == "unknown" and kind in ("event", "since")):
         tense = "past"
     if kind in ("plan", "deadline") or (tense == "unknown" and role in ("by", "until")):
         tense = "future"
-    found = meaning_of(rest, day, tense)
+    found = meaning_of(rest, day, "moved" if clause.is_moved and tense == "unknown" else tense)
     if found and role == "from" and found.is_range and clause.is_moved:  # "moved from 19 to 26 May": to the second
         found = meaning_of(re.split(r" (?:to|until) ", rest)[-1], day, "future") or found
         found = replace(found, is_range=False)

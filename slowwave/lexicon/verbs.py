@@ -196,6 +196,12 @@ EVENTS = (
 DATED = rf"^scheduled_for$|(?:^|_)(?:{EVENTS})s?_date$"
 """A pattern of relations whose object is the day of an event; each has one at a time."""
 
+RESCHEDULED = (
+    r"(?:(?:moved|pushed|bumped|shifted)(?:\s(?:back|forward|up|out))?|postponed|rescheduled|re-?booked|changed|delayed"
+    r"|deferred|adjourned|brought\s(?:forward|up|back)|put\s(?:off|back|forward))"
+)
+"""Participles of a change of day: "was moved back to 9 July"."""
+
 
 def _compiled() -> dict[str, tuple[Rule, ...]]:
     table: dict[str, list[Rule]] = {}

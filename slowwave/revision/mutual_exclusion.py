@@ -19,7 +19,7 @@ from rapidfuzz.distance import Levenshtein
 
 from slowwave.lexicon.place_hierarchy import are_apart, is_listed, level_of
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
-from slowwave.lexicon.verbs import DATED
+from slowwave.lexicon.verbs import DATED, RESCHEDULED
 from slowwave.text import normalise_name
 
 from .predicates import canonicalise, domain_of
@@ -53,7 +53,7 @@ _PAST = re.compile(
     re.IGNORECASE,
 )
 _STILL_SO = re.compile(
-    r"\b(?:was|were)\s(?=(?:originally\s)?born\b|(?:now\s|just\s)?(?:moved|postponed|rescheduled|pushed|shifted|brought)\b)",
+    rf"\b(?:was|were)\s(?=(?:originally\s)?born\b|(?:now\s|just\s)?{RESCHEDULED}\b)",
     re.IGNORECASE,
 )
 """A past form of what holds until now: a birth, or a date to which something was moved."""
