@@ -22,7 +22,7 @@ _SIGNS = re.compile(
     r"|cancel\w*|minds?|dead|history|fell|out|over|ya|vez|lugar|stopp?\w*|quit|gave|given|moved|was|were)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_UNREAL = re.compile(
+UNREAL = re.compile(
     r"\b(?:if|whether|should|shall|could|would|might|may(?!\s\d)(?<!\bMay)|maybe|perhaps|possibly|probably|consider(?:s|ed|ing)?|thought\s"
     r"about|think(?:s|ing)?|want(?:s|ed)?\sto|wants|wish(?:es)?|hop(?:e|es|ing)|plan(?:s|ning|ned)?\sto|going\sto|gonna"
     r"|sometimes|occasionally|temporarily|propos(?:e|ed|es)|suggest(?:s|ed)?|imagine|suppose|instead\sof\sthat|almost|nearly"
@@ -30,6 +30,7 @@ _UNREAL = re.compile(
     r"|si\s|quizás|tal\svez|podríamos|debería)\b|\?\s*$|['’]d\b(?!\srather)",
     re.IGNORECASE,
 )
+"""What supposes, asks, weighs or wishes."""
 _A = r"(?:[^,;:?!]|(?<=\d)[,:](?=\d))"
 _B = r"(?:[^,;:?!.]|(?<=\w)[,:.](?=\w))"
 _C = r"(?:[^;:?!]|(?<=\d):(?=\d))"
@@ -176,7 +177,7 @@ def find_reversals(sentence: str, previous: str = "") -> list[Reversal]:
 
 def _found(text: str, previous: str) -> Iterator[Reversal]:
     yield from _called_off(text, previous)
-    if _UNREAL.search(text):
+    if UNREAL.search(text):
         return
     if found := _FROM_TO.search(text) or _TO_FROM.search(text):
         yield Reversal(_old_value(found))

@@ -347,9 +347,13 @@ class MutualExclusion:
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether the subject of the fact said it, until that time."""
-        names = self._names.get(fact["subject_id"], frozenset())
-        messages = [message for message in self._messages(fact) if self._sources.at.get(message, until) <= until]
-        return any(bare_name(self._sources.speakers.get(message, "")) in names for message in messages)
+        return bool(self.tellers(fact, until) & self._names.get(fact["subject_id"], frozenset()))
+
+    def tellers(self, fact: Fact, until: datetime | None = None) -> frozenset[str]:
+        """Normalised names of those who said the fact, until that time."""
+        messages = self._messages(fact)
+        said = (each for each in messages if until is None or self._sources.at.get(each, until) <= until)
+        return frozenset(bare_name(self._sources.speakers.get(message, "")) for message in said) - {""}
 
     def _tells_change(self, later: Fact, earlier: Fact) -> bool:
         """Whether the later fact says that something changed: in words, or by a later beginning."""
