@@ -95,7 +95,8 @@ _BOUND = "|".join(
     (
         r"(?i:since|until|from|on|by|before|starting on|starting)\s+the\s+\d{1,2}(?:st|nd|rd|th)\b",
         rf"(?i:in|since|until|from|by|before|starting|last|next|during|to|for)\s+{MONTH}(?!\s+\d)",
-        rf"(?i:on|since|ever since|until|from|by|before|for|starting(?: on)?)\s+{WEEKDAY}(?!s){PART_OF_DAY}",
+        rf"(?:(?i:on|since|ever since|until|from|by|before|for|starting(?: on)?)|(?<!day\s)(?<!days\s)(?i:to))\s+{WEEKDAY}(?!s)"
+        rf"{PART_OF_DAY}",
         rf"(?i:in|within)\s+{COUNT}\s+{UNIT}",
         rf"(?i:in|since|until|from|by|before|back in|around|during|desde|en|hasta)\s+{YEAR}",
         rf"(?i:desde|en|hasta|para)\s+{_MES}(?:\s+de\s+{YEAR})?",

@@ -24,12 +24,15 @@ _TOLD = frozenset({"is", "owns", "plans_to"})
 
 def moves(speaker: Fact, words: str | None) -> Event | None:
     """The event that a fact says was moved to another day, if the words of its directive name that event."""
-    event = moved_event(unquoted(speaker["statement"])) if speaker["event_at"] else None
+    event = moved_event(unquoted(speaker["statement"]))
     return event if event and words and event.phrase == words else None
 
 
 def facts_of_the_old_day(event: Event, speaker: Fact, facts: Iterable[Fact], tellers: Tellers) -> list[Fact]:
-    """The facts that give the moved event another day to come; none if they give several days."""
+    """The facts that give the moved event another day to come; none if they give several days, or the new one is
+    not known."""
+    if not speaker["event_at"] or not speaker["event_until"]:
+        return []
     who = tellers(speaker)
     found = [
         (fact, other)

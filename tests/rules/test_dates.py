@@ -535,6 +535,7 @@ def test_until_a_month_in_the_present_is_the_next_one(state: str) -> None:
         ("We married in 2018 and it rained.", "in 2018"),
         ("Last Friday I went home.", "Last Friday"),
         ("Me mudé la semana pasada.", "la semana pasada"),
+        ("The dinner was moved to Friday evening.", "to Friday evening"),
         ("It is due by April 5, 2024, they say.", "by April 5, 2024"),
         ("We stayed for two weeks in May 2024.", "in May 2024"),
     ],
@@ -545,7 +546,14 @@ def test_the_words_are_copied_as_they_stand(sentence: str, hint: str) -> None:
 
 @pytest.mark.parametrize(
     "sentence",
-    ["I may go.", "We start at 7 and stop at 15.", "It took 2 days.", "Version 3.11 is fine.", "They march every day."],
+    [
+        "I may go.",
+        "The shop is open Monday to Friday.",
+        "We start at 7 and stop at 15.",
+        "It took 2 days.",
+        "Version 3.11 is fine.",
+        "They march every day.",
+    ],
 )
 def test_numbers_and_modals_are_not_dates(sentence: str) -> None:
     assert find_hint(sentence) == ""

@@ -315,6 +315,7 @@ MOVED_DATES = {
     "Runa": ("I'm being interviewed at Brightwell on 5 June.", "The interview at Brightwell was moved to 12 June."),
     "Sven": ("I graduate on 5 June.", "My graduation was put off until 12 June."),
     "Tove": ("The new shop opens on 5 June.", "The opening of the shop slipped to 12 June."),
+    "Vera": ("The choir rehearsal is in the church on 26 March.", "The choir rehearsal was moved to Friday."),
     "Ulla": ("We're celebrating Leo's birthday on 5 June.", "The party was moved to 12 June."),
 }
 OTHER_DATES = {
