@@ -11,7 +11,7 @@ from slowwave.records import Turn
 
 from .clauses import read_object
 from .coreference import impersonal
-from .dates import DATE
+from .date_patterns import DATE
 from .names import is_pronoun, may_be_a_name, spot
 from .relations import CERTAIN, LIKELY, Triple
 from .reversals import EVENT

@@ -16,7 +16,7 @@ from slowwave.lexicon.verbs import EVENT_VERBS, EVENTS, RESCHEDULED
 from slowwave.text import word_set
 from slowwave.words import without_ending
 
-from .dates import CORE, MONTH, WEEKDAY
+from .date_patterns import CORE, MONTH, WEEKDAY
 from .names import is_pronoun
 from .reversals import UNREAL
 
