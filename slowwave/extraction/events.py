@@ -16,6 +16,7 @@ from slowwave.lexicon.verbs import EVENT_VERBS, EVENTS, RESCHEDULED
 from slowwave.text import word_set
 from slowwave.words import without_ending
 
+from .clauses import ROLES
 from .date_patterns import CORE, MONTH, WEEKDAY
 from .names import is_pronoun
 from .reversals import UNREAL
@@ -29,17 +30,21 @@ _WORD = (
     r"(?!(?i:am|is|are|was|were|be|been|being|has|have|had|having|got|gets?|will|would|do|does|did|not|never|nobody|no)\b)"
     r"[\w'’-]+"
 )
-_NOUN = rf"(?P<event>(?:{_WORD}\s){{0,7}}?{_WORD})"
+_PHRASE = rf"(?:{_WORD}\s){{0,7}}?{_WORD}"
+_NOUN = rf"(?P<event>{_PHRASE})"
 _WHO = rf"(?P<who>(?:{_WORD}\s){{0,2}}?(?!\w+n['’]t)[\w-]+)(?:['’](?:m|re|s|ve|ll))?\s"
 _WAS = r"(?i:(?:has|have|had)(?:\s(?:now|just))?\sbeen|(?:was|were|is|are|got|gets|will\sbe)(?:\s(?:now|just|being))?)"
 _PARTED = r"(?:\s(?i:back|forward|up|out|off))?"
 _TO_DAY = rf"(?:\s(?i:by)\s[\w\s'’]{{2,30}}?)?(?:\s(?i:from)\s[^,;.]{{1,40}}?)?\s(?i:to|for|until|till)\s(?={_DAY})"
 _MOVED = (
+    # "The dinner was moved back to Friday", "The exam has been postponed by the school until 3 May"
     re.compile(rf"{_OPENING}{_NOUN}\s{_WAS}\s(?i:{RESCHEDULED}){_TO_DAY}"),
+    # "The launch slipped from March to May"
     re.compile(rf"{_OPENING}{_NOUN}\s(?i:(?:(?:has|have)\s)?(?:just\s)?(?:moved|slipped|shifted)){_PARTED}{_TO_DAY}"),
+    # "They brought my exam forward to 3 May"
     re.compile(
         rf"{_OPENING}{_WHO}(?i:(?:have\s|has\s)?(?:just\s)?(?:{RESCHEDULED}|brought|put))\s"
-        rf"(?P<event>(?i:the|my|our|\S+['’]s)\s{_NOUN.removeprefix('(?P<event>')}{_PARTED}{_TO_DAY}"
+        rf"(?P<event>(?i:the|my|our|\S+['’]s)\s{_PHRASE}){_PARTED}{_TO_DAY}"
     ),
 )
 _NOW = re.compile(r"\b(?:is|are)\snow\s", re.IGNORECASE)
@@ -80,7 +85,7 @@ class Event:
     """An event as a sentence names it.
 
     `kind` is its noun; a verb has the kind of its noun. `which` are the stems before the noun ("team" dinner), `where`
-    those after it (fair in "Ghent"). `owner` is "my", a name as in "tom's" or "my sister's", or empty. `phrase` is the
+    those after it (fair in "Ghent"). `owner` is "my", "our", as in "tom's" or "my sister's", or empty. `phrase` is the
     noun with these words as written; empty for a verb.
     """
 
@@ -146,12 +151,12 @@ def _named(phrase: str) -> Event | None:
     owner = " ".join(words[: owned + 1]).lower().replace("’", "'")
     first = words[0].lower() if words else ""
     if owned < 0 and first in ("the", "a", "an", "my", "our"):
-        owner, owned = ("my" if first in ("my", "our") else ""), 0
+        owner, owned = (first if first in ("my", "our") else ""), 0
     rest = words[owned + 1 :]
     noun = rest[-1].lower() if rest else ""
     is_name = noun and rest[-1][0].isupper() and not re.fullmatch(rf"(?:{EVENTS})s?", noun)
     is_word = len(noun) > 2 and noun.isalpha() and not is_pronoun(noun) and noun not in FUNCTION_WORDS
-    if first in _OTHERS or is_name or not is_word:
+    if first in _OTHERS or is_name or not is_word or {noun, noun.removesuffix("s")} & ROLES:
         return None
     kind, owner = _KINDS.get(noun, without_ending(noun, 5)), re.sub(r"^our ", "my ", owner)
     return Event(kind, stems(" ".join(rest[:-1])), stems(" ".join(after)), owner, " ".join([*rest, *after]))
@@ -161,5 +166,5 @@ def _owner_of(who: str) -> str:
     """The owner of the event of a subject: "we" have our wedding, "Mia" has Mia's, and "the shop" none."""
     words = re.sub(r"^our ", "my ", who.lower().replace("’", "'"))
     if words in ("i", "we"):
-        return "my"
+        return "my" if words == "i" else "our"
     return "" if words.startswith(("the ", "there")) else f"{words}'s"

@@ -202,6 +202,7 @@ RESCHEDULED = (
 )
 """Participles of a change of day: "was moved back to 9 July"."""
 
+_NO_FEAST = r"(?!\s(?:Christmas|Easter|New|Thanksgiving|Halloween|Eid)\b)"
 _AWAY = r"(?=\s(?:to|into|in|from|out|back|home|house|flat|off|over|on|with|next|this)\b)"
 EVENT_VERBS = (
     # nouns of an event · verbs for it · what follows the verb
@@ -213,7 +214,11 @@ EVENT_VERBS = (
     ("graduation", "graduate graduates graduating", ""),
     ("opening", "open opens opening", r"(?=\s(?:on|in|at|its|to|next|this)\b)"),
     ("launch release", "launch launches launching", r"(?=\s(?:on|in|at|to|next|this)\b)"),
-    ("party celebration", "celebrate celebrates celebrating", ""),
+    (
+        "party celebration",
+        "celebrate celebrates celebrating",
+        r"(?!\s(?:Christmas|Easter|New|Thanksgiving|Halloween|Eid)\b)",
+    ),
     ("visit", "visit visits visiting", ""),
 )
 """Nouns and verbs that may mean one event: "We marry on 3 May" and "the wedding"."""

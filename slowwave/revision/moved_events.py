@@ -29,9 +29,9 @@ def moves(speaker: Fact, words: str | None) -> Event | None:
 
 
 def facts_of_the_old_day(event: Event, speaker: Fact, facts: Iterable[Fact], tellers: Tellers) -> list[Fact]:
-    """The facts that give the moved event another day to come; none if they give several days, or the new one is
-    not known."""
-    if not speaker["event_at"] or not speaker["event_until"]:
+    """The facts that give the moved event another day to come; none if they give several days, or if the new day is
+    not known or over."""
+    if not speaker["event_at"] or not speaker["event_until"] or speaker["event_until"] <= speaker["said_at"]:
         return []
     who = tellers(speaker)
     found = [
@@ -59,7 +59,8 @@ def _may_be_over(fact: Fact, speaker: Fact) -> bool:
 def _may_be_one(event: Event, other: Event, fact: Fact, who: frozenset[str]) -> bool:
     """Whether a fact may mean the moved event: the same noun, all its words, and no other owner."""
     owner, others = _of_teller(event.owner, who), _of_teller(other.owner, who)
-    is_owners = not owner or owner == others or (owner == "my" and not others)
+    own = {"my": ("my", "our"), "our": ("my", "our", "")}
+    is_owners = not owner or others in own.get(owner, (owner,))
     return event.kind == other.kind and is_owners and event.which | event.where <= stems(unquoted(fact["statement"]))
 
 

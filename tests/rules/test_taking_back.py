@@ -341,6 +341,12 @@ OTHER_DATES = {
     "Oda Lund": ("We're moving the piano on 5 June.", "The move was pushed back to 12 June."),
     "Piet": ("The wedding is at the lake in June.", "The wedding was moved to 12 June."),
     "Quint": ("I work from home on 5 June.", "We moved to Ghent on 12 January."),
+    "Sepp": ("We celebrate Easter with my parents on 5 April.", "The party was moved to 12 June."),
+    "Theo": ("The kids are at camp on 5 June.", "They moved the kids to Monday."),
+    "Urs Egli": ("The dinner is at Luigi's on 5 June.", "The dinner was moved to 10 March and it was great."),
+    "Wanda": ("The party is at Ben's on 5 June.", "My party was moved to 12 June."),
+    "Xaver": ("My flight to Rome is on 5 June.", "My flight to Oslo was moved to 12 June."),
+    "Yann": ("The exam is in room 4 on 5 June.", "The deadline of the exam was moved to 12 June."),
     "Ralf": ("The photos of the wedding are due on 5 June.", "The wedding was moved to 12 June."),
 }
 
@@ -408,7 +414,7 @@ def test_a_first_day_that_is_learned_after_the_move_has_ended(tmp_path: Path) ->
     [
         ("The date of the wedding was moved to 12 June.", "wedding", ""),
         ("My sister's exam date has just been changed from 5 June to 12 June.", "exam", "my sister's"),
-        ("Our surgery was postponed by the clinic until next week.", "surgery", "my"),
+        ("Our surgery was postponed by the clinic until next week.", "surgery", "our"),
         ("Unfortunately, the launch slipped back to March.", "launch", ""),
         ("Tom pushed the kickoff back to Monday.", "kickoff", ""),
         ("It was moved to 12 June.", "", ""),
