@@ -19,7 +19,7 @@ from .names import is_pronoun
 MAX_CHARS = 400
 _SIGNS = re.compile(
     r"\b(?:from|instead|rather|replac\w+|swap\w+|not|no|longer|any\s?more|forget|scrap\w*|never|drop|ditch\w*|off"
-    r"|cancel\w*|minds?|dead|history|fell|out|over|ya|vez|lugar|stopp?\w*|quit|gave|given|moved|was|were)\b|n['’]t\b",
+    r"|cancel\w*|minds?|dead|history|fell|out|over|ya|vez|lugar|stopp?\w*|quit|gave|given|moved|was|were|closed|shut)\b|n['’]t\b",
     re.IGNORECASE,
 )
 UNREAL = re.compile(
@@ -103,6 +103,12 @@ _OFF = re.compile(
     r"|cancell?ed|called\soff|scrapped|out\sof\sthe\s(?:question|race)|not\shappening|no\slonger\s(?:happening|planned"
     r"|valid))|(?:was|were|has\sbeen|have\sbeen|got)\s(?:now\s)?(?:cancell?ed|called\soff|scrapped|axed)"
     r"|(?:won['’]t|will\snot|isn['’]t|is\snot|aren['’]t)\s(?:happen|happening|take\splace|taking\splace))\b)",
+    re.IGNORECASE,
+)
+_CLOSED = re.compile(
+    r"(?:^|[,;:]\s(?:and\s|but\s|so\s)?)(?P<old>(?:(?!(?:not|never|almost|nearly)\b|\w+n['’]t\b)[\w'’-]+\s){2,8}?)"
+    r"(?:has\s|have\s|was\s|were\s)?(?:closed\sdown(?!\sfor\b)"
+    r"|(?:closed|shut)(?:\sdown|\s(?:its|their)\sdoors)?\s(?:for\sgood|permanently|forever))\b",
     re.IGNORECASE,
 )
 _CANCELLED = re.compile(
@@ -205,6 +211,9 @@ def _called_off(text: str, previous: str) -> Iterator[Reversal]:
         found = pattern.search(text)
         if found and (pattern is not _OFF or not found["bare"] or EVENT.match(found["old"])):
             yield Reversal(_phrase(found["old"]), "retract")
+    closed = None if is_doubted or UNREAL.search(text) else _CLOSED.search(text)
+    if closed and " " in (old := _phrase(closed["old"])):  # "the shop" may be any
+        yield Reversal(old, "retract")
     turned = _MIND.search(text)
     if turned and not _KEEPS_MIND.search(text):
         if turned["about"]:

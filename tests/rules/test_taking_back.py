@@ -46,6 +46,9 @@ TAKEN_BACK = [
     ("I changed my mind about Globex.", "Globex"),
     ("Ya no uso el correo, ahora uso Signal.", "correo"),
     ("I gave up on Italian.", "Italian"),
+    ("Our branch in Frankfurt closed down.", "branch in Frankfurt"),
+    ("The bike shop has closed for good, sadly.", "bike shop"),
+    ("The swimming pool in Kiel shut its doors forever.", "swimming pool in Kiel"),
 ]
 NOTHING = [
     "If we used Mollie instead of Stripe, we would save a lot.",
@@ -73,6 +76,14 @@ NOTHING = [
     "Never mind that.",
     "I live in Porto.",
     "We drove from Oslo to Bergen.",
+    "The shop closed for good.",
+    "Our branch in Frankfurt closed at six.",
+    "The bike shop is closed on Mondays.",
+    "The bike shop closed down for repairs.",
+    "The bike shop never closed down.",
+    "The bike shop in Kiel hasn't closed down.",
+    "Ben wanted to have the branch in Kiel closed down.",
+    "If the bike shop closed down, I would be sad.",
 ]
 ORDERS = [
     "commit and push.", "can you look.", "fix the failing test and run it again.",
@@ -209,6 +220,7 @@ def taken_back(old: str, words: str, **more: Any) -> dict[str, Any]:
         ("We decided to use Redis for the sessions.", "Redis", "Forget Redis, we keep the sessions in Postgres."),
         ("Our caterer is Blume.", "Blume", "We replaced Blume with Kantine Ost."),
         ("Line width is 80 characters.", "80", "Line width is 100 characters now, not 80."),
+        ("We have a branch in Frankfurt.", "branch in Frankfurt", "Our branch in Frankfurt closed down."),
     ],
 )
 def test_words_close_what_tells_of_the_same_matter(known: str, old: str, words: str) -> None:
