@@ -16,9 +16,9 @@ from .mutual_exclusion import is_dated
 from .referenced_facts import unquoted
 from .revision_state import Fact
 
-Tellers = Callable[[Fact], frozenset[str]]
+Speakers = Callable[[Fact], frozenset[str]]
 """Normalised names of those who said a fact."""
-_TOLD = frozenset({"is", "owns", "plans_to"})
+_NO_MORE = frozenset({"is", "owns", "plans_to"})
 """Relations that say no more than their statement: "is married" of "is getting married", "owns" of "has an exam"."""
 
 
@@ -28,16 +28,16 @@ def moves(speaker: Fact, words: str | None) -> Event | None:
     return event if event and words and event.phrase == words else None
 
 
-def facts_of_the_old_day(event: Event, speaker: Fact, facts: Iterable[Fact], tellers: Tellers) -> list[Fact]:
+def facts_of_the_old_day(event: Event, speaker: Fact, facts: Iterable[Fact], speakers_of: Speakers) -> list[Fact]:
     """The facts that give the moved event another day to come; none if they give several days, or if the new day is
     not known or over."""
     if not speaker["event_at"] or not speaker["event_until"] or speaker["event_until"] <= speaker["said_at"]:
         return []
-    who = tellers(speaker)
+    who = speakers_of(speaker)
     found = [
         (fact, other)
         for fact in facts
-        if _may_be_over(fact, speaker) and tellers(fact) & who
+        if _may_be_over(fact, speaker) and speakers_of(fact) & who
         for other in dated_events(unquoted(fact["statement"]))
         if _may_be_one(event, other, fact, who)
     ]
@@ -51,21 +51,21 @@ def _may_be_over(fact: Fact, speaker: Fact) -> bool:
     begins, ends = fact["event_at"], fact["event_until"]
     if not begins or not ends or fact["polarity"] == "negated":
         return False
-    says_no_more = fact["kind"] != "relation" or is_dated(fact["predicate"]) or fact["predicate"] in _TOLD
+    says_no_more = fact["kind"] != "relation" or is_dated(fact["predicate"]) or fact["predicate"] in _NO_MORE
     is_new_day = begins < speaker["event_until"] and speaker["event_at"] < ends
     return says_no_more and ends > speaker["said_at"] and not is_new_day
 
 
 def _may_be_one(event: Event, other: Event, fact: Fact, who: frozenset[str]) -> bool:
     """Whether a fact may mean the moved event: the same noun, all its words, and no other owner."""
-    owner, others = _of_teller(event.owner, who), _of_teller(other.owner, who)
+    owner, others = _of_speaker(event.owner, who), _of_speaker(other.owner, who)
     own = {"my": ("my", "our"), "our": ("my", "our", "")}
     is_owners = not owner or others in own.get(owner, (owner,))
     return event.kind == other.kind and is_owners and event.which | event.where <= stems(unquoted(fact["statement"]))
 
 
-def _of_teller(owner: str, who: frozenset[str]) -> str:
-    """The owner in the words of the teller: "ana's sister's" is "my sister's" when Ana says it."""
+def _of_speaker(owner: str, who: frozenset[str]) -> str:
+    """The owner in the words of the speaker: "ana's sister's" is "my sister's" when Ana says it."""
     given = who | {name.partition(" ")[0] for name in who}
     names = "|".join(map(re.escape, sorted(given, key=len, reverse=True)))
     return re.sub(rf"^(?:{names})'s\b", "my", owner)

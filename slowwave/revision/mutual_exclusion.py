@@ -347,9 +347,9 @@ class MutualExclusion:
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether the subject of the fact said it, until that time."""
-        return bool(self.tellers(fact, until) & self._names.get(fact["subject_id"], frozenset()))
+        return bool(self.speakers_of(fact, until) & self._names.get(fact["subject_id"], frozenset()))
 
-    def tellers(self, fact: Fact, until: datetime | None = None) -> frozenset[str]:
+    def speakers_of(self, fact: Fact, until: datetime | None = None) -> frozenset[str]:
         """Normalised names of those who said the fact, until that time."""
         messages = self._messages(fact)
         said = (each for each in messages if until is None or self._sources.at.get(each, until) <= until)

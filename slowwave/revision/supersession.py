@@ -23,7 +23,7 @@ from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
 from .conflicts import revise_beliefs, say_again, settle_conflicts
-from .moved_events import Tellers, facts_of_the_old_day, moves
+from .moved_events import Speakers, facts_of_the_old_day, moves
 from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
 from .referenced_facts import are_other_cases, is_value, means, telling_words, unquoted
@@ -71,7 +71,7 @@ class _Index:
     And facts of a scope by the words of directives.
     """
 
-    tellers: Tellers
+    speakers_of: Speakers
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
@@ -165,7 +165,7 @@ def _set_up(
         | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
     )
     state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
-    index = _Index(tools.exclusion.tellers, names=tools.names, words=words)
+    index = _Index(tools.exclusion.speakers_of, names=tools.names, words=words)
     for fact in state.facts.values():
         if fact["status"] != "retracted":
             index.add(fact)
@@ -178,17 +178,17 @@ def _follow_directive(state: RevisionState, index: _Index, directive: Fact, spea
         for target in _targets(state, index, directive, speaker, winner):
             state.contradict(speaker, winner, target)
         return
-    for target in _over(state, index, directive, speaker, winner):
+    for target in _meant(state, index, directive, speaker, winner):
         close(state, directive, speaker, winner, target)
 
 
-def _over(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+def _meant(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
     """The facts that a directive ends: the old day of a moved event, else its targets and their sentences."""
     event = None if directive["known_id"] else moves(speaker, directive["object"])
     if event is None:
         return _with_twins(state, index, _targets(state, index, directive, speaker, winner), speaker, winner)
     meant = [fact for fact in state.facts.values() if _may_be_meant(state, fact, speaker, winner)]
-    return facts_of_the_old_day(event, speaker, meant, index.tellers)
+    return facts_of_the_old_day(event, speaker, meant, index.speakers_of)
 
 
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
@@ -200,7 +200,7 @@ def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fac
         ]
         found = _with_twins(state, index, found, speaker, winner)
     else:
-        found = [] if directive["known_id"] else _over(state, index, directive, speaker, winner)
+        found = [] if directive["known_id"] else _meant(state, index, directive, speaker, winner)
     for target in found:
         if target["place"] >= 0:
             close(state, directive, speaker, winner, target)
