@@ -9,7 +9,10 @@
 - `relations`: subject, relation and object of a clause, in English and Spanish
 - `decisions`: decisions, causes, values and corrections
 - `reversals`: "from A to B", "no longer Y", "forget Y"
+- `events`: which event a sentence gives a day, or moves to another day
 - `dates`: when a statement was made, when it holds, when the event happens
+- `date_patterns`: patterns for words of time
+- `reasons`: clauses of reason, whose times are not those of the sentence
 - `date_words`: which days "last week" or "3 to 7 May" are
 - `tense`: whether the words about a date are past or future
 - `question_times`: which time a question names

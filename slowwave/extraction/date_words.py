@@ -13,13 +13,14 @@ from typing import Literal
 
 from slowwave.timestamps import MONTH_NAMES, WEEKDAY_NAMES
 
-Tense = Literal["past", "future", "unknown"]
+Tense = Literal["past", "future", "unknown", "moved"]
+"""`moved`: "was moved to 9 July" tells of a day to come, or of one that is just over."""
 Precision = Literal["day", "week", "month", "season", "year", "around"]
 
 MONTH_NAME = "|".join(MONTH_NAMES).lower()
-"""The whole names of the months as alternatives of a pattern; `dates.MONTH` also has the short ones."""
+"""The whole names of the months as alternatives of a pattern; `date_patterns.MONTH` also has the short ones."""
 UNITS = frozenset({"second", "minute", "hour", "day", "week", "weekend", "month", "year", "decade"})
-_RECENT = timedelta(days=122)
+_RECENT: dict[Tense, timedelta] = {"unknown": timedelta(days=122), "moved": timedelta(days=31)}
 _LENGTHS = {"week": timedelta(days=7), "month": timedelta(days=31), "season": timedelta(days=92)}
 
 
@@ -92,10 +93,10 @@ def yearly(make: Callable[[int], Stretch], day: datetime) -> list[Stretch]:
 
 def choose(spans: list[Stretch], day: datetime, tense: Tense) -> Stretch | None:
     """The stretch that fits the tense: past the last that began, future the next that is not over; without a tense one
-    that ended less than four months ago, else the next."""
+    that ended less than four months ago, else the next; of a move one that ended in the last month, else the next."""
     if tense == "past":
         return next((span for span in reversed(spans) if span.start <= day), None)
-    over = day - _RECENT if tense == "unknown" else day
+    over = day - _RECENT.get(tense, timedelta(0))
     return next((span for span in spans if span.end > over), None)
 
 
@@ -329,7 +330,7 @@ def _day_of(core: str, day: datetime, tense: Tense) -> Meaning | None:
         month = shift(first, step, "month")
         if number <= calendar.monthrange(month.year, month.month)[1]:
             spans.append(unit_span(month.replace(day=number), "day"))
-    if tense == "unknown":
+    if tense in ("unknown", "moved"):
         spans = [span for span in spans if span.end > day - timedelta(days=8)]
     span = choose(spans, day, tense)
     return Meaning(span) if span else None

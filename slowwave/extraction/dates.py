@@ -10,138 +10,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, cast
 
-from slowwave.lexicon.statement_words import DIA, MES, in_english, may_tell_when
+from slowwave.lexicon.statement_words import in_english, may_tell_when
 
-from .date_words import MONTHS, WEEKDAYS, Meaning, Precision, Stretch, Tense, count_of, counted, meaning_of, unit_span
-from .tense import ClauseTense, clause_tense, has_verb
+from .date_patterns import AMOUNT, BOUND, CORE, PREPOSITION, RANGE
+from .date_words import Meaning, Precision, Stretch, Tense, count_of, counted, meaning_of, unit_span
+from .reasons import has_noun_as_reason, without_reasons
+from .tense import ClauseTense, clause_tense
 
-# Patterns for words of time: "last week", "since March", "from 3 to 7 May", "el 5 de mayo". `question_times` builds its
-# patterns from the same parts, because questions name times in more ways.
-MONTH = rf"(?:(?i:{'|'.join(sorted(MONTHS.keys() - {'may', 'march', 'mar'}))})|May|March|Mar)\b"
-WEEKDAY = rf"(?i:{'|'.join(WEEKDAYS)})\b"
-SEASON = r"(?i:spring|summer|autumn|fall|winter)\b"
-FEAST = (
-    r"(?i:Christmas(?: Eve| Day)?|New Year[’']s (?:Eve|Day)|Halloween|Valentine[’']s(?: Day)?|Navidad|Nochebuena"
-    r"|Nochevieja)\b"
-)
-PART_OF_DAY = r"(?i:(?:\s+(?:morning|afternoon|evening|night))?)\b"
-COUNT = (
-    r"(?i:\d{1,3}|half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty"
-    r"|forty|fifty|several|(?:a )?few|(?:a )?couple of)"
-)
-UNIT = r"(?i:minute|hour|day|week|weekend|month|year|decade)s?\b"
-_ROUGH = r"(?i:(?:about|around|roughly|approximately|almost|nearly|over|more than|at least)\s+)"
-_AMOUNT = rf"(?:{_ROUGH})?{COUNT}\s+{UNIT}(?i:\s+and a half)?"
-YEAR = r"(?:19|20)\d\d(?![\d%:.]*\d)(?![’']?s\b)"
-THAT_YEAR = rf"(?:{YEAR}|(?i:(?:of\s+)?(?:last|this|next)\s+year)\b)"
-NTH = r"\d{1,2}(?:st|nd|rd|th)?\b"
-_MES, _DIA = rf"(?i:{MES})\b", rf"(?i:{DIA})\b"
-_TIEMPO = rf"(?i:semana|mes|año|fin de semana|verano|otoño|invierno|primavera|{_DIA})"
-_UNIDAD = r"(?:días?|semanas?|mes(?:es)?|años?)\b"
-_PREPOSITION = (
-    r"(?i:(?:ever since|back in|since|starting on|starting|until|till|from|as of|around|about|during|for|over|in|on|by"
-    r"|before|no later than|within|through|desde|hasta|para|antes del?|en|el)\s+(?:el\s+)?)"
-)
-DATE = "|".join(
-    (
-        r"\d{4}-\d{2}-\d{2}\b",
-        r"\d{1,2}\.\d{1,2}\.\d{4}\b",
-        r"\d{1,2}/\d{1,2}/\d{4}\b",
-        rf"(?:{WEEKDAY},?\s+)?(?:the\s+)?{NTH}(?:\s+of)?\s+{MONTH}(?:,?\s+{THAT_YEAR})?",
-        rf"(?:{WEEKDAY},?\s+)?{MONTH}\s+(?:the\s+)?{NTH}(?!\s*(?:people|of us|%))(?:,?\s+{THAT_YEAR})?",
-        rf"{NTH}\s+de\s+{_MES}(?:\s+de\s+{YEAR})?",
-    )
-)
-_POINT = rf"(?:{DATE}|{MONTH}(?:\s+{YEAR})?|{WEEKDAY}|{_MES}(?:\s+de\s+{YEAR})?|{YEAR})"
-_TO = r"\s*(?:-|–|to\b|and\b|until\b|through\b|&)\s*"
-_RANGE = "|".join(
-    (
-        rf"(?i:from|between)\s+(?:{_POINT}|{NTH}){_TO}(?:{_POINT}|{NTH})",
-        rf"(?:(?i:on|from)\s+)?{MONTH}\s+{NTH}{_TO}{NTH}(?!\s*(?i:people|%|[ap]\.?m\b))(?:,?\s+{YEAR})?",
-        rf"(?:(?i:on|from)\s+)?(?:the\s+)?{NTH}{_TO}(?:the\s+)?{NTH}(?:\s+of)?\s+{MONTH}(?:,?\s+{YEAR})?",
-        rf"{MONTH}\s+{NTH}(?:,?\s+{YEAR})?\s*(?:-|–|to\b)\s*{MONTH}\s+{NTH}(?:,?\s+{YEAR})?",
-        rf"(?i:del)\s+{NTH}\s+al\s+{NTH}\s+de\s+{_MES}(?:\s+de\s+{YEAR})?",
-        rf"(?i:entre)\s+{_POINT}\s+y\s+{_POINT}",
-    )
-)
-CORE = "|".join(
-    (
-        DATE,
-        rf"(?:the\s+)?(?:first|second|third|last)\s+(?:weekend|week)\s+(?:of|in)\s+{MONTH}(?:\s+{YEAR})?",
-        rf"(?:the\s+)?(?i:early|mid|late|(?:end|beginning|start|middle) of)[\s-]+(?:{MONTH}(?:\s+{YEAR})?|{YEAR}"
-        r"|(?:19|20)?\d0s\b"
-        r"|(?i:(?:the|this|next) (?:week|month|year))\b)",
-        rf"{MONTH},?\s+{THAT_YEAR}",
-        r"(?:the\s+)?(?i:(?:week|weekend|month|year) (?:before last|after next))\b",
-        rf"(?:the\s+)?(?i:last|past|next|coming)\s+{COUNT}\s+{UNIT}",
-        r"(?:the\s+)?(?i:last|next|this past|this coming|this|past|coming|earlier this|later this)\s+"
-        rf"(?:{WEEKDAY}{PART_OF_DAY}|{MONTH}|{SEASON}|{FEAST}|(?i:week|weekend|month|year|night|morning|afternoon|evening)\b)",
-        rf"{_AMOUNT}\s+(?i:ago|from now)\b",
-        r"(?i:the day before yesterday|the day after tomorrow"
-        r"|(?:yesterday|tomorrow)(?: (?:morning|afternoon|evening|night))?|today|tonight)\b",
-        rf"{WEEKDAY},?\s+the\s+{NTH}",
-        rf"(?:the\s+)?{SEASON}(?:\s+of)?\s+{THAT_YEAR}",
-        rf"Q[1-4](?:\s+{YEAR})?\b",
-        r"(?:the\s+)?(?:19|20)?\d0s\b",
-        rf"(?i:(?:el |la |este |esta )?(?:próxim[oa] |proxim[oa] ){_TIEMPO})\b",
-        rf"(?i:(?:el |la )?{_TIEMPO} (?:pasad[oa]|que viene|próxim[oa]))",
-        rf"(?i:(?:este|esta) {_TIEMPO})\b",
-        r"(?i:anteayer|ayer|anoche|hoy|pasado mañana|esta mañana|(?<!la )mañana(?! por))\b",
-        rf"(?i:(?:desde )?hace\s+(?:\w+\s+){{1,2}}(?:de\s+)?{_UNIDAD}|dentro de (?:\w+ ){{1,3}}{_UNIDAD})",
-        rf"(?i:a )?(?i:principios|comienzos|mediados|finales|fines) de (?:{_MES}|{YEAR})",
-    )
-)
-_BOUND = "|".join(
-    (
-        r"(?i:since|until|from|on|by|before|starting on|starting)\s+the\s+\d{1,2}(?:st|nd|rd|th)\b",
-        rf"(?i:in|since|until|from|by|before|starting|last|next|during|to|for)\s+{MONTH}(?!\s+\d)",
-        rf"(?i:on|since|ever since|until|from|by|before|for|starting(?: on)?)\s+{WEEKDAY}(?!s){PART_OF_DAY}",
-        rf"(?i:in|within)\s+{COUNT}\s+{UNIT}",
-        rf"(?i:in|since|until|from|by|before|back in|around|during|desde|en|hasta)\s+{YEAR}",
-        rf"(?i:desde|en|hasta|para)\s+{_MES}(?:\s+de\s+{YEAR})?",
-        rf"(?i:el|hasta el|antes del|para el|desde el)\s+{_DIA}",
-        rf"(?i:in|since|during)\s+(?:the\s+)?{SEASON}",
-        r"(?i:over|on|during|at)\s+the\s+weekend\b",
-        rf"(?i:on|at|for|before|since|by|over|until|en)\s+{FEAST}",
-    )
-)
-_HINT = re.compile(rf"\b(?:{_RANGE}|{_PREPOSITION}?(?:the\s+)?(?:{CORE})|{_BOUND})")
-_FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{_AMOUNT}(?i:\s+(?:now|already))?")
-
-
-_OPENS_CLAUSE = (
-    r"(?:it|they|there|we|i|I|he|she|the|this|that|these|my|our|his|her|their|its|no|most|some|all|[A-ZÀ-Þ]\w+)\s"
-)
-_IS_SO = r"(?i:is|are|isn['’]t|aren['’]t|has|have|hasn['’]t|haven['’]t|can|can['’]t|cannot|will|won['’]t|costs?|needs?)"
-_IS_OR_WAS = rf"(?:{_IS_SO}|(?i:was|were|wasn['’]t|weren['’]t|had|did|didn['’]t))"
-_ANY_TIME = rf"(?:the\s+)?(?:{CORE}|{MONTH}|{WEEKDAY}|{SEASON}|{FEAST}|{YEAR})"
-# "since March" and "as the manager" are no clauses; "since my daughter was born" is a time, "since it is late" none.
-_REASON = (
-    r"(?:(?i:because|given that|seeing that|porque|ya que)\b|(?<!be )(?<!is )(?<!are )(?<!was )(?<!were )(?<!am )"
-    r"(?i:due to)\b(?=\s(?:the|an?|my|our|his|her|its|their|this|these)\s)"
-    rf"|(?:(?:^(?i:as)|(?<=, )(?i:as|since))\b(?=[^,;]*?\b{_IS_OR_WAS}\b)"
-    rf"|(?i:as)\b(?=\s(?:it|they|there|we|i|I|he|she)\s{_IS_SO}\b)"
-    rf"|(?i:since)\b(?=(?:(?!\sand\s)[^,;])*?\b{_IS_SO}\b))(?=\s{_OPENS_CLAUSE})(?!\s{_ANY_TIME}))"
-)
-_WITH_REASON = re.compile(rf"^{_REASON}[^,;]*,|\b{_REASON}(?:(?!,\s(?:and|but|so|then|which)\s)[^;])*")
-_NOUN_AS_REASON = re.compile(r"because of|due to", re.IGNORECASE)
-_AND = re.compile(
-    r"\sand\s(?=(?:it|they|there|we|I|he|she|the|this|that|these|my|our|his|her|their|have|has|am|will|[A-ZÀ-Þ]\w+)\s)"
-    r"(?![^;]*\b(?:until|till|up to|through|by|before|hasta)\b)"
-)
+_HINT = re.compile(rf"\b(?:{RANGE}|{PREPOSITION}?(?:the\s+)?(?:{CORE})|{BOUND})")
+_FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{AMOUNT}(?i:\s+(?:now|already))?")
 _STATE = re.compile(
     r"\b(?:is|are|was|were|am|been|stays?|stayed|remains?|closed|shut)\b|['’](?:s|m|re)\b", re.IGNORECASE
 )
-
-
-def _after_reason(reason: re.Match[str]) -> str:
-    """What follows in the words of a reason and is no part of it: a clause of its own after "and"."""
-    words = reason.group()
-    has_noun = _NOUN_AS_REASON.match(words)
-    for found in _AND.finditer(words):
-        if (has_noun or has_verb(words[: found.start()])) and has_verb(words[found.end() :]):
-            return f" ; {words[found.end() :]}"
-    return " ; "
 
 
 def find_hint(sentence: str) -> str:
@@ -153,19 +33,18 @@ def find_hint(sentence: str) -> str:
     """
     if not may_tell_when(sentence):
         return ""
-    main = _WITH_REASON.sub(_after_reason, sentence)
+    main = without_reasons(sentence)
     found = _HINT.search(main) or _FOR_LENGTH.search(main)
     if found or main == sentence:
         return found.group() if found else ""
-    if _NOUN_AS_REASON.search(sentence) and _STATE.search(main):
-        found = _HINT.search(sentence)
-        return found.group() if found else ""
-    if clause_tense("", main).tense == "past":
+    in_reason = _HINT.search(sentence)
+    if in_reason is None:
         return ""
-    found = _HINT.search(sentence)
-    lead = _LEAD.match(found.group().lower()) if found else None
+    if has_noun_as_reason(sentence) and _STATE.search(main):
+        return in_reason.group()
+    lead = _LEAD.match(in_reason.group().lower())
     is_bound = lead is not None and lead.lastgroup not in (None, "within")
-    return found.group() if found and not is_bound else ""
+    return "" if is_bound or clause_tense("", main).tense == "past" else in_reason.group()
 
 
 TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "before", ""]
@@ -326,12 +205,13 @@ def _by_rule(words: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> 
         return _of_length(role, length, day, clause, kind, core)
     rough = _ROUGHLY.match(rest)
     rest = rest[rough.end() :] if rough else rest
+    role = "" if clause.is_put_off else role
     tense = clause.tense
     if role == "since" or (tense == "unknown" and kind in ("event", "since")):
         tense = "past"
     if kind in ("plan", "deadline") or (tense == "unknown" and role in ("by", "until")):
         tense = "future"
-    found = meaning_of(rest, day, tense)
+    found = meaning_of(rest, day, "moved" if clause.is_moved and tense == "unknown" else tense)
     if found and role == "from" and found.is_range and clause.is_moved:  # "moved from 19 to 26 May": to the second
         found = meaning_of(re.split(r" (?:to|until) ", rest)[-1], day, "future") or found
         found = replace(found, is_range=False)

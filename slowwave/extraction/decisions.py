@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slowwave.lexicon.verbs import DATED
+from slowwave.lexicon.verbs import DATED, RESCHEDULED
 from slowwave.records import Turn
 
 from .clauses import read_object
 from .coreference import impersonal
-from .dates import DATE
+from .date_patterns import DATE
 from .names import is_pronoun, may_be_a_name, spot
 from .relations import CERTAIN, LIKELY, Triple
 from .reversals import EVENT
@@ -119,10 +119,11 @@ _OWNED_VALUE = re.compile(
 )
 _SCHEDULED = re.compile(
     r"(?:(?P<whose>(?:(?:my|our)\s[a-z-]+|[A-Z]\w+)['’]s)|my|our|the)\s(?P<event>(?:[\w'’-]+\s){0,3}?[\w-]+)\s"
-    r"(?:(?:is|are|will\sbe|takes\splace|will\stake\splace)(?:\s(?:now|actually|currently|set|scheduled|planned|going\sto\sbe))*"
-    r"|(?:(?:has|have)\sbeen|was|were|got|is|are)(?:\s(?:now|just))?\s(?:moved|postponed|rescheduled|changed|pushed|shifted|brought)"
-    r"|moved)(?:\s(?:back|forward|up|out))?"
-    rf"(?:\sfrom\s(?P<old>{DATE}))?\s(?:on|for|to)\s(?P<o>{DATE})",
+    r"(?:(?:is|are|will\sbe|takes\splace|will\stake\splace)"
+    r"(?:\s(?:now|actually|currently|set|scheduled|planned|going\sto\sbe))*\s(?:on|for|to)"
+    rf"|(?:(?:(?:has|have)\sbeen|was|were|got|is|are)(?:\s(?:now|just))?\s{RESCHEDULED}|moved(?:\s(?:back|forward|up|out))?)"
+    rf"(?:\sfrom\s(?P<old>{DATE}))?\s(?:for|to|until|till))"
+    rf"\s(?P<o>{DATE})",
     re.IGNORECASE,
 )
 _SORRY = re.compile(

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from slowwave.lexicon.statement_words import DIA, FUNCTION_WORDS, MES, in_english
 from slowwave.timestamps import MONTH_NAMES
 
+from .date_patterns import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 from .date_words import WEEKDAYS, Stretch, Tense, count_of, counted, meaning_of, shift
-from .dates import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 from .tense import clause_tense
 
 _READ = 1000  # characters of a question that are searched for a time

@@ -19,10 +19,10 @@ from .names import is_pronoun
 MAX_CHARS = 400
 _SIGNS = re.compile(
     r"\b(?:from|instead|rather|replac\w+|swap\w+|not|no|longer|any\s?more|forget|scrap\w*|never|drop|ditch\w*|off"
-    r"|cancel\w*|minds?|dead|history|fell|out|over|ya|vez|lugar|stopp?\w*|quit|gave|given|moved|was|were)\b|n['’]t\b",
+    r"|cancel\w*|minds?|dead|history|fell|out|over|ya|vez|lugar|stopp?\w*|quit|gave|given|moved|was|were|closed|shut)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_UNREAL = re.compile(
+UNREAL = re.compile(
     r"\b(?:if|whether|should|shall|could|would|might|may(?!\s\d)(?<!\bMay)|maybe|perhaps|possibly|probably|consider(?:s|ed|ing)?|thought\s"
     r"about|think(?:s|ing)?|want(?:s|ed)?\sto|wants|wish(?:es)?|hop(?:e|es|ing)|plan(?:s|ning|ned)?\sto|going\sto|gonna"
     r"|sometimes|occasionally|temporarily|propos(?:e|ed|es)|suggest(?:s|ed)?|imagine|suppose|instead\sof\sthat|almost|nearly"
@@ -30,6 +30,7 @@ _UNREAL = re.compile(
     r"|si\s|quizás|tal\svez|podríamos|debería)\b|\?\s*$|['’]d\b(?!\srather)",
     re.IGNORECASE,
 )
+"""What supposes, asks, weighs or wishes."""
 _A = r"(?:[^,;:?!]|(?<=\d)[,:](?=\d))"
 _B = r"(?:[^,;:?!.]|(?<=\w)[,:.](?=\w))"
 _C = r"(?:[^;:?!]|(?<=\d):(?=\d))"
@@ -104,6 +105,12 @@ _OFF = re.compile(
     r"|(?:won['’]t|will\snot|isn['’]t|is\snot|aren['’]t)\s(?:happen|happening|take\splace|taking\splace))\b)",
     re.IGNORECASE,
 )
+_CLOSED = re.compile(
+    r"(?:^|[,;:]\s(?:and\s|but\s|so\s)?)(?P<old>(?:(?!(?:not|never|almost|nearly)\b|\w+n['’]t\b)[\w'’-]+\s){2,8}?)"
+    r"(?:has\s|have\s|was\s|were\s)?(?:closed\sdown(?!\sfor\b)"
+    r"|(?:closed|shut)(?:\sdown|\s(?:its|their)\sdoors)?\s(?:for\sgood|permanently|forever))\b",
+    re.IGNORECASE,
+)
 _CANCELLED = re.compile(
     rf"\b(?:we|i|they|he|she)(?:['’]ve|\shave|\shas|\sjust)?\s(?:cancell?ed|called\soff|scrapped|abandoned)\s(?P<old>{_A}+)",
     re.IGNORECASE,
@@ -176,7 +183,7 @@ def find_reversals(sentence: str, previous: str = "") -> list[Reversal]:
 
 def _found(text: str, previous: str) -> Iterator[Reversal]:
     yield from _called_off(text, previous)
-    if _UNREAL.search(text):
+    if UNREAL.search(text):
         return
     if found := _FROM_TO.search(text) or _TO_FROM.search(text):
         yield Reversal(_old_value(found))
@@ -204,6 +211,9 @@ def _called_off(text: str, previous: str) -> Iterator[Reversal]:
         found = pattern.search(text)
         if found and (pattern is not _OFF or not found["bare"] or EVENT.match(found["old"])):
             yield Reversal(_phrase(found["old"]), "retract")
+    closed = None if is_doubted or UNREAL.search(text) else _CLOSED.search(text)
+    if closed and " " in (old := _phrase(closed["old"])):  # "the shop" may be any
+        yield Reversal(old, "retract")
     turned = _MIND.search(text)
     if turned and not _KEEPS_MIND.search(text):
         if turned["about"]:

@@ -19,6 +19,7 @@ from slowwave.text import sentences, word_set
 
 from . import clauses, decisions, names, relations
 from .coreference import quote
+from .events import moved_event
 from .readings import (
     FIRST_PERSON,
     JOIN_CHARS,
@@ -38,7 +39,7 @@ from .readings import (
     statement_of,
 )
 from .relations import Triple
-from .reversals import find_reversals
+from .reversals import Reversal, find_reversals
 
 _OF_THINGS = word_set("uses does_not_use runs_on does_not_run_on version called works_with has_role is_a")
 _OWNED_NAME = re.compile(
@@ -206,7 +207,7 @@ def _read_sentence(
     spotted = names.spot(bare, reader.known)
     reader.known.update(name.text.lower() for name in spotted)
     found = _distinct(_triples(message, bare[:PARSED_CHARS], following, spotted))
-    taken_back = tuple(find_reversals(bare, previous)) if message.turn.role != "assistant" else ()
+    taken_back = _taken_back(bare, previous) if message.turn.role != "assistant" else ()
     if found:
         flush(reader, message)
         for number, (statement, triple) in enumerate(found):
@@ -219,6 +220,12 @@ def _read_sentence(
     else:
         message.reason = message.reason or UNCONFIRMED
     _remember_person(reader, message, spotted, [triple for _, triple in found])
+
+
+def _taken_back(sentence: str, previous: str) -> tuple[Reversal, ...]:
+    """What a sentence takes back: what it names as over, and the day of an event that it moves to another day."""
+    moved = moved_event(sentence)
+    return (*find_reversals(sentence, previous), *([Reversal(moved.phrase)] if moved else []))
 
 
 def _distinct(found: Iterable[tuple[str, Triple]]) -> list[tuple[str, Triple]]:

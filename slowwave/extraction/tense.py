@@ -81,13 +81,32 @@ _EITHER = re.compile(
     re.IGNORECASE,
 )  # present or past
 _PASSIVE = re.compile(
-    rf"\b(is|are|am|'s|'re|'m|gets?|isn't|aren't)\s+(?:(?:now|still|also|always|not|already|only|just|currently)\s+)?{_PARTICIPLE}\b",
+    r"\b(is|are|am|'s|'re|'m|gets?|isn't|aren't)\s+"
+    rf"(?:(?:being|now|still|also|always|not|already|only|just|currently)\s+)?{_PARTICIPLE}\b",
     re.IGNORECASE,
 )
-_ARRANGED = re.compile(
-    r"(?P<was>\b(?:was|were)\s+)?\b(?:(?P<moved>reschedul|postpon|mov|push|delay|shift|brought forward|chang|slip)"
-    r"|book|reserv|schedul|plann|sign(?:ed)? up|regist|set|extend|tickets?|appointment|agree)\w*\b"
-    r"(?=.*\b(?:for|to|until|till|on|from)\s*$)",
+# Words before a day that arrange an appointment. "On" after a move is the day of the decision: "moved it on Monday".
+_MOVED = re.compile(
+    r"""
+    (?P<was>\b(?:was|were)\s+)?
+    \b(?:re-?schedul|re-?book|postpon|mov|push|bump|delay|deferr|adjourn|shift|chang|slip|br(?:ought|ing)\ forward
+        |put(?:ting)?\ (?:off|back))\w*\b
+    .*\b(?:for|to|until|till|from)\s*$
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_BOOKED = re.compile(
+    r"""
+    (?P<was>\b(?:was|were)\s+)?
+    \b(?:(?:book|reserv|schedul|plann|sign(?:ed)?\ up|regist|set|extend|agree)\w*
+        |(?:tickets?|appointments?)(?!\ (?:was|were)\b))\b
+    .*\b(?:for|to|until|till|on|from)\s*$
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_PUT_OFF = re.compile(
+    r"\b(?:re-?schedul|postpon|delay|deferr|adjourn|put(?:ting)? (?:off|back)|push\w* (?:back|out))\w*"
+    r"\s+(?:until|till)\s*$",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-ZÀ-Þ¿¡])|\n")
@@ -103,11 +122,13 @@ _SHARED = frozenset({",", "and", "or", "then", "y"})  # the next part may share 
 @dataclass(frozen=True, slots=True)
 class ClauseTense:
     """Tense of the clause about a date. `is_perfect`: "has worked", which reaches until now; `is_moved`: an
-    appointment was moved to that date; `is_missed`: "should have paid"; `is_present`: not a past time."""
+    appointment was moved to that date; `is_put_off`: it was put off "until" then; `is_missed`: "should have paid";
+    `is_present`: not a past time."""
 
     tense: Tense
     is_perfect: bool = False
     is_moved: bool = False
+    is_put_off: bool = False
     is_missed: bool = False
     is_present: bool = False
 
@@ -116,17 +137,26 @@ class ClauseTense:
 def clause_tense(words: str, statement: str) -> ClauseTense:
     """The tense of the sentence with these words, by the verb nearest to them."""
     statement = statement[:4000].replace("’", "'")
+    words = _as_written(words, statement)
     sentence = next((part for part in _SENTENCE.split(statement) if words in part), statement)
     before, _, after = sentence.partition(words) if words in sentence and words else ("", "", sentence)
     before, after = _HARD.split(before)[-1], _HARD.split(after)[0]
-    arranged = _ARRANGED.search(before) or _ARRANGED.search(f"{before} {words.split(' ', 1)[0]}")
-    if arranged:
-        return ClauseTense("unknown" if arranged["was"] else "future", is_moved=arranged["moved"] is not None)
+    for opening in (before, f"{before} {words.partition(' ')[0]}"):
+        if arranged := _MOVED.search(opening) or _BOOKED.search(opening):
+            tense: Tense = "unknown" if arranged["was"] else "future"  # "was" is the tense of the decision
+            is_moved = arranged.re is _MOVED
+            return ClauseTense(tense, is_moved=is_moved, is_put_off=is_moved and bool(_PUT_OFF.search(opening)))
     found = _nearest(_CLAUSE.split(before)[::-1])
     past_after = _PAST.match(after.lstrip())  # "our launches in May were late"
     if found is None or (found != ClauseTense("past") and past_after):
         found = _nearest(_CLAUSE.split(after)) or found
     return found or ClauseTense("unknown")
+
+
+def _as_written(words: str, statement: str) -> str:
+    """The words, or what stands in the statement: of "on 9 July" the day alone where it says "moved to 9 July"."""
+    day = words.partition(" ")[2]
+    return day if words not in statement and day in statement else words
 
 
 def _nearest(parts: list[str]) -> ClauseTense | None:

@@ -1,7 +1,7 @@
 """Word tables: words that the rules read, as data.
 
 - `statement_words`: negation, amounts, times, persons; stop words; a quick check for words of time
-- `verbs`: verbs and the relations of their clauses
+- `verbs`: verbs and the relations of their clauses; nouns of events, and the verbs for them
 - `labels`: types and relations in English and Spanish
 - `languages`: the language of a text, and the small words of each
 - `family_names`: common family names in Chinese, Japanese and Korean

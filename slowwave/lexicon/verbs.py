@@ -196,6 +196,33 @@ EVENTS = (
 DATED = rf"^scheduled_for$|(?:^|_)(?:{EVENTS})s?_date$"
 """A pattern of relations whose object is the day of an event; each has one at a time."""
 
+RESCHEDULED = (
+    r"(?:(?:moved|pushed|bumped|shifted)(?:\s(?:back|forward|up|out))?|postponed|rescheduled|re-?booked|changed|delayed"
+    r"|deferred|adjourned|brought\s(?:forward|up|back)|put\s(?:off|back|forward))"
+)
+"""Participles of a change of day: "was moved back to 9 July"."""
+
+_NO_FEAST = r"(?!\s(?:Christmas|Easter|New|Thanksgiving|Halloween|Eid)\b)"
+_AWAY = r"(?=\s(?:to|into|in|from|out|back|home|house|flat|off|over|on|with|next|this)\b)"
+EVENT_VERBS = (
+    # nouns of an event · verbs for it · what follows the verb
+    ("wedding marriage", "marry marries marrying married", ""),
+    ("move relocation", "move moves moving relocate relocates relocating", _AWAY),
+    ("flight", "fly flies flying", _AWAY),
+    ("surgery operation", "operated", ""),
+    ("interview", "interview interviews interviewing interviewed", ""),
+    ("graduation", "graduate graduates graduating", ""),
+    ("opening", "open opens opening", r"(?=\s(?:on|in|at|its|to|next|this)\b)"),
+    ("launch release", "launch launches launching", r"(?=\s(?:on|in|at|to|next|this)\b)"),
+    (
+        "party celebration",
+        "celebrate celebrates celebrating",
+        r"(?!\s(?:Christmas|Easter|New|Thanksgiving|Halloween|Eid)\b)",
+    ),
+    ("visit", "visit visits visiting", ""),
+)
+"""Nouns and verbs that may mean one event: "We marry on 3 May" and "the wedding"."""
+
 
 def _compiled() -> dict[str, tuple[Rule, ...]]:
     table: dict[str, list[Rule]] = {}

@@ -82,8 +82,8 @@ def decision_rows(
     now: datetime,
 ) -> pl.DataFrame:
     """DECISIONS: one row per candidate and per fact that was closed or kept, with measures and reason."""
-    alone = pl.lit("It passed and nothing says the same.")
-    beside = pl.format("It passed and looks like {}: both are kept.", "similar_to_id")
+    alone = pl.lit("It was accepted and no other fact says the same.")
+    beside = pl.format("It was accepted and looks like {}: both are kept.", "similar_to_id")
     created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
     created = created.select(
         action=pl.lit("create"),

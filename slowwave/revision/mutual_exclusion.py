@@ -19,7 +19,7 @@ from rapidfuzz.distance import Levenshtein
 
 from slowwave.lexicon.place_hierarchy import are_apart, is_listed, level_of
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
-from slowwave.lexicon.verbs import DATED
+from slowwave.lexicon.verbs import DATED, RESCHEDULED
 from slowwave.text import normalise_name
 
 from .predicates import canonicalise, domain_of
@@ -53,7 +53,7 @@ _PAST = re.compile(
     re.IGNORECASE,
 )
 _STILL_SO = re.compile(
-    r"\b(?:was|were)\s(?=(?:originally\s)?born\b|(?:now\s|just\s)?(?:moved|postponed|rescheduled|pushed|shifted|brought)\b)",
+    rf"\b(?:was|were)\s(?=(?:originally\s)?born\b|(?:now\s|just\s)?{RESCHEDULED}\b)",
     re.IGNORECASE,
 )
 """A past form of what holds until now: a birth, or a date to which something was moved."""
@@ -347,9 +347,13 @@ class MutualExclusion:
 
     def _is_own(self, fact: Fact, until: datetime) -> bool:
         """Whether the subject of the fact said it, until that time."""
-        names = self._names.get(fact["subject_id"], frozenset())
-        messages = [message for message in self._messages(fact) if self._sources.at.get(message, until) <= until]
-        return any(bare_name(self._sources.speakers.get(message, "")) in names for message in messages)
+        return bool(self.speakers_of(fact, until) & self._names.get(fact["subject_id"], frozenset()))
+
+    def speakers_of(self, fact: Fact, until: datetime | None = None) -> frozenset[str]:
+        """Normalised names of those who said the fact, until that time."""
+        messages = self._messages(fact)
+        said = (each for each in messages if until is None or self._sources.at.get(each, until) <= until)
+        return frozenset(bare_name(self._sources.speakers.get(message, "")) for message in said) - {""}
 
     def _tells_change(self, later: Fact, earlier: Fact) -> bool:
         """Whether the later fact says that something changed: in words, or by a later beginning."""

@@ -17,11 +17,13 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.decisions import noted
+from slowwave.extraction.events import other_words
 from slowwave.lexicon.verbs import DATED
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
 from .conflicts import revise_beliefs, say_again, settle_conflicts
+from .moved_events import Speakers, facts_of_the_old_day, moves
 from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
 from .referenced_facts import are_other_cases, is_value, means, telling_words, unquoted
@@ -29,8 +31,8 @@ from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
 READ = tuple(
     "id kind scope statement statement_hash subject_id object_id object_text predicate edge_type polarity status "
-    "status_reason valid_from valid_to event_at expired_at confidence entrenchment pinned replaced_by supersedes_id "
-    "message_id said_at first_at place".split()
+    "status_reason valid_from valid_to event_at event_until expired_at confidence entrenchment pinned replaced_by "
+    "supersedes_id message_id said_at first_at place".split()
 )
 KNOWN = (*READ, "is_live")
 _MAX_SHORT = 2
@@ -69,6 +71,7 @@ class _Index:
     And facts of a scope by the words of directives.
     """
 
+    speakers_of: Speakers
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
@@ -154,14 +157,15 @@ def _set_up(
     meant |= {name for names in tools.revisions.values() for name in names}
     kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
     near = pl.concat([known.select(KNOWN), kept.select(KNOWN)])
-    words = frozenset(word for old in directives["object"].drop_nulls() for word in telling_words(old))
+    olds = [words for old in directives["object"].drop_nulls() for words in (old, *other_words(old))]
+    words = frozenset(word for old in olds for word in telling_words(old))
     near = near.filter(
         pl.col("subject_id").is_in(speakers["subject_id"].implode())
         | pl.col("id").is_in(list(meant))
         | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
     )
     state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
-    index = _Index(names=tools.names, words=words)
+    index = _Index(tools.exclusion.speakers_of, names=tools.names, words=words)
     for fact in state.facts.values():
         if fact["status"] != "retracted":
             index.add(fact)
@@ -170,13 +174,21 @@ def _set_up(
 
 
 def _follow_directive(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
-    targets = _targets(state, index, directive, speaker, winner)
     if directive["action"] == CONTRADICT:
-        for target in targets:
+        for target in _targets(state, index, directive, speaker, winner):
             state.contradict(speaker, winner, target)
         return
-    for target in _with_twins(state, index, targets, speaker, winner):
+    for target in _meant(state, index, directive, speaker, winner):
         close(state, directive, speaker, winner, target)
+
+
+def _meant(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The facts that a directive ends: the old day of a moved event, else its targets and their sentences."""
+    event = None if directive["known_id"] else moves(speaker, directive["object"])
+    if event is None:
+        return _with_twins(state, index, _targets(state, index, directive, speaker, winner), speaker, winner)
+    meant = [fact for fact in state.facts.values() if _may_be_meant(state, fact, speaker, winner)]
+    return facts_of_the_old_day(event, speaker, meant, index.speakers_of)
 
 
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
@@ -186,9 +198,10 @@ def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fac
         found = [
             f for f in named if f["predicate"] == pointed["predicate"] and _may_be_meant(state, f, speaker, winner)
         ]
+        found = _with_twins(state, index, found, speaker, winner)
     else:
-        found = [] if directive["known_id"] else _targets(state, index, directive, speaker, winner)
-    for target in _with_twins(state, index, found, speaker, winner):
+        found = [] if directive["known_id"] else _meant(state, index, directive, speaker, winner)
+    for target in found:
         if target["place"] >= 0:
             close(state, directive, speaker, winner, target)
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from recall.doubts import PENDING
 from slowwave import frames
+from slowwave.extraction.events import other_words
 from slowwave.revision.application import Surroundings
 from slowwave.revision.candidates import DIRECTIVES
 from slowwave.revision.late_arrivals import REPEATED
@@ -64,7 +65,7 @@ def near_candidates(
     alike = facts_by(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE)
     contested = _contested(reading, passed, predicates, revise)
     ids = [*passed["id"], *neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls()]
-    named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
+    named = _in_other_words(named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id"))
     called, worded = _named(reading, named, is_late, now), _worded_like(reading, named, now)
     facts = _once([facts_by(reading, ids), alike, called, worded, speakers, contested])
     may_end = pl.concat([directed["subject_id"], contested["subject_id"]]).unique()
@@ -111,9 +112,11 @@ def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> S
 
 
 def with_speakers(reading: Reading, passed: pl.DataFrame, messages: pl.DataFrame, near: Surroundings) -> pl.DataFrame:
-    """The messages, and those of the facts whose relation allows one object: who said these decides what ends them."""
+    """The messages, and those of the facts whose relation allows one object, or that give a day to come: who said
+    these decides what ends them."""
     single = single_valued(pl.concat([near.facts["predicate"], passed["predicate"]]).unique(), near.predicates)
-    rivals = near.facts.filter(pl.col("predicate").is_in(list(single)))["id"]
+    is_plan = pl.col("event_at") > pl.col("valid_from")
+    rivals = near.facts.filter(pl.col("predicate").is_in(list(single)) | is_plan)["id"]
     evidence = near.evidence.filter(pl.col("fact_id").is_in(rivals.implode()))
     others = evidence.join(messages.select(message_id="id"), on="message_id", how="anti")["message_id"]
     sources = reading.by_ids("messages", others.unique(), ["id", "occurred_at", "speaker"])
@@ -175,6 +178,13 @@ def _telling(
     return pl.concat(
         [neighbours.filter(stays), far.join(about.filter(same), left_on="fact_id", right_on="id", how="semi")]
     )
+
+
+def _in_other_words(directives: pl.DataFrame) -> pl.DataFrame:
+    """The `directives` (object, action), and for an event that is replaced the verbs for it: "marry" for "wedding"."""
+    other = pl.col("object").map_elements(other_words, return_dtype=pl.List(pl.String))
+    more = directives.filter(pl.col("action") == SUPERSEDE).with_columns(object=other).explode("object")
+    return pl.concat([directives, more.drop_nulls("object")])
 
 
 def _named(reading: Reading, directives: pl.DataFrame, is_late: bool, now: datetime) -> pl.DataFrame:

@@ -53,10 +53,10 @@ def place(tmp_path: Path) -> Path:
         ],
         "decisions": [
             decision("d1", "supersede", VIM, NEOVIM, reason="A later message replaces it (temporal_change)."),
-            decision("d2", "create", NEOVIM, reason=f"It passed and looks like {VIM}: both are kept."),
+            decision("d2", "create", NEOVIM, reason=f"It was accepted and looks like {VIM}: both are kept."),
             decision("d3", "absorb", NEOVIM, NVIM, reason="They say the same.", by="model"),
             decision("d4", "reassert", NEOVIM, AGAIN, reason="The same words again."),
-            decision("d5", "create", VIM, reason="It passed and nothing says the same."),
+            decision("d5", "create", VIM, reason="It was accepted and no other fact says the same."),
         ],
         "pair_decisions": [
             {"id": "p1", "a_id": NEOVIM, "b_id": "f_1a_0e", "kind": "implicit_conflict", "outcome": "pending",
@@ -99,7 +99,7 @@ def test_what_was_replaced_names_what_took_its_place_and_when(shown: Any) -> Non
     text = joined(shown(VIM))
     assert text.startswith("Marta uses vim. No longer: it held from 2026-01-01 to 2026-03-01.")
     assert "Replaced by “Marta uses neovim.” (0b): things changed." in text
-    assert "2026-04-01 Learned: It passed and nothing says the same." in text
+    assert "2026-04-01 Learned: It was accepted and no other fact says the same." in text
     assert text.index("Learned:") < text.index("Replaced by “Marta uses neovim.”: A later message replaces it.")
     assert "A later message replaces it. made" in text  # the run that decided it
 
@@ -111,12 +111,12 @@ def test_what_stands_now_names_what_it_replaced_merged_leans_on_and_is_disputed_
         "It also stands for “Marta works in neovim.” (0c): both say the same.",
         "Doubtful: it leans on “Marta uses vim.” (0a), which no longer holds.",
         "Disputed by “Marta never uses [red]neovim[/].” (0e): nothing tells which holds.",
-        "Learned: It passed and looks like “Marta uses vim.” (0a): both are kept.",
+        "Learned: It was accepted and looks like “Marta uses vim.” (0a): both are kept.",
         "Merged with “Marta works in neovim.”: They say the same. Decided by a model.",
         "Took the place of “Marta uses vim.”", "One other, which was kept apart.",
     ):  # fmt: skip
         assert words in text
-    assert text.count("It passed") == 1  # what was decided about others when they were learned is theirs
+    assert text.count("It was accepted") == 1  # what was decided about others when they were learned is theirs
 
 
 def test_what_says_the_same_as_another_fact_names_it_and_its_own_message(shown: Any) -> None:

@@ -135,6 +135,40 @@ def test_a_bare_date_lies_where_the_tense_of_its_sentence_points(words: str, sta
 @pytest.mark.parametrize(
     ("words", "statement", "start"),
     [
+        ("on 9 July", "Ana's dentist appointment was moved to 9 July.", "2026-07-09"),
+        ("for 9 July", "The check-up was rebooked for 9 July.", "2026-07-09"),
+        ("9 July", "The review was rescheduled by the bank to 9 July.", "2026-07-09"),
+        ("until 9 July", "The exam was postponed until 9 July.", "2026-07-09"),
+        ("until 9 July", "The trip is put off until 9 July.", "2026-07-09"),
+        ("on 21 April", "The meeting was pushed back to 21 April.", "2026-04-21"),
+        ("on 21 April", "The meeting was brought forward to 21 April.", "2026-04-21"),
+        ("9 July", "The start was changed to 9 July.", "2026-07-09"),
+        ("January", "The concert was moved to January.", "2027-01-01"),
+        ("to the 25th", "The concert was moved to the 25th.", "2026-04-25"),
+        ("on 2 April", "Ana's appointment was moved to 2 April.", "2026-04-02"),
+        ("on Monday", "Ana moved to Porto on Monday.", "2026-04-06"),
+        ("on 9 July", "Ana moved to Porto on 9 July.", "2025-07-09"),
+        ("on 9 July", "The wedding was postponed on 9 July.", "2025-07-09"),
+        ("on 9 July", "The piano was moved to the cellar on 9 July.", "2025-07-09"),
+        ("on 9 July", "The shop changed hands on 9 July.", "2025-07-09"),
+        ("on 9 July", "The appointment was on 9 July.", "2025-07-09"),
+        ("on 9 July", "Ana is being operated on on 9 July.", "2026-07-09"),
+        ("on 9 July", "Ana was being operated on on 9 July.", "2025-07-09"),
+    ],
+)
+def test_the_past_tense_of_a_move_is_that_of_the_decision_and_not_of_the_day(
+    words: str, statement: str, start: str
+) -> None:
+    assert day(resolve_times(words, SAID, statement).event_at) == start
+
+
+def test_who_moved_somewhere_until_a_day_has_no_appointment_on_it() -> None:
+    assert resolve_times("until July", SAID, "Ana moved to the small office until July.").kind == "until"
+
+
+@pytest.mark.parametrize(
+    ("words", "statement", "start"),
+    [
         ("in February", "My parents visit in February.", "2027-02-01"),
         ("in January", 'Ana Lima: "We marry in January."', "2027-01-01"),
         ("in March", "The second shop opens in March.", "2027-03-01"),
@@ -501,6 +535,7 @@ def test_until_a_month_in_the_present_is_the_next_one(state: str) -> None:
         ("We married in 2018 and it rained.", "in 2018"),
         ("Last Friday I went home.", "Last Friday"),
         ("Me mudé la semana pasada.", "la semana pasada"),
+        ("The dinner was moved to Friday evening.", "to Friday evening"),
         ("It is due by April 5, 2024, they say.", "by April 5, 2024"),
         ("We stayed for two weeks in May 2024.", "in May 2024"),
     ],
@@ -511,7 +546,14 @@ def test_the_words_are_copied_as_they_stand(sentence: str, hint: str) -> None:
 
 @pytest.mark.parametrize(
     "sentence",
-    ["I may go.", "We start at 7 and stop at 15.", "It took 2 days.", "Version 3.11 is fine.", "They march every day."],
+    [
+        "I may go.",
+        "The shop is open Monday to Friday.",
+        "We start at 7 and stop at 15.",
+        "It took 2 days.",
+        "Version 3.11 is fine.",
+        "They march every day.",
+    ],
 )
 def test_numbers_and_modals_are_not_dates(sentence: str) -> None:
     assert find_hint(sentence) == ""

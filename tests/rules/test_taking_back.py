@@ -16,6 +16,7 @@ from talk import START, Line, learn, rows, said, written
 
 from slowwave.deduplication.observations import screen
 from slowwave.extraction.decisions import accepted_part, accepts
+from slowwave.extraction.events import dated_events, moved_event
 from slowwave.extraction.reversals import find_reversals
 from slowwave.filters.durability import only_acknowledges, request_of
 from slowwave.records import Turn
@@ -45,6 +46,9 @@ TAKEN_BACK = [
     ("I changed my mind about Globex.", "Globex"),
     ("Ya no uso el correo, ahora uso Signal.", "correo"),
     ("I gave up on Italian.", "Italian"),
+    ("Our branch in Frankfurt closed down.", "branch in Frankfurt"),
+    ("The bike shop has closed for good, sadly.", "bike shop"),
+    ("The swimming pool in Kiel shut its doors forever.", "swimming pool in Kiel"),
 ]
 NOTHING = [
     "If we used Mollie instead of Stripe, we would save a lot.",
@@ -72,6 +76,14 @@ NOTHING = [
     "Never mind that.",
     "I live in Porto.",
     "We drove from Oslo to Bergen.",
+    "The shop closed for good.",
+    "Our branch in Frankfurt closed at six.",
+    "The bike shop is closed on Mondays.",
+    "The bike shop closed down for repairs.",
+    "The bike shop never closed down.",
+    "The bike shop in Kiel hasn't closed down.",
+    "Ben wanted to have the branch in Kiel closed down.",
+    "If the bike shop closed down, I would be sad.",
 ]
 ORDERS = [
     "commit and push.", "can you look.", "fix the failing test and run it again.",
@@ -117,16 +129,21 @@ def test_any_text_can_be_looked_through(text: str) -> None:
     request_of(text)
     accepts(text)
     only_acknowledges(text)
+    moved_event(text)
+    dated_events(text)
 
 
 @pytest.mark.parametrize(
-    "piece", ["from a to ", "not ", "moved from ", "is off, ", "and ", "run the ", "yes, ", "no longer "]
+    "piece",
+    ["from a to ", "not ", "moved from ", "is off, ", "and ", "run the ", "yes, ", "no longer ", "a was moved "],
 )
 def test_long_texts_cost_little(piece: str) -> None:
     begun = time.perf_counter()
     find_reversals(piece * 3000, piece * 3000)
     request_of(piece * 3000)
     accepts(piece * 3000)
+    moved_event(piece * 3000)
+    dated_events(piece * 3000)
     assert time.perf_counter() - begun < 1
 
 
@@ -203,6 +220,7 @@ def taken_back(old: str, words: str, **more: Any) -> dict[str, Any]:
         ("We decided to use Redis for the sessions.", "Redis", "Forget Redis, we keep the sessions in Postgres."),
         ("Our caterer is Blume.", "Blume", "We replaced Blume with Kantine Ost."),
         ("Line width is 80 characters.", "80", "Line width is 100 characters now, not 80."),
+        ("We have a branch in Frankfurt.", "branch in Frankfurt", "Our branch in Frankfurt closed down."),
     ],
 )
 def test_words_close_what_tells_of_the_same_matter(known: str, old: str, words: str) -> None:
@@ -287,6 +305,30 @@ MOVED_DATES = {
     "Dora": ("My sister's wedding is on 5 June.", "My sister's wedding is now on 12 June."),
     "Enzo": ("The Heron launch is on 5 June.", "The Heron launch was moved to 12 June."),
     "Fara": ("My birthday is on 5 June.", "Correction: my birthday is on 12 June, not 5 June."),
+    "Abel": ("The team dinner is at Luigi's on 5 June.", "The team dinner was moved to 12 June."),
+    "Bice": ("The fair in Ghent is on 5 June.", "The fair was moved to 12 June."),
+    "Carl": ("The dinner with Mia is on 5 June at the Blue Door.", "The dinner with Mia got pushed to 12 June."),
+    "Dana": ("On 5 June the book fair is in the old hall.", "The book fair has been postponed until 12 June."),
+    "Egon": ("I have an interview at Brightwell on 5 June.", "They rebooked my interview for 12 June."),
+    "Fons": ("There is a street party in our road on 5 June.", "Sorry, the street party is on 12 June."),
+    "Gerd": ("My flight to Rome is on 5 June.", "My flight to Rome was changed to 12 June."),
+    "Hilda": ("The board meeting takes place in room 4 on 5 June.", "We moved the board meeting to 12 June."),
+    "Inge": ("The choir's concert is in the church on 5 June.", "The choir's concert is now on 12 June."),
+    "Jule": ("Mia is getting married on 5 June.", "The wedding was moved to 12 June."),
+    "Karin": ("We're getting married on 5 June.", "Our wedding was postponed to 12 June."),
+    "Lars": ("My sister is getting married in Faro on 5 June.", "My sister's wedding was moved to 12 June."),
+    "Mads": ("We're moving house on 5 June.", "The move was pushed back to 12 June."),
+    "Nele": ("I'm sitting my driving exam on 5 June.", "My driving exam was rescheduled to 12 June."),
+    "Olof": ("I'm flying to Rome on 5 June.", "My flight was rebooked for 12 June."),
+    "Pelle": (
+        "My mother is being operated on in Kiel on 5 June.",
+        "My mother's operation was brought forward to 4 June.",
+    ),
+    "Runa": ("I'm being interviewed at Brightwell on 5 June.", "The interview at Brightwell was moved to 12 June."),
+    "Sven": ("I graduate on 5 June.", "My graduation was put off until 12 June."),
+    "Tove": ("The new shop opens on 5 June.", "The opening of the shop slipped to 12 June."),
+    "Vera": ("The choir rehearsal is in the church on 26 March.", "The choir rehearsal was moved to Friday."),
+    "Ulla": ("We're celebrating Leo's birthday on 5 June.", "The party was moved to 12 June."),
 }
 OTHER_DATES = {
     "Gero": ("My exam is on 5 June.", "Correction: the wedding is on 12 June, not 5 June."),
@@ -294,6 +336,30 @@ OTHER_DATES = {
     "Igor": ("The wedding is in Faro.", "Sorry, the wedding is on 12 June."),
     "Jana": ("Our game is on 5 June.", "Our game is on 12 June."),
     "Kurt": ("The Heron demo is on 5 June.", "The Heron demo is on 12 June."),
+    "Anke": ("The team dinner is at Luigi's on 5 June.", "The board dinner was moved to 12 June."),
+    "Bodo": ("The team dinner is at Luigi's on 5 June.", "The dinner was moved to 12 June."),
+    "Cora": ("The fair in Ghent is on 5 June.", "The fair in Bruges was moved to 12 June."),
+    "Dirk": ("The dinner with Mia is at Luigi's on 5 June.", "The dinner with Tom was moved to 12 June."),
+    "Elsa": ("The fair in Ghent is on 5 June.", "The fair might be moved to 12 June."),
+    "Falk": ("The fair in Ghent is on 5 June.", "The fair was not moved to 12 June."),
+    "Gitta": ("The fair in Ghent is on 5 June.", "The fair in Ghent was moved to the new hall."),
+    "Hugo": ("The fair in Ghent is great.", "The fair was moved to 12 June."),
+    "Ines": ("The fair in Ghent was on 5 June.", "The fair was moved to 12 June."),
+    "Jost": ("The fair in Ghent is on 5 June and we need a van.", "The fair was moved to 12 June."),
+    "Kai Berg": ("I'm buying shoes for the wedding on 5 June.", "The wedding was moved to 12 June."),
+    "Lene": ("I'm getting married on 5 June.", "Tom's wedding was moved to 12 June."),
+    "Moritz": ("Tom is getting married on 5 June.", "Our wedding was moved to 12 June."),
+    "Nora Vik": ("My mother is being operated on in Kiel on 5 June.", "My operation was moved to 12 June."),
+    "Oda Lund": ("We're moving the piano on 5 June.", "The move was pushed back to 12 June."),
+    "Piet": ("The wedding is at the lake in June.", "The wedding was moved to 12 June."),
+    "Quint": ("I work from home on 5 June.", "We moved to Ghent on 12 January."),
+    "Sepp": ("We celebrate Easter with my parents on 5 April.", "The party was moved to 12 June."),
+    "Theo": ("The kids are at camp on 5 June.", "They moved the kids to Monday."),
+    "Urs Egli": ("The dinner is at Luigi's on 5 June.", "The dinner was moved to 10 March and it was great."),
+    "Wanda": ("The party is at Ben's on 5 June.", "My party was moved to 12 June."),
+    "Xaver": ("My flight to Rome is on 5 June.", "My flight to Oslo was moved to 12 June."),
+    "Yann": ("The exam is in room 4 on 5 June.", "The deadline of the exam was moved to 12 June."),
+    "Ralf": ("The photos of the wedding are due on 5 June.", "The wedding was moved to 12 June."),
 }
 
 
@@ -319,9 +385,64 @@ def test_the_older_date_of_an_event_ends_when_the_newer_one_is_said(dated: Path,
 
 
 def test_another_person_with_such_an_event_ends_no_date(tmp_path: Path) -> None:
-    turns = [("Ana", "Our wedding is on 5 June."), ("Ben", "Our wedding is on 12 August.")]
+    turns = [
+        ("Ana", "Our wedding is on 5 June."),
+        ("Ben", "Our wedding is on 12 August."),
+        ("Ana", "The fair in Ghent is on 5 June."),
+        ("Ben", "The fair was moved to 12 June."),
+    ]
     learn(written(tmp_path / "talk.jsonl", said(turns)), tmp_path / "memory")
     assert set(rows(tmp_path / "memory", "facts")["status"]) == {"active"}
+
+
+def test_of_two_events_that_a_move_may_mean_neither_ends_and_of_one_event_every_statement(tmp_path: Path) -> None:
+    turns = [
+        ("Ana", "The fair in Ghent is on 5 June."),
+        ("Ana", "The fair in Bruges is on 7 June."),
+        ("Ben", "The dinner is at Luigi's on 5 June."),
+        ("Ben", "We have the dinner with Mia on 5 June."),
+    ]
+    later = [("Ana", "The fair was moved to 12 June."), ("Ben", "The dinner was moved to 12 June.")]
+    lines = said(turns, "c1") + said(later, "c2", START + timedelta(days=20))
+    learn(written(tmp_path / "talk.jsonl", lines), tmp_path / "memory")
+    gone = rows(tmp_path / "memory", "facts", "status = 'superseded'")["statement"]
+    assert sorted(gone) == [
+        'Ben: "The dinner is at Luigi\'s on 5 June."',
+        'Ben: "We have the dinner with Mia on 5 June."',
+    ]
+
+
+def test_a_first_day_that_is_learned_after_the_move_has_ended(tmp_path: Path) -> None:
+    talk, store = tmp_path / "talk.jsonl", tmp_path / "memory"
+    later = said([("Ana", "Our wedding was moved to 12 June.")], "c2", START + timedelta(days=20))
+    learn(written(talk, later), store)
+    learn(written(talk, said([("Ana", "I'm getting married in Faro on 5 June.")], "c1")), store)
+    held = dict(rows(store, "facts", columns=["predicate", "status"]).iter_rows())
+    assert held == {"is": "superseded", "wedding_date": "active"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind", "owner"),
+    [
+        ("The date of the wedding was moved to 12 June.", "wedding", ""),
+        ("My sister's exam date has just been changed from 5 June to 12 June.", "exam", "my sister's"),
+        ("Our surgery was postponed by the clinic until next week.", "surgery", "our"),
+        ("Unfortunately, the launch slipped back to March.", "launch", ""),
+        ("Tom pushed the kickoff back to Monday.", "kickoff", ""),
+        ("It was moved to 12 June.", "", ""),
+        ("Her exam was moved to 12 June.", "", ""),
+        ("Kestrel was moved to 12 June.", "", ""),
+        ("The desk was moved to room 12.", "", ""),
+        ("Was the exam moved to 12 June?", "", ""),
+        ("If the exam is moved to 12 June, I can come.", "", ""),
+        ("The exam was never moved to 12 June.", "", ""),
+        ("We moved to Ghent on 12 June.", "", ""),
+        ("The exam is on 12 June.", "", ""),
+    ],
+)
+def test_an_event_that_is_moved_to_a_day_is_named_with_its_owner(sentence: str, kind: str, owner: str) -> None:
+    found = moved_event(sentence)
+    assert ((found.kind, found.owner) if found else ("", "")) == (kind, owner)
 
 
 @pytest.mark.proof
