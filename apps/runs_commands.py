@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slowwave.errors import UnusableInput
+from slowwave.lifecycle.run_counts import shown_counts
 from slowwave.settings import (
     BackfillSettings,
     CommunitySettings,
@@ -157,7 +158,7 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     cells += [("part of", run["parent_id"])] if run["parent_id"] else []
     cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
     out.print(table(run["id"], ("", ""), cells))
-    for title, rows in (("Counts", summary.get("counts", {})), ("Refused", summary.get("refused", {}))):
+    for title, rows in (("Counts", shown_counts(summary.get("counts", {}))), ("Refused", summary.get("refused", {}))):
         if rows:
             out.print(table(title, ("what", "count"), list(rows.items())))
     if parameters := _changed_parameters(run):
