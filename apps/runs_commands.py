@@ -157,7 +157,7 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     cells += [("lease wait", f"{run['waited_s']:.2f} s")] if run["commits"] else []
     cells += [("part of", run["parent_id"])] if run["parent_id"] else []
     cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
-    out.print(table(run["id"], ("", ""), cells))
+    out.print(table(run["id"], ("", ""), [(name, cell) for name, cell in cells if cell not in ("", None)]))
     for title, rows in (("Counts", shown_counts(summary.get("counts", {}))), ("Refused", summary.get("refused", {}))):
         if rows:
             out.print(table(title, ("what", "count"), list(rows.items())))
@@ -212,10 +212,11 @@ def undo(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Undo everything that a run changed."""
+    """Undo everything that a run changed. An undo is a run, too, and can be undone."""
     from tasks.people.undo_and_restore import take_back
 
-    report = take_back(place.run("undo"), run, cascade=cascade, dry_run=dry_run)
+    own = place.run("undo")
+    report = take_back(own, run, cascade=cascade, dry_run=dry_run)
     if as_json:
         print_json({**asdict(report), "dry_run": dry_run})
         return
@@ -224,6 +225,8 @@ def undo(
     out.print(table("Rows", ("table", "put back", "removed"), report.rows))
     if report.put_back.get("proposals") and not dry_run:
         out.print("What was decided in it waits for a person again: slowwave review list", markup=False)
+    if not dry_run:
+        show_undo(own.id, own.namespace)
 
 
 def doctor(
