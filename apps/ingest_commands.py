@@ -19,7 +19,7 @@ from slowwave.timestamps import parse_moment
 from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
 from .options import DryRun, JsonOption, ModelFlags, RequireApproval, add_command
-from .printing import count_table, end, err, out, print_json, progress, show_issues, show_undo, table
+from .printing import count_table, end, err, out, print_json, progress, run_title, show_issues, show_undo, table
 from .printing import end as finish
 
 OwnerOption = Annotated[
@@ -339,7 +339,10 @@ def backfill_settings(place: Place, model: Mapping[str, Any]) -> BackfillSetting
 
 
 def _show_backfill(summary: dict[str, Any]) -> None:
-    out.print(table(f"Run {summary['run']}: {summary['state']}", *_columns_and_cells(summary["windows"], COLUMNS)))
+    if summary["windows"]:
+        out.print(table(run_title(summary), *_columns_and_cells(summary["windows"], COLUMNS)))
+    else:
+        out.print(run_title(summary), style="bold", markup=False)
     llm = summary["llm"]
     if llm["calls"] or llm["from ledger"]:
         out.print(
@@ -365,7 +368,8 @@ def _show_estimate(summary: dict[str, Any]) -> None:
     rows = summary["windows"]
     if len(rows) > 1:
         rows = [*rows, {"namespace": "", "window": "all", **total}]
-    out.print(table("Estimate", *_columns_and_cells(rows, ESTIMATED)))
+    if rows:
+        out.print(table("Estimate", *_columns_and_cells(rows, ESTIMATED)))
     for line in summary["notes"]:
         out.print(line, markup=False)
 
