@@ -164,7 +164,7 @@ def pin(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep facts for ever: they are never pruned, merged into others or evicted."""
+    """Keep facts for ever: they are never archived, or merged into others."""
     from tasks.entities.pins import pin_facts_as_run
 
     run = place.run("pin")

@@ -289,7 +289,7 @@ def backfill(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Extract facts from old messages in windows, then run one night. --dry-run estimates the cost.
+    """Read old messages, one period after the other, then run a night. --dry-run estimates the cost.
 
     The same command continues where it stopped. --namespace takes a pattern such as 'tenant-*'.
     """

@@ -58,7 +58,9 @@ def facts(
     name: EntityName,
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also superseded, retracted and rejected facts.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also facts that were replaced, denied or rejected.")
+    ] = False,
     *,
     place: Place,
     as_json: JsonOption = False,
@@ -165,6 +167,9 @@ def entities(
         total, shown = memory.entities(limit, type, everything=everything)
     if as_json:
         print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
+        return
+    if not shown:
+        out.print(f"No entity{f' of the type {type}' if type else ''} is known yet.", markup=False)
         return
     out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else "", place.locale))
 

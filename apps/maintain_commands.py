@@ -64,8 +64,12 @@ def consolidate(
         str | None,
         typer.Option("--since", metavar="TIME", help="Compare the facts since this time again.", show_default=False),
     ] = None,
-    scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
-    mode: Annotated[str, typer.Option("--mode", help="auto, pairwise or cluster.")] = "auto",
+    scope: Annotated[
+        str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.", show_default=False)
+    ] = None,
+    mode: Annotated[
+        str, typer.Option("--mode", help="Facts are compared pairwise, in a cluster, or auto: by their number.")
+    ] = "auto",
     artifacts: Annotated[
         bool, typer.Option("--artifacts/--no-artifacts", help="Also link versions of documents.")
     ] = True,
@@ -77,7 +81,7 @@ def consolidate(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge facts that say the same, and keep the originals as their lineage.
+    """Merge facts that say the same, and keep the originals in their history.
 
     A second run changes nothing and costs nothing.
     """

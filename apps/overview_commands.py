@@ -89,7 +89,7 @@ def quality(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the refused messages with gate and reason, and how recalls influence what is kept."""
+    """Show which messages were refused, by which gate and why, and how recalls influence what is kept."""
     from recall.overview import quality as assess
 
     found = assess(place.store(), place.settings.steward, place.settings.recall.min_quality)
@@ -292,7 +292,7 @@ def report(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Report entities to split, duplicates, stale and suspect facts. Changes nothing."""
+    """Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing."""
     from flows.report import report as flow
 
     if markdown and as_json:

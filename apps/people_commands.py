@@ -41,7 +41,9 @@ def archived(
     reason: Annotated[
         str | None,
         typer.Option(
-            "--reason", help="Only facts archived for this reason: pruned, evicted, deleted.", show_default=False
+            "--reason",
+            help="Only pruned (unused), evicted (too many entities) or deleted (by a person) facts.",
+            show_default=False,
         ),
     ] = None,
     limit: Limit = SHOWN,
@@ -106,7 +108,10 @@ def _show_restored(restored: Restored, title: str) -> None:
 def duplicates(
     entity: EntityName,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.0, max=1.0, help="Cosine similarity from which two texts look alike.")
+        float,
+        typer.Option(
+            "--threshold", min=0.0, max=1.0, help="How near in meaning two texts that look alike are, 0 to 1."
+        ),
     ] = 0.85,
     containment: Annotated[
         float,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 NUMBERS = (
     "#", "count", "score", "confidence", "commits", "calls", "usd", "threshold", "reads", "pairs", "importance",
+    "messages", "facts", "topics", "version", "tokens_in", "tokens_out", "mean length", "put back", "removed", "struck",
+    "dollars", "relations away", "cosine", "rate", "enough", "probability",
 )  # fmt: skip
 
 WHOLE = ("run", "id", "when", "valid", "date", "said", "at", "last", "last seen", "last read", *NUMBERS)
@@ -112,7 +114,7 @@ def _grid(names: Sequence[str], cells: Sequence[Sequence[str]]) -> RenderableTyp
     made = Table(header_style="bold cyan", show_header=any(names))
     for name in names:
         justify: JustifyMethod = "right" if name in NUMBERS else "left"
-        made.add_column(name, overflow="fold", justify=justify, no_wrap=name in WHOLE)
+        made.add_column(name.replace("_", " "), overflow="fold", justify=justify, no_wrap=name in WHOLE)
     for row in cells:
         made.add_row(*map(Text, row))
     return made
@@ -127,7 +129,7 @@ def _blocks(names: Sequence[str], cells: Sequence[Sequence[str]]) -> RenderableT
             made.add_row()
         for name, cell in zip(names, row, strict=True):
             if cell:
-                made.add_row(Text(name), Text(cell))
+                made.add_row(Text(name.replace("_", " ")), Text(cell))
     return made
 
 

@@ -56,7 +56,7 @@ def recall(
         typer.Option(
             "--graph",
             metavar="MODE",
-            help="Follow relations: none, bfs or spread; default [recall] graph.",
+            help="Follow relations: none, bfs (step by step) or spread (strong ones first); default [recall] graph.",
             show_default=False,
         ),
     ] = None,

@@ -169,7 +169,9 @@ Action = Annotated[
     str | None,
     typer.Option("--action", metavar="NAME", help="Only proposals of this action: split …", show_default=False),
 ]
-Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason, for the ledger.", show_default=False)]
+Note = Annotated[
+    str, typer.Option("--note", metavar="TEXT", help="The reason, kept with the decision.", show_default=False)
+]
 
 
 def register(app: typer.Typer) -> None:

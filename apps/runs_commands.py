@@ -241,7 +241,7 @@ def doctor(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the store for damage, such as duplicate keys and dangling ids. Exit code 1 if any is left.
+    """Check the store for damage, such as keys that occur twice. Exit code 1 if any is left.
 
     --repair first shows the repairs, and asks before it makes them. --environment checks the installation instead of
     the store; exit code 1 if something needed is missing.
