@@ -47,6 +47,8 @@ DEFAULTS: Mapping[str, type[Group]] = {
 }
 """Default settings of each flow: only other values are shown."""
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
+WIDTHS = ("<16", "<21", "<11", ">8", ">6", ">8")
+WIDTH_OF_RUNS = 80
 FOUND = ("check", "table", "row", "what")
 
 
@@ -94,14 +96,20 @@ def runs(
 
 
 def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
-    """For each run a line with when and cost; then what it changed, and its id, but for parts that changed nothing."""
-    out.print(_line(*HEAD), style="bold cyan", markup=False)
+    """For each run a line with when and cost; then what it changed, and its id, but for parts that changed nothing.
+
+    A narrow terminal has the time and cost after the changes.
+    """
+    shown = len(HEAD) if out.width >= WIDTH_OF_RUNS else HEAD.index("took")
+    out.print(_line(HEAD[:shown]), style="bold cyan", markup=False)
     for each in listed:
         indent = "  " * each["depth"]
-        out.print(_line(*_cells(each, indent)), markup=False)
-        changed = ", ".join(each["effects"])
-        if each["depth"] and not changed and each["state"] == "completed":
+        cells = _cells(each, indent)
+        out.print(_line(cells[:shown]), markup=False)
+        if each["depth"] and not each["effects"] and each["state"] == "completed":
             continue
+        left = (f"{name} {cell}" for name, cell in zip(HEAD[shown:], cells[shown:], strict=True) if cell)
+        changed = ", ".join([*each["effects"], *left])
         if changed:
             edge = f"  {indent}"
             lines = wrap(printable(changed), out.width, initial_indent=edge, subsequent_indent=edge)
@@ -110,8 +118,8 @@ def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
         out.print(f"  {indent}{printable(label)}", style="dim", markup=False)
 
 
-def _line(when: str, flow: str, state: str, took: str, calls: str, dollars: str) -> str:
-    return f"{when:<16}  {flow:<21}  {state:<11}  {took:>8}  {calls:>6}  {dollars:>8}".rstrip()
+def _line(cells: Sequence[str]) -> str:
+    return "  ".join(f"{cell:{width}}" for cell, width in zip(cells, WIDTHS, strict=False)).rstrip()
 
 
 def _cells(run: Mapping[str, Any], indent: str = "") -> tuple[str, str, str, str, str, str]:
@@ -158,9 +166,10 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     cells += [("part of", run["parent_id"])] if run["parent_id"] else []
     cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
     out.print(table(run["id"], ("", ""), [(name, cell) for name, cell in cells if cell not in ("", None)]))
-    for title, rows in (("Counts", shown_counts(summary.get("counts", {}))), ("Refused", summary.get("refused", {}))):
+    counts = ("Counts", "what", shown_counts(summary.get("counts", {})))
+    for title, head, rows in (counts, ("Refused", "gate", summary.get("refused", {}))):
         if rows:
-            out.print(table(title, ("what", "count"), list(rows.items())))
+            out.print(table(title, (head, "count"), list(rows.items())))
     if parameters := _changed_parameters(run):
         out.print(table("Asked, where it is not the default", ("parameter", "value"), parameters))
     if run["commits"]:
