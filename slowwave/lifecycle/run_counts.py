@@ -25,7 +25,7 @@ class RunCount(StrEnum):
     SOURCES = "sources", "sources found"
     SOURCES_KNOWN = "sources known already", "sources read before and skipped"
     FILES_PASSED_OVER = "files passed over", "files skipped"
-    LINES_SKIPPED = "lines skipped", "lines skipped because they are unreadable"
+    LINES_SKIPPED = "lines skipped", "lines skipped as unreadable"
 
     MESSAGES_READ = "messages read"
     MESSAGES_KNOWN = "messages known already", "messages known before and skipped"
