@@ -231,7 +231,9 @@ def retire(
         print_json({**done, "retired": facts, "flags_cleared": list(retired.flags_cleared)})
         return
     _show_retired(
-        f"{'Would retire' if dry_run else 'Retired'} of {meant.name}", retired.facts, len(retired.flags_cleared)
+        f"{'Would retire' if dry_run else 'Retired'} observations of {meant.name}",
+        retired.facts,
+        len(retired.flags_cleared),
     )
     if not dry_run:
         show_undo(run.id, run.namespace)
@@ -253,7 +255,7 @@ def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json:
 
 def _show_retired(title: str, facts: Sequence[tuple[str, str]], cleared: int) -> None:
     rows = [(content, short_id(fact)) for fact, content in facts]
-    caption = f"{cleared} flags of facts that looked like them are cleared" if cleared else ""
+    caption = f"{cleared} facts that looked like them are no longer marked as similar" if cleared else ""
     out.print(table(title, ("observation", "id"), rows, caption))
 
 
@@ -362,7 +364,7 @@ def _show_plan(report: Report) -> None:
 def _show_rows(report: Report) -> None:
     removed, struck = report.plan.removed(), report.plan.changed()
     rows = [(each, removed.get(each, 0), struck.get(each, 0)) for each in sorted({*removed, *struck})]
-    out.print(table("Rows", ("table", "removed", "struck"), rows))
+    out.print(table("Rows", ("table", "removed", "changed"), [[cell or "" for cell in row] for row in rows]))
 
 
 def _show_proof(report: Report, namespace: str) -> None:

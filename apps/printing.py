@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 NUMBERS = (
     "#", "count", "score", "confidence", "commits", "calls", "usd", "threshold", "reads", "pairs", "importance",
-    "messages", "facts", "topics", "version", "tokens_in", "tokens_out", "mean length", "put back", "removed", "struck",
-    "dollars", "relations away", "cosine", "rate", "enough", "probability",
+    "messages", "facts", "topics", "version", "tokens_in", "tokens_out", "mean length", "put back", "removed",
+    "changed", "dollars", "relations away", "cosine", "rate", "probability",
 )  # fmt: skip
 
 WHOLE = ("run", "id", "when", "valid", "date", "said", "at", "last", "last seen", "last read", *NUMBERS)

@@ -112,7 +112,7 @@ class RunCount(StrEnum):
     COMMUNITIES_DISSOLVED = "communities dissolved"
 
     PROFILES_RENEWED = "profiles renewed", "entity descriptions renewed"
-    FLAGS_CLEARED = "flags cleared", "facts no longer disputed"
+    FLAGS_CLEARED = "flags cleared", "facts no longer marked as similar"
     RECALLS_COUNTED = "recalls counted"
     SCORES_CHANGED = "scores changed"
 
@@ -165,7 +165,7 @@ class RunCount(StrEnum):
     ROWS_IMPORTED = "rows imported"
     ROWS_REEMBEDDED = "rows re-embedded"
     ROWS_REMOVED = "rows removed"
-    ROWS_STRUCK = "rows struck", "rows with words removed"
+    ROWS_STRUCK = "rows struck", "rows changed"
     VERSIONS_DROPPED = "versions dropped", "old versions of tables dropped"
     FILES_DROPPED = "files dropped", "files deleted"
     PLACES_LEFT = "places left", "places that still name it"
