@@ -200,7 +200,7 @@ def _show_aspects(known: Profiles) -> None:
 def _profile_table(known: Profiles, names: Sequence[str]) -> Table:
     """A row for each aspect, to fit into 80 columns; of several namespaces their scores instead of the category.
 
-    A narrow terminal has no category either.
+    A narrow terminal has shorter bars, and no category either.
     """
     from slowwave.lexicon.aspects import shown  # imports Polars
 
@@ -231,12 +231,13 @@ def _name(icon: str, name: str) -> str:
 
 
 def bar(score: float) -> str:
-    """Twenty cells, filled by the score of 0 to 100; half a cell is filled."""
+    """Twenty cells, or ten in a narrow terminal, filled by the score of 0 to 100; half a cell is filled."""
     from slowwave.lexicon.aspects import shown  # imports Polars
 
-    filled = shown(score * CELLS / 100)
+    cells = CELLS if out.width >= WITH_CATEGORY else CELLS // 2
+    filled = shown(score * cells / 100)
     full, empty = ("█", "░") if _takes_unicode() else ("#", "-")
-    return full * filled + empty * (CELLS - filled)
+    return full * filled + empty * (cells - filled)
 
 
 def _draw(file: Path, known: Profiles) -> None:

@@ -128,6 +128,8 @@ def _in_known_conversations(reading: Reading, batch: _Batch) -> pl.DataFrame:
 
     Those of older stores have the name of the folder alone; a part of a log names another first commit.
     """
+    if not batch.logs:
+        return batch.messages
     log = batch.messages.filter(pl.col("source_id").is_in(batch.logs))
     known = reading.by_ids("messages", log["message_id"], ["message_id", "conversation_id"], key="message_id")
     folder = pl.col("conversation_id").str.replace(FIRST_COMMIT, "")
