@@ -27,7 +27,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "init": "Write `slowwave.toml`. It asks a few questions; options answer them in advance.",
         "ingest": "Turn conversations and documents into facts. Known input is skipped and costs nothing.",
         "watch": "Watch a folder and ingest new and changed files, until Ctrl-C. Budgets count for each look.",
-        "backfill": "Extract facts from old messages in windows, then run one night. --dry-run estimates the cost.",
+        "backfill": "Read old messages, one period after the other, then run a night. --dry-run estimates the cost.",
     },
     "recall_commands": {
         "recall": "Find the facts that answer a question, with validity and source, and passages of messages.",
@@ -47,12 +47,12 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "overview_commands": {
         "stats": "Show the size of the memory and the cost of the models.",
-        "quality": "Show the refused messages with gate and reason, and how recalls influence what is kept.",
+        "quality": "Show which messages were refused, by which gate and why, and how recalls influence what is kept.",
         "aspects": "Show how much is known about each aspect of a life (0 to 100), or the facts about one.",
-        "report": "Report entities to split, duplicates, stale and suspect facts. Changes nothing.",
+        "report": "Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing.",
     },
     "maintain_commands": {
-        "consolidate": "Merge facts that say the same, and keep the originals as their lineage.",
+        "consolidate": "Merge facts that say the same, and keep the originals in their history.",
         "steward": "Score facts by their use, archive unused ones, and merge near-duplicates.",
         "decay": "Archive facts that ended long ago and entities without facts; weaken unused links.",
         "upkeep": "Compact the tables, update the indexes, and drop versions that are too old for undo.",
@@ -62,8 +62,8 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "communities": "List communities with names, members and summaries.",
     },
     "runs_commands": {
-        "undo": "Undo everything that a run changed.",
-        "doctor": "Check the store for damage, such as duplicate keys and dangling ids. Exit code 1 if any is left.",
+        "undo": "Undo everything that a run changed. An undo is a run, too, and can be undone.",
+        "doctor": "Check the store for damage, such as keys that occur twice. Exit code 1 if any is left.",
         "runs": "List the runs with their changes and costs, newest first.",
     },
     "people_commands": {
@@ -75,7 +75,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "forget": "Erase a person or topic from every table, index and older version. There is no undo.",
     },
     "entity_commands": {
-        "pin": "Keep facts for ever: they are never pruned, merged into others or evicted.",
+        "pin": "Keep facts for ever: they are never archived, or merged into others.",
         "entity": "Correct entities: merge, alias, rename, pin.",
         "split": "Split an entity that has too many facts about several topics.",
     },

@@ -27,10 +27,9 @@ from slowwave.settings import CommunitySettings, IngestSettings, LanguageSetting
 from slowwave.types import Community, Entity, RecalledFact, Recollection
 from storage.store import Store
 
-from .ingest_commands import count_table
 from .knowledge_commands import entity_table
 from .maintain_commands import community_table
-from .printing import out, print_json, progress, table, validity
+from .printing import count_table, out, print_json, progress, table, validity
 from .tables import Speakers, fact_lines, source_names
 
 QUESTIONS = (

@@ -164,7 +164,7 @@ def pin(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep facts for ever: they are never pruned, merged into others or evicted."""
+    """Keep facts for ever: they are never archived, or merged into others."""
     from tasks.entities.pins import pin_facts_as_run
 
     run = place.run("pin")
@@ -218,7 +218,7 @@ def find(
          each.split_score, _listed(list(each.topics.items())))
         for each in found
     ]  # fmt: skip
-    out.print(table("Could be split", ("entity", "type", "count", "enough", "score", "about"), rows))
+    out.print(table("Could be split", ("entity", "type", "count", "threshold", "score", "about"), rows))
     out.print("Next: slowwave split analyze ENTITY")
 
 
@@ -247,8 +247,8 @@ def analyze(
 def _show_analysis(seen: TopicAnalysis, place: Place) -> None:
     kind = shown_type(seen.entity_type, place.locale)
     out.print(
-        f"{seen.entity_name} ({kind}): {seen.observation_count} observations, {seen.threshold} are enough; "
-        f"score {seen.split_score:.2f}.",
+        f"{seen.entity_name} ({kind}): {seen.observation_count} observations; the threshold for a split is "
+        f"{seen.threshold}, the score {seen.split_score:.2f}.",
         markup=False,
     )
     large = {label: observations for label, observations in seen.topics.items() if len(observations) > 1}

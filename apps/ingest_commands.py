@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
-from rich.console import RenderableType
 
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.ingestion.parsers import FORMATS, known_format
+from slowwave.lifecycle.run_counts import RunCount, shown_counts
 from slowwave.settings import BackfillSettings
 from slowwave.timestamps import parse_moment
 
 from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
 from .options import DryRun, JsonOption, ModelFlags, RequireApproval, add_command
-from .printing import end, err, out, print_json, progress, run_title, show_issues, show_undo, table
+from .printing import count_table, end, err, out, print_json, progress, run_title, show_issues, show_undo, table
 from .printing import end as finish
 
 OwnerOption = Annotated[
@@ -32,7 +32,7 @@ OwnerOption = Annotated[
     ),
 ]
 
-LOST = ("lines skipped", "files passed over")
+LOST = (RunCount.LINES_SKIPPED, RunCount.FILES_PASSED_OVER)
 """Counts of the input that could not be read."""
 LEAST_PAUSE_S = 1.0
 COLUMNS = ("window", "messages", "facts", "calls", "usd", "state")
@@ -140,18 +140,15 @@ def is_nothing_read(summary: dict[str, Any]) -> bool:
     return is_lost and not any(counts.get(what) for what in ("messages read", "sources known already"))
 
 
-def count_table(summary: dict[str, Any]) -> RenderableType:
-    """Show the counts of a run."""
-    return table(run_title(summary), ("what", "count"), list(summary["counts"].items()))
-
-
 def show_ingest(summary: dict[str, Any]) -> None:
     """The summary of a run as a person reads it."""
     out.print(count_table(summary))
     if summary["refused"]:
         out.print(table("Refused", ("gate", "count"), list(summary["refused"].items())))
     counts = summary["counts"]
-    lost = [f"{what}: {counts[what]:,}" for what in LOST if counts.get(what)]
+    lost = [
+        f"{what}: {number:,}" for what, number in shown_counts({what: counts.get(what, 0) for what in LOST}).items()
+    ]
     if lost:
         err.print(f"Not all of it was read: {', '.join(lost)}.", style="bold red")
     show_issues(summary["issues"], err)
@@ -292,7 +289,7 @@ def backfill(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Extract facts from old messages in windows, then run one night. --dry-run estimates the cost.
+    """Read old messages, one period after the other, then run a night. --dry-run estimates the cost.
 
     The same command continues where it stopped. --namespace takes a pattern such as 'tenant-*'.
     """
@@ -342,7 +339,10 @@ def backfill_settings(place: Place, model: Mapping[str, Any]) -> BackfillSetting
 
 
 def _show_backfill(summary: dict[str, Any]) -> None:
-    out.print(table(f"Run {summary['run']}: {summary['state']}", *_columns_and_cells(summary["windows"], COLUMNS)))
+    if summary["windows"]:
+        out.print(table(run_title(summary), *_columns_and_cells(summary["windows"], COLUMNS)))
+    else:
+        out.print(run_title(summary), style="bold", markup=False)
     llm = summary["llm"]
     if llm["calls"] or llm["from ledger"]:
         out.print(
@@ -368,7 +368,8 @@ def _show_estimate(summary: dict[str, Any]) -> None:
     rows = summary["windows"]
     if len(rows) > 1:
         rows = [*rows, {"namespace": "", "window": "all", **total}]
-    out.print(table("Estimate", *_columns_and_cells(rows, ESTIMATED)))
+    if rows:
+        out.print(table("Estimate", *_columns_and_cells(rows, ESTIMATED)))
     for line in summary["notes"]:
         out.print(line, markup=False)
 

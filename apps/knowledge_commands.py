@@ -24,6 +24,7 @@ from .tables import (
     history_lines,
     print_story,
     print_whole_story,
+    three_columns,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def facts(
     name: EntityName,
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also superseded, retracted and rejected facts.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also facts that were replaced, denied or rejected.")
+    ] = False,
     *,
     place: Place,
     as_json: JsonOption = False,
@@ -165,6 +168,9 @@ def entities(
     if as_json:
         print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
         return
+    if not shown:
+        out.print(f"No entity{f' of the type {type}' if type else ''} is known yet.", markup=False)
+        return
     out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else "", place.locale))
 
 
@@ -176,7 +182,7 @@ def entity_table(shown: Sequence[Entity], caption: str = "", locale: Locale = "e
             shown_type(e.entity_type, locale),
             e.facts,
             ", ".join(e.aliases),
-            e.last_seen_at,
+            e.last_seen_at and e.last_seen_at.date(),
         )
         for e in shown
     ]
@@ -289,15 +295,14 @@ def _limits(hops: int, types: Sequence[str] | None, as_of: str | None) -> str:
 
 
 def _show_facts(title: str, facts: Sequence[RecalledFact], locale: Locale) -> None:
+    """A line for each relation, when it holds and its id; below it the fact in words."""
     now = datetime.now(UTC)
-    rows = [
-        (
-            fact.subject, shown_relation(fact.predicate, locale), fact.object, marked_statement(fact, now),
-            validity(fact.valid_from, fact.valid_to, fact.status == "active"), short_id(fact.id),
-        )
-        for fact in facts
-    ]  # fmt: skip
-    out.print(table(title, ("from", "relation", "to", "fact", "valid", "id"), rows))
+    rows: list[tuple[str, str, str]] = []
+    for fact in facts:
+        relation = f"{fact.subject} – {shown_relation(fact.predicate, locale)} – {fact.object}"
+        rows.append((validity(fact.valid_from, fact.valid_to, fact.status == "active"), relation, short_id(fact.id)))
+        rows.append(("", marked_statement(fact, now), ""))
+    out.print(three_columns(title, rows))
 
 
 def documents(

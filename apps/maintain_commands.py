@@ -34,7 +34,7 @@ from .options import (
     StoreOption,
     add_command,
 )
-from .printing import end, err, out, print_json, progress, run_title, table
+from .printing import count_table, end, err, out, print_json, progress, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,8 +64,12 @@ def consolidate(
         str | None,
         typer.Option("--since", metavar="TIME", help="Compare the facts since this time again.", show_default=False),
     ] = None,
-    scope: Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)] = None,
-    mode: Annotated[str, typer.Option("--mode", help="auto, pairwise or cluster.")] = "auto",
+    scope: Annotated[
+        str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.", show_default=False)
+    ] = None,
+    mode: Annotated[
+        str, typer.Option("--mode", help="Facts are compared pairwise, in a cluster, or auto: by their number.")
+    ] = "auto",
     artifacts: Annotated[
         bool, typer.Option("--artifacts/--no-artifacts", help="Also link versions of documents.")
     ] = True,
@@ -77,7 +81,7 @@ def consolidate(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge facts that say the same, and keep the originals as their lineage.
+    """Merge facts that say the same, and keep the originals in their history.
 
     A second run changes nothing and costs nothing.
     """
@@ -119,7 +123,7 @@ def steward(
     summary = run_flow(flow, place, as_json, phases=chosen(phase, PHASES), settings=own, **how)
     show_summary(summary, as_json)
     if summary["counts"].get("facts pruned") and not dry_run and not as_json:
-        out.print("What faded: slowwave archived. Back with: slowwave restore ID", markup=False)
+        out.print("The archived facts: slowwave archived. Back with: slowwave restore ID", markup=False)
     end(summary, "decided", "facts")
 
 
@@ -219,11 +223,8 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(summary)
         return
-    title, is_dry = run_title(summary), summary.get("dry_run", False)
-    if summary["counts"]:
-        out.print(table(title, ("what", "count"), list(summary["counts"].items())))
-    else:
-        out.print(title, style="bold", markup=False)
+    is_dry = summary.get("dry_run", False)
+    out.print(count_table(summary))
     if summary["decisions"]:
         columns = ("decision", "fact", "reason")
         rows = [[row[name] for name in columns] for row in summary["decisions"]]

@@ -29,7 +29,9 @@ AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What 
 KnownAsOf = Annotated[
     str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)
 ]
-Scope = Annotated[str | None, typer.Option("--scope", help="Only facts of this scope.", show_default=False)]
+Scope = Annotated[
+    str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.", show_default=False)
+]
 OnlyOption = Annotated[
     Literal["facts", "messages"] | None,
     typer.Option("--only", help="Only facts, or only passages of messages.", show_default=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,8 +25,40 @@ from .printing import err, marked_statement, out, print_json, print_text, table,
 if TYPE_CHECKING:
     from recall.aspects import Profile, Profiles
 
-USE = ("learning", "learning_events", "prune_threshold", "min_quality", "facts_scored", "facts_below_min_quality")
+STATS = {
+    "messages": "messages",
+    "live": "facts that hold",
+    "candidate": "facts that were not evaluated yet",
+    "rejected": "facts rejected",
+    "superseded": "facts replaced by newer ones",
+    "retracted": "facts denied by a later message",
+    "archived": "facts archived",
+    "entities": "entities",
+    "communities": "communities",
+    "commits": "commits",
+    "calls": "model calls",
+    "tokens_in": "tokens read by models",
+    "tokens_out": "tokens written by models",
+    "usd": "dollars",
+}
+"""Labels of `stats`, in the order of its table."""
+ALWAYS = ("messages", "live", "entities")
+"""Counts of `stats` that say something where they are zero."""
+MESSAGES = {"done": "searched for facts", "pending": "waiting for extraction", "failed": "failed"}
+"""Labels of the states of messages; any other is that of a gate."""
+USE = {
+    "retrieval_events": "facts returned by recalls so far",
+    "learning_events": "facts that recalls must return before unused facts are archived",
+    "learning": "still waiting for that",
+    "prune_threshold": "score below which unused facts are archived",
+    "min_quality": "score below which recall hides facts",
+    "facts_scored": "facts scored",
+    "facts_below_min_quality": "facts that recall hides",
+}
+"""Labels of the use of a memory."""
 CELLS = 20
+WITH_CATEGORY = 76
+"""Columns that the table of aspects takes with their categories."""
 BESIDE = 3
 """Namespaces that a terminal has room for beside their sum."""
 LIMIT = 10
@@ -45,9 +78,9 @@ def stats(*, place: Place, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(counted)
         return
-    flat = [(k, v) for k, v in counted.items() if not isinstance(v, dict)]
-    flat += [(f"{group} {k}", v) for group in ("facts", "llm") for k, v in counted[group].items()]
-    out.print(table(f"Memory {place.namespace!r}", ("what", "count"), flat))
+    flat = {**counted, **counted["facts"], **counted["llm"]}
+    rows = [(label, flat[key]) for key, label in STATS.items() if flat[key] or key in ALWAYS]
+    out.print(table(f"Memory {place.namespace!r}", ("what", "count"), rows))
 
 
 def quality(
@@ -56,27 +89,24 @@ def quality(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the refused messages with gate and reason, and how recalls influence what is kept."""
+    """Show which messages were refused, by which gate and why, and how recalls influence what is kept."""
     from recall.overview import quality as assess
 
     found = assess(place.store(), place.settings.steward, place.settings.recall.min_quality)
     if as_json:
         print_json(found)
         return
-    out.print(table("Messages", ("state", "count"), list(found["messages"].items())))
-    out.print(
-        table(
-            "Gates",
-            ("gate", "count", "mean length", "for example", "reason"),
-            [
-                (g["gate"], g["refused"], g["mean_length"], (g["example"] or "")[:80], g["reason"])
-                for g in found["gates"]
-            ],
-        )
-    )
-    use = found["use"]
-    marked_statement = [("recalls", found["retrieval_events"]), *((what.replace("_", " "), use[what]) for what in USE)]
-    out.print(table("Use", ("what", "count"), marked_statement))
+    messages = Counter[str]()
+    for state, count in found["messages"].items():
+        messages[MESSAGES.get(state, "refused by a gate")] += count
+    out.print(table("Messages", ("state", "count"), list(messages.items())))
+    if gates := found["gates"]:
+        rows = [(g["gate"], g["refused"], g["mean_length"], (g["example"] or "")[:80], g["reason"]) for g in gates]
+        out.print(table("Gates", ("gate", "count", "mean length", "for example", "reason"), rows))
+    else:
+        out.print("No gate has refused anything yet.")
+    use = {"retrieval_events": found["retrieval_events"], **found["use"]}
+    out.print(table("Use", ("what", "count"), [(label, use[key]) for key, label in USE.items()]))
     if use["top_facts"]:
         columns = ("statement", "hit_count", "avg_retrieval_score", "quality_score", "last_retrieved_at")
         rows = [(*(fact[name] for name in columns), short_id(fact["id"])) for fact in use["top_facts"]]
@@ -168,16 +198,20 @@ def _show_aspects(known: Profiles) -> None:
 
 
 def _profile_table(known: Profiles, names: Sequence[str]) -> Table:
-    """A row for each aspect, to fit into 80 columns; of several namespaces their scores instead of the category."""
+    """A row for each aspect, to fit into 80 columns; of several namespaces their scores instead of the category.
+
+    A narrow terminal has shorter bars, and no category either.
+    """
     from slowwave.lexicon.aspects import shown  # imports Polars
 
     made = Table(box=SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, collapse_padding=True)
-    for name in ("aspect", *(() if names else ("category",)), "known"):
+    has_category = not names and out.width >= WITH_CATEGORY
+    for name in ("aspect", *(("category",) if has_category else ()), "known"):
         made.add_column(name, no_wrap=True)
     for name in ("score", "facts", "entities", *names):
         made.add_column(Text(name), justify="right", overflow="fold")
     for n, row in enumerate(known.together):
-        words = (_name(row.aspect.icon, row.aspect.display_name), *(() if names else (row.aspect.category,)))
+        words = (_name(row.aspect.icon, row.aspect.display_name), *((row.aspect.category,) if has_category else ()))
         counts = (shown(row.score), row.facts, row.entities, *(shown(known.each[name][n].score) for name in names))
         made.add_row(*words, bar(row.score), *map(str, counts))
     return made
@@ -197,12 +231,13 @@ def _name(icon: str, name: str) -> str:
 
 
 def bar(score: float) -> str:
-    """Twenty cells, filled by the score of 0 to 100; half a cell is filled."""
+    """Twenty cells, or ten in a narrow terminal, filled by the score of 0 to 100; half a cell is filled."""
     from slowwave.lexicon.aspects import shown  # imports Polars
 
-    filled = shown(score * CELLS / 100)
+    cells = CELLS if out.width >= WITH_CATEGORY else CELLS // 2
+    filled = shown(score * cells / 100)
     full, empty = ("█", "░") if _takes_unicode() else ("#", "-")
-    return full * filled + empty * (CELLS - filled)
+    return full * filled + empty * (cells - filled)
 
 
 def _draw(file: Path, known: Profiles) -> None:
@@ -258,7 +293,7 @@ def report(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Report entities to split, duplicates, stale and suspect facts. Changes nothing."""
+    """Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing."""
     from flows.report import report as flow
 
     if markdown and as_json:

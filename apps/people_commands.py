@@ -41,7 +41,9 @@ def archived(
     reason: Annotated[
         str | None,
         typer.Option(
-            "--reason", help="Only facts archived for this reason: pruned, evicted, deleted.", show_default=False
+            "--reason",
+            help="Only pruned (unused), evicted (too many entities) or deleted (by a person) facts.",
+            show_default=False,
         ),
     ] = None,
     limit: Limit = SHOWN,
@@ -106,7 +108,10 @@ def _show_restored(restored: Restored, title: str) -> None:
 def duplicates(
     entity: EntityName,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0.0, max=1.0, help="Cosine similarity from which two texts look alike.")
+        float,
+        typer.Option(
+            "--threshold", min=0.0, max=1.0, help="How near in meaning two texts that look alike are, 0 to 1."
+        ),
     ] = 0.85,
     containment: Annotated[
         float,
@@ -226,7 +231,9 @@ def retire(
         print_json({**done, "retired": facts, "flags_cleared": list(retired.flags_cleared)})
         return
     _show_retired(
-        f"{'Would retire' if dry_run else 'Retired'} of {meant.name}", retired.facts, len(retired.flags_cleared)
+        f"{'Would retire' if dry_run else 'Retired'} observations of {meant.name}",
+        retired.facts,
+        len(retired.flags_cleared),
     )
     if not dry_run:
         show_undo(run.id, run.namespace)
@@ -248,7 +255,7 @@ def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json:
 
 def _show_retired(title: str, facts: Sequence[tuple[str, str]], cleared: int) -> None:
     rows = [(content, short_id(fact)) for fact, content in facts]
-    caption = f"{cleared} flags of facts that looked like them are cleared" if cleared else ""
+    caption = f"{cleared} facts that looked like them are no longer marked as similar" if cleared else ""
     out.print(table(title, ("observation", "id"), rows, caption))
 
 
@@ -357,7 +364,7 @@ def _show_plan(report: Report) -> None:
 def _show_rows(report: Report) -> None:
     removed, struck = report.plan.removed(), report.plan.changed()
     rows = [(each, removed.get(each, 0), struck.get(each, 0)) for each in sorted({*removed, *struck})]
-    out.print(table("Rows", ("table", "removed", "struck"), rows))
+    out.print(table("Rows", ("table", "removed", "changed"), [[cell or "" for cell in row] for row in rows]))
 
 
 def _show_proof(report: Report, namespace: str) -> None:

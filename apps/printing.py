@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slowwave.errors import BudgetReached, UnusableInput
+from slowwave.lifecycle.run_counts import shown_counts
 from slowwave.text import readable
 
 if TYPE_CHECKING:
@@ -25,8 +27,14 @@ if TYPE_CHECKING:
 
 NUMBERS = (
     "#", "count", "score", "confidence", "commits", "calls", "usd", "threshold", "reads", "pairs", "importance",
+    "messages", "facts", "topics", "version", "tokens_in", "tokens_out", "mean length", "put back", "removed",
+    "changed", "dollars", "relations away", "cosine", "rate", "probability",
 )  # fmt: skip
 
+WHOLE = ("run", "id", "when", "valid", "date", "said", "at", "last", "last seen", "last read", *NUMBERS)
+"""Columns that are never wrapped."""
+LEAST_WRAPPED = 12
+"""Characters that a grid needs for each column that is wrapped."""
 LISTED_ISSUES = 20
 
 _HIDDEN = re.compile(
@@ -80,21 +88,57 @@ def _plain(value: Any) -> Any:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> RenderableType:
-    """A table under its title; stored text is printed as text, never as markup. Columns without names have no head."""
-    made = Table(header_style="bold cyan", show_header=any(columns))
-    for column in columns:
-        justify: JustifyMethod = "right" if column in NUMBERS else "left"
-        made.add_column(column, overflow="fold", justify=justify, no_wrap=column in ("run", "id"))
-    for row in rows:
-        made.add_row(*(Text(printable(shown(cell))) for cell in row))
+    """A table under its title, or the word none; stored text is printed as text, never as markup.
+
+    Columns without names have no head; those in which nothing stands are left out. Where the terminal is too narrow for
+    the columns, each row is a block with a line for each cell.
+    """
+    cells = [[printable(shown(cell)) for cell in row] for row in rows]
+    filled = [place for place in range(len(columns)) if any(row[place] for row in cells)]
+    names = [columns[place] for place in filled]
+    cells = [[row[place] for place in filled] for row in cells]
     lines = [Text(title, style="bold")] if title else []
+    made = (_grid if _has_room(names, cells) else _blocks)(names, cells) if cells else Text("none", style="dim")
     return Group(*lines, made, *([Text(caption, style="dim")] if caption else []))
 
 
+def _has_room(names: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    """Whether a grid leaves each column that wraps room for a word or two."""
+    columns = zip(names, *cells, strict=True)
+    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    kept = [width if name in WHOLE else min(width, LEAST_WRAPPED) for name, width in zip(names, widths, strict=True)]
+    return len(names) < 3 or sum(kept) + 3 * len(kept) + 1 <= out.width
+
+
+def _grid(names: Sequence[str], cells: Sequence[Sequence[str]]) -> RenderableType:
+    made = Table(header_style="bold cyan", show_header=any(names))
+    for name in names:
+        justify: JustifyMethod = "right" if name in NUMBERS else "left"
+        made.add_column(name.replace("_", " "), overflow="fold", justify=justify, no_wrap=name in WHOLE)
+    for row in cells:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def _blocks(names: Sequence[str], cells: Sequence[Sequence[str]]) -> RenderableType:
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style="bold cyan", no_wrap=True)
+    made.add_column(overflow="fold")
+    for n, row in enumerate(cells):
+        if n:
+            made.add_row()
+        for name, cell in zip(names, row, strict=True):
+            if cell:
+                made.add_row(Text(name.replace("_", " ")), Text(cell))
+    return made
+
+
 def shown(value: Any) -> str:
-    """A cell as a person reads it: days for midnight times, minutes otherwise, two decimals, nothing for nothing."""
+    """A cell as a person reads it: days for midnight times, minutes otherwise, two decimals, yes or no, or nothing."""
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d}" if (value.hour, value.minute) == (0, 0) else f"{value:%Y-%m-%d %H:%M}"
     if isinstance(value, float):
@@ -128,6 +172,12 @@ def run_title(summary: Mapping[str, Any]) -> str:
     if summary.get("dry_run"):
         return "Dry run"
     return "No run" if summary["run"] is None else f"Run {summary['run']}: {summary['state']}"
+
+
+def count_table(summary: Mapping[str, Any]) -> RenderableType:
+    """Which run this was, and what it counted, if anything."""
+    counts, title = shown_counts(summary["counts"]), run_title(summary)
+    return table(title, ("what", "count"), list(counts.items())) if counts else Text(printable(title), style="bold")
 
 
 def show_issues(issues: Sequence[str], terminal: SafeConsole) -> None:

@@ -56,7 +56,7 @@ def recall(
         typer.Option(
             "--graph",
             metavar="MODE",
-            help="Follow relations: none, bfs or spread; default [recall] graph.",
+            help="Follow relations: none, bfs (step by step) or spread (strong ones first); default [recall] graph.",
             show_default=False,
         ),
     ] = None,
@@ -97,6 +97,8 @@ def recall(
         out.print("The memory did not answer in time. Ask again, or raise `recall_timeout_ms` (docs/settings.md).")
     elif not (found.facts or found.passages):
         out.print(f"{NOTHING_KNOWN} {_way_on(known_as_of)}")
+    if is_weak(found.match):
+        out.print(f"{UNLIKELY} The nearest:")
     if full:
         if found.facts:
             out.print(recall_table(found, checked_time(as_of)))
@@ -104,8 +106,6 @@ def recall(
             out.print(passages_table(found))
     else:
         _show_lines(found, speakers, checked_time(as_of))
-    if is_weak(found.match):
-        out.print(UNLIKELY)
     if found.facts and explain:
         out.print(parts_lines(found))
     if found.uncertain:

@@ -54,7 +54,7 @@ def age(since: datetime, now: datetime) -> str:
 def print_list(proposals: Sequence[Proposal], total: int, state: str | None, now: datetime) -> None:
     """One row for each, oldest first."""
     if not proposals:
-        out.print("Nothing waits." if state == "pending" else "There is none.")
+        out.print("No proposal waits for a decision." if state == "pending" else "There is no such proposal.")
         return
     columns = ("id", "risk", "age", "action", "title")
     rows = [
@@ -169,7 +169,9 @@ Action = Annotated[
     str | None,
     typer.Option("--action", metavar="NAME", help="Only proposals of this action: split …", show_default=False),
 ]
-Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="The reason, for the ledger.", show_default=False)]
+Note = Annotated[
+    str, typer.Option("--note", metavar="TEXT", help="The reason, kept with the decision.", show_default=False)
+]
 
 
 def register(app: typer.Typer) -> None:

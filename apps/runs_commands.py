@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slowwave.errors import UnusableInput
+from slowwave.lifecycle.run_counts import shown_counts
 from slowwave.settings import (
     BackfillSettings,
     CommunitySettings,
@@ -46,6 +47,8 @@ DEFAULTS: Mapping[str, type[Group]] = {
 }
 """Default settings of each flow: only other values are shown."""
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
+WIDTHS = ("<16", "<21", "<11", ">8", ">6", ">8")
+WIDTH_OF_RUNS = 80
 FOUND = ("check", "table", "row", "what")
 
 
@@ -93,14 +96,20 @@ def runs(
 
 
 def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
-    """For each run a line with when and cost; then what it changed, and its id, but for parts that changed nothing."""
-    out.print(_line(*HEAD), style="bold cyan", markup=False)
+    """For each run a line with when and cost; then what it changed, and its id, but for parts that changed nothing.
+
+    A narrow terminal has the time and cost after the changes.
+    """
+    shown = len(HEAD) if out.width >= WIDTH_OF_RUNS else HEAD.index("took")
+    out.print(_line(HEAD[:shown]), style="bold cyan", markup=False)
     for each in listed:
         indent = "  " * each["depth"]
-        out.print(_line(*_cells(each, indent)), markup=False)
-        changed = ", ".join(each["effects"])
-        if each["depth"] and not changed and each["state"] == "completed":
+        cells = _cells(each, indent)
+        out.print(_line(cells[:shown]), markup=False)
+        if each["depth"] and not each["effects"] and each["state"] == "completed":
             continue
+        left = (f"{name} {cell}" for name, cell in zip(HEAD[shown:], cells[shown:], strict=True) if cell)
+        changed = ", ".join([*each["effects"], *left])
         if changed:
             edge = f"  {indent}"
             lines = wrap(printable(changed), out.width, initial_indent=edge, subsequent_indent=edge)
@@ -109,8 +118,8 @@ def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
         out.print(f"  {indent}{printable(label)}", style="dim", markup=False)
 
 
-def _line(when: str, flow: str, state: str, took: str, calls: str, dollars: str) -> str:
-    return f"{when:<16}  {flow:<21}  {state:<11}  {took:>8}  {calls:>6}  {dollars:>8}".rstrip()
+def _line(cells: Sequence[str]) -> str:
+    return "  ".join(f"{cell:{width}}" for cell, width in zip(cells, WIDTHS, strict=False)).rstrip()
 
 
 def _cells(run: Mapping[str, Any], indent: str = "") -> tuple[str, str, str, str, str, str]:
@@ -156,10 +165,11 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     cells += [("lease wait", f"{run['waited_s']:.2f} s")] if run["commits"] else []
     cells += [("part of", run["parent_id"])] if run["parent_id"] else []
     cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
-    out.print(table(run["id"], ("", ""), cells))
-    for title, rows in (("Counts", summary.get("counts", {})), ("Refused", summary.get("refused", {}))):
+    out.print(table(run["id"], ("", ""), [(name, cell) for name, cell in cells if cell not in ("", None)]))
+    counts = ("Counts", "what", shown_counts(summary.get("counts", {})))
+    for title, head, rows in (counts, ("Refused", "gate", summary.get("refused", {}))):
         if rows:
-            out.print(table(title, ("what", "count"), list(rows.items())))
+            out.print(table(title, (head, "count"), list(rows.items())))
     if parameters := _changed_parameters(run):
         out.print(table("Asked, where it is not the default", ("parameter", "value"), parameters))
     if run["commits"]:
@@ -211,10 +221,11 @@ def undo(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Undo everything that a run changed."""
+    """Undo everything that a run changed. An undo is a run, too, and can be undone."""
     from tasks.people.undo_and_restore import take_back
 
-    report = take_back(place.run("undo"), run, cascade=cascade, dry_run=dry_run)
+    own = place.run("undo")
+    report = take_back(own, run, cascade=cascade, dry_run=dry_run)
     if as_json:
         print_json({**asdict(report), "dry_run": dry_run})
         return
@@ -223,6 +234,8 @@ def undo(
     out.print(table("Rows", ("table", "put back", "removed"), report.rows))
     if report.put_back.get("proposals") and not dry_run:
         out.print("What was decided in it waits for a person again: slowwave review list", markup=False)
+    if not dry_run:
+        show_undo(own.id, own.namespace)
 
 
 def doctor(
@@ -237,7 +250,7 @@ def doctor(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the store for damage, such as duplicate keys and dangling ids. Exit code 1 if any is left.
+    """Check the store for damage, such as keys that occur twice. Exit code 1 if any is left.
 
     --repair first shows the repairs, and asks before it makes them. --environment checks the installation instead of
     the store; exit code 1 if something needed is missing.

@@ -52,13 +52,13 @@ def fact_lines(
     """
     at = at or datetime.now(UTC)
     rows = [(str(n), _marked(fact, at), _source(fact, speakers)) for n, fact in enumerate(facts, 1)]
-    return _lines(title, rows, caption)
+    return three_columns(title, rows, caption, is_cut=None)
 
 
 def passage_lines(title: str, passages: Sequence[Passage], caption: str = "") -> RenderableType:
     """A line for each passage of a message: the words, who said them and on which day."""
     rows = [("", f'"{" ".join(one.text.split())}"', _source_line(speaker_of(one), one.occurred_at)) for one in passages]
-    return _lines(title, rows, caption)
+    return three_columns(title, rows, caption, is_cut=None)
 
 
 def speaker_of(passage: Passage) -> str:
@@ -68,8 +68,10 @@ def speaker_of(passage: Passage) -> str:
     return passage.speaker or passage.role
 
 
-def _lines(title: str, rows: Sequence[tuple[str, ...]], caption: str, is_cut: bool | None = None) -> RenderableType:
-    """Rows of three cells with a wide middle one: cut on a wide terminal, else wrapped."""
+def three_columns(
+    title: str, rows: Sequence[tuple[str, ...]], caption: str = "", is_cut: bool | None = False
+) -> RenderableType:
+    """Rows of three cells with a wide middle one: wrapped, or cut; None cuts them on a wide terminal alone."""
     is_cut = out.width >= ONE_LINE if is_cut is None else is_cut
     made = Table.grid(padding=(0, 1), expand=True)
     made.add_column(justify="right", style="dim", no_wrap=True)
@@ -176,7 +178,7 @@ def parts_lines(found: Recollection) -> RenderableType:
         for n, fact in enumerate(found.facts, 1)
     ]
     note = f"{FORMULA} Without effect here: {', '.join(idle)}." if idle else FORMULA
-    return _lines("How they came to their places", rows, note, is_cut=False)
+    return three_columns("How they came to their places", rows, note)
 
 
 def _part(fact: RecalledFact, name: str) -> str:
@@ -216,7 +218,7 @@ def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
             rows.append(("", words, ""))
         if end:
             rows.append(("", f"→ {end.statement}", short_id(end.id)))
-    return _lines(title, rows, "", is_cut=False)
+    return three_columns(title, rows)
 
 
 def print_story(story: Story, locale: Locale = "en") -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slowwave.errors import UnusableInput
+from slowwave.lifecycle.run_counts import shown_counts
 
 from .configuration import Place
 from .options import DryRun, JsonOption, RequireApproval, add_command
@@ -86,7 +87,7 @@ def bring_in(
 
 def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
     title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
-    out.print(table(title, ("what", "count"), [(name, count) for name, count in done.counts.items() if count]))
+    out.print(table(title, ("what", "count"), list(shown_counts(done.counts).items())))
     if done.seal and not done.as_it_is:
         err.print(f"{done.seal.reason} {JUDGED}", markup=False)
     if done.unknown_types:

@@ -172,6 +172,10 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+UNDID = "undid"
+"""In the summary of an undo: the ids of the runs that it took back."""
+
+
 def list_runs(snapshot: Snapshot, limit: int | None = None) -> list[dict[str, Any]]:
     """Runs, the newest first, parts right after the whole in the order in which they ran; `limit` counts wholes.
 
@@ -239,6 +243,8 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     took = round((ended - began).total_seconds(), 2) if began and ended else None
     parameters = json.loads(row["parameters"] or "{}")
     changed = effects(summary.get("counts", {}))
+    if undid := summary.get(UNDID):
+        changed = [f"took back {', '.join(undid)}"]
     values = {name: value for name, value in row.items() if name != "owner"}
     more = {"window": _window(parameters), "is_imported": row["owner"] == IMPORTED}
     return {**values, "summary": summary, "parameters": parameters, "took_s": took, "effects": changed, **more}

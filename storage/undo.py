@@ -8,7 +8,7 @@ only together (counters with the marks of their logs, communities) goes back as 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -156,12 +156,14 @@ def undo(
     dry_run: bool = False,
     only: Collection[str] | None = None,
     decided_by: str = "person",
+    record: Callable[[Transaction, UndoReport], None] | None = None,
 ) -> UndoReport:
     """Take back a run as `undo_run`; raises `UndoRefused` where that cannot be done.
 
     Later runs that built on it are such a cause; with `cascade` they are taken back as well. All of the runs `also` go
     with it, in one commit, or none does. With `dry_run` nothing changes. `only` are the runs that somebody has seen and
-    agreed to: where others would be taken back now, it raises `UndoRefused`.
+    agreed to: where others would be taken back now, it raises `UndoRefused`. `record` writes what is known of the undo
+    itself, in the same commit.
     """
     with store.commit(undo_run, "undo", now) as tx:
         undoing = _Undoing(store, tx, decided_by)
@@ -169,6 +171,8 @@ def undo(
         if only is not None and {*runs} != {*only}:
             raise UndoRefused("Other runs than those that were shown would be taken back now.", "Look again.")
         report = undoing.take_back(runs, dry_run)
+        if record is not None and not dry_run:
+            record(tx, report)
     return report
 
 

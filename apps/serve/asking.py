@@ -14,6 +14,7 @@ from apps.configuration import answering
 from inference.providers import choose
 from recall.proposals import texts_of
 from slowwave.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
+from slowwave.ranking.order import UNLIKELY, is_weak
 from slowwave.types import NOTHING_KNOWN, Passage, RecalledFact, Recollection, Reply, Story
 from slowwave.types.stories import StorySection, sections_of
 from slowwave.validity import live_sql
@@ -39,6 +40,8 @@ class Answer:
     calls: int = 0
     usd: float = 0.0
     notes: Sequence[str] = ()
+    warning: str = ""
+    """Says that nothing matches well, where that is so."""
 
     @property
     def numbers(self) -> range:
@@ -79,7 +82,8 @@ def _answer(reply: Reply) -> Answer:
 def _found(found: Recollection) -> Answer:
     if found.is_timed_out:
         raise TookTooLong("The memory did not answer in time.", "Ask again; this does not mean that nothing is known.")
-    return Answer(found.query, "", bool(found.facts or found.passages), found.facts, found.passages)
+    warning = UNLIKELY if is_weak(found.match) else ""
+    return Answer(found.query, "", bool(found.facts or found.passages), found.facts, found.passages, warning=warning)
 
 
 def has_model(site: Site) -> bool:

@@ -107,25 +107,32 @@ def _last_bound(line: str) -> str:
 
 # A value that is not itself a redaction mark. This makes redaction idempotent without look-ahead, which the
 # linear-time engine of polars does not have.
-def _value_but(first: str) -> str:
-    """A value that begins with none of the characters `first`, in quotes or not."""
-    bare = rf"(?:[^\s\[\"'`{first}]|\[[^r\s])[^\s\"'`,;]*"
-    quoted = _quoted_but(first)
-    return rf"(?:{quoted}|[\"'`]?{bare})"
+_BARE = r"(?:[^\s\[\"'`]|\[[^r\s])[^\s\"'`,;]*"
+_QUOTED = "|".join(
+    rf"{quote}(?:[^{quote}\\\n\[]|\\.|\[[^r{quote}\n])(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'`"
+)
+_VALUE = rf"(?:{_QUOTED}|[\"'`]?{_BARE})"
 
 
-def _quoted_but(first: str) -> str:
-    return "|".join(
-        rf"{quote}(?:[^{quote}\\\n\[{first}]|\\.|\[[^r{quote}\n])(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'`"
-    )
+def _no_folder_in(quote: str, other: str = r"|\\.") -> str:
+    """A value in quotes that is no folder, so no path of several parts or on a drive; `other` is what it may escape."""
+    plain = rf"[^{quote[-1]}\\\n"
+    rest = rf"(?:{plain}]{other})*"
+    first = rf"(?:{plain}\[/~.A-Za-z]{other}|\[{plain}r])"
+    letter = rf"[A-Za-z](?:(?:{plain}:]{other}){rest}|:(?:{plain}/]{rest})?)?"
+    return rf"{quote}(?:{first}{rest}|{letter}|[/~.]{plain}/]*){quote}"
 
 
-_QUOTED = _quoted_but("")
-_VALUE = _value_but("")
-_NO_PATH = _value_but("/~.")
-"""The value of `pwd`, which also means the present folder."""
+# The value of `pwd`, which also means the present folder.
+_QUOTED_NO_FOLDER = "|".join(map(_no_folder_in, "\"'`"))
+_NO_FOLDER = (
+    rf"(?:{_QUOTED_NO_FOLDER}|[\"'`]?(?:[^\s\[\"'`/~.A-Za-z]|\[[^r\s]|[A-Za-z][^\s\"'`,;:]|[A-Za-z]:[^\s\"'`,;/\\])"
+    r"[^\s\"'`,;]*)"
+)
 # As a field of JSON, also of JSON within a text of JSON.
 _FIELD_VALUE = rf"(?:\\\"(?:[^\"\\\n\[]|\[[^r\"\\\n])[^\"\\\n]*\\\"|{_QUOTED})"
+_ESCAPED_NO_FOLDER = _no_folder_in(r"\\\"", "")
+_FIELD_NO_FOLDER = rf"(?:{_ESCAPED_NO_FOLDER}|{_QUOTED_NO_FOLDER})"
 _WHERE = r"(?:[ \t]+(?:for|of|in|to|on|at|für|von|zum|para|de|del)(?:[ \t]+[\w'’-]+){1,4}?)?"
 """The place of a password: "the password for the wedding page is"."""
 # The words that name a secret, once: each pattern below that looks for words has them from here.
@@ -168,6 +175,11 @@ def _form(kind: str, regex: str) -> _Pattern:
 def _value(kind: str, hints: str, before: str, value: str, after: str = "") -> _Pattern:
     """A pattern that replaces only the value; the words `before` and `after` it stay readable."""
     return _Pattern(kind, tuple(hints.split("|")), f"({before}){value}({after})", f"${{1}}[redacted:{kind}]${{2}}")
+
+
+def _field(words: str) -> str:
+    """The name of a JSON field that ends in one of the words, up to its value."""
+    return rf"(?i-u:\\?[\"'][a-z0-9_.-]*(?:{words})[_-]?(?:key|value|id|hash)?[0-9]*\\?[\"'][ \t]*(?::|=>)[ \t]*)"
 
 
 # Classes are in ASCII and repetitions without an upper bound: a Unicode class with up to forty repetitions is slow to
@@ -249,19 +261,15 @@ _PATTERNS: tuple[_Pattern, ...] = (
         rf"(?i-u:[?&#;](?:[a-z0-9_.-]*{_ASCII_KEYWORD}|sig|signature|auth|key)=)",
         r"[^\s\[&#\"'`<>][^\s&#\"'`<>]{3,}",
     ),
-    _value(
-        "keyword",
-        _KEYWORD_HINTS,
-        rf"(?i-u:\\?[\"'][a-z0-9_.-]*{_ASCII_KEYWORD}[_-]?(?:key|value|id|hash)?[0-9]*\\?[\"'][ \t]*(?::|=>)[ \t]*)",
-        _FIELD_VALUE,
-    ),
+    _value("keyword", _KEYWORD_HINTS, _field(rf"{_NAMED_SECRET}|[_.-]pwd"), _FIELD_VALUE),
+    _value("keyword", "pwd", _field("pwd"), _FIELD_NO_FOLDER),
     _value(
         "password",
         _PASSWORD_HINTS,
         rf"(?i-u:{_ASCII_PASS})[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*",
         _VALUE,
     ),
-    _value("password", "pwd", r"(?i-u:pwd)[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*", _NO_PATH),
+    _value("password", "pwd", r"(?i-u:pwd)[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*", _NO_FOLDER),
     _value(
         "password",
         _PASSWORD_HINTS,
@@ -294,7 +302,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
         rf"\b(?:[A-Z0-9]+_)*(?:PASS|{_NAMED_SECRET.upper()}|(?:PRIVATE|SECRET)_KEY)(?:_(?:KEY|ID|VALUE|[0-9]+))?=",
         _VALUE,
     ),
-    _value("keyword", "pwd", r"\b(?:[A-Z0-9]+_)*PWD(?:_(?:KEY|ID|VALUE|[0-9]+))?=", _NO_PATH),
+    _value("keyword", "pwd", r"\b(?:[A-Z0-9]+_)*PWD(?:_(?:KEY|ID|VALUE|[0-9]+))?=", _NO_FOLDER),
     # key=value lines: a keyword, and one unbroken value up to the end of the line
     _value(
         "keyword",
@@ -308,7 +316,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
         "keyword",
         "pwd",
         r"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*pwd[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
-        _NO_PATH,
+        _NO_FOLDER,
         r"(?m:[\"'`,;]*[ \t]*$)",
     ),
     _whole("email", "@", r"\b[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*\.)+[A-Za-z]{2,24}\b"),

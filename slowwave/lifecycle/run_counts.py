@@ -1,6 +1,6 @@
-"""What runs count, and how a few words tell it: `+34 facts, 5 merged, 2 retired, 12 archived`.
+"""What runs count, and how a few words tell it: `+34 facts, 5 merged, 2 ended, 12 archived`.
 
-The labels are stored: keys of a run's summary and of `--json`, rows of the table on its page.
+The keys are stored: they are in a run's summary and in `--json`. Tables on a page and in a terminal show the labels.
 """
 
 from __future__ import annotations
@@ -8,158 +8,167 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Self
 
 
 class RunCount(StrEnum):
-    """The name of a count; its value is the label that is stored and shown."""
+    """The name of a count; its value is the key that is stored, its `label` what people read."""
 
-    SOURCES = "sources"
-    SOURCES_KNOWN = "sources known already"
-    FILES_PASSED_OVER = "files passed over"
-    LINES_SKIPPED = "lines skipped"
+    label: str
 
-    MESSAGES_EXTRACTED = "messages extracted"
-    MESSAGES_FAILED = "messages failed"
-    MESSAGES_KNOWN = "messages known already"
-    MESSAGES_LEFT_FOR_LATER = "messages left for later"
+    def __new__(cls, key: str, label: str = "") -> Self:
+        """The count under this key, shown as `label`, or as the key where that says it already."""
+        made = str.__new__(cls, key)
+        made._value_, made.label = key, label or key
+        return made
+
+    SOURCES = "sources", "sources found"
+    SOURCES_KNOWN = "sources known already", "sources read before and skipped"
+    FILES_PASSED_OVER = "files passed over", "files skipped"
+    LINES_SKIPPED = "lines skipped", "lines skipped as unreadable"
+
     MESSAGES_READ = "messages read"
-    MESSAGES_STORED = "messages stored"
-    MESSAGES_WITH_USED_ID = "messages with a used id"
-    MESSAGES_REDACTED = "messages with secrets redacted"
+    MESSAGES_KNOWN = "messages known already", "messages known before and skipped"
+    MESSAGES_STORED = "messages stored", "new messages stored"
+    MESSAGES_REDACTED = "messages with secrets redacted", "messages with secrets removed"
+    MESSAGES_WITH_USED_ID = "messages with a used id", "messages renamed because their id was taken"
+    MESSAGES_EXTRACTED = "messages extracted", "messages searched for facts"
+    MESSAGES_FAILED = "messages failed", "messages that could not be searched for facts"
+    MESSAGES_LEFT_FOR_LATER = "messages left for later", "messages left for a later run"
 
-    CANDIDATE_FACTS = "candidate facts"
-    CANDIDATES = "candidates"
+    CANDIDATE_FACTS = "candidate facts", "possible facts found"
+    CANDIDATES = "candidates", "possible facts found"
 
-    CLAIMS_DROPPED = "claims dropped"
-    CLAIMS_TOO_UNSURE = "claims too unsure to hold"
+    CLAIMS_DROPPED = "claims dropped", "statements dropped as unusable"
+    CLAIMS_TOO_UNSURE = "claims too unsure to hold", "statements dropped as too uncertain"
 
-    BELIEFS_DROPPED = "beliefs dropped"
-    BELIEFS_HELD_BACK = "beliefs held back"
-    BELIEFS_PROMOTED = "beliefs promoted"
+    BELIEFS_DROPPED = "beliefs dropped", "uncertain statements dropped"
+    BELIEFS_HELD_BACK = "beliefs held back", "uncertain statements that need more evidence"
+    BELIEFS_PROMOTED = "beliefs promoted", "uncertain statements that became facts"
 
-    RELATIONS_LEARNED = "relations learned"
-    RELATIONS_UNKNOWN = "relations unknown"
+    RELATIONS_LEARNED = "relations learned", "kinds of relations learned from a model"
+    RELATIONS_UNKNOWN = "relations unknown", "kinds of relations outside the built-in list"
 
     FACTS_ARCHIVED = "facts archived"
-    FACTS_COMPARED = "facts compared"
-    FACTS_CONFIRMED = "facts confirmed"
-    FACTS_ENDED = "facts ended"
-    FACTS_ENDED_EARLIER = "facts ended earlier"
-    FACTS_LEARNED = "facts learned"
-    FACTS_LEFT_FOR_LATER = "facts left for later"
-    FACTS_MERGED = "facts merged"
-    FACTS_MOVED_TO_ARCHIVE = "facts moved to the archive"
-    FACTS_NO_LONGER_SUSPECT = "facts no longer suspect"
-    FACTS_NOW_SUSPECT = "facts now suspect"
-    FACTS_PREFERRED = "facts preferred"
-    FACTS_PRUNED = "facts pruned"
+    FACTS_COMPARED = "facts compared", "facts compared with similar ones"
+    FACTS_CONFIRMED = "facts confirmed", "known facts confirmed"
+    FACTS_ENDED = "facts ended", "facts that no longer hold"
+    FACTS_ENDED_EARLIER = "facts ended earlier", "facts that ended earlier than known"
+    FACTS_LEARNED = "facts learned", "new facts"
+    FACTS_LEFT_FOR_LATER = "facts left for later", "facts left for a later run"
+    FACTS_MERGED = "facts merged", "duplicate facts merged"
+    FACTS_MOVED_TO_ARCHIVE = "facts moved to the archive", "ended facts moved to the archive"
+    FACTS_NO_LONGER_SUSPECT = "facts no longer suspect", "facts no longer doubtful"
+    FACTS_NOW_SUSPECT = "facts now suspect", "facts that became doubtful"
+    FACTS_PREFERRED = "facts preferred", "facts preferred over one that they contradict"
+    FACTS_PRUNED = "facts pruned", "unused facts archived"
     FACTS_RESTORED = "facts restored"
-    FACTS_RETIRED = "facts retired"
-    FACTS_RETRACTED = "facts retracted"
-    FACTS_REWORDED = "facts reworded"
+    FACTS_RETIRED = "facts retired", "facts archived"
+    FACTS_RETRACTED = "facts retracted", "facts denied by a later message"
+    FACTS_REWORDED = "facts reworded", "merged facts in new words"
     FACTS_SCORED = "facts scored"
-    FACTS_SUPERSEDED = "facts superseded"
-    FACTS_DELETED = "facts deleted"
-    FACTS_MOVED = "facts moved"
-    FACTS_NOT_RESTORED = "facts not restored"
+    FACTS_SUPERSEDED = "facts superseded", "facts replaced by newer ones"
+    FACTS_DELETED = "facts deleted", "ended facts deleted for good"
+    FACTS_MOVED = "facts moved", "facts moved to another entity"
+    FACTS_NOT_RESTORED = "facts not restored", "facts that could not be restored"
 
-    CHANGES_PROPOSED = "changes proposed"
-    CHANGES_REFUSED = "changes refused"
+    CHANGES_PROPOSED = "changes proposed", "changes that wait for a person"
+    CHANGES_REFUSED = "changes refused", "changes refused in favour of a known fact"
 
-    CONTRADICTIONS_FOUND = "contradictions found"
-    CONTRADICTIONS_NOTED = "contradictions noted"
-    CONFLICTS_EXPIRED = "conflicts expired"
-    CONFLICTS_FOUND = "conflicts found"
+    CONTRADICTIONS_FOUND = "contradictions found", "contradictions found by a model"
+    CONTRADICTIONS_NOTED = "contradictions noted", "contradictions found by rules"
+    CONFLICTS_EXPIRED = "conflicts expired", "undecided contradictions dropped after their time"
+    CONFLICTS_FOUND = "conflicts found", "contradictions found by rules"
 
-    PAIRS_KEPT_APART = "pairs kept apart"
-    PAIRS_LEFT_UNDECIDED = "pairs left undecided"
-    PAIRS_NOT_DECIDED = "pairs not decided"
+    PAIRS_KEPT_APART = "pairs kept apart", "pairs of facts that a model keeps apart"
+    PAIRS_LEFT_UNDECIDED = "pairs left undecided", "pairs of similar facts left undecided"
+    PAIRS_NOT_DECIDED = "pairs not decided", "pairs of facts without a usable answer"
 
-    ARTIFACTS_LEFT_FOR_LATER = "artifacts left for later"
+    ARTIFACTS_LEFT_FOR_LATER = "artifacts left for later", "documents left for a later run"
 
     ENTITIES_ARCHIVED = "entities archived"
     ENTITIES_JOINED = "entities that joined a community"
-    ENTITIES_WEIGHED = "entities weighed"
-    ENTITIES_DELETED = "entities deleted"
+    ENTITIES_WEIGHED = "entities weighed", "entities with a new weight"
+    ENTITIES_DELETED = "entities deleted", "entities deleted for good"
     NEW_ENTITIES = "new entities"
     ENTITIES_MERGED = "entities merged"
     ENTITIES_RENAMED = "entities renamed"
-    ENTITIES_READ = "entities read"
-    ENTITIES_OF_OTHER_TYPE = "entities of another type here"
+    ENTITIES_READ = "entities read", "entities in the export"
+    ENTITIES_OF_OTHER_TYPE = "entities of another type here", "entities known here under another type"
 
-    LINKS = "links between entities"
-    LINKS_FADED = "links faded"
+    LINKS = "links between entities", "links between similar entities changed"
+    LINKS_FADED = "links faded", "unused links weakened"
 
-    CONVERSATIONS_LEFT_FOR_LATER = "conversations left for later"
-    CONVERSATIONS_NOT_SUMMARISED = "conversations not summarised"
+    CONVERSATIONS_LEFT_FOR_LATER = "conversations left for later", "conversations left for a later run"
+    CONVERSATIONS_NOT_SUMMARISED = "conversations not summarised", "conversations that could not be summarised"
     CONVERSATIONS_SUMMARISED = "conversations summarised"
 
-    COMMUNITIES = "communities"
-    COMMUNITIES_FOUND = "communities found"
-    COMMUNITIES_LEFT_FOR_LATER = "communities left for later"
-    COMMUNITIES_NOT_SUMMARISED = "communities not summarised"
+    COMMUNITIES = "communities", "communities in all"
+    COMMUNITIES_FOUND = "communities found", "new communities"
+    COMMUNITIES_LEFT_FOR_LATER = "communities left for later", "communities left for a later run"
+    COMMUNITIES_NOT_SUMMARISED = "communities not summarised", "communities that could not be summarised"
     COMMUNITIES_SUMMARISED = "communities summarised"
     COMMUNITIES_CHANGED = "communities changed"
     COMMUNITIES_DISSOLVED = "communities dissolved"
 
-    PROFILES_RENEWED = "profiles renewed"
-    FLAGS_CLEARED = "flags cleared"
+    PROFILES_RENEWED = "profiles renewed", "entity descriptions renewed"
+    FLAGS_CLEARED = "flags cleared", "facts no longer marked as similar"
     RECALLS_COUNTED = "recalls counted"
     SCORES_CHANGED = "scores changed"
 
     PHASES_FAILED = "phases failed"
-    PHASES_TAKEN_BACK = "phases taken back"
+    PHASES_TAKEN_BACK = "phases taken back", "phases undone"
 
-    WINDOWS = "windows"
-    WINDOWS_DONE_BEFORE = "windows done before"
-    WINDOWS_FAILED = "windows failed"
+    WINDOWS = "windows", "windows of time read"
+    WINDOWS_DONE_BEFORE = "windows done before", "windows of time read before"
+    WINDOWS_FAILED = "windows failed", "windows of time that failed"
 
     TABLES_COMPACTED = "tables compacted"
-    INDEXES_MADE = "indexes made"
+    INDEXES_MADE = "indexes made", "indexes built"
     QUESTIONS_FOR_A_MODEL = "questions that a model would be asked"
     NAMES_ADDED = "names added"
 
-    PINNED = "pinned"
-    UNPINNED = "unpinned"
+    PINNED = "pinned", "pins set"
+    UNPINNED = "unpinned", "pins removed"
 
-    OBSERVATIONS_KNOWN = "observations known already"
-    OBSERVATIONS_MOVED = "observations moved"
+    OBSERVATIONS_KNOWN = "observations known already", "observations known before"
+    OBSERVATIONS_MOVED = "observations moved", "facts moved to another entity"
     OBSERVATIONS_REFUSED = "observations refused"
 
-    PATCHES_WAITING = "patches waiting for review"
+    PATCHES_WAITING = "patches waiting for review", "changes that wait for a person"
 
-    PROPOSALS = "proposals"
-    PROPOSALS_APPROVED_FOR_LATER = "proposals approved for later"
+    PROPOSALS = "proposals", "changes that wait for a person"
+    PROPOSALS_APPROVED_FOR_LATER = "proposals approved for later", "proposals approved and not carried out yet"
     PROPOSALS_CARRIED_OUT = "proposals carried out"
     PROPOSALS_REJECTED = "proposals rejected"
-    PROPOSALS_REFUSED_AS_STALE = "proposals refused as stale"
-    PROPOSALS_WAITING = "proposals that wait"
+    PROPOSALS_REFUSED_AS_STALE = "proposals refused as stale", "proposals refused as out of date"
+    PROPOSALS_WAITING = "proposals that wait", "changes that wait for a person"
 
     ITEMS_READ = "items read"
-    ITEMS_KNOWN = "items known"
-    ITEMS_NEW = "items new"
+    ITEMS_KNOWN = "items known", "items known before"
+    ITEMS_NEW = "items new", "new items"
     ITEMS_REFUSED = "items refused"
     ITEMS_UNREADABLE = "items that could not be read"
-    ITEMS_DELETED_OR_DERIVED = "items deleted or derived"
-    ITEMS_ABOUT_NOBODY = "items about nobody"
-    ITEMS_WITH_ORDERS = "items that give orders"
+    ITEMS_DELETED_OR_DERIVED = "items deleted or derived", "items skipped as deleted or derived from others"
+    ITEMS_ABOUT_NOBODY = "items about nobody", "items dropped because they name nobody"
+    ITEMS_WITH_ORDERS = "items that give orders", "items refused because they give orders"
 
-    ENDS_KEPT = "ends taken away, kept here"
+    ENDS_KEPT = "ends taken away, kept here", "facts that ended here and hold in the export"
     SOURCE_TEXTS_READ = "source texts read"
 
-    TEXTS_WITH_SECRETS = "texts with secrets taken out"
+    TEXTS_WITH_SECRETS = "texts with secrets taken out", "texts with secrets removed"
     DIFFERENT_TEXTS = "different texts"
     TEXTS_EMBEDDED = "texts embedded"
-    TEXTS_STAGED_BEFORE = "texts staged before"
+    TEXTS_STAGED_BEFORE = "texts staged before", "texts embedded by an earlier run"
     TEXTS_TO_EMBED = "texts to embed"
 
     ROWS_IMPORTED = "rows imported"
     ROWS_REEMBEDDED = "rows re-embedded"
     ROWS_REMOVED = "rows removed"
-    ROWS_STRUCK = "rows struck"
-    VERSIONS_DROPPED = "versions dropped"
-    FILES_DROPPED = "files dropped"
-    PLACES_LEFT = "places left"
+    ROWS_STRUCK = "rows struck", "rows changed"
+    VERSIONS_DROPPED = "versions dropped", "old versions of tables dropped"
+    FILES_DROPPED = "files dropped", "files deleted"
+    PLACES_LEFT = "places left", "places that still name it"
 
 
 FACT_COUNTS = frozenset(
@@ -212,17 +221,17 @@ _WORDS: Mapping[str, str] = {
     RunCount.FACTS_CONFIRMED: "{} confirmed",
     RunCount.FACTS_MERGED: "{} merged",
     RunCount.FACTS_REWORDED: "{} reworded",
-    RunCount.FACTS_SUPERSEDED: "{} retired",
-    RunCount.FACTS_RETRACTED: "{} retired",
-    RunCount.FACTS_ENDED: "{} retired",
-    RunCount.FACTS_RETIRED: "{} retired",
-    RunCount.FACTS_PRUNED: "{} faded",
+    RunCount.FACTS_SUPERSEDED: "{} ended",
+    RunCount.FACTS_RETRACTED: "{} ended",
+    RunCount.FACTS_ENDED: "{} ended",
+    RunCount.FACTS_RETIRED: "{} archived",
+    RunCount.FACTS_PRUNED: "{} archived",
     RunCount.FACTS_ARCHIVED: "{} archived",
     RunCount.FACTS_MOVED_TO_ARCHIVE: "{} archived",
     RunCount.ENTITIES_ARCHIVED: "{} entities archived",
     RunCount.FACTS_RESTORED: "{} restored",
-    RunCount.FACTS_NOW_SUSPECT: "{} now suspect",
-    RunCount.COMMUNITIES_SUMMARISED: "{} summarised",
+    RunCount.FACTS_NOW_SUSPECT: "{} now doubtful",
+    RunCount.COMMUNITIES_SUMMARISED: "{} communities summarised",
 }
 """In the order of the output; counts with the same words are added up."""
 _OTHERS = frozenset(
@@ -260,7 +269,44 @@ _OTHERS = frozenset(
         RunCount.WINDOWS_FAILED,
     }
 )
-"""Other counts that a reader wants to see, under their own names."""
+"""Other counts that a reader wants to see, under their labels."""
+_ARTIFACTS: Mapping[str, str] = {
+    "versions": "documents linked as versions of one document",
+    "derivatives": "documents linked as made from another one",
+    "duplicates": "documents linked as duplicates",
+    "on their own": "documents like no other",
+}
+"""Labels of the counts of links between documents."""
+_LABELS = {str(count): count.label for count in RunCount}
+_PLACES = {str(count): place for place, count in enumerate(RunCount)}
+
+
+def shown_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts by the labels that people read, in the order of `RunCount`, those of a night by phase.
+
+    Counts of one label are added up; zeros are left out.
+    """
+    shown: Counter[str] = Counter()
+    for phase, count in sorted(map(_parts, counts), key=_place):
+        key = f"{phase}: {count}" if phase else count
+        shown[f"{phase}: {_label(count)}" if phase else _label(count)] += counts[key]
+    return {label: number for label, number in shown.items() if number}
+
+
+def _parts(key: str) -> tuple[str, str]:
+    """The phase of a night, or nothing, and what was counted."""
+    phase, _, count = key.partition(": ")
+    return (phase, count) if count and phase in _PHASES else ("", key)
+
+
+def _place(parts: tuple[str, str]) -> tuple[int, int]:
+    phase, count = parts
+    return _PHASES.index(phase) if phase else -1, _PLACES.get(count, len(_PLACES))
+
+
+def _label(count: str) -> str:
+    kind, _, link = count.partition(": ")
+    return _ARTIFACTS.get(link, count) if kind == "artifacts" else _LABELS.get(count, count)
 
 
 def effects(counts: Mapping[str, int]) -> list[str]:
@@ -270,8 +316,8 @@ def effects(counts: Mapping[str, int]) -> list[str]:
     for what, words in _WORDS.items():
         by_phrase[words] += total[what]
     known = [words.format(f"{number:,}") for words, number in by_phrase.items() if number]
-    others = [what for what in total if what in _OTHERS and total[what]]
-    return known + [f"{total[what]:,} {what}" for what in others]
+    others = shown_counts({what: number for what, number in total.items() if what in _OTHERS})
+    return known + [f"{number:,} {label}" for label, number in others.items()]
 
 
 def written(counts: Mapping[str, int]) -> int:
@@ -288,6 +334,5 @@ def _without_phases(counts: Mapping[str, int]) -> Counter[str]:
     """The counts of a night by what was counted, those of its phases added up."""
     total: Counter[str] = Counter()
     for what, number in counts.items():
-        phase, _, rest = what.partition(": ")
-        total[rest if rest and phase in _PHASES else what] += number
+        total[_parts(what)[1]] += number
     return total

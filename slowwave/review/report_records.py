@@ -269,19 +269,13 @@ def sections(report: Report, limit: int | None = None) -> tuple[ReportSection, .
 
 
 def counts(report: Report) -> list[tuple[str, int]]:
-    """The summary in words, in its order."""
-    words = {
-        "total_entities": "entities",
-        "total_observations": "observations",
-        "split_candidates_count": "split candidates",
-        "flagged_observations_count": "flagged observations",
-        "stale_entities_count": f"stale entities (unread for {report['stale_days']:g} days)",
-        "large_entities_count": "large entities",
-        "archival_candidates_count": "archival candidates",
-        "suspects_count": "suspects",
-        "pending_proposals_count": "proposals that wait for a person",
-    }
-    return [(what, report["summary"][name]) for name, what in words.items()]
+    """The summary in words, in its order, findings by the titles of their tables; what was not found is left out."""
+    titles = {f"{key}_count": kind.title for key, kind in _KINDS.items()}
+    titles["stale_entities_count"] += f" (for {report['stale_days']:g} days)"
+    others = {"total_entities": "Entities", "total_observations": "Observations"}
+    words = {**others, **titles, "pending_proposals_count": "Changes that wait for a person"}
+    found = report["summary"]
+    return [(words[name], number) for name, number in found.items() if number or name in others]
 
 
 def verdict(report: Report) -> str:
@@ -369,7 +363,7 @@ _KINDS: Mapping[str, _Kind] = {
         ("Look: slowwave facts ENTITY", "Let go: slowwave retire ENTITY ID, and back: slowwave restore ID"),
     ),
     "large_entities": _Kind(
-        "Large entities: near their threshold or beyond it",
+        "Large entities: near the threshold for a split, or beyond it",
         ("entity", "type", "count", "threshold", "what"),
         _large,
         ("See topics: slowwave split analyze ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
@@ -381,7 +375,7 @@ _KINDS: Mapping[str, _Kind] = {
         ("Look: slowwave facts ENTITY", "Keep it for ever: slowwave entity pin ENTITY"),
     ),
     "suspects": _Kind(
-        "Suspects: what each leans on no longer holds",
+        "Doubtful facts: what each leans on no longer holds",
         ("entity", "observation", "leans on", "id"),
         _suspect,
         ("The story of one: slowwave why ID", "Let it go: slowwave retire ENTITY ID"),

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.lifecycle.run_counts import shown_counts
 from slowwave.records import REDUNDANT
 from slowwave.text import short_id
 from slowwave.timestamps import day_of
@@ -429,12 +430,12 @@ def _value(value: Any) -> str:
 
 
 def _counts(summary: Any) -> dict[str, int]:
-    """The counts of a run, from its summary."""
+    """The counts of a run by their labels, from its summary."""
     try:
         counts = json.loads(summary or "{}").get("counts", {})
     except (TypeError, ValueError, AttributeError):
         return {}
-    return {name: count for name, count in counts.items() if isinstance(count, int)}
+    return shown_counts({name: count for name, count in counts.items() if isinstance(count, int)})
 
 
 def _cut(lines: list[Line]) -> list[Line]:

@@ -31,6 +31,8 @@ from .gating import conversation_rows, gate, learn_noise
 from .reading import Intake
 
 EXCERPT = 500
+FIRST_COMMIT = r"-[0-9a-f]{7}$"
+"""The end of the name of a conversation that is a log of Git (`slowwave.ingestion.commit_logs`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class _Batch:
 
     messages: pl.DataFrame
     documents: Documents
+    logs: frozenset[str] = frozenset()
+    """Ids of the sources that are logs of Git."""
     vectors: dict[str, Vectors] = field(default_factory=dict)
 
 
@@ -105,17 +109,41 @@ def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.D
 
 def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
     documents = read_documents(intake.parts, settings.consolidate.artifacts)
-    return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents)
+    logs = frozenset(part.source.id for part in intake.parts if part.source.format == "git-log")
+    return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents, logs)
 
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _AdmissionPlan:
-    identified = identify(reading, batch.messages)
+    identified = identify(reading, _in_known_conversations(reading, batch))
     fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
     vectors = _embed(run, fresh, batch.vectors)
     gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
     artifacts = draft_artifacts(run, fresh, batch.documents, settings.consolidate.artifacts, batch.vectors)
     known = len(identified.messages) - len(fresh)
     return _AdmissionPlan(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
+
+
+def _in_known_conversations(reading: Reading, batch: _Batch) -> pl.DataFrame:
+    """The messages, logs of Git in the conversations that have some of their commits.
+
+    Those of older stores have the name of the folder alone; a part of a log names another first commit.
+    """
+    if not batch.logs:
+        return batch.messages
+    log = batch.messages.filter(pl.col("source_id").is_in(batch.logs))
+    known = reading.by_ids("messages", log["message_id"], ["message_id", "conversation_id"], key="message_id")
+    folder = pl.col("conversation_id").str.replace(FIRST_COMMIT, "")
+    both = log.select("message_id", "conversation_id", folder=folder).join(
+        known.select("message_id", known="conversation_id", folder=folder), on=["message_id", "folder"]
+    )
+    if both.is_empty():
+        return batch.messages
+    names = dict(both.group_by("conversation_id").agg(pl.col("known").min()).iter_rows())
+    is_log = pl.col("source_id").is_in(batch.logs)
+    name = pl.when(is_log).then(pl.col("conversation_id").replace(names)).otherwise("conversation_id")
+    moved = batch.messages.with_columns(conversation_id=name)
+    ids = [row_id("m", *pair) for pair in moved.select("conversation_id", "message_id").iter_rows()]
+    return moved.with_columns(pl.Series("id", ids, dtype=pl.String)).unique("id", keep="first", maintain_order=True)
 
 
 def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:

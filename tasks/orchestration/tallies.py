@@ -379,14 +379,14 @@ class StewardTally(Tally):
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
         learning = (
-            "Still learning how the memory is used, until as many facts were recalled as [steward] learning_events "
-            "says (50): facts are scored, nothing fades or is merged."
+            "Still learning how the memory is used, until recalls have returned as many facts as [steward] "
+            "learning_events says (50): facts are scored, and none is archived or merged."
         )
         lines = [learning] if self.is_learning else []
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked.", *lines]
         is_idle = not (lines or self.has_written or self.counts[RunCount.CHANGES_PROPOSED])
-        return ["Nothing to do: no score changed, nothing fades or repeats."] if is_idle else lines
+        return ["Nothing to do: no score changed, no fact is unused, none repeats another."] if is_idle else lines
 
 
 @dataclass

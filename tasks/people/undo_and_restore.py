@@ -7,12 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from recall.history import run_to_undo
+from recall.overview import UNDID
 from slowwave.errors import UnusableInput
 from storage import undo as undoing
+from storage.transactions import Transaction
 from tasks.entities.retirement import Restored
 from tasks.runtime.engine import is_inline, task
 from tasks.runtime.run_pages import markdown_table, plain_text
-from tasks.runtime.runs import Run, existing_store
+from tasks.runtime.runs import Run, existing_store, finished_row
 
 SHOWN = 100
 
@@ -20,10 +22,18 @@ SHOWN = 100
 def take_back(
     run: Run, name: str, *, cascade: bool, dry_run: bool, only: Collection[str] | None = None
 ) -> undoing.UndoReport:
-    """Take back, as this run, the run of this id or whose id begins so; see `storage.undo.undo`."""
+    """Take back, as this run, which is listed and can be taken back, the run of this id or whose id begins so.
+
+    See `storage.undo.undo`.
+    """
     store = existing_store(run)
     meant = run_to_undo(store.snapshot(), name)
-    return undoing.undo(store, meant, run.id, run.now, cascade=cascade, dry_run=dry_run, only=only)
+
+    def record(tx: Transaction, report: undoing.UndoReport) -> None:
+        asked = {"run": meant, "cascade": cascade}
+        tx.upsert("runs", finished_row(run, asked, {UNDID: list(report.runs)}))
+
+    return undoing.undo(store, meant, run.id, run.now, cascade=cascade, dry_run=dry_run, only=only, record=record)
 
 
 @task("take a run back")

@@ -19,7 +19,7 @@ from recall.aspects import Profile, aspects
 from recall.communities import communities
 from recall.growth import believed_over_time
 from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
-from slowwave.lifecycle.run_counts import RunCount, by_label, effects
+from slowwave.lifecycle.run_counts import RunCount, effects, shown_counts
 from slowwave.validity import live_sql
 from storage.changes import FACT_TABLES
 from storage.snapshots import Snapshot
@@ -180,19 +180,24 @@ async def publish_communities(run: Run) -> None:
 
 
 def _outcome_rows(summary: Mapping[str, Any], always: Sequence[RunCount]) -> list[dict[str, Any]]:
-    """A row for each count, those of `always` also where they are nothing, then the room it took and the cost."""
-    llm, counts = summary["llm"], {**by_label(dict.fromkeys(always, 0)), **summary["counts"]}
-    rows = [{"outcome": what, "count": number} for what, number in counts.items()]
-    rows += [{"outcome": f"bytes {when}", "count": number} for when, number in summary.get("bytes", {}).items()]
-    rows += [{"outcome": f"refused: {gate}", "count": number} for gate, number in summary.get("refused", {}).items()]
+    """A row for each count, then the room it took and the cost; of what is zero only the counts `always`."""
+    llm = summary["llm"]
+    counts: dict[str, Any] = {**{count.label: 0 for count in always}, **shown_counts(summary["counts"])}
+    counts |= {f"bytes on disk {when}": number for when, number in summary.get("bytes", {}).items()}
+    counts |= {f"refused: {gate}": number for gate, number in summary.get("refused", {}).items()}
     cost = {"model calls": llm["calls"], "answers from the ledger": llm["from ledger"], "dollars": llm["usd"]}
-    return rows + [{"outcome": what, "count": number} for what, number in cost.items()]
+    counts |= {what: number for what, number in cost.items() if number}
+    return [{"outcome": what, "count": number} for what, number in (counts or {"nothing to count": 0}).items()]
 
 
 def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[str, str]]) -> str:
-    head = tuple(decisions[0]) if decisions else ("decision", "fact", "reason")
     place = f"--store {run.store} --namespace {run.namespace}"
     llm = summary["llm"]
+    cost = (
+        f"Model `{llm['model']}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
+        f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars."
+    )
+    way_back = f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`."
     lines = [
         f"# {summary['run']}: {summary['state']}",
         "",
@@ -202,23 +207,20 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[
         *([f"{size_line(summary)}\n"] if "bytes" in summary else ()),
         f"Changed: {plain_text(', '.join(effects(summary['counts'])) or 'nothing that is known')}.",
         "",
-        *markdown_table(("what", "count"), list(summary["counts"].items())),
-        *(_refused_table(summary["refused"]) if summary.get("refused") else ()),
-        f"Model `{llm['model'] or 'none'}`: {llm['calls']} calls, {llm['from ledger']} answers from the ledger, "
-        f"{llm['tokens_in']} tokens in, {llm['tokens_out']} out, {llm['usd']:.4f} dollars.",
+        *_counts_table("what", shown_counts(summary["counts"])),
+        *_counts_table("refused by gate", summary.get("refused", {})),
+        cost if llm["calls"] or llm["from ledger"] else "No model was asked.",
         "",
-        "## The ledger",
-        "",
-        *markdown_table(head, [tuple(row.values()) for row in decisions]),
-        f"All of it: `slowwave why {run.id} {place}`. Take the run back: `slowwave undo {run.id} {place}`.",
-        "",
+        *(["## Decisions", ""] if decisions else ()),
+        *(markdown_table(tuple(decisions[0]), [tuple(row.values()) for row in decisions]) if decisions else ()),
+        *(() if summary.get("dry_run") else (way_back, "")),
         *(f"- {plain_text(issue)}" for issue in [*summary["errors"], *summary["issues"]][:SHOWN_ISSUES]),
     ]
     return "\n".join(lines)
 
 
-def _refused_table(counts: Mapping[str, int]) -> list[str]:
-    return markdown_table(("refused by gate", "count"), list(counts.items()))
+def _counts_table(head: str, counts: Mapping[str, int]) -> list[str]:
+    return markdown_table((head, "count"), list(counts.items())) if counts else []
 
 
 def size_line(summary: Mapping[str, Any]) -> str:

@@ -204,15 +204,7 @@ def recorded(
         with traceless(run) as shadow:
             yield shadow
         return
-    row = {
-        "id": run.id,
-        "flow": run.flow,
-        "state": "running",
-        "owner": new_owner(run.id),
-        "parent_id": _night.get() or parent_by_tag(),
-        "parameters": as_json(redact_values(parameters)),
-        "started_at": datetime.now(UTC),
-    }
+    row = _begun(run, parameters)
     with watched_run(run) as ended:
         patiently("begin the run", _begin)(run, row)
         try:
@@ -233,6 +225,25 @@ def traceless(run: Run) -> Iterator[Run]:
         return
     with TemporaryDirectory() as folder:
         yield replace(run, store=folder)
+
+
+def _begun(run: Run, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a run that begins now."""
+    return {
+        "id": run.id,
+        "flow": run.flow,
+        "state": "running",
+        "owner": new_owner(run.id),
+        "parent_id": _night.get() or parent_by_tag(),
+        "parameters": as_json(redact_values(dict(parameters))),
+        "started_at": datetime.now(UTC),
+    }
+
+
+def finished_row(run: Run, parameters: Mapping[str, Any], summary: Mapping[str, Any]) -> pl.DataFrame:
+    """The row of a run that is over within one commit, which also writes this row."""
+    summary = {"run": run.id, "state": "completed", "counts": {}, **summary}
+    return pl.DataFrame([{**_begun(run, parameters), **_ending("completed", summary, Usage())}])
 
 
 def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]:

@@ -395,7 +395,7 @@ def test_lines_that_cannot_be_read_are_counted_and_end_with_one_if_all_are_such(
         if "--json" in more:
             assert ended.json["counts"]["lines skipped"] == 2
         else:
-            assert "Not all of it was read: lines skipped: 2." in ended.err
+            assert "Not all of it was read: lines skipped as unreadable: 2." in ended.err
             assert "neither content nor text" in ended.err
             assert all(f"a.jsonl, line {n}: " in ended.err for n in (1, 2))
 

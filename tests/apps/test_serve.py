@@ -39,6 +39,7 @@ from flows.sleep import sleep
 from inference.embedding import open_embedder
 from recall.proposals import list_proposals
 from slowwave.errors import UnusableInput
+from slowwave.ranking.order import UNLIKELY
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
 from slowwave.types import NOTHING_KNOWN
 from storage.store import Store
@@ -372,6 +373,15 @@ def test_without_a_model_a_question_gets_facts_and_says_why(reader: TestClient) 
     assert 'id="source-1"' in page
     assert MARTA[2] in page
     assert 'href="/why/f_00000002"' in page
+
+
+@pytest.mark.parametrize("ask", ["get", "post"])
+def test_a_question_that_nothing_matches_well_is_answered_with_a_warning(reader: TestClient, ask: str) -> None:
+    asked = {"params" if ask == "get" else "data": {"q": "Who invented the telescope?"}}
+    page = text_of(reader.request(ask, "/", **asked).text)
+    assert UNLIKELY in page
+    assert "The nearest facts and passages" in page
+    assert UNLIKELY not in text_of(reader.get("/", params={"q": "What does Marta play?"}).text)
 
 
 def test_a_question_about_a_time_before_everything_finds_nothing_and_says_so(reader: TestClient) -> None:

@@ -131,9 +131,9 @@ def test_what_says_the_same_as_another_fact_names_it_and_its_own_message(shown: 
 
 def test_a_run_is_told_by_its_counts_its_cost_and_what_it_changed(shown: Any) -> None:
     text = joined(shown(RUN))
-    for words in ("ingest: completed", "facts learned: 3", "2 calls of a model", "“Marta uses vim.”: replaced by “M"):
+    for words in ("ingest: completed", "new facts: 3", "2 calls of a model", "“Marta uses vim.”: replaced by “M"):
         assert words in text
-    assert "facts merged: 0" not in text
+    assert "merged: 0" not in text
 
 
 def test_full_and_json_keep_everything(shown: Any) -> None:

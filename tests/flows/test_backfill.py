@@ -298,6 +298,14 @@ def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.proof
+def test_a_backfill_of_empty_files_names_the_runs_that_looked_at_them(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    place = tmp_path / "m"
+    summary = asyncio.run(backfill(paths=(str(tmp_path / "empty.jsonl"),), store=str(place)))
+    assert (summary["windows"], summary["state"]) == ([], "completed")
+    assert {summary["run"], *summary["runs"].values()} == set(rows(place, "runs")["id"])
+
+
 def test_windows_that_end_where_the_topic_turns_are_foreseen_of_files_and_of_what_is_stored(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:

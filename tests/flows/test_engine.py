@@ -63,7 +63,7 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
     found = {artifact.key: artifact for artifact in artifacts if artifact.flow_run_id == run.id}
     page = found["ingest-summary"]
     assert page.type == "markdown"
-    for words in (summary["run"], "slowwave why", "slowwave undo", "candidate facts", "injection"):
+    for words in (summary["run"], "slowwave why", "slowwave undo", "possible facts found", "injection"):
         assert words in str(page.data)
     assert found["ingest-outcomes"].type == "table"
     assert "refused: injection" in str(found["ingest-outcomes"].data)

@@ -14,7 +14,9 @@ from talk import assert_same, contents, rows
 
 from flows.restore import restore
 from flows.undo import undo
-from slowwave.errors import UnusableInput
+from recall.overview import list_runs
+from slowwave.errors import UndoRefused, UnusableInput
+from storage.store import Store
 from tasks.people.observations import retire
 from tasks.runtime.runs import existing_run
 
@@ -65,6 +67,22 @@ def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_en
     assert_same(contents(memory), after)
     assert done(undo(run[:-2], store=str(memory)))["runs"] == (run,)
     assert_same(contents(memory), before)
+
+
+def test_an_undo_is_listed_with_what_it_took_back_and_can_be_taken_back(memory: Path) -> None:
+    run = retired(memory)
+    after = contents(memory)
+    undone = done(undo(run, store=str(memory)))["run"]
+    newest, first = list_runs(Store.open(str(memory)).snapshot())[:2]
+    assert (newest["id"], newest["flow"], newest["state"]) == (undone, "undo", "completed")
+    assert (newest["effects"], newest["commits"]) == ([f"took back {run}"], 1)
+    assert (first["id"], first["state"]) == (run, "undone")
+    assert done(undo(undone, store=str(memory)))["runs"] == (undone,)
+    assert_same(contents(memory), after)
+    states = {each["id"]: each["state"] for each in list_runs(Store.open(str(memory)).snapshot())}
+    assert (states[run], states[undone]) == ("completed", "undone")
+    with pytest.raises(UndoRefused, match=f"Run {undone} is undone already"):
+        done(undo(undone, store=str(memory)))
 
 
 def test_an_undo_of_no_run_says_where_ids_are_shown(memory: Path) -> None:

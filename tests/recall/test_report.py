@@ -396,7 +396,13 @@ def test_tables_tell_what_was_found_and_what_to_do_next(told: dict[str, Any]) ->
         assert all(len(cells) == len(section.columns) for cells in section.rows)
         assert all("slowwave " in sentence for sentence in section.following)
     assert {section.key: section.count for section in shown}["stale_entities"] == 5
-    assert ("suspects", 1) in counts(told)
+    assert ("Doubtful facts: what each leans on no longer holds", 1) in counts(told)
+    assert {what for what, _ in counts(told)} >= {section.title for section in shown[:2]}
+
+
+def test_what_was_not_found_is_not_counted(told: dict[str, Any]) -> None:
+    nothing = {**told, "summary": dict.fromkeys(told["summary"], 0)}
+    assert counts(nothing) == [("Entities", 0), ("Observations", 0)]
 
 
 def test_the_markdown_shows_stored_text_as_text(told: dict[str, Any]) -> None:
@@ -433,7 +439,7 @@ def test_the_command_shows_tables_of_eighty_columns_or_one_document(
     shown = run("report", "--store", memory.uri, "--limit", 2)
     assert shown.code == 0
     assert max(map(len, shown.out.splitlines())) <= 80
-    for words in ("split candidates", "Stale entities", "slowwave split propose", "… and", "slowwave duplicates"):
+    for words in ("Split candidates", "Stale entities", "slowwave split propose", "… and", "slowwave duplicates"):
         assert words in shown.out
     document = run("report", "--store", memory.uri, "--stale-days", 99999, "--json")
     assert document.code == 2

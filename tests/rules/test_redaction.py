@@ -274,3 +274,23 @@ def test_the_present_folder_is_no_password(before: str, value: str) -> None:
 )
 def test_passwords_of_other_languages_and_of_pwd_are_redacted(before: str) -> None:
     assert redact(f"{before}X7abc9Qz").text.startswith(f"{before}[redacted:")
+
+
+@pytest.mark.parametrize("folder", ["/home/nora", "~/p2", "./p2", "C:/Users/nora", r"C:\\Users\\nora"])
+@pytest.mark.parametrize("field", ['"pwd": "{}"', '{{"a": 1, "OLDPWD":"{}"}}', "'pwd': '{}'", '  "pwd": "{}",'])
+def test_a_folder_in_a_field_pwd_is_no_password(field: str, folder: str) -> None:
+    assert redact(field.format(folder)).kinds == ()
+
+
+def test_a_folder_in_json_within_json_is_no_password() -> None:
+    assert redact(r"{\"pwd\": \"/home/nora\"}").kinds == ()
+    assert redact(r"{\"pwd\": \"sword/fish\"}").text == r"{\"pwd\": [redacted:keyword]}"
+
+
+@pytest.mark.parametrize("value", ["swordfish", "sword/fish", "/swordfish", "~swordfish", "s:wordfish", "C:swordfish"])
+def test_a_password_in_a_field_pwd_is_redacted(value: str) -> None:
+    for quote in "\"'":
+        assert (
+            redact(f"{{{quote}pwd{quote}: {quote}{value}{quote}}}").text == f"{{{quote}pwd{quote}: [redacted:keyword]}}"
+        )
+    assert redact(f'{{"db_pwd": "{value}", "password": "/home/{value}"}}').text.count("[redacted:keyword]") == 2

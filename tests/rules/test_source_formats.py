@@ -646,7 +646,8 @@ def commit(words: str, author: str = "Nora Quint", extra: str = "", sha: str = "
 
 
 def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
-    words = "Keep times in UTC instead of local time\n\nIt moved\n\nSigned-off-by: Nora <n@example.com>"
+    signed = "\n\nSigned-off-by: Nora <n@example.com>"
+    words = f"Keep times in UTC instead of local time\n\nIt moved{signed}"
     log = (
         commit(words)
         + " a.py | 2 +-\n    1 file changed\n\n"
@@ -654,9 +655,30 @@ def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
     )
     found = list(parse_git_log(log.splitlines(keepends=True), Origin("harbour")))
     assert [(line, *one[:6]) for line, one in found if isinstance(one, Message)] == [
-        (1, "harbour", "9f1c0d2", "user", "Nora Quint", "Keep times in UTC instead of local time\n\nIt moved", NINE),
-        (14, "harbour", "8e0b9c1", "user", "Nora Quint", "Use pnpm because of the lock file", NINE),
+        (
+            1,
+            "harbour-8e0b9c1",
+            "9f1c0d2",
+            "user",
+            "Nora Quint",
+            "Keep times in UTC instead of local time\n\nIt moved",
+            NINE,
+        ),
+        (14, "harbour-8e0b9c1", "8e0b9c1", "user", "Nora Quint", "Use pnpm because of the lock file", NINE),
     ]
+
+
+def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() -> None:
+    first, second = (commit("Use x instead of y", sha=sha * 8) for sha in ("1a2b3", "4c5d6"))
+    newer = commit("Drop z because of y", sha="0" * 40).replace("2026", "2027")
+
+    def conversation(log: str) -> set[str]:
+        return {one.conversation_id for one in messages(parse_git_log(log.splitlines(), Origin("harbour")))}
+
+    assert conversation(first) == conversation(newer + first) == conversation(first + newer) == {"harbour-1a2b31a"}
+    assert conversation(second) == {"harbour-4c5d64c"}
+    undated = newer.replace("Date:", "Dated:")
+    assert conversation(first + undated) == {"harbour-1a2b31a"}
 
 
 @pytest.mark.parametrize(

@@ -288,11 +288,11 @@ def test_the_read_road_of_the_command_line_imports_nothing_of_it() -> None:
 
 def test_effects_are_told_in_a_few_words() -> None:
     counts = {"facts learned": 34, "facts merged": 5, "facts superseded": 1, "facts ended": 1, "messages read": 9}
-    assert effects(counts) == ["+34 facts", "5 merged", "2 retired"]
+    assert effects(counts) == ["+34 facts", "5 merged", "2 ended"]
     night = {"decay: facts moved to the archive": 12, "steward: facts pruned": 1_200, "steward: facts scored": 9}
-    assert effects(night) == ["1,200 faded", "12 archived"]
+    assert effects(night) == ["1,212 archived"]
     left = {"facts left for later": 2, "changes proposed": 3}
-    assert effects(left) == ["2 facts left for later", "3 changes proposed"]
+    assert effects(left) == ["2 facts left for a later run", "3 changes that wait for a person"]
     assert effects({"messages read": 9}) == []
     assert (facts_written(counts), retired(counts)) == (34, 7)
 
@@ -352,7 +352,7 @@ def test_runs_are_told_at_eighty_columns_with_cost_effect_and_phases_under_their
     paid = next(line for line in lines if "consolidate " in line)
     assert paid.split() == ["2026-01-01", "01:01", "consolidate", "completed", "3.2", "s", "4", "0.0123"]
     assert paid.index("consolidate") == next(line for line in lines if " sleep " in line).index("sleep") + 2
-    assert "  +34 facts, 9 messages stored" in lines
+    assert "  +34 facts, 9 new messages stored" in lines
     assert "    5 merged" in lines
     few = CliRunner().invoke(app, ["runs", "--limit", "1", "--store", store.uri, "--json"])
     assert [run["flow"] for run in json.loads(few.stdout)["runs"]] == ["sleep", "consolidate", "steward"]

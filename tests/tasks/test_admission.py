@@ -10,6 +10,7 @@ import pytest
 from talk import START, learn, overtaken, rows, said, states, written
 
 from slowwave.settings import ExtractSettings, NoiseSettings
+from slowwave.text import row_id
 from storage.store import Store
 from tasks.ingest.extraction import Cursor, next_unfinished
 from tasks.ingest.gating import _recent
@@ -28,6 +29,46 @@ def chat(folder: Path, speaker: str, text: str) -> Path:
 def stored(store: Path) -> list[tuple[str, str]]:
     """Who said what."""
     return sorted(rows(store, "messages").select("speaker", "content").iter_rows())
+
+
+def history(folder: Path, *shas: str) -> Path:
+    """A log of Git in this folder, the newest commit first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    author = "Author: Nora Quint <n@example.com>\nDate:   Mon Mar {} 10:00:00 2026 +0100\n\n"
+    commits = [
+        f"commit {sha * 8}\n{author.format(day)}    Use {sha} instead of y\n\n"
+        for day, sha in enumerate(reversed(shas), 1)
+    ]
+    file = folder / "history.txt"
+    file.write_text("".join(reversed(commits)))
+    return file
+
+
+def conversations(store: Path) -> dict[str, str]:
+    """The conversation of each commit."""
+    return dict(rows(store, "messages").select(pl.col("message_id").str.slice(0, 5), "conversation_id").iter_rows())
+
+
+def test_logs_of_two_repositories_in_folders_of_one_name_are_two_conversations(tmp_path: Path) -> None:
+    places = (history(tmp_path / "a" / "harbour", "1a2b3"), history(tmp_path / "b" / "harbour", "4c5d6"))
+    learn([*places], tmp_path / "m")
+    assert conversations(tmp_path / "m") == {"1a2b3": "harbour-1a2b31a", "4c5d6": "harbour-4c5d64c"}
+
+
+def test_a_log_goes_on_in_the_conversation_that_has_its_commits(tmp_path: Path) -> None:
+    """Of an older store, where it has the name of the folder; and where only the end of the log is read."""
+    place, store = tmp_path / "harbour", tmp_path / "m"
+    learn(history(place, "1a2b3"), store)
+    with Store.open(str(store)).commit("older", "test", START) as tx:
+        old = tx.by_ids("messages", tx.frame("messages", columns=["id"])["id"], with_vector=True)
+        tx.delete("messages", old["id"])
+        moved = old.with_columns(conversation_id=pl.lit("harbour"), id=pl.lit(row_id("m", "harbour", "1a2b3" * 8)))
+        tx.upsert("messages", moved)
+    again = learn(history(place, "7e8f9", "1a2b3"), store)
+    assert (again["counts"]["messages known already"], again["counts"]["messages stored"]) == (1, 1)
+    part = learn(history(place, "0d0d0", "7e8f9"), store)
+    assert (part["counts"]["messages known already"], part["counts"]["messages stored"]) == (1, 1)
+    assert conversations(store) == dict.fromkeys(("1a2b3", "7e8f9", "0d0d0"), "harbour")
 
 
 @pytest.mark.proof
