@@ -59,6 +59,10 @@ class Head:
         """Whether a writer may take the lease now."""
         return self.is_free_by(Clock())
 
+    def row(self) -> dict[str, Any]:
+        """The values of the row."""
+        return {each.name: getattr(self, each.name) for each in fields(Head)}
+
     def is_free_by(self, clock: Clock) -> bool:
         """Whether a writer may take the lease, by this clock."""
         return not self.owner or is_surely_dead(self.owner) or is_over(self.owner, self.lease_until, clock)
@@ -89,6 +93,12 @@ def create_head(
             raise
 
 
+def _head_of(row: Mapping[str, Any]) -> Head:
+    versions = row["versions"]
+    values = {each.name: row[each.name] for each in fields(Head)}
+    return Head(**values | {"versions": json.loads(versions) if isinstance(versions, str) else versions})
+
+
 class HeadRow:
     """Reads and moves the head of one namespace."""
 
@@ -112,17 +122,7 @@ class HeadRow:
         rows = self._rows()
         if len(rows) != 1:
             raise UnusableInput(f"The store's head has {len(rows)} rows instead of one.", "Run `slowwave doctor`.")
-        row = rows[0]
-        return Head(
-            row["sequence"],
-            json.loads(row["versions"]),
-            row["schema_version"],
-            row["embed_model"],
-            row["dims"],
-            row["lease_count"],
-            row["owner"],
-            row["lease_until"],
-        )
+        return _head_of(rows[0])
 
     def _rows(self) -> list[dict[str, Any]]:
         self._table.checkout_latest()
@@ -159,8 +159,7 @@ class HeadRow:
         renewed = self._clock.steady()
         if not self._swap(head, owner=named, lease_until=until):
             return None
-        row = {each.name: getattr(head, each.name) for each in fields(Head)}
-        values = {**row, "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
+        values = {**head.row(), "lease_count": head.lease_count + 1, "owner": named, "lease_until": until}
         return Lease(**values, lease_s=lease_s, renewed=renewed, waited_s=0.0, is_taken_over=bool(head.owner))
 
     def is_due(self, lease: Lease) -> bool:
@@ -199,7 +198,16 @@ class HeadRow:
             if "conflict" in str(error).lower() or "concurrent" in str(error).lower():
                 return self._holds(wanted)
             raise
-        return int(result.rows_updated) == 1 or self._holds(wanted)
+        if int(result.rows_updated) != 1:
+            return self._holds(wanted)
+        self._remember(result.version, seen.row() | wanted)
+        return True
+
+    def _remember(self, version: int, row: Mapping[str, Any]) -> None:
+        """Keep what this process wrote as the head, so as not to read it, unless it was moved again since."""
+        newest = newest_file_on_disk(self._uri, HEAD)
+        if newest is not None and newest[0] == version:
+            self._last = newest, _head_of(row)
 
     def _holds(self, wanted: Mapping[str, int | float | str]) -> bool:
         """Whether the head has the values of this process: after a lost answer the change looks like a conflict.

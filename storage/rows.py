@@ -65,10 +65,11 @@ def to_rows(name: str, frame: pl.DataFrame, dims: int, now: datetime, run_id: st
     if frame["id"].n_unique() != len(frame):
         twice = frame.filter(pl.col("id").is_duplicated())["id"][0]
         raise ValueError(f"{name}: key {twice!r} occurs more than once in one write")
-    if "created_at" in frame.columns:
+    if "created_at" in frame.columns and frame["created_at"].null_count():
         frame = frame.with_columns(pl.col("created_at").fill_null(now))
     stamps = {"updated_at": now, "run_id": run_id}
-    return _whole(name, frame.drop(stamps, strict=False), dims, {"created_at": now, **stamps})
+    own = {series.name: series for series in frame.get_columns() if series.name not in stamps}
+    return _whole(name, own, dims, {"created_at": now, **stamps}, len(frame))
 
 
 @cache
@@ -76,21 +77,24 @@ def _arrow_schema(name: str, dims: int) -> pa.Schema:
     return table_named(name).schema(dims)
 
 
-def _whole(name: str, frame: pl.DataFrame, dims: int, values: Mapping[str, object]) -> pa.Table:
-    """The frame with the declared columns, in their order and types; those that it lacks are of one value, or empty.
+def _whole(name: str, own: Mapping[str, pl.Series], dims: int, values: Mapping[str, object], count: int) -> pa.Table:
+    """These columns of `count` rows in the declared order and types; those that lack are of one value, or empty.
 
-    These are made by Arrow: a commit writes frames of few rows, for which fifty expressions take longer than the write.
+    Column by column: a commit writes frames of few rows, for which every query of Polars takes longer than the write.
     """
     schema, kinds = _arrow_schema(name, dims), empty_frame(name, dims).schema
-    given = frame.select(column for column in kinds if column in frame.columns)
-    own = given.cast({column: kinds[column] for column in given.columns}).to_arrow()
     columns = [
-        own[field.name].cast(field.type)
-        if field.name in given.columns
-        else pa.repeat(pa.scalar(values.get(field.name), field.type), len(frame))
+        _typed(own[field.name], kinds[field.name], field.type)
+        if field.name in own
+        else pa.repeat(pa.scalar(values.get(field.name), field.type), count)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _typed(series: pl.Series, kind: pl.DataType, arrow: pa.DataType) -> pa.Array:
+    values = (series if series.dtype == kind else series.cast(kind)).to_arrow()
+    return values if values.type == arrow else values.cast(arrow)
 
 
 def single_row(name: str, row: Mapping[str, object], now: datetime, run_id: str) -> pa.Table:
@@ -106,7 +110,7 @@ def filled(frame: pl.DataFrame, want: Mapping[str, pl.DataType]) -> pl.DataFrame
 
 def exact_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
     """The frame as it is, stamps included: for putting back rows that were read from the same table."""
-    return _whole(name, frame, dims, {})
+    return _whole(name, {series.name: series for series in frame.get_columns()}, dims, {}, len(frame))
 
 
 def column_names(name: str) -> list[str]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -181,7 +182,7 @@ class Transaction(Reading):
         there = self._places_of(name, rows["id"].to_pylist())
         if there:
             self._write(name, methodcaller("delete", f"_rowid IN ({', '.join(map(str, there))})"))
-        self._write(name, methodcaller("add", rows, on_bad_vectors="null"))
+        self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)))
 
     def _places_of(self, name: str, ids: Sequence[str]) -> list[int]:
         """The row numbers of those ids that are there, by which the engine deletes sooner than by keys."""
@@ -310,10 +311,22 @@ class Transaction(Reading):
     def _check_what_was_read(self) -> None:
         """A writer that lost its lease may have slipped rows into a table that this one read."""
         for name in self._used & self.versions.keys():
-            table = self._open(name)
-            table.checkout_latest()
-            if table.version != self.versions[name]:
+            newest = newest_on_disk(str(self._db.uri), name)
+            if newest is None:
+                table = self._open(name)
+                table.checkout_latest()
+                newest = table.version
+            if newest != self.versions[name]:
                 raise Fenced(f"Table {name} was changed by another writer.", "Run it again.")
+
+
+def _on_bad_vectors(rows: pa.Table) -> str:
+    """What LanceDB is to do with vectors that are no numbers: where there are none, it need not go through the rows."""
+    if "vector" in rows.column_names:
+        numbers = rows["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        if np.isnan(numbers).any():
+            return "null"
+    return "error"
 
 
 def _upserted(table: Table, rows: pa.Table) -> object:

@@ -21,6 +21,7 @@ from slowwave.errors import Fenced, LeaseBusy, StoreMismatch, UnknownName, Unusa
 from slowwave.settings import RetentionSettings
 from storage import transactions
 from storage.connection import HEAD, connect, namespaces, place_for_making
+from storage.head import HeadRow
 from storage.lease import new_owner
 from storage.snapshots import Reading
 from storage.store import Store, make_tables
@@ -514,3 +515,38 @@ def test_in_a_large_table_a_write_replaces_what_has_its_keys_and_undo_puts_it_ba
     undo(store, "mixed", "x", EPOCH)
     undo(store, "new", "y", EPOCH)
     assert store.snapshot().frame("metadata").sort("id").equals(before)
+
+
+def test_a_head_that_this_process_moved_is_read_only_after_another_moved_it(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store()
+    other = Store.open(store.uri)
+    put(store, "first", 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(HeadRow, "_rows", pytest.fail)
+        put(store, "second", 2.0)
+        assert numbers(store.snapshot()) == {"k": 2.0}
+        known = store.head
+    assert known == Store.open(store.uri).head
+    put(other, "third", 3.0)
+    assert numbers(store.snapshot()) == {"k": 3.0}
+    put(store, "fourth", 4.0)
+    assert numbers(other.snapshot()) == {"k": 4.0}
+
+
+@pytest.mark.parametrize("large", [0, transactions.LARGE], ids=["looked up", "compared"])
+def test_of_vectors_that_are_no_numbers_the_row_is_kept_without_one(
+    new_store: NewStore, monkeypatch: pytest.MonkeyPatch, large: int
+) -> None:
+    monkeypatch.setattr(transactions, "LARGE", large)
+    store, dims = new_store(), TINY[1]
+    vectors = pl.Series([[1.0] * dims, [float("nan")] * dims, None], dtype=pl.Array(pl.Float32, dims))
+    with store.commit("r", "test") as tx:
+        tx.upsert("facts", pl.DataFrame({"id": ["whole", "broken", "none"], "vector": vectors}))
+    rows = store.snapshot().frame("facts", columns=["id", "vector"])
+    assert dict(rows.select("id", pl.col("vector").is_null()).iter_rows()) == {
+        "whole": False,
+        "broken": True,
+        "none": True,
+    }
