@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic
 
 from slowwave.errors import Terminal, UnusableInput
-from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
-from slowwave.text import as_json
+from slowwave.records import Prompt, Usage
 
-from .ledger import Ledger, prompt_hash
+from .ledger import prompt_hash
 from .request_batch import PendingPrompt, RequestBatch, T
 
 UNAVAILABLE_AFTER = 5
@@ -110,49 +108,3 @@ def _parsed(path: Path, number: int, line: str) -> tuple[tuple[str, str], dict[s
             'Each line is {"prompt_name": …, "prompt_hash": …, "response": {…}}.',
         ) from None
 
-
-@dataclass
-class Recorder:
-    """A ledger that also writes each good answer to a file that `replay/FILE` plays back."""
-
-    ledger: Ledger
-    path: Path
-    _written: set[str] = field(default_factory=set)
-
-    def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
-        """What the ledger knows; answers found there belong to the recording too."""
-        found = self.ledger.lookup(keys)
-        self._write(list(found.values()))
-        return found
-
-    def record(self, entries: Sequence[LedgerEntry]) -> None:
-        """Keep the entries and append their answers to the file."""
-        self.ledger.record(entries)
-        self._write(entries)
-
-    def written_since(self, keys: Sequence[str], moment: datetime) -> set[str]:
-        """Those of these ids that have an entry since then."""
-        return self.ledger.written_since(keys, moment)
-
-    def spent_since(self, moment: datetime) -> Usage:
-        """What the ledger says."""
-        return self.ledger.spent_since(moment)
-
-    def batches(self) -> list[SubmittedBatch]:
-        """Those of the ledger."""
-        return self.ledger.batches()
-
-    def keep_batch(self, batch: SubmittedBatch) -> None:
-        """Keep it in the ledger."""
-        self.ledger.keep_batch(batch)
-
-    def _write(self, entries: Sequence[LedgerEntry]) -> None:
-        fresh = [entry for entry in entries if entry.response and entry.id not in self._written]
-        self._written |= {entry.id for entry in fresh}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.writelines(f"{_line(entry)}\n" for entry in fresh)
-
-
-def _line(entry: LedgerEntry) -> str:
-    response = json.loads(entry.response)
-    return as_json({"prompt_name": entry.prompt_name, "prompt_hash": entry.prompt_hash, "response": response})
