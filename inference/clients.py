@@ -107,4 +107,3 @@ def _parsed(path: Path, number: int, line: str) -> tuple[tuple[str, str], dict[s
             f"Line {number} of {path.name} is not a recorded answer.",
             'Each line is {"prompt_name": …, "prompt_hash": …, "response": {…}}.',
         ) from None
-

@@ -25,7 +25,7 @@ from slowwave.ranking.order import (
     weighted,
     word_overlaps,
 )
-from slowwave.ranking.periods import Period
+from slowwave.ranking.questions import Period
 from slowwave.settings import LimbicSettings, RecallSettings
 from slowwave.text import FORGOTTEN
 from slowwave.types import Passage, RecalledFact

@@ -12,11 +12,11 @@ import polars as pl
 
 from slowwave.text import SCRIPTS_OF_SIGNS, signs_of
 
+from .columns import best_scores
 from .connection import answer, answers, query_of
 from .rows import MARK, ROW, quoted
 from .snapshots import Reading, last_rows, numbered_rows, read_rows
 from .tables import TABLES
-from .word_scores import best_scores
 
 if TYPE_CHECKING:
     from lancedb.table import Table

@@ -14,8 +14,7 @@ from types import MappingProxyType
 import polars as pl
 
 from inference.language import Language
-from prompts.packing import Pack, pack_communities
-from prompts.rendering import prompt_version, render_communities
+from prompts.rendering import Pack, pack_communities, prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
 from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due

@@ -16,9 +16,9 @@ import pytest
 from messages_api import Behaviour, Body, MessagesApi, Reply, chat_completion, fault, filled, message
 from pydantic import BaseModel, Field
 
+from inference.budget import price_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.prices import price_of
 from inference.request_batch import ModelAnswer
 from prompts.rendering import render_extraction
 from prompts.responses import NameResolution, WindowExtraction
