@@ -123,8 +123,8 @@ def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> d
     }
 
 
-def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
-    """What stopped being true: the old statement, the new one where there is one, when, and why; newest first.
+def changes(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """What stopped being true: the old statement, the new one where there is one, when, and why; the newest 20.
 
     `facts` is how many facts were read from the old statement and ended with it. What was absorbed by a fact that says
     the same did not stop being true.
@@ -136,12 +136,12 @@ def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
     winners = stored(snapshot, ALL, replaced_by, columns=("id", "statement")).rename({"statement": "now"})
     both = closed.join(winners, left_on="replaced_by", right_on="id", how="left")
     distinct = both.group_by("statement", "now", maintain_order=True).agg(pl.all().first(), facts=pl.len())
-    newest = distinct.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
+    newest = distinct.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(20)
     return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
 
 
-def repeated(snapshot: Snapshot, limit: int = 6) -> list[dict[str, Any]]:
-    """Facts that several messages say: `statement`, and `said_in`, names of messages or documents.
+def repeated(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Six facts that several messages say: `statement`, and `said_in`, names of messages or documents.
 
     What people said comes before what documents say, then what most messages say.
     """
@@ -159,7 +159,7 @@ def repeated(snapshot: Snapshot, limit: int = 6) -> list[dict[str, Any]]:
         "is_read", said_in=pl.col("name").unique(maintain_order=True)
     )
     both = facts.join(names.with_columns(pl.col("is_read").list.any()), left_on="id", right_on="fact_id")
-    first = both.sort("is_read", "evidence_count", "id", descending=[False, True, False]).head(limit)
+    first = both.sort("is_read", "evidence_count", "id", descending=[False, True, False]).head(6)
     return first.select("statement", "said_in").to_dicts()
 
 

@@ -281,11 +281,6 @@ def words(text: str, limit: int = 512) -> str:
     return " ".join(_WORD.findall(cut))
 
 
-def matching(reading: Reading, name: str, text: str, k: int, where: str | None = None) -> pl.DataFrame:
-    """The `k` rows whose text matches the query best (BM25): columns id, _rowid, score; best first."""
-    return _matching_each(reading, name, [text], k, where).drop("text")
-
-
 def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None = None) -> pl.DataFrame:
     """For each of up to a few hundred texts the `k` rows that match it best (BM25): MATCHED.
 
