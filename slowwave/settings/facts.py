@@ -159,16 +159,6 @@ class ArtifactSettings(Group):
         description="File documents and pasted texts as wholes, and link their versions.",
         validation_alias=alias("enabled", "enable_artifact_consolidation"),
     )
-    min_chars: int = Field(
-        400,
-        ge=1,
-        le=1_000_000,
-        title="Shortest paste",
-        description="A fenced block in a message this long is an artifact.",
-    )
-    similar_cosine: Ratio = Field(
-        0.60, title="Similar artifact", description="Cosine from which two artifacts are compared (S1-16)."
-    )
     matches: int = Field(5, ge=1, le=100, title="Compared with", description="Nearest heads looked at (S1-16).")
     text_dedup: Ratio = Field(
         0.90,
@@ -301,9 +291,6 @@ class ConsolidateSettings(MergeSettings):
         title="Pairs for a person",
         description="So many pairs that a guard kept apart wait for a person at a time, where no model is asked; 0: "
         "none (§6.2).",
-    )
-    propose_cosine: Ratio = Field(
-        0.88, title="Pairs from", description="Cosine from which a person is asked about a pair (§6.2 S8)."
     )
     llm: LanguageSettings = Field(default_factory=LanguageSettings, title="Language model", description="Who decides.")
     gate: GateSettings = Field(

@@ -142,9 +142,6 @@ class CommunitySettings(Group):
     max_rounds: int = Field(
         50, ge=1, le=1000, title="Rounds", description="Label propagation stops here at the latest (S2-46)."
     )
-    facts_per_summary: int = Field(
-        20, ge=1, le=200, title="Facts per summary", description="The strongest relations that are summarised (S2-48)."
-    )
     max_prompt_bytes: int = Field(
         8192,
         ge=0,

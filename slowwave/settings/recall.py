@@ -274,9 +274,6 @@ class RecallSettings(Group):
         title="Facts about others",
         description="What a fact about somebody else counts where the question names people. 1 changes nothing.",
     )
-    suspect_weight: Ratio = Field(
-        0.9, title="Suspect facts", description="What a fact counts that leans on one which no longer holds."
-    )
     history_limit: int = Field(
         100,
         ge=1,
