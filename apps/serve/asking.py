@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from apps.configuration import answering
 from inference.providers import choose
 from recall.proposals import texts_of
 from slowwave.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
-from slowwave.types import NOTHING_KNOWN, Recollection, Reply, Story
+from slowwave.types import NOTHING_KNOWN, Passage, RecalledFact, Recollection, Reply, Story
 from slowwave.types.stories import StorySection, sections_of
 from slowwave.validity import live_sql
 from storage.rows import quoted
@@ -23,6 +24,26 @@ from .site import Site
 
 FACTS = 12
 """Facts on the page; the API takes `k`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the page shows to a question: words of a model, where one was asked, and numbered sources."""
+
+    question: str
+    text: str
+    is_known: bool
+    facts: Sequence[RecalledFact]
+    passages: Sequence[Passage]
+    model: str = ""
+    calls: int = 0
+    usd: float = 0.0
+    notes: Sequence[str] = ()
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the sources: facts first, then passages."""
+        return range(1, len(self.facts) + len(self.passages) + 1)
 
 
 def ask(site: Site, request: Request, values: Values) -> Response:
@@ -35,7 +56,7 @@ def ask(site: Site, request: Request, values: Values) -> Response:
     answer, problem = None, None
     if request.method == "POST":
         try:
-            answer = site.memory.ask(question, as_of=as_of)
+            answer = _answer(site.memory.ask(question, as_of=as_of))
         except UnusableInput:
             raise
         except SlowwaveError as error:  # no model, no budget, no answer: the sources can be read all the same
@@ -48,11 +69,17 @@ def ask(site: Site, request: Request, values: Values) -> Response:
     )
 
 
-def _found(found: Recollection) -> Reply:
-    """What memory has for a question, without an answer in words."""
+def _answer(reply: Reply) -> Answer:
+    return Answer(
+        reply.question, reply.text, reply.is_known, reply.facts, reply.passages, reply.model, reply.usage.calls,
+        reply.usage.usd, reply.notes,
+    )  # fmt: skip
+
+
+def _found(found: Recollection) -> Answer:
     if found.is_timed_out:
         raise TookTooLong("The memory did not answer in time.", "Ask again; this does not mean that nothing is known.")
-    return Reply(found.query, "", facts=found.facts, passages=found.passages)
+    return Answer(found.query, "", bool(found.facts or found.passages), found.facts, found.passages)
 
 
 def has_model(site: Site) -> bool:
