@@ -87,17 +87,13 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "audit": "Audit an export of another memory: duplicates, contradictions, stale facts, secrets.",
         "export": "Export the memory into files. `slowwave import` can read jsonl and parquet again.",
     },
-    "up_command": {
-        "up": "Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.",
-        "down": "Stop what `slowwave up` started on this port.",
-    },
     "atlas_command": {
         "atlas": "Write the memory as one HTML page: map, time slider, stories, nights and report.",
     },
-    "serve_command": {
+    "server_commands": {
+        "up": "Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.",
+        "down": "Stop what `slowwave up` started on this port.",
         "serve": "Serve the memory as a page in the browser, with a JSON API and MCP, until Ctrl-C.",
-    },
-    "mcp_command": {
         "mcp": "Serve agents over MCP, until the client disconnects or Ctrl-C.",
     },
 }

@@ -265,7 +265,7 @@ def doctor(
         return
     from storage.doctor import examine, mend_head, prognosis
     from storage.doctor import repair as mend
-    from storage.run_ids import new_run_id
+    from storage.rows import new_run_id
 
     mended: tuple[Defect, ...] = ()
     run = new_run_id("doctor")

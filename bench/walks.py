@@ -12,7 +12,6 @@ import numpy.typing as npt
 import polars as pl
 
 from recall.graphs import Graphs
-from recall.walks import FARTHEST
 from slowwave import frames
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
 from slowwave.graph.name_index import index_names
@@ -103,7 +102,7 @@ def _walk(graph: Graph, walk: Callable[..., Any]) -> Callable[[npt.NDArray[np.in
 
 
 def _path(graph: Graph) -> Callable[[npt.NDArray[np.int32]], Any]:
-    return lambda seeds: shortest_path(WalkGraph(graph), int(seeds[0]), int(seeds[1]), FARTHEST)
+    return lambda seeds: shortest_path(WalkGraph(graph), int(seeds[0]), int(seeds[1]), 6)
 
 
 def _timed(starts: Starts, walk: Callable[[npt.NDArray[np.int32]], Any]) -> list[float]:

@@ -19,13 +19,22 @@ from slowwave.settings import LanguageSettings
 from .batch_submission import PROVIDER as BATCHING
 from .batches import BatchedPrompts
 from .budget import Budget, Caps
-from .clients import LivePrompts, RecordedAnswers
 from .failures import message_of
 from .ledger import Bookkeeper, Ledger
 from .providers import FREE, Choice, choose
 from .rate_limits import RateLimit, Sleep
 from .remote import ModelClient
-from .request_batch import ROLES, ModelAnswer, OnDone, PendingPrompt, RequestBatch, Role, T
+from .request_batch import (
+    ROLES,
+    LivePrompts,
+    ModelAnswer,
+    OnDone,
+    PendingPrompt,
+    RecordedAnswers,
+    RequestBatch,
+    Role,
+    T,
+)
 
 # Without a key: each prompt has a deterministic rule that reads its context and answers it.
 

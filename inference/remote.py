@@ -14,9 +14,8 @@ from slowwave.filters.redaction import redact_values
 from slowwave.records import Prompt, Usage
 from slowwave.settings import LanguageSettings
 
-from .budget import ANSWER_TOKENS, tokens_read
+from .budget import ANSWER_TOKENS, Price, price_of, tokens_read
 from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error
-from .prices import Price, price_of
 from .providers import Choice, NotSent, StandIn, on_stage, open_client
 from .rate_limits import RateLimit, wait_for_call
 

@@ -25,7 +25,7 @@ from slowwave.records import Prompt
 from slowwave.settings import LanguageSettings
 from slowwave.types import Passage, RecalledFact, Reply
 from storage.paid_answers import StoredAnswers
-from storage.run_ids import new_run_id
+from storage.rows import new_run_id
 from storage.store import Store
 
 from .context import ContextBlock, inert

@@ -146,7 +146,7 @@ def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chos
     few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
     chosen = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
     left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)}
-    return Chosen(entities, chosen, _in_seconds(visible_spans(facts)), left_out)
+    return Chosen(entities, chosen, visible_spans(facts).with_columns(pl.col("from_", "to").dt.epoch("s")), left_out)
 
 
 def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
@@ -197,10 +197,6 @@ def _placed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     starts = facts.rename({"s": "subject"}).join(index.rename({"place": "s"}), left_on="subject", right_on="id")
     both = starts.join(index.rename({"place": "t"}), left_on="o", right_on="id", how="left")
     return both.filter(pl.col("t").is_not_null() | pl.col("o").is_null()).drop("subject", "o")
-
-
-def _in_seconds(spans: pl.DataFrame) -> pl.DataFrame:
-    return spans.with_columns(pl.col("from_", "to").dt.epoch("s"))
 
 
 def atlas_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[str, Any]:

@@ -317,7 +317,6 @@ _NAME_BYTES = 120
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*#^\[\]%`]+")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _SIGNS = re.compile(r"([\\`*_{}\[\]()#+!|~^$>-])")
-_ENTITIES = ["id", "name", "entity_type", "summary"]
 _PAGE_FACTS = (
     "id", "subject_id", "object_id", "statement", "status", "valid_from", "valid_to", "confidence", "message_id",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The state of a memory at a glance: what it holds, what it cost, what it refused."""
+"""The state of a memory at a glance: what it holds, what it cost, what it refused; and how it grew."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def _use(snapshot: Snapshot, settings: StewardSettings, min_quality: float) -> d
     }
 
 
-def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
-    """What stopped being true: the old statement, the new one where there is one, when, and why; newest first.
+def changes(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """What stopped being true: the old statement, the new one where there is one, when, and why; the newest 20.
 
     `facts` is how many facts were read from the old statement and ended with it. What was absorbed by a fact that says
     the same did not stop being true.
@@ -136,12 +136,12 @@ def changes(snapshot: Snapshot, limit: int = 20) -> list[dict[str, Any]]:
     winners = stored(snapshot, ALL, replaced_by, columns=("id", "statement")).rename({"statement": "now"})
     both = closed.join(winners, left_on="replaced_by", right_on="id", how="left")
     distinct = both.group_by("statement", "now", maintain_order=True).agg(pl.all().first(), facts=pl.len())
-    newest = distinct.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(limit)
+    newest = distinct.sort("valid_to", "id", descending=[True, False], nulls_last=True).head(20)
     return newest.rename({"statement": "before", "status_reason": "reason"}).to_dicts()
 
 
-def repeated(snapshot: Snapshot, limit: int = 6) -> list[dict[str, Any]]:
-    """Facts that several messages say: `statement`, and `said_in`, names of messages or documents.
+def repeated(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Six facts that several messages say: `statement`, and `said_in`, names of messages or documents.
 
     What people said comes before what documents say, then what most messages say.
     """
@@ -159,7 +159,7 @@ def repeated(snapshot: Snapshot, limit: int = 6) -> list[dict[str, Any]]:
         "is_read", said_in=pl.col("name").unique(maintain_order=True)
     )
     both = facts.join(names.with_columns(pl.col("is_read").list.any()), left_on="id", right_on="fact_id")
-    first = both.sort("is_read", "evidence_count", "id", descending=[False, True, False]).head(limit)
+    first = both.sort("is_read", "evidence_count", "id", descending=[False, True, False]).head(6)
     return first.select("statement", "said_in").to_dicts()
 
 
@@ -255,3 +255,44 @@ def _window(parameters: Mapping[str, Any]) -> dict[str, str] | None:
     extract = (parameters.get("settings") or {}).get("extract") or {}
     since, until = extract.get("since"), extract.get("until")
     return {"since": since, "until": until} if since and until and extract.get("enabled", True) else None
+
+
+POINTS = 60
+
+
+def believed_over_time(facts: pl.DataFrame, now: datetime, points: int = POINTS) -> pl.DataFrame:
+    """How many facts the store believed at evenly spaced times from the first fact to `now`: columns at, believed.
+
+    `facts` has created_at and expired_at of all facts that were ever active. A single time where everything is new.
+    """
+    began = facts.filter(pl.col("created_at") <= now)["created_at"].sort()
+    ended = facts["expired_at"].drop_nulls().sort()
+    if began.is_empty() or (start := began[0]) == now:
+        return pl.DataFrame({"at": [now], "believed": [len(began)]})
+    times = [start + (now - start) * step / (points - 1) for step in range(points)]
+    at = pl.Series("at", times, dtype=began.dtype)
+    believed = began.search_sorted(at, side="right") - ended.search_sorted(at, side="right")
+    return pl.DataFrame({"at": at, "believed": believed.cast(pl.Int64)})
+
+
+def growth(snapshot: Snapshot, now: datetime, points: int = POINTS) -> list[dict[str, Any]]:
+    """At evenly spaced times since the first fact: `at`, `facts` that were believed, and `entities` that were known."""
+    stored = "status NOT IN ('candidate', 'rejected')"
+    facts = pl.concat([snapshot.frame(name, stored, ["created_at", "expired_at"]) for name in ALL])
+    line = believed_over_time(facts, now, points).rename({"believed": "facts"})
+    made = snapshot.frame("entities", "merged_into IS NULL", ["created_at"])["created_at"].drop_nulls().sort()
+    known = made.search_sorted(line["at"].cast(made.dtype), side="right").cast(pl.Int64)
+    return line.with_columns(entities=known).to_dicts()
+
+
+def costs_by_day(store: Store) -> list[dict[str, Any]]:
+    """What models were paid for, the newest day first: `day`, `model`, `calls`, `tokens_in`, `tokens_out`, `usd`."""
+    calls = store.log("llm_calls", columns=["id", "created_at", "provider", "model", "tokens_in", "tokens_out", "usd"])
+    last = calls.sort("created_at").unique("id", keep="last")  # an entry carries the cost of those before it
+    named = last.with_columns(
+        day=pl.col("created_at").dt.date(),
+        model=pl.concat_str("provider", "model", separator="/", ignore_nulls=True),
+    )
+    sums = [pl.col(name).sum() for name in ("tokens_in", "tokens_out", "usd")]
+    by_day = named.group_by("day", "model").agg(pl.len().alias("calls"), *sums)
+    return by_day.sort("day", "model", descending=[True, False]).to_dicts()

@@ -17,7 +17,7 @@ from inference.embedding import Embedder, open_embedder
 from slowwave.arguments import at_least_one
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.ranking.order import Step, is_weak
-from slowwave.ranking.periods import Period, event_in, period_beside, period_of
+from slowwave.ranking.questions import Period, event_in, period_beside, period_of
 from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
 from slowwave.types import (
     FoundEntity,

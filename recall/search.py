@@ -17,7 +17,6 @@ import numpy.typing as npt
 import polars as pl
 
 from slowwave.lexicon.languages import without_asking
-from slowwave.ranking.asked_relations import asked_words
 from slowwave.ranking.order import (
     VECTOR_WEIGHT,
     Evidence,
@@ -30,16 +29,15 @@ from slowwave.ranking.order import (
     with_neighbours,
     word_overlaps,
 )
-from slowwave.ranking.periods import Period
+from slowwave.ranking.questions import Period, asked_words
 from slowwave.settings import RecallSettings
 from slowwave.text import prose, signs_of
 from slowwave.validity import Moment
-from storage.columns import index_terms
+from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import quoted
 from storage.search import words
 from storage.warm import Tables, found_in, frame_of, with_cosines
-from storage.word_scores import best_scores
 
 from .facts import ALL, EVIDENCE, HOT, NEEDED
 from .possible_answers import Faded, possible_answers

@@ -25,7 +25,7 @@ from slowwave.ranking.order import (
     weighted,
     word_overlaps,
 )
-from slowwave.ranking.periods import Period
+from slowwave.ranking.questions import Period
 from slowwave.settings import LimbicSettings, RecallSettings
 from slowwave.text import FORGOTTEN
 from slowwave.types import Passage, RecalledFact
@@ -51,8 +51,8 @@ async def final_order(
         order = raised(order, _of_period(found, question.period), IN_PERIOD, "period")
     if settings.limbic and order:
         order = weighted(order, await _use(tables, found, use, question, settings.use), "limbic")
-    if settings.suspect_weight < 1.0 and not question.moment.is_past:
-        order = _doubted(order, found, settings.suspect_weight)
+    if not question.moment.is_past:
+        order = _doubted(order, found)
     if question.conversation:
         order = weighted(order, _current(order, found, question, settings.episode_boost), "episode")
     vectors = np.empty((0, 0), np.float32)
@@ -107,9 +107,12 @@ def _is_of(row: Row, period: Period) -> bool:
     return is_relation and period.meets(row["valid_from"], row["valid_to"])
 
 
-def _doubted(order: list[RankedFact], found: Ranked, weight: float) -> list[RankedFact]:
+SUSPECT = 0.9  # what a fact counts that leans on one which no longer holds
+
+
+def _doubted(order: list[RankedFact], found: Ranked) -> list[RankedFact]:
     """Facts that lean on one that no longer holds stand behind those of nearly the same score that do not."""
-    leaning = {name: {"suspect": weight} for name, row in found.facts.items() if row["suspect_of"] is not None}
+    leaning = {name: {"suspect": SUSPECT} for name, row in found.facts.items() if row["suspect_of"] is not None}
     return weighted(order, leaning, "suspect") if leaning else order
 
 

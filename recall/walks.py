@@ -60,21 +60,19 @@ async def walked(
     graphs: Graphs,
     question: Question,
     settings: RecallSettings,
-    more: Mapping[str, float] | None = None,
     ends: float | None = None,
 ) -> tuple[Walked, ...]:
     """The relations near the entities that the question names, best first; only facts that may answer it.
 
-    At most the requested number. `tables` holds GRAPH_TABLES. `more` are entities at which the walk begins too, with
-    how well they fit, 0 to 1. Empty with `graph` none, in a memory of more than `WALKED_FACTS` facts, where the
-    question names nothing that is known, where the walk takes longer than SHARE of `recall_timeout_ms`, and where
-    reading what it needs goes on after it `ends`, by the monotonic clock (S2-44).
+    At most the requested number. `tables` holds GRAPH_TABLES. Empty with `graph` none, in a memory of more than
+    `WALKED_FACTS` facts, where the question names nothing that is known, where the walk takes longer than SHARE of
+    `recall_timeout_ms`, and where reading what it needs goes on after it `ends`, by the monotonic clock (S2-44).
     """
     if settings.graph == "none":
         return ()
     try:
         async with asyncio.timeout_at(ends) as clock:
-            return await _found(tables, graphs, question, settings, more or {}, ends)
+            return await _found(tables, graphs, question, settings, ends)
     except TimeoutError:
         if not clock.expired():
             raise
@@ -93,7 +91,6 @@ async def _found(
     graphs: Graphs,
     question: Question,
     settings: RecallSettings,
-    more: Mapping[str, float],
     ends: float | None,
 ) -> tuple[Walked, ...]:
     if not tables.residents and await tables["facts"].count_rows() > WALKED_FACTS:
@@ -101,8 +98,6 @@ async def _found(
         return ()
     land, names = await tables.together(graphs.at(tables, question.moment), graphs.names.at(tables))
     found = _named(names.whole, question.text, settings.walk) or await _near(tables, question, settings.walk)
-    for entity, score in more.items():
-        found[entity] = max(found.get(entity, 0.0), score)
     seeds = _seeds(land, found, settings.walk)
     if not len(seeds.nodes):
         return ()
@@ -167,9 +162,6 @@ def _selected(graph: Graph, walk: Walk, question: Question) -> tuple[Walked, ...
 
 
 # What is around an entity, and how two are related: along relations that hold, in either direction (S2-37).
-
-
-FARTHEST = 6  # relations of a path, unless asked otherwise
 
 
 def neighbours_of(

@@ -3,13 +3,12 @@
 Tables
 - `schema`: how a table is declared
 - `tables`: every table with its columns
-- `rows`: frames on their way into and out of tables
+- `rows`: frames on their way into and out of tables; ids of runs
 
 Namespaces, commits and snapshots
 - `connection`: the database directory of a namespace
 - `object_storage`: the same on object storage
 - `head`: the one row that says which version of each table counts
-- `run_ids`: ids of runs
 - `lease`: who may write
 - `store`: opens and makes namespaces; begins commits and snapshots
 - `transactions`: one commit
@@ -22,7 +21,7 @@ Namespaces, commits and snapshots
 Reads that must be fast
 - `search`: nearest vectors and best words in one table
 - `warm`: open handles for the query path
-- `residents`, `columns`, `vectors`, `word_scores`: tables, their rows, vectors and words in memory
+- `residents`, `columns`, `vectors`: tables, their rows, vectors and words in memory
 
 Beside the history
 - `paid_answers`: answers of models, which no undo removes

@@ -266,7 +266,7 @@ def search_files(store: Store, names: NameMatcher, rows: Rows, *, is_proof: bool
 
     As a proof, names that the files of any store hold are excused.
     """
-    root = _root(store)
+    root = None if is_remote(store.uri) else Path(store.uri.removeprefix("file://"), store.namespace)
     if root is None:
         return Bytes()
     longer = rows.words | names.words_around(_OWN)
@@ -303,10 +303,6 @@ def _words_of_the_format(store: Store, names: NameMatcher, longer: Collection[st
         return frozenset(
             name for name in names.listed if _search_all(root, NameMatcher.of([name]), longer, frozenset()).hits
         )
-
-
-def _root(store: Store) -> Path | None:
-    return None if is_remote(store.uri) else Path(store.uri.removeprefix("file://"), store.namespace)
 
 
 def _search(path: Path, names: NameMatcher, longer: Collection[str], own: Collection[str]) -> tuple[int, int]:

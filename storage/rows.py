@@ -1,10 +1,11 @@
-"""Frames on their way into and out of tables: casting, stamping, filters."""
+"""Frames on their way into and out of tables: casting, stamping, filters; ids of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
+from uuid import uuid4
 
 import polars as pl
 import pyarrow as pa
@@ -116,3 +117,8 @@ def exact_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
 def column_names(name: str) -> list[str]:
     """All columns of a table but the vector."""
     return ["id", *table_named(name).columns, *STAMPS]
+
+
+def new_run_id(kind: str, at: datetime | None = None) -> str:
+    """The id of a new run: its kind, its start (now) and eight random letters; ids of one kind sort by time."""
+    return f"{kind}-{at or datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:8]}"

@@ -12,11 +12,11 @@ import polars as pl
 
 from slowwave.text import SCRIPTS_OF_SIGNS, signs_of
 
+from .columns import best_scores
 from .connection import answer, answers, query_of
 from .rows import MARK, ROW, quoted
 from .snapshots import Reading, last_rows, numbered_rows, read_rows
 from .tables import TABLES
-from .word_scores import best_scores
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -279,11 +279,6 @@ def words(text: str, limit: int = 512) -> str:
     """The words of a query, so that nothing in it is read as an operator; at most 512 bytes count (S2-26)."""
     cut = text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")
     return " ".join(_WORD.findall(cut))
-
-
-def matching(reading: Reading, name: str, text: str, k: int, where: str | None = None) -> pl.DataFrame:
-    """The `k` rows whose text matches the query best (BM25): columns id, _rowid, score; best first."""
-    return _matching_each(reading, name, [text], k, where).drop("text")
 
 
 def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None = None) -> pl.DataFrame:

@@ -6,6 +6,8 @@ import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
@@ -19,9 +21,10 @@ from starlette.staticfiles import StaticFiles
 from apps.atlas_command import atlas_page, atlas_policy
 from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, allowed_names, http_server, listening, make_server
+from recall.atlas import atlas_data
 from slowwave.errors import NoStoreYet, SlowwaveError
 
-from . import api, asking, costs, people, reviewing, runs
+from . import asking, costs, people, reviewing, runs
 from .access import API, MCP, Access, LoginCodes, Tokens
 from .bodies import Values
 from .site import FOLDER, Handler, Site, documents, pages, problem_document
@@ -34,9 +37,15 @@ def atlas(site: Site, request: Request, values: Values) -> Response:
     return site.page(request, "atlas.html", counts=asking.counts(site))
 
 
+def atlas_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """What the atlas draws."""
+    place = site.place
+    return atlas_data(place.store(), datetime.now(UTC), None, place.report_settings(), place.settings.recall.aspects)
+
+
 def atlas_map(site: Site, request: Request, values: Values) -> Response:
     """The map of this moment, as `slowwave atlas` writes it; it runs under a policy of its own."""
-    page = atlas_page(api.atlas(site, request, values))
+    page = atlas_page(atlas_as_json(site, request, values))
     return HTMLResponse(page, headers={"Content-Security-Policy": atlas_policy() + FRAMED})
 
 
@@ -60,9 +69,9 @@ PAGES: Sequence[tuple[str, str, Handler]] = (
     ("GET", "/message", asking.message),
 )
 DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
-    ("GET", "/api/recall", api.recall),
-    ("POST", "/api/ask", api.ask),
-    ("GET", "/api/why/{id:path}", api.why),
+    ("GET", "/api/recall", asking.recall_as_json),
+    ("POST", "/api/ask", asking.ask_as_json),
+    ("GET", "/api/why/{id:path}", asking.why_as_json),
     ("GET", "/api/people", people.list_as_json),
     ("GET", "/api/people/{id}", people.as_json),
     ("GET", "/api/runs", runs.list_as_json),
@@ -73,7 +82,7 @@ DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
     ("POST", "/api/review/{id}/change", reviewing.change_as_json),
     ("POST", "/api/review/{id}/{choice}", reviewing.decide_as_json),
     ("GET", "/api/costs", costs.as_json),
-    ("GET", "/api/atlas", api.atlas),
+    ("GET", "/api/atlas", atlas_as_json),
 )
 
 

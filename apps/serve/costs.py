@@ -10,8 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from recall.growth import costs_by_day, growth
-from recall.overview import list_runs, stats
+from recall.overview import costs_by_day, growth, list_runs, stats
 
 from .bodies import Values
 from .site import Site

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from apps.configuration import parse_settings
 from apps.mcp.server import MODULES, parse_address
-from inference.clients import RecordedAnswers
+from inference.request_batch import RecordedAnswers
 from prompts.rendering import RESPONSES, render_extraction
 from slowwave.errors import SlowwaveError
 from slowwave.extraction.dates import find_hint, resolve_times

@@ -216,7 +216,6 @@ __all__ = [
     "may_yield",
     "polarity",
     "quantities",
-    "times",
 ]
 
 Marks = tuple[str, ...]
@@ -372,8 +371,3 @@ def polarity(text: str) -> Marks:
 def quantities(text: str) -> Marks:
     """Its numbers with their units, dates, versions, quoted and code-like identifiers, sorted (G2)."""
     return _of_one(read_amounts, text)
-
-
-def times(text: str) -> Marks:
-    """Its months, weekdays and words of time, sorted."""
-    return _of_one(read_times, text)

@@ -20,6 +20,7 @@ from slowwave.records import ArtifactQuestion
 from slowwave.settings import ArtifactSettings
 
 SHINGLE_WORDS = 5
+SIMILAR = 0.60  # cosine from which two artifacts are compared (S1-16)
 WEIGHTS: Mapping[str, float] = {"cosine": 0.5, "shingle_jaccard": 0.3, "title_jaccard": 0.2}
 NEAR = {"id": pl.String, "head_id": pl.String, "cosine": pl.Float64}
 
@@ -54,10 +55,10 @@ def measure_pairs(artifacts: pl.DataFrame, near: pl.DataFrame, settings: Artifac
     """Near pairs of one scope, each once (id < head_id), with measures and `relation` by rule (null: none).
 
     `artifacts` has both sides: id, title, type, content, scope, conversation_id, message_id. Pairs with a cosine below
-    `similar_cosine` are left out (S1-16).
+    SIMILAR are left out (S1-16).
     """
     first, second = pl.min_horizontal("id", "head_id"), pl.max_horizontal("id", "head_id")
-    pairs = near.filter((pl.col("cosine") >= settings.similar_cosine) & (pl.col("id") != pl.col("head_id")))
+    pairs = near.filter((pl.col("cosine") >= SIMILAR) & (pl.col("id") != pl.col("head_id")))
     pairs = (
         pairs.select(id=first, head_id=second, cosine="cosine").group_by("id", "head_id").agg(pl.col("cosine").max())
     )

@@ -16,5 +16,4 @@
 - `date_words`: which days "last week" or "3 to 7 May" are
 - `tense`: whether the words about a date are past or future
 - `question_times`: which time a question names
-- `foreign_dates`: months and days of questions in other languages, in English words
 """

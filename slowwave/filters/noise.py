@@ -75,11 +75,10 @@ class ContentScorer:
 
 
 class LearnedNoise(NamedTuple):
-    """Noise prototypes learned from refusals, newest first, and the number of teaching refusals at that time."""
+    """Noise prototypes learned from refusals, newest first."""
 
     texts: tuple[str, ...]
     vectors: Vectors
-    teaching_count: int
 
 
 def is_relearning_due(teaching_count: int, learned_at: int, settings: NoiseSettings) -> bool:
@@ -106,7 +105,7 @@ def plan_prototypes(
     texts: Sequence[str] = newest["text"].to_list()
     vectors = np.array(newest["vector"].to_list(), dtype=np.float32).reshape(len(texts), defaults.shape[1])
     kept = _distinct(vectors, defaults)
-    return LearnedNoise(tuple(texts[row] for row in kept), vectors[kept], teaching_count)
+    return LearnedNoise(tuple(texts[row] for row in kept), vectors[kept])
 
 
 def _distinct(vectors: Vectors, known: Vectors) -> list[int]:

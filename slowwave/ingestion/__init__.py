@@ -2,9 +2,8 @@
 
 - `formats`: what kind of file is it?
 - `transcripts`: JSON of a conversation becomes messages
-- `chat_exports`: Claude.ai and Slack
+- `chat_exports`: Claude.ai, Slack, WhatsApp and Cursor
 - `agent_sessions`: Codex and Gemini CLI
-- `text_chats`: WhatsApp and Cursor
 - `mail`: what people wrote in mails
 - `commit_logs`: decisions in commit messages
 - `parsers`: the table of formats, and which parser reads which

@@ -1,13 +1,17 @@
-"""Exports of Claude.ai and Slack: conversations with branches, threads, and names in a list of people."""
+"""Exports of chats. Claude.ai and Slack: conversations with branches, threads, and names in a list of people.
+
+WhatsApp and Cursor export text, in which days are written in the order of the writer's country.
+"""
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
-from .formats import Note
+from .formats import CHAT_LINE, CHAT_SENDER, Note
 from .transcripts import (
     ROLES,
     Message,
@@ -149,3 +153,166 @@ def _slack_text(content: str, names: Mapping[str, str]) -> str:
         return words or target if is_plain else f"{words} ({target})"
 
     return html.unescape(_REFERENCE.sub(shown, content))
+
+
+DayOrder = Literal["ymd", "dmy", "mdy"]
+
+_MAX_CHARS = 1_000_000
+"""Of a longer message the rest is dropped while it is read."""
+_BEFORE_ANY = Note("unreadable", "text before the first message")
+_NO_MESSAGE = Note("skipped", "a notice of WhatsApp (no sender, a file or call, a deleted message)")
+_BAD_DAY = Note("adjusted", "the time is not one that can be read")
+_UNCLEAR = "nothing in the chat shows whether its days begin with the day or the month, so they are read as"
+_MADE_CLEAR = "where that is wrong, undo this run and write the days as 2026-04-03"
+_EDITED = re.compile(
+    r"(?:\u200e<[^<>\n]{1,60}>|<(?:Media omitted|This message was edited|Medien ausgeschlossen"
+    r"|Diese Nachricht wurde bearbeitet|(?:Multimedia|Archivo) omitido|Se editó este mensaje|Mídia oculta"
+    r"|Arquivo de mídia oculto|Mensagem editada|Médias? omis|Ce message a été modifié|Media omessi"
+    r"|Questo messaggio è stato modificato|Media weggelaten|Dit bericht is bewerkt)\.?>)\Z"
+)
+_DELETED = re.compile(
+    r"(?:This message was deleted|You deleted this message|null|Missed (?:voice|video) call.*)\.?\Z", re.IGNORECASE
+)
+_TITLE = re.compile(
+    r"\A(?:WhatsApp Chat (?:with|-)|WhatsApp-Chat mit|Chat de WhatsApp con|Conversa do WhatsApp com)\s+"
+)
+_EXPORTED = re.compile(
+    r"_Exported on (?P<a>\d{1,4})[./-](?P<b>\d{1,2})[./-](?P<c>\d{1,4})\D{0,40}?(?:GMT[^ ]{0,9} )?"
+    r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})(?: (?P<half>[AP])M)?"
+)
+_OFFSET = re.compile(r"\bGMT(?:([+-])(\d{1,2})(?::(\d{2}))?)?")
+_TURNS = {"**User**": "user", "**Cursor**": "assistant"}
+
+
+def parse_whatsapp(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
+    """(line, message or note) of an exported chat; `lines` is read twice, the first time for the order of its days.
+
+    The chat is one conversation. It has no zone, so its times are taken for UTC.
+    """
+    order, unclear = day_order(lines)
+    if unclear:
+        read_as = "day before month" if order == "dmy" else "month before day"
+        yield unclear, Note("adjusted", f"{_UNCLEAR} {read_as}; {_MADE_CLEAR}")
+    title = _TITLE.sub("", origin.conversation_id)
+    start, head, body, size = 0, None, list[str](), 0
+    for number, line in enumerate(lines, 1):
+        found = CHAT_LINE.match(line)
+        if found:
+            if head:
+                yield from ((start, each) for each in _chat_message(head, body, order, origin, title))
+            start, head, body, size = number, found, [], 0
+        elif head and size < _MAX_CHARS:
+            body.append(line.rstrip("\r\n"))
+            size += len(line)
+        elif not head and line.strip(" \t\r\n\ufeff"):
+            yield number, _BEFORE_ANY
+    if head:
+        yield from ((start, each) for each in _chat_message(head, body, order, origin, title))
+
+
+def _chat_message(
+    head: re.Match[str], body: list[str], order: DayOrder, origin: Origin, title: str
+) -> Iterator[Message | Note]:
+    sender = CHAT_SENDER.match(head["rest"])
+    first = (sender["words"] or "").strip() if sender else ""
+    # Signs from left to right stand before all that WhatsApp writes itself, in every language.
+    words = "\n".join(body if first.startswith("\u200e") else [first, *body]).strip()
+    own = _EDITED.sub("", words).strip()
+    if not sender or not own or _DELETED.match(own):
+        yield _NO_MESSAGE
+        return
+    at = _moment(head, order)
+    if at is None:
+        yield _BAD_DAY
+    yield Message(origin.conversation_id, "", "user", " ".join(sender["sender"].split()), own, at, origin.scope, title)
+
+
+def day_order(lines: Iterable[str]) -> tuple[DayOrder, int]:
+    """The order of day, month and year in the days of a chat; the first line where it is a guess, 0 where it is known.
+
+    A year of four digits or a number above 12 decides, else the order in which the chat runs backwards less often. Of
+    two equal ones month before day goes with a clock of twelve hours.
+    """
+    has_half, unclear = False, 0
+    last, back = {"dmy": (0, 0, 0), "mdy": (0, 0, 0)}, {"dmy": 0, "mdy": 0}
+    for number, found in enumerate(map(CHAT_LINE.match, lines), 1):
+        if not found:
+            continue
+        a, b, year = int(found["a"]), int(found["b"]), int(found["c"])
+        if len(found["a"]) == 4:
+            return "ymd", 0
+        if found["sign"] == "." or a > 12:
+            return "dmy", 0
+        if b > 12:
+            return "mdy", 0
+        has_half = has_half or bool(found["half"])
+        unclear = unclear or (number if a != b else 0)
+        for order, day in (("dmy", (year, b, a)), ("mdy", (year, a, b))):
+            back[order] += day < last[order]
+            last[order] = day
+    if back["dmy"] == back["mdy"]:
+        return "mdy" if has_half else "dmy", unclear
+    return "dmy" if back["dmy"] < back["mdy"] else "mdy", 0
+
+
+def _moment(found: re.Match[str], order: DayOrder) -> int | None:
+    """Microseconds since 1970, as if in UTC; None for a day or time that does not exist."""
+    numbers = dict(zip(order, (int(found[name]) for name in "abc"), strict=True))
+    hour, half = int(found["hour"]), (found["half"] or "").lower()
+    if half:
+        hour = hour % 12 + 12 * (half == "p")
+    year = numbers["y"] + 2000 * (numbers["y"] < 100)
+    try:
+        day = datetime(
+            year, numbers["m"], numbers["d"], hour, int(found["minute"]), int(found["second"] or 0), tzinfo=UTC
+        )
+    except ValueError:
+        return None
+    return time_of(day.isoformat())[0]
+
+
+def parse_cursor(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, Message | Note]]:
+    """(line, message or note) of a chat that Cursor exported as Markdown; all of it has the time of the export.
+
+    Without a time where the day of the export may be written in two ways.
+    """
+    title, role, start, turns, at = "", "", 0, 0, None
+    body: list[str] = []
+    before, size = "", 0
+
+    def message() -> Message:
+        words = "\n".join(body).strip().removesuffix("---").strip()
+        moment = None if at is None else at + turns
+        return Message(origin.conversation_id, "", role, role, words, moment, origin.scope, title)
+
+    for number, line in enumerate(lines, 1):
+        plain = line.strip()
+        if plain in _TURNS and before == "---":
+            if role:
+                yield start, message()
+                turns += 1
+            role, start, body, size = _TURNS[plain], number, [], 0
+        elif role and size < _MAX_CHARS:
+            body.append(line.rstrip("\r\n"))
+            size += len(line)
+        elif not role and plain.startswith("# "):
+            title = plain[2:].strip()
+        elif not role and (exported := _EXPORTED.match(plain)):
+            at = _exported_at(exported, plain)
+        elif not role and plain.strip("-\ufeff") and not plain.startswith("_Exported"):
+            yield number, _BEFORE_ANY
+        before = plain or before
+    if role:
+        yield start, message()
+
+
+def _exported_at(found: re.Match[str], line: str) -> int | None:
+    a, b = int(found["a"]), int(found["b"])
+    if len(found["a"]) < 4 and a <= 12 and b <= 12 and a != b:
+        return None
+    at = _moment(found, "ymd" if len(found["a"]) == 4 else "dmy" if a > 12 else "mdy")
+    zone = _OFFSET.search(line)
+    if at is None or not zone or not zone[1]:
+        return at
+    ahead = timedelta(hours=int(zone[2]), minutes=int(zone[3] or 0)) // timedelta(microseconds=1)
+    return at - ahead if zone[1] == "+" else at + ahead

@@ -119,10 +119,6 @@ class Conversations:
         self.titles: dict[str, str] = {}
         self._rows: list[tuple[str, str, str, str, str, str, int | None, str, bool]] = []
 
-    def add(self, message: Message) -> list[Note]:
-        """Adds one message; returns notes on changes."""
-        return self.add_all([message])[0]
-
     def add_all(self, messages: Sequence[Message]) -> list[list[Note]]:
         """Adds messages without their secrets; returns notes on the changes of each.
 

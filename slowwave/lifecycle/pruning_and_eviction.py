@@ -396,10 +396,6 @@ class PrunePlan:
         rows = self.faded.select(_FADED).iter_rows(named=True)
         return {row.pop("id"): {**{k: round(v, 6) for k, v in row.items()}, **limits} for row in rows}
 
-    def summary(self) -> dict[str, int]:
-        """How many."""
-        return {"pruned": len(self.faded)}
-
 
 def plan_prune(
     facts: pl.DataFrame,

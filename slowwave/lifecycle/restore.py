@@ -48,10 +48,6 @@ class RestorationPlan:
     refused: pl.DataFrame
     restored: tuple[str, ...]
 
-    def summary(self) -> dict[str, int]:
-        """How many came back, and how many did not."""
-        return {"restored": len(self.restored), "refused": len(self.refused)}
-
 
 def departure_of(measures: str | None) -> Departure:
     """The data archived with a fact; empty if its decision has none."""

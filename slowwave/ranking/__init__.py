@@ -1,8 +1,7 @@
 """Ranking: in which order facts and entities are recalled.
 
 - `searched_texts`: the text that is embedded and searched for a row
-- `periods`: the time that a question names
-- `asked_relations`: the relation that a question asks for
+- `questions`: the time that a question names, and the relation that it asks for
 - `order`: from the scores of search to the order of recall
 - `entity_weights`: what is read often, lately and together comes first
 """

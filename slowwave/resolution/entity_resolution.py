@@ -191,7 +191,7 @@ def finish(plan: ResolutionPlan, answers: Mapping[int, bool], now: datetime) -> 
     )
     counts = dict(resolved.group_by("how").len().iter_rows())
     met_names = plan.mentions
-    counts |= {"rejected": met_names.rejected, "dropped": met_names.dropped, "not_named": met_names.not_named}
+    counts |= {"rejected": met_names.rejected, "not_named": met_names.not_named}
     return Resolution(
         names,
         entities,

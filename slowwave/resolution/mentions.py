@@ -192,13 +192,12 @@ class Mentions:
 
     `distinct`: mention, canonical_name, entity_type, name (latest form), clean_name, summary (latest), kin (the kin
     name of its bearer, if known), first_seen_at, last_seen_at, times. `links`: window, canonical_name as written,
-    mention. `rejected`: names under three bytes; `dropped`: names over the limit; `not_named`: words that are no name.
+    mention. `rejected`: names under three bytes; `not_named`: words that are no name.
     """
 
     distinct: pl.DataFrame
     links: pl.DataFrame
     rejected: int = 0
-    dropped: int = 0
     not_named: int = 0
 
     def names(self) -> list[str]:
@@ -207,13 +206,12 @@ class Mentions:
         return both.unique(maintain_order=True).to_list()
 
 
-def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_strict: bool = False) -> Mentions:
-    """Each name of a batch once; `raw` has RAW_MENTIONS in order of extraction, entities beyond the limit are dropped.
+def mentions_in(raw: pl.DataFrame, *, type_strict: bool = False) -> Mentions:
+    """Each name of a batch once; `raw` has RAW_MENTIONS in order of extraction.
 
     One name under several types is one mention of the most frequent type; `concept` counts only without another type.
     """
-    kept = frames.conform(raw, JUDGED).filter(pl.int_range(pl.len()).over("window") < max_per_window)
-    judged = kept.filter(pl.col("is_named").fill_null(True))
+    judged = frames.conform(raw, JUDGED).filter(pl.col("is_named").fill_null(True))
     named = _as_kin(_normalised(judged))
     long_enough = named.filter(pl.col("canonical_name").str.len_bytes() >= MIN_NAME_BYTES)
     typed = long_enough if type_strict else _one_type(long_enough)
@@ -237,8 +235,7 @@ def mentions_in(raw: pl.DataFrame, max_per_window: int = 1_000_000, *, type_stri
         .unique(["window", "as_written"], keep="first", maintain_order=True)
         .select("window", pl.col("as_written").alias("canonical_name"), "mention")
     )
-    refused = kept.height - judged.height
-    return Mentions(distinct, links, named.height - long_enough.height, raw.height - kept.height, refused)
+    return Mentions(distinct, links, named.height - long_enough.height, raw.height - judged.height)
 
 
 def new_id(canonical_name: str, entity_type: str) -> str:

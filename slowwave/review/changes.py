@@ -204,7 +204,7 @@ def describe(what: Proposing, changes: Sequence[RowChange], facts: Facts) -> Wor
     reasons = [(each.after or {}).get("reason") for each in changes if each.table == "decisions"]
     reason = what.reason or next((text for text in reasons if text), "")
     first = _main_fact(changes, facts)
-    subject = what.subject or _statement(first, facts)
+    subject = what.subject or str(first.get("statement") or facts.get(str(first.get("id")), {}).get("statement") or "")
     owner = first.get("subject_id") or first.get("owner_entity_id") or ""
     return Words(what.title or _title(what.action, changes, facts), reason, what.subject_id or owner, subject)
 
@@ -226,10 +226,6 @@ def _whole(each: RowChange, facts: Facts) -> dict[str, Any]:
 def _main_fact(changes: Sequence[RowChange], facts: Facts) -> Mapping[str, Any]:
     rows = [_whole(each, facts) for each in _fact_changes(changes)]
     return next((row for row in rows if row.get("status") == "active"), rows[0] if rows else {})
-
-
-def _statement(fact: Mapping[str, Any], facts: Facts) -> str:
-    return str(fact.get("statement") or facts.get(str(fact.get("id")), {}).get("statement") or "")
 
 
 def _title(action: str, changes: Sequence[RowChange], facts: Facts) -> str:

@@ -76,6 +76,9 @@ _DIFFERENCES: Mapping[str, str] = {
 }
 
 
+ASKED_FROM = 0.88  # cosine from which a person is asked about a pair (§6.2 S8)
+
+
 def open_pairs(
     pairs: pl.DataFrame, facts: pl.DataFrame, taken: frozenset[str], settings: ConsolidateSettings
 ) -> pl.DataFrame:
@@ -84,9 +87,9 @@ def open_pairs(
     `pairs` are PAIR_DECISIONS, `facts` the live FACTS among them, with created_at. No fact is in two pairs, nor in one
     of the proposals that wait (`taken`: the ids that those touch), and no more than `propose_pairs` wait at a time.
     """
-    close = pairs.filter(
-        is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= settings.propose_cosine
-    ).filter((pl.col("guard") != NOT_SIMILAR).fill_null(False))
+    close = pairs.filter(is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= ASKED_FROM).filter(
+        (pl.col("guard") != NOT_SIMILAR).fill_null(False)
+    )
     sides = frames.conform(facts, frames.FACTS).select(
         "id", *_SAME, "statement", "object_id", is_relation=pl.col("kind") == "relation"
     )

@@ -179,11 +179,6 @@ class ConsolidationReport:
     duplicates: tuple[ReviewedEntity, ...]
     reviewed: int
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is remembered yet."""
-        return not self.summary.total_entities and not self.summary.total_observations
-
     def as_json(self) -> dict[str, Any]:
         """The report in the names of sofia's `consolidation_report`; times are ISO 8601, flags by name of entity."""
         plain = {name: _plain(getattr(self, name)) for name in ("summary", *SECTIONS)}

@@ -314,7 +314,7 @@ def _merge_and_close(
         exclusion = MutualExclusion(fresh["predicate"], near.predicates, names, types, sources)
         revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
         may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
-        tools = SupersessionContext(revise, names, exclusion, may_revise, speakers, joined)
+        tools = SupersessionContext(revise, names, exclusion, may_revise, speakers)
         supersessions = supersede_facts(
             fresh,
             duplicates,

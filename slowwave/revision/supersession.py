@@ -53,7 +53,7 @@ class SupersessionContext:
 
     `names`: every normalised name of each entity. `exclusion`: the rules of conflicts. `revisions`: candidate id → ids
     of facts that it may revise (S2-62). `remembered`: known speakers (READ and winner_id) whose stored directives apply
-    to facts that arrive only now. `joined`: early candidate → id of the fact that continues it.
+    to facts that arrive only now.
     """
 
     settings: ReviseSettings
@@ -61,7 +61,6 @@ class SupersessionContext:
     exclusion: MutualExclusion
     revisions: Mapping[str, tuple[str, ...]]
     remembered: pl.DataFrame
-    joined: Mapping[str, str]
 
 
 @dataclass(slots=True)

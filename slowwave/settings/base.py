@@ -32,6 +32,13 @@ class Group(BaseModel):
     replaced: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Names of settings that lost their meaning, each with what took its place."""
 
+    @classmethod
+    def as_field(cls, title: str, description: str, *names: str) -> Any:
+        """A table of these settings inside another group; `names` as in `alias`, where others know it by another."""
+        return Field(
+            default_factory=cls, title=title, description=description, validation_alias=alias(*names) if names else None
+        )
+
     @model_validator(mode="before")
     @classmethod
     def _by_own_names(cls, value: Any) -> Any:

@@ -8,7 +8,14 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
+from .base import (
+    ApprovalSettings,
+    GateSettings,
+    Group,
+    Ratio,
+    RetentionSettings,
+    alias,
+)
 from .language import LanguageSettings
 
 
@@ -153,21 +160,15 @@ class BeliefSettings(Group):
 class ArtifactSettings(Group):
     """How documents and pasted texts are linked to earlier ones (S1-15 … S1-19)."""
 
+    replaced: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"min_chars": "a paste is filed from 400 characters on", "similar_cosine": "texts are compared from 0.6 on"}
+    )
+
     enabled: bool = Field(
         True,
         title="Artifacts",
         description="File documents and pasted texts as wholes, and link their versions.",
         validation_alias=alias("enabled", "enable_artifact_consolidation"),
-    )
-    min_chars: int = Field(
-        400,
-        ge=1,
-        le=1_000_000,
-        title="Shortest paste",
-        description="A fenced block in a message this long is an artifact.",
-    )
-    similar_cosine: Ratio = Field(
-        0.60, title="Similar artifact", description="Cosine from which two artifacts are compared (S1-16)."
     )
     matches: int = Field(5, ge=1, le=100, title="Compared with", description="Nearest heads looked at (S1-16).")
     text_dedup: Ratio = Field(
@@ -286,13 +287,13 @@ class MergeSettings(Group):
     max_attempts: int = Field(
         3, ge=1, le=20, title="Attempts", description="Unusable verdicts about a fact before it is given up (S1-08)."
     )
-    artifacts: ArtifactSettings = Field(
-        default_factory=ArtifactSettings, title="Artifacts", description="Documents and pasted texts."
-    )
+    artifacts: ArtifactSettings = ArtifactSettings.as_field("Artifacts", "Documents and pasted texts.")
 
 
 class ConsolidateSettings(MergeSettings):
     """Everything a run of `consolidate` can be told."""
+
+    replaced: ClassVar[Mapping[str, str]] = MappingProxyType({"propose_cosine": "a person is asked from 0.88 on"})
 
     propose_pairs: int = Field(
         50,
@@ -302,20 +303,11 @@ class ConsolidateSettings(MergeSettings):
         description="So many pairs that a guard kept apart wait for a person at a time, where no model is asked; 0: "
         "none (§6.2).",
     )
-    propose_cosine: Ratio = Field(
-        0.88, title="Pairs from", description="Cosine from which a person is asked about a pair (§6.2 S8)."
+    llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who decides.")
+    gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
+    approval: ApprovalSettings = ApprovalSettings.as_field(
+        "Approval", "What waits for a person; on the command line the [approval] of the file."
     )
-    llm: LanguageSettings = Field(default_factory=LanguageSettings, title="Language model", description="Who decides.")
-    gate: GateSettings = Field(
-        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
-    )
-    approval: ApprovalSettings = Field(
-        default_factory=ApprovalSettings,
-        title="Approval",
-        description="What waits for a person; on the command line the [approval] of the file.",
-    )
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="Versions and leases; on the command line the [retention] of the file.",
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "Versions and leases; on the command line the [retention] of the file."
     )

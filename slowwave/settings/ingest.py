@@ -232,9 +232,7 @@ class ExtractSettings(Group):
         description="Also messages that were extracted or given up before, or skipped for what they tell a model to do "
         "(S2-22).",
     )
-    note_linking: LinkSettings = Field(
-        default_factory=LinkSettings, title="Links", description="Entities whose descriptions are alike."
-    )
+    note_linking: LinkSettings = LinkSettings.as_field("Links", "Entities whose descriptions are alike.")
     community_refresh_interval: int = Field(
         100,
         ge=0,
@@ -322,61 +320,29 @@ class IngestSettings(Group):
         description="Name of the person behind the role `user` where messages name no speaker; empty: learned from "
         "what is said.",
     )
-    llm: LanguageSettings = Field(default_factory=LanguageSettings, title="Language model", description="Who reads.")
-    noise: NoiseSettings = Field(
-        default_factory=NoiseSettings,
-        title="Gates",
-        description="What is refused before extraction.",
-        validation_alias=alias("noise", "pipeline"),
+    llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who reads.")
+    noise: NoiseSettings = NoiseSettings.as_field("Gates", "What is refused before extraction.", "noise", "pipeline")
+    surprise: SurpriseSettings = SurpriseSettings.as_field(
+        "Surprise", "Skip what tells nothing new.", "surprise", "rpe"
     )
-    surprise: SurpriseSettings = Field(
-        default_factory=SurpriseSettings,
-        title="Surprise",
-        description="Skip what tells nothing new.",
-        validation_alias=alias("surprise", "rpe"),
+    extract: ExtractSettings = ExtractSettings.as_field("Extraction", "Windows, limits, passages.", "extract", "graph")
+    sessions: SessionSettings = SessionSettings.as_field("Conversations", "When a conversation gets a summary.")
+    resolve: ResolveSettings = ResolveSettings.as_field("Entity resolution", "When two names are one.")
+    evaluate: EvaluateSettings = EvaluateSettings.as_field(
+        "Evaluation", "What a candidate must pass.", "evaluate", "eval"
     )
-    extract: ExtractSettings = Field(
-        default_factory=ExtractSettings,
-        title="Extraction",
-        description="Windows, limits, passages.",
-        validation_alias=alias("extract", "graph"),
+    revise: ReviseSettings = ReviseSettings.as_field("Revision", "When a new fact contradicts what is known.")
+    beliefs: BeliefSettings = BeliefSettings.as_field(
+        "Pending beliefs", "Unsure statements gather evidence first.", "beliefs", "belief_mem"
     )
-    sessions: SessionSettings = Field(
-        default_factory=SessionSettings, title="Conversations", description="When a conversation gets a summary."
+    consolidate: MergeSettings = MergeSettings.as_field(
+        "Consolidation", "What says the same becomes one after each batch.", "consolidate", "consolidation"
     )
-    resolve: ResolveSettings = Field(
-        default_factory=ResolveSettings, title="Entity resolution", description="When two names are one."
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "Versions and leases; on the command line the [retention] of the file."
     )
-    evaluate: EvaluateSettings = Field(
-        default_factory=EvaluateSettings,
-        title="Evaluation",
-        description="What a candidate must pass.",
-        validation_alias=alias("evaluate", "eval"),
-    )
-    revise: ReviseSettings = Field(
-        default_factory=ReviseSettings, title="Revision", description="When a new fact contradicts what is known."
-    )
-    beliefs: BeliefSettings = Field(
-        default_factory=BeliefSettings,
-        title="Pending beliefs",
-        description="Unsure statements gather evidence first.",
-        validation_alias=alias("beliefs", "belief_mem"),
-    )
-    consolidate: MergeSettings = Field(
-        default_factory=MergeSettings,
-        title="Consolidation",
-        description="What says the same becomes one after each batch.",
-        validation_alias=alias("consolidate", "consolidation"),
-    )
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="Versions and leases; on the command line the [retention] of the file.",
-    )
-    approval: ApprovalSettings = Field(
-        default_factory=ApprovalSettings,
-        title="Approval",
-        description="What waits for a person; on the command line the [approval] of the file.",
+    approval: ApprovalSettings = ApprovalSettings.as_field(
+        "Approval", "What waits for a person; on the command line the [approval] of the file."
     )
 
     @field_validator("owner")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import ApprovalSettings, GateSettings, Group, Ratio, RetentionSettings, alias
+from .base import (
+    ApprovalSettings,
+    GateSettings,
+    Group,
+    Ratio,
+    RetentionSettings,
+    alias,
+)
 from .facts import BeliefSettings
 from .language import LanguageSettings
 from .recall import UseSettings
@@ -54,26 +63,14 @@ class StewardSettings(Group):
     score_step: Ratio = Field(
         0.01, title="Written steps", description="Scores that changed less since they were written are not written."
     )
-    use: UseSettings = Field(
-        default_factory=UseSettings,
-        title="Use",
-        description="What makes an entity important, and stale (S0-22, S0-24).",
+    use: UseSettings = UseSettings.as_field("Use", "What makes an entity important, and stale (S0-22, S0-24).")
+    llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who decides what guards keep apart.")
+    gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
+    approval: ApprovalSettings = ApprovalSettings.as_field(
+        "Approval", "What waits for a person; on the command line the [approval] of the file."
     )
-    llm: LanguageSettings = Field(
-        default_factory=LanguageSettings, title="Language model", description="Who decides what guards keep apart."
-    )
-    gate: GateSettings = Field(
-        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
-    )
-    approval: ApprovalSettings = Field(
-        default_factory=ApprovalSettings,
-        title="Approval",
-        description="What waits for a person; on the command line the [approval] of the file.",
-    )
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="Versions and leases; on the command line the [retention] of the file.",
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "Versions and leases; on the command line the [retention] of the file."
     )
 
 
@@ -107,29 +104,22 @@ class DecaySettings(Group):
         title="Link interval in seconds",
         description="How often links decay (S2-73).",
     )
-    beliefs: BeliefSettings = Field(
-        default_factory=BeliefSettings,
-        title="Pending beliefs",
-        description="How many are held (S2-54).",
-        validation_alias=alias("beliefs", "belief_mem"),
+    beliefs: BeliefSettings = BeliefSettings.as_field(
+        "Pending beliefs", "How many are held (S2-54).", "beliefs", "belief_mem"
     )
-    gate: GateSettings = Field(
-        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
+    gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
+    approval: ApprovalSettings = ApprovalSettings.as_field(
+        "Approval", "What waits for a person; on the command line the [approval] of the file."
     )
-    approval: ApprovalSettings = Field(
-        default_factory=ApprovalSettings,
-        title="Approval",
-        description="What waits for a person; on the command line the [approval] of the file.",
-    )
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="Archive or delete; on the command line the [retention] of the file.",
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "Archive or delete; on the command line the [retention] of the file."
     )
 
 
 class CommunitySettings(Group):
     """How communities are found and summarised (S2-45 … S2-50)."""
+
+    replaced: ClassVar[Mapping[str, str]] = MappingProxyType({"facts_per_summary": "a summary is made of 20 facts"})
 
     algorithm: Literal["label_propagation", "leiden"] = Field(
         "label_propagation",
@@ -141,9 +131,6 @@ class CommunitySettings(Group):
     )
     max_rounds: int = Field(
         50, ge=1, le=1000, title="Rounds", description="Label propagation stops here at the latest (S2-46)."
-    )
-    facts_per_summary: int = Field(
-        20, ge=1, le=200, title="Facts per summary", description="The strongest relations that are summarised (S2-48)."
     )
     max_prompt_bytes: int = Field(
         8192,
@@ -162,16 +149,10 @@ class CommunitySettings(Group):
         description="Prompts in flight at once (S2-48).",
         validation_alias=alias("concurrency", "community_summary_concurrency"),
     )
-    llm: LanguageSettings = Field(
-        default_factory=LanguageSettings, title="Language model", description="Who summarises."
-    )
-    gate: GateSettings = Field(
-        default_factory=GateSettings, title="Gate", description="Taken back if recall got worse."
-    )
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="Versions and leases; on the command line the [retention] of the file.",
+    llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who summarises.")
+    gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "Versions and leases; on the command line the [retention] of the file."
     )
 
     @model_validator(mode="after")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -108,12 +110,8 @@ class AspectSettings(Group):
     Scores that runs wrote down are told by these settings too: they are counted anew from what was counted then.
     """
 
-    weights: AspectWeights = Field(
-        default_factory=AspectWeights, title="Weights", description="What counts how much (S3-18)."
-    )
-    saturation: AspectSaturation = Field(
-        default_factory=AspectSaturation, title="Saturation", description="What is enough (S3-18)."
-    )
+    weights: AspectWeights = AspectWeights.as_field("Weights", "What counts how much (S3-18).")
+    saturation: AspectSaturation = AspectSaturation.as_field("Saturation", "What is enough (S3-18).")
 
 
 GraphMode = Literal["none", "bfs", "spread"]
@@ -197,16 +195,15 @@ class WalkSettings(Group):
         "about the past may take ten times as long. Embedding the question is not counted; 0: no end (S2-44, decision "
         "32).",
     )
-    spread: SpreadSettings = Field(
-        default_factory=SpreadSettings,
-        title="Spreading activation",
-        description="The other way to walk.",
-        validation_alias=alias("spread", "spreading_activation"),
+    spread: SpreadSettings = SpreadSettings.as_field(
+        "Spreading activation", "The other way to walk.", "spread", "spreading_activation"
     )
 
 
 class RecallSettings(Group):
     """How recall searches and ranks."""
+
+    replaced: ClassVar[Mapping[str, str]] = MappingProxyType({"suspect_weight": "such facts count 0.9"})
 
     k: int = Field(
         10,
@@ -274,9 +271,6 @@ class RecallSettings(Group):
         title="Facts about others",
         description="What a fact about somebody else counts where the question names people. 1 changes nothing.",
     )
-    suspect_weight: Ratio = Field(
-        0.9, title="Suspect facts", description="What a fact counts that leans on one which no longer holds."
-    )
     history_limit: int = Field(
         100,
         ge=1,
@@ -292,15 +286,11 @@ class RecallSettings(Group):
         title="Pending beliefs",
         description="So many are told where nothing is known of two entities, the most probable; 0: none (S2-69).",
     )
-    use: LimbicSettings = Field(
-        default_factory=LimbicSettings,
-        title="Use",
-        description="How much it counts that entities are read often, lately and together (S0-24 … S0-26).",
+    use: LimbicSettings = LimbicSettings.as_field(
+        "Use", "How much it counts that entities are read often, lately and together (S0-24 … S0-26)."
     )
-    aspects: AspectSettings = Field(
-        default_factory=AspectSettings, title="Aspects", description="How well each is known (S3-18)."
-    )
-    walk: WalkSettings = Field(default_factory=WalkSettings, title="Walk", description="How relations are followed.")
+    aspects: AspectSettings = AspectSettings.as_field("Aspects", "How well each is known (S3-18).")
+    walk: WalkSettings = WalkSettings.as_field("Walk", "How relations are followed.")
     held_mb: int = Field(
         320,
         ge=0,

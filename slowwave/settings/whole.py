@@ -8,7 +8,14 @@ from pydantic import Field, model_validator
 
 from slowwave.arguments import TOKEN_BUDGET
 
-from .base import DEFAULT_EMBEDDER, ApprovalSettings, Group, NightGateSettings, Ratio, RetentionSettings, alias
+from .base import (
+    DEFAULT_EMBEDDER,
+    ApprovalSettings,
+    Group,
+    NightGateSettings,
+    Ratio,
+    RetentionSettings,
+)
 from .facts import ConsolidateSettings
 from .ingest import IngestSettings, LinkSettings
 from .language import SpendingLimits
@@ -61,16 +68,10 @@ class ReportSettings(Group):
     propose_splits: bool = Field(
         False, title="Propose splits", description="Leave a proposal for every split candidate (S0-16)."
     )
-    use: UseSettings = Field(
-        default_factory=UseSettings,
-        title="Use",
-        description="What makes an entity important, and stale (S0-22, S0-24).",
-    )
-    split: SplitSettings = Field(default_factory=SplitSettings, title="Split", description="When an entity is large.")
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="Versions and leases; on the command line the [retention] of the file.",
+    use: UseSettings = UseSettings.as_field("Use", "What makes an entity important, and stale (S0-22, S0-24).")
+    split: SplitSettings = SplitSettings.as_field("Split", "When an entity is large.")
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "Versions and leases; on the command line the [retention] of the file."
     )
 
 
@@ -103,25 +104,13 @@ class McpSettings(Group):
 class SleepSettings(SpendingLimits):
     """Everything a night can be told."""
 
-    consolidate: ConsolidateSettings = Field(
-        default_factory=ConsolidateSettings, title="Consolidate", description="What says the same becomes one."
-    )
-    steward: StewardSettings = Field(
-        default_factory=StewardSettings, title="Steward", description="What is used rises, what is not fades."
-    )
-    decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="What moves out of the way.")
-    communities: CommunitySettings = Field(
-        default_factory=CommunitySettings, title="Communities", description="What belongs together gets a name."
-    )
-    gate: NightGateSettings = Field(
-        default_factory=NightGateSettings,
-        title="Gate",
-        description="A phase after which recall got worse is taken back.",
-    )
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="Versions and leases; on the command line the [retention] of the file.",
+    consolidate: ConsolidateSettings = ConsolidateSettings.as_field("Consolidate", "What says the same becomes one.")
+    steward: StewardSettings = StewardSettings.as_field("Steward", "What is used rises, what is not fades.")
+    decay: DecaySettings = DecaySettings.as_field("Decay", "What moves out of the way.")
+    communities: CommunitySettings = CommunitySettings.as_field("Communities", "What belongs together gets a name.")
+    gate: NightGateSettings = NightGateSettings.as_field("Gate", "A phase after which recall got worse is taken back.")
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "Versions and leases; on the command line the [retention] of the file."
     )
 
 
@@ -140,14 +129,10 @@ class BackfillBudget(SpendingLimits):
 class BackfillSettings(BackfillBudget):
     """Everything a run of `backfill` can be told."""
 
-    ingest: IngestSettings = Field(
-        default_factory=IngestSettings,
-        title="Ingest",
-        description="How each window is read; times, limit and force come from the parameters of the backfill.",
+    ingest: IngestSettings = IngestSettings.as_field(
+        "Ingest", "How each window is read; times, limit and force come from the parameters of the backfill."
     )
-    sleep: SleepSettings = Field(
-        default_factory=SleepSettings, title="Sleep", description="The one night after all windows."
-    )
+    sleep: SleepSettings = SleepSettings.as_field("Sleep", "The one night after all windows.")
     embedder: str = Field(
         DEFAULT_EMBEDDER, title="Embedding model", description="Of a memory that is made; one that is there keeps its."
     )
@@ -178,9 +163,7 @@ class FleetWidth(Group):
 class FleetSettings(FleetWidth):
     """Everything a run of `fleet` can be told."""
 
-    sleep: SleepSettings = Field(
-        default_factory=SleepSettings, title="Sleep", description="The night of each namespace."
-    )
+    sleep: SleepSettings = SleepSettings.as_field("Sleep", "The night of each namespace.")
 
 
 class ReembedSettings(Group):
@@ -189,20 +172,14 @@ class ReembedSettings(Group):
     batch_size: int = Field(
         2048, ge=1, le=100_000, title="Texts per batch", description="Embedded and kept together; a kill loses one."
     )
-    gate: NightGateSettings = Field(
-        default_factory=NightGateSettings,
-        title="Gate",
-        description="The same questions on old and on new vectors; where recall fell, nothing is published.",
+    gate: NightGateSettings = NightGateSettings.as_field(
+        "Gate", "The same questions on old and on new vectors; where recall fell, nothing is published."
     )
-    link: LinkSettings = Field(
-        default_factory=LinkSettings,
-        title="Links",
-        description="How entities that are alike are linked anew; on the command line the link of [ingest].",
+    link: LinkSettings = LinkSettings.as_field(
+        "Links", "How entities that are alike are linked anew; on the command line the link of [ingest]."
     )
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="How long old vectors are kept; on the command line the [retention] of the file.",
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "How long old vectors are kept; on the command line the [retention] of the file."
     )
 
 
@@ -214,51 +191,26 @@ class Settings(Group):
         title="Embedding model",
         description="provider/model; the default ships with slowwave. A store keeps the model it was made with.",
     )
-    ingest: IngestSettings = Field(default_factory=IngestSettings, title="Ingest", description="The `ingest` flow.")
-    consolidate: ConsolidateSettings = Field(
-        default_factory=ConsolidateSettings,
-        title="Consolidate",
-        description="The `consolidate` flow.",
-        validation_alias=alias("consolidate", "consolidation"),
+    ingest: IngestSettings = IngestSettings.as_field("Ingest", "The `ingest` flow.")
+    consolidate: ConsolidateSettings = ConsolidateSettings.as_field(
+        "Consolidate", "The `consolidate` flow.", "consolidate", "consolidation"
     )
-    steward: StewardSettings = Field(
-        default_factory=StewardSettings, title="Steward", description="The `steward` flow."
+    steward: StewardSettings = StewardSettings.as_field("Steward", "The `steward` flow.")
+    decay: DecaySettings = DecaySettings.as_field("Decay", "The `decay` flow.")
+    communities: CommunitySettings = CommunitySettings.as_field("Communities", "The `communities` flow.")
+    sleep: NightGateSettings = NightGateSettings.as_field(
+        "Sleep", "The gate of the `sleep` flow; its phases have sections of their own."
     )
-    decay: DecaySettings = Field(default_factory=DecaySettings, title="Decay", description="The `decay` flow.")
-    communities: CommunitySettings = Field(
-        default_factory=CommunitySettings, title="Communities", description="The `communities` flow."
-    )
-    sleep: NightGateSettings = Field(
-        default_factory=NightGateSettings,
-        title="Sleep",
-        description="The gate of the `sleep` flow; its phases have sections of their own.",
-    )
-    backfill: BackfillBudget = Field(
-        default_factory=BackfillBudget, title="Backfill", description="The `backfill` flow."
-    )
-    fleet: FleetWidth = Field(default_factory=FleetWidth, title="Fleet", description="The `fleet` flow.")
-    recall: RecallSettings = Field(
-        default_factory=RecallSettings,
-        title="Recall",
-        description="The query path.",
-        validation_alias=alias("recall", "retrieval"),
-    )
-    approval: ApprovalSettings = Field(
-        default_factory=ApprovalSettings, title="Approval", description="What a person decides."
-    )
-    split: SplitSettings = Field(default_factory=SplitSettings, title="Split", description="When an entity is large.")
-    report: ReportSettings = Field(default_factory=ReportSettings, title="Report", description="The `report` flow.")
-    reembed: ReembedSettings = Field(
-        default_factory=ReembedSettings, title="Re-embed", description="The `reembed` flow."
-    )
-    labels: LabelSettings = Field(default_factory=LabelSettings, title="Labels", description="Words that are shown.")
-    mcp: McpSettings = Field(default_factory=McpSettings, title="MCP", description="The door for agents.")
-    retention: RetentionSettings = Field(
-        default_factory=RetentionSettings,
-        title="Retention",
-        description="Versions, leases.",
-        validation_alias=alias("retention", "eviction"),
-    )
+    backfill: BackfillBudget = BackfillBudget.as_field("Backfill", "The `backfill` flow.")
+    fleet: FleetWidth = FleetWidth.as_field("Fleet", "The `fleet` flow.")
+    recall: RecallSettings = RecallSettings.as_field("Recall", "The query path.", "recall", "retrieval")
+    approval: ApprovalSettings = ApprovalSettings.as_field("Approval", "What a person decides.")
+    split: SplitSettings = SplitSettings.as_field("Split", "When an entity is large.")
+    report: ReportSettings = ReportSettings.as_field("Report", "The `report` flow.")
+    reembed: ReembedSettings = ReembedSettings.as_field("Re-embed", "The `reembed` flow.")
+    labels: LabelSettings = LabelSettings.as_field("Labels", "Words that are shown.")
+    mcp: McpSettings = McpSettings.as_field("MCP", "The door for agents.")
+    retention: RetentionSettings = RetentionSettings.as_field("Retention", "Versions, leases.", "retention", "eviction")
 
     @model_validator(mode="after")
     def _in_the_language_of_the_labels(self) -> Self:

@@ -46,6 +46,7 @@ from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 from .reading import ReadBatch
 from .sources import SourceInfo
 
+SHORTEST_PASTE = 400  # characters of a fenced block in a message that is an artifact
 MAX_CHARS = 2_000_000  # what is beyond stays in the passages
 
 _LEFT_OUT = "{} is filed as a document without what gives its reader orders; that is stored in its passages, marked."
@@ -80,7 +81,7 @@ def draft_artifacts(
     run: Run, messages: pl.DataFrame, documents: Documents, settings: ArtifactSettings, known: dict[str, Vectors]
 ) -> pl.DataFrame:
     """What these new messages and documents would file, with vectors; `known` gains new vectors."""
-    found = pasted(messages, settings.min_chars) if settings.enabled else drafts([])
+    found = pasted(messages, SHORTEST_PASTE) if settings.enabled else drafts([])
     found = pl.concat([drafts(documents.drafts), found])
     embedder = embedder_of(run)
     texts = [embedded_text(row) for row in found.iter_rows(named=True)]

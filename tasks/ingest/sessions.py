@@ -16,8 +16,7 @@ import polars as pl
 
 from inference.language import Language
 from inference.request_batch import ModelAnswer
-from prompts.packing import Question, pack_sessions
-from prompts.rendering import prompt_version, render_sessions
+from prompts.rendering import Question, pack_sessions, prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
 from slowwave.graph.community_plan import CommunitySummary
 from slowwave.ingestion.sessions import (

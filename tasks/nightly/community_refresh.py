@@ -14,8 +14,7 @@ from types import MappingProxyType
 import polars as pl
 
 from inference.language import Language
-from prompts.packing import Pack, pack_communities
-from prompts.rendering import prompt_version, render_communities
+from prompts.rendering import Pack, pack_communities, prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
 from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due
@@ -43,6 +42,7 @@ from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of
 
 PROMPT = "summarize_communities"
+FACTS_PER_SUMMARY = 20  # the strongest relations within (S2-48)
 _SUMMARISER = Summariser(render_communities, CommunitySummaries, "The model said nothing about a community.")
 _NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
 _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
@@ -92,7 +92,7 @@ async def refresh_communities(
     due = due if settings.max_prompt_bytes else due.clear()
     await report_progress("communities to summarise", len(due))
     facts = _facts_about(snapshot, state, due)
-    strongest = strongest_facts(state.grouping, facts, settings.facts_per_summary)
+    strongest = strongest_facts(state.grouping, facts, FACTS_PER_SUMMARY)
     sources = summary_sources(state.grouping, facts, strongest)
     answers = await _summaries(snapshot, due, strongest, settings, language, dry_run=dry_run)
     plan = _plan(snapshot, run, state, answers.summaries, sources)

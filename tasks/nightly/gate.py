@@ -31,8 +31,7 @@ from slowwave.lifecycle.probes import (
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
 from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.changes import FACT_TABLES
-from storage.rows import MARK, quoted
-from storage.run_ids import new_run_id
+from storage.rows import MARK, new_run_id, quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import RECORDS, Store
 from storage.undo import undo as take_back

@@ -10,10 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from inference.budget import tokens_read
+from inference.budget import price_of, tokens_read
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.prices import price_of
 from inference.providers import FREE, choose
 from inference.remote import BATCH_SHARE
 from inference.request_batch import ROLES, Role

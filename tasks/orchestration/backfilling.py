@@ -22,8 +22,7 @@ from slowwave.text import as_json, digest
 from slowwave.timestamps import in_utc
 from storage.connection import check_namespace, namespaces, namespaces_like
 from storage.object_storage import is_remote
-from storage.rows import quoted
-from storage.run_ids import new_run_id
+from storage.rows import new_run_id, quoted
 from storage.snapshots import Reading
 from tasks.ingest.application import OPEN
 from tasks.ingest.candidate_rows import to_extract

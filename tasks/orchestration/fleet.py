@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -83,17 +83,11 @@ def _placed(
                 "Start one with `slowwave up` and set PREFECT_API_URL, or use --runner threads.",
             )
         with ThreadPoolExecutor(width.width) as pool:
-            yield lambda name: _in_thread(pool, work, name, arguments)
+            yield lambda name: pool.submit(copy_context().run, lambda: work(namespace=name, **arguments))
     else:
         with _runner(width) as runner:
             task = cast("Task[..., dict[str, Any]]", work)
             yield lambda name: runner.submit(task, {"namespace": name, **arguments})
-
-
-def _in_thread(
-    pool: ThreadPoolExecutor, work: Callable[..., dict[str, Any]], name: str, arguments: Mapping[str, Any]
-) -> Future[dict[str, Any]]:
-    return pool.submit(copy_context().run, lambda: work(namespace=name, **arguments))
 
 
 def _runner(width: FleetWidth) -> TaskRunner[Any]:

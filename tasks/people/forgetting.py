@@ -128,7 +128,7 @@ def find_subject(run: Run, wanted: str, also: Sequence[str] = (), only: Sequence
     names = NameMatcher.of([*(only or listed), *also])
     notes = _first_name(reading, entity, names) if entity else ()
     if not entity:
-        is_past = not _is_named(store, names)
+        is_past = not bool(read_rows_naming(store, names, only_newest=True).cells)
         if is_past and not read_rows_naming(store, names).cells:
             raise UnknownName("entity or topic", wanted, unknown.known if unknown else ())
     called = reading.by_ids("entities", [entity], ["name"])["name"][0] if entity else wanted
@@ -174,10 +174,6 @@ def _first_name(reading: Reading, entity: str, names: NameMatcher) -> tuple[str,
     ):
         return ()
     return (f"{words[0]!r} alone is not erased, because others may have that name: add --also {words[0]!r}.",)
-
-
-def _is_named(store: Store, names: NameMatcher) -> bool:
-    return bool(read_rows_naming(store, names, only_newest=True).cells)
 
 
 def preview(run: Run, subject: Subject) -> Report:

@@ -15,7 +15,6 @@ from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import splits_of
 from storage.snapshots import Snapshot
 from storage.store import Store
-from storage.transactions import Transaction
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
 from .observations import plan_to_retire, propose_deletion
@@ -164,7 +163,7 @@ def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -
     if fresh.id == old.id:
         raise UnusableInput(f"Nothing of {old.id} was modified.", "Change its ask, or approve it as it is.")
     with store.commit(run.id, "review", run.now) as tx:
-        still = _is_open(tx, old.id)
+        still = any(each.state in OPEN for each in proposals_by_id(tx, [old.id]))
         ended = {old.id: ("replaced", f"{person.name} modified it: {fresh.id}")}
         record(tx, run, ended if still else {fresh.id: ("replaced", f"{old.id} was decided first")}, person, "")
     if not still:
@@ -172,10 +171,6 @@ def modify(run: Run, proposal_id: str, ask: Mapping[str, Any], person: Person) -
             f"{old.id} was decided meanwhile; nothing was modified.", "`slowwave review list` shows what waits."
         )
     return DecidedProposal(fresh.id, "pending", fresh.title, replaced_by="", outcome=f"In place of {old.id}")
-
-
-def _is_open(tx: Transaction, proposal_id: str) -> bool:
-    return any(each.state in OPEN for each in proposals_by_id(tx, [proposal_id]))
 
 
 def propose_anew(run: Run, old: Proposal, ask: Mapping[str, Any]) -> Proposal:

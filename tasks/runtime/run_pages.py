@@ -17,7 +17,7 @@ import polars as pl
 
 from recall.aspects import Profile, aspects
 from recall.communities import communities
-from recall.growth import believed_over_time
+from recall.overview import believed_over_time
 from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.lifecycle.run_counts import RunCount, effects, shown_counts
 from slowwave.validity import live_sql

@@ -31,8 +31,7 @@ from storage.connection import address_of, has_namespace
 from storage.drafts import ProposingStore
 from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner
 from storage.paid_answers import StoredAnswers
-from storage.rows import quoted
-from storage.run_ids import new_run_id
+from storage.rows import new_run_id, quoted
 from storage.store import Store
 from storage.transactions import Transaction
 

@@ -39,7 +39,6 @@ from .wording import PARTS, Wording, columns_for
 
 ROUNDS = 8  # in which what was written meanwhile is embedded outside the lease
 _TALKS = 200  # conversations whose messages are held in memory at a time
-_SHOWN = ("id", "conversation_id", "vector")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ PARTS = ("changes", "otherwise")
 HOLDING = " OR ".join(f"""{part} LIKE '%"vector"%'""" for part in PARTS)
 OTHERS = {"refusals": ("id", "subject_id", "excerpt", "vector"), "scorer_state": ("id", "text")}
 """Columns that the text follows from where other rows have a part in it."""
-_TEXT = pl.Series("text", [], dtype=pl.String)
 
 
 class Wording:

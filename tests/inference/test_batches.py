@@ -20,9 +20,9 @@ from pydantic import BaseModel, Field
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
+from inference.budget import price_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.prices import price_of
 from inference.request_batch import ModelAnswer
 from prompts.rendering import RESPONSES, URGENT
 from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput

@@ -15,8 +15,7 @@ from talk import CLAUDE
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from prompts.packing import CUT, pack_communities
-from prompts.rendering import render_communities
+from prompts.rendering import CUT, pack_communities, render_communities
 from slowwave.graph.community_plan import cleaned_answer
 from slowwave.records import CommunityQuestion
 from slowwave.settings import CommunitySettings

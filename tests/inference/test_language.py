@@ -16,10 +16,9 @@ import pytest
 from messages_api import Behaviour, Body, MessagesApi, Reply, chat_completion, fault, filled, message
 from pydantic import BaseModel, Field
 
-from inference.clients import Recorder
+from inference.budget import price_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from inference.prices import price_of
 from inference.request_batch import ModelAnswer
 from prompts.rendering import render_extraction
 from prompts.responses import NameResolution, WindowExtraction
@@ -649,9 +648,12 @@ def test_recorded_answers_are_played_back_without_any_request(
     serve: Callable[..., MessagesApi], tmp_path: Path
 ) -> None:
     api, ledger, file = serve(), MemoryLedger(), tmp_path / "answers.jsonl"
-    run([prompt("one")], ledger)
-    recorded, _ = run([prompt("one"), prompt("two")], Recorder(ledger, file))
-    assert len(file.read_text().splitlines()) == 2
+    recorded, _ = run([prompt("one"), prompt("two")], ledger)
+    rows = [
+        {"prompt_name": each.prompt_name, "prompt_hash": each.prompt_hash, "response": json.loads(each.response or "")}
+        for each in ledger.entries.values()
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     played = ask_free([prompt("one"), prompt("two")], Verdict, MemoryLedger(), model=f"replay/{file}")
     assert [answer.value for answer in played] == [answer.value for answer in recorded]
     assert len(api.requests) == 2

@@ -8,7 +8,7 @@ from datetime import timedelta
 import polars as pl
 from conftest import EPOCH
 
-from recall.growth import costs_by_day, growth
+from recall.overview import costs_by_day, growth
 from storage.store import Store
 
 DAY = timedelta(days=1)

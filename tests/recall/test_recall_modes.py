@@ -18,7 +18,7 @@ from talk import NOW
 from apps.tables import parts_lines
 from slowwave.api import OpenMemory
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.ranking.asked_relations import asked_words
+from slowwave.ranking.questions import asked_words
 from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
 from storage.store import Store

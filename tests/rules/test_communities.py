@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prompts.packing import CUT, pack_communities
-from prompts.rendering import render_communities
+from prompts.rendering import CUT, pack_communities, render_communities
 from slowwave import frames
 from slowwave.graph.community_detection import (
     Grouping,

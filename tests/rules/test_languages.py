@@ -17,7 +17,7 @@ from slowwave.extraction.names import is_usable
 from slowwave.filters.noise import ContentScorer, plan_gates
 from slowwave.lexicon.languages import DATES_IN_SIGNS, NAMES, language_of, without_asking
 from slowwave.ranking.order import stems, word_overlaps
-from slowwave.ranking.periods import Period, period_of
+from slowwave.ranking.questions import Period, period_of
 from slowwave.records import Turn, Window
 from slowwave.revision.candidates import quotes
 from slowwave.revision.evaluation import grounding

@@ -11,7 +11,7 @@ import pytest
 from stores import fact, remembered
 
 from slowwave.api import OpenMemory
-from slowwave.ranking.periods import Period, event_in, period_of
+from slowwave.ranking.questions import Period, event_in, period_of
 from slowwave.settings import RecallSettings
 
 NOW = datetime(2024, 11, 22, tzinfo=UTC)

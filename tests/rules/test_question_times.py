@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slowwave.extraction.date_words import MONTHS, UNITS, WEEKDAYS
 from slowwave.extraction.question_times import time_in
 from slowwave.lexicon.statement_words import may_tell_when
-from slowwave.ranking.periods import Period, event_in, period_of
+from slowwave.ranking.questions import Period, event_in, period_of
 
 NOW = datetime(2024, 11, 22, 16, 40, tzinfo=UTC)  # a Friday
 SUNDAY = datetime(2024, 11, 24, 9, tzinfo=UTC)

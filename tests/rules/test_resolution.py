@@ -117,12 +117,6 @@ def test_names_under_three_bytes_are_rejected_and_counted() -> None:
     assert done.counts["rejected"] == 3
 
 
-def test_entities_beyond_the_limit_of_a_window_are_dropped_in_output_order() -> None:
-    met = mentions_in(raw("one", "two", "three", ("four", "tool", None, 1)), max_per_window=2)
-    assert met.names() == ["one", "two", "four"]
-    assert met.dropped == 1
-
-
 def test_an_unknown_type_is_a_concept_and_spanish_names_of_types_are_understood() -> None:
     done = Memory().take(raw(("alpha", "WIDGET "), ("beta", " Proyecto")))
     assert dict(done.entities.select("canonical_name", "entity_type").iter_rows()) == {
@@ -426,7 +420,7 @@ def test_a_first_name_joins_the_one_full_name_it_can_mean_and_is_known_from_then
     assert meaning(done) == {"anna": new_id("anna keller", "person")}
     assert one(memory, "Anna Keller")["id"] == new_id("anna keller", "person")
     assert done.decisions["action"].to_list() == ["merge_entity"]
-    assert memory.take(people("Anna")).counts == {"alias": 1, "rejected": 0, "dropped": 0, "not_named": 0}
+    assert memory.take(people("Anna")).counts == {"alias": 1, "rejected": 0, "not_named": 0}
 
 
 @pytest.mark.parametrize("names", [("林晓雯", "林晓雯的父母"), ("林晓雯的父母", "林晓雯")])

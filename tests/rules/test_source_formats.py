@@ -13,12 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.ingestion.agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
-from slowwave.ingestion.chat_exports import names_of, parse_claude_ai, parse_slack
+from slowwave.ingestion.chat_exports import (
+    day_order,
+    names_of,
+    parse_claude_ai,
+    parse_cursor,
+    parse_slack,
+    parse_whatsapp,
+)
 from slowwave.ingestion.commit_logs import parse_git_log
 from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
 from slowwave.ingestion.mail import own_words, parse_mail
 from slowwave.ingestion.parsers import TEXT_PARSERS, conversation_of
-from slowwave.ingestion.text_chats import day_order, parse_cursor, parse_whatsapp
 from slowwave.ingestion.transcripts import Message, Origin
 
 ORIGIN = Origin("file", "global")

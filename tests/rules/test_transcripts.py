@@ -306,7 +306,7 @@ def test_no_value_breaks_a_parser_or_the_frame(name: str, item: object) -> None:
     origin = NEXT_ORIGIN[name](item, ORIGIN) if name in NEXT_ORIGIN else ORIGIN
     for one in PARSERS[name](item, origin):
         if isinstance(one, Message):
-            gathered.add(one)
+            gathered.add_all([one])
     frame = gathered.take(NOW)
     assert frame["occurred_at"].null_count() == 0
     assert frame["id"].is_unique().all()
@@ -314,7 +314,7 @@ def test_no_value_breaks_a_parser_or_the_frame(name: str, item: object) -> None:
 
 def gather(*items: Message, limit: int = 50_000) -> tuple[Any, list[str]]:
     gathered = Conversations(NOW, limit)
-    found = [note.reason for item in items for note in gathered.add(item)]
+    found = [note.reason for item in items for note in gathered.add_all([item])[0]]
     return gathered.take(NOW), found
 
 
@@ -334,10 +334,10 @@ def test_each_conversation_is_in_order_of_time_and_numbered_from_zero() -> None:
 
 def test_a_later_part_of_a_conversation_goes_on_counting() -> None:
     gathered = Conversations(NOW, 50_000)
-    gathered.add(spoken("one"))
+    gathered.add_all([spoken("one")])
     gathered.take(NOW)
     gathered.begin("second")
-    gathered.add(spoken("two", NINE + 1))
+    gathered.add_all([spoken("two", NINE + 1)])
     assert gathered.take(NOW)["ordinal"].to_list() == [1]
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from storage import search, upkeep
-from storage.search import MATCHED, matching, matching_many, nearest, nearest_among
+from storage.search import MATCHED, matching_many, nearest, nearest_among
 from storage.store import Store
 
 
@@ -154,7 +154,7 @@ def test_many_texts_find_what_each_finds_alone(new_store: Callable[[], Store]) -
     found = matching_many(snapshot, "facts", asked, 2, "status = 'active'")
     assert dict(found.schema) == MATCHED
     for place, text in enumerate(asked):
-        alone = matching(snapshot, "facts", text, 2, "status = 'active'")
+        alone = matching_many(snapshot, "facts", [text], 2, "status = 'active'").drop("query")
         assert found.filter(pl.col("query") == place).drop("query").equals(alone)
     assert set(found.filter(pl.col("query") == 1)["id"]) == {"f03", "f04"}
     assert "f02" not in found["id"]

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from storage import columns
-from storage.columns import WordIndex
-from storage.word_scores import best_scores
+from storage.columns import WordIndex, best_scores
 
 TEXTS = ["我在成都开了一家茶馆", "他在苏州的物流公司上班", "我在苏州", *(f"我在公司{n}" for n in range(40)), None]
 

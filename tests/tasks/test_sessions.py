@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, START, assert_same, contents, dying, extractor, learn, overtaken, rows, said, written
 
-from prompts.packing import CUT, pack_sessions
-from prompts.rendering import render_sessions
+from prompts.rendering import CUT, pack_sessions, render_sessions
 from slowwave.api import OpenMemory
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
 from slowwave.records import SessionQuestion, Turn

@@ -197,7 +197,7 @@ def test_what_was_put_back_ages_from_then() -> None:
 def test_a_plan_tells_what_it_measured_oldest_first() -> None:
     plan = plan_prune(facts(fact("b", 300), fact("a", 250), fact("c", 3)), usage(), HOW, NOW)
     assert isinstance(plan, PrunePlan)
-    assert (plan.ids.to_list(), plan.summary()) == (["b", "a"], {"pruned": 2})
+    assert plan.ids.to_list() == ["b", "a"]
     assert plan.measures["b"] == {
         "score": pytest.approx(0.5 * 0.5 ** (300 / 90), abs=1e-6), "age_hours": 7200.0, "hits": 0,
         "half_life_days": 90.0, "threshold": 0.1, "grace_hours": 24.0,

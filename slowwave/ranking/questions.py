@@ -1,4 +1,9 @@
-"""Periods: the time that a question names; facts of that time are preferred."""
+"""What a question asks for besides its words: a time, whose facts are preferred, and a relation.
+
+"Where does Nora live?" asks for the relation lives_in, in whatever words a fact states it. Months and days that are
+named in German, French, Portuguese, Chinese or Japanese become the English words that the rules for times read; Spanish
+is read by the rules themselves. "letzte Woche" or "先月" name no stretch here, and words alone then decide.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import polars as pl
 
 from slowwave.lexicon.languages import ENGLISH, language_of
 from slowwave.lexicon.statement_words import may_tell_when
+from slowwave.lexicon.verbs import DATED
+from slowwave.revision.predicates import DEFAULT, known_relation
+from slowwave.timestamps import MONTH_NAMES
 from slowwave.validity import time_sql
+from slowwave.words import stems
 
 _EVENT = re.compile(
     r"\b(before|after|since)\s+((?:(?:the|a|an|I|(?i:my|your|his|her|its|our|their|she|he|they|we|you|it))\b"
@@ -117,8 +127,6 @@ class Period:
 def period_of(question: str, now: datetime) -> Period | None:
     """The period that a question names; None where it names none. "in October" is that of any year."""
     if language_of([question]) != ENGLISH:
-        from slowwave.extraction.foreign_dates import dates_in_english
-
         question = dates_in_english(question)
     if not may_tell_when(question):
         return None
@@ -162,3 +170,98 @@ def period_beside(side: str, event: datetime | None, known: datetime | None) -> 
         return Period(end=event or known) if event or known else None
     start = event or (known - UNDATED_WITHIN if known else None)
     return Period(start=start) if start else None
+
+
+_MONTHS = (
+    "januar janvier janeiro",
+    "februar février fevrier fevereiro",
+    "märz maerz mars março",
+    "april avril abril",
+    "mai maio",
+    "juni juin junho",
+    "juli juillet julho",
+    "august août aout agosto",
+    "september septembre setembro",
+    "oktober octobre outubro",
+    "november novembre novembro",
+    "dezember décembre decembre dezembro",
+)
+_MONTH = {name: MONTH_NAMES[n - 1] for n, names in enumerate(_MONTHS, 1) for name in names.split()}
+_LATIN = re.compile(
+    r"\b(?:(?P<since>seit|ab|depuis|desde)\s+|(?P<before>vor|avant|antes)\s+|(?P<after>nach|après|depois)\s+)?"
+    r"(?:(?P<at>im|en|em)\s+|(?:in|am|vom|zum|dem|au|le|du|de|no|d[ao])\s+)?"
+    r"(?P<named>(?:mois\s+(?:de\s+|d[’'])|m[êe]s\s+de\s+))?"
+    rf"(?:(?P<day>\d{{1,2}})(?:\.|er|º)?\s+(?:de\s+)?)?(?P<month>{'|'.join(_MONTH)})\b"
+    r"(?:\s+(?:de\s+)?(?P<year>(?:19|20)\d\d)\b)?",
+    re.IGNORECASE,
+)
+_COUNT = "[0-9０-９]{1,2}|[一二三四五六七八九十]{1,3}"
+_SIGNS = re.compile(rf"(?P<year>(?:19|20)\d\d)年(?:(?P<m>{_COUNT})月)?|(?P<month>{_COUNT})月")
+_DAY = re.compile(rf"({_COUNT})[日号號]")
+_DIGITS = {sign: n for n, sign in enumerate("一二三四五六七八九", 1)}
+
+
+def dates_in_english(question: str) -> str:
+    """The question with the months and years that it names in English words: "im März 2025" as "in March 2025"."""
+    found = _LATIN.sub(_of_letters, question)
+    return found if found.isascii() else _of_signs(found)
+
+
+def _of_letters(found: re.Match[str]) -> str:
+    if not any(found[name] for name in ("since", "before", "after", "at", "named", "day", "year")):
+        return found[0]  # "Mars" and "Mai" are names as well
+    side = next((name for name in ("since", "before", "after") if found[name]), "on" if found["day"] else "in")
+    return " ".join(part for part in (side, found["day"], _MONTH[found["month"].lower()], found["year"]) if part)
+
+
+def _of_signs(text: str) -> str:
+    parts, end = [], 0
+    for found in _SIGNS.finditer(text):
+        month, day = _number(found["m"] or found["month"]), _DAY.match(text, found.end())
+        if month > 12 or (not month and not found["year"]):
+            continue
+        of_day = str(_number(day[1])) if day and month else ""
+        words = ("on" if of_day else "in", of_day, MONTH_NAMES[month - 1] if month else "", found["year"])
+        parts += [text[end : found.start()], " ", " ".join(part for part in words if part), " "]
+        end = day.end() if of_day and day else found.end()
+    return "".join([*parts, text[end:]])
+
+
+def _number(text: str | None) -> int:
+    """A count in digits, or in Chinese numerals up to 99."""
+    if not text:
+        return 0
+    if text.isdecimal():
+        return int(text)
+    tens, ten, ones = text.rpartition("十")
+    return (10 * _DIGITS.get(tens, 1) if ten else 0) + _DIGITS.get(ones, 0)
+
+
+_ASKING = tuple(
+    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), re.compile(relations))
+    for words, relations in (
+        ("where|dónde|donde|wo|où|onde|dove", r"_(?:in|at|from|to|into)$"),  # lives_in and works_at, not works_on
+        ("who|quién|quien|wer|qui|quem|chi", ""),
+        ("when|cuándo|cuando|wann|quand|quando", rf"{DATED}|^birthday$|^born_in$"),
+        (r"what(?:['’]s|\s(?:is|was|are|were))\s(?:\S+\s){0,3}?(?:\S+['’]s|my|your|his|her|their|our)", ""),
+    )
+)
+"""Question words, and the relations that answer them; "when did she join?" asks for no relation, but for an event.
+"What" asks for a relation by a noun: "what is Ana's job?"."""
+_NOUNS = {"works_at": "profession occupation employer", "has_role": "profession occupation position"}
+_FORMS = {predicate.name: predicate.forms for predicate in DEFAULT}
+
+
+@lru_cache(maxsize=4096)
+def asked_words(question: str, relation: str) -> str:
+    """The words of a question that ask for a relation, also in another form of it; empty if it asks for another.
+
+    A fact of that relation says them, whatever its words are: "Nora moved to Zwolle" says where she lives.
+    """
+    asking = next((answers for words, answers in _ASKING if words.search(question)), None)
+    if asking is None or not asking.search(relation):
+        return ""
+    known = known_relation(relation) or relation
+    forms = (*_FORMS.get(known, ()), *_NOUNS.get(known, "").split())
+    named = {word for form in {relation, *forms} for word in stems(form.replace("_", " "))}
+    return " ".join(word for word in question.split() if not named.isdisjoint(stems(word)))

@@ -1,4 +1,4 @@
-"""Commands for schedules on this machine: a Prefect server, the deployments and a worker, up and down."""
+"""Commands that start servers: Prefect with deployments and a worker, up and down; the page; MCP for agents."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ Port = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (up, down):
+    for command in (up, down, serve):
         add_command(app, command)
+    add_command(app, serve_agents, "mcp")
 
 
 def up(
@@ -190,3 +191,107 @@ def down(port: Port = 4200, *, as_json: JsonOption = False) -> None:
         print_json({"stopped": stopped})
     else:
         out.print(f"Stopped: {', '.join(stopped)}." if stopped else f"Nothing is up on port {port}.")
+
+
+def serve(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where it listens; 0 takes a free one.")] = 8766,
+    host: Annotated[
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Which address it listens on; others need a token of yours."),
+    ] = "127.0.0.1",
+    called: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host-name",
+            metavar="NAME",
+            help="Another host name of this machine; requests to unknown names are refused.",
+            show_default=False,
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="A file with the token of page and API; default $SLOWWAVE_SERVE_TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
+    is_opened: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Serve the memory as a page in the browser, with a JSON API and MCP, until Ctrl-C.
+
+    Ask, look at people and their past, see what the last night changed and undo it, review what waits, costs, atlas.
+    The API is at /api, MCP at /mcp. Page and API need one token (SLOWWAVE_SERVE_TOKEN or a file), MCP needs another
+    (SLOWWAVE_MCP_TOKEN), so that no agent can approve; random ones are shown at the start. The link logs in once.
+    """
+    from apps.mcp.server import parse_address, token_for
+    from apps.serve.access import PAGE_VARIABLE, Tokens
+    from apps.serve.app import serve as run
+
+    address = parse_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    tokens = Tokens(token_for(address, token_file, PAGE_VARIABLE), token_for(address))
+
+    def say(page: str, mcp: str) -> None:
+        if as_json:
+            made = {"token": tokens.page, "mcp_token": tokens.mcp}
+            shown = {name: token.text for name, token in made.items() if token.is_new}
+            print_json({"url": page, "mcp": mcp, "namespace": place.namespace, **shown})
+            return
+        out.print(f"Memory {place.namespace!r}: {page}", markup=False, soft_wrap=True)
+        if tokens.page.is_new:
+            out.print("The link logs in once, within ten minutes. After that, log in with the token.")
+            err.print(f"Token of page and API, shown only now: {tokens.page.text}", markup=False, soft_wrap=True)
+        else:
+            out.print("Log in there with your token.")
+        if tokens.mcp.is_new:
+            err.print(f"Token of MCP, shown only now: {tokens.mcp.text}", markup=False, soft_wrap=True)
+        err.print(f"MCP: {mcp}. Stop with Ctrl-C.", markup=False, soft_wrap=True)
+
+    run(place, address, tokens, called or (), is_opened=is_opened, say=say)
+
+
+def serve_agents(
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Serve over streamable HTTP at /mcp, for example 127.0.0.1:8765; by default on stdin and stdout.",
+            show_default=False,
+        ),
+    ] = None,
+    called: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host-name",
+            metavar="NAME",
+            help="With --http: another host name of this machine; requests to unknown names are refused.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    place: Place,
+) -> None:
+    """Serve agents over MCP, until the client disconnects or Ctrl-C.
+
+    In `claude_desktop_config.json` of Claude Desktop, or `.mcp.json` of Claude Code:
+
+        {"mcpServers": {"memory": {"command": "slowwave", "args": ["mcp", "--store", "/path/to/memory"]}}}
+
+    Over HTTP every request needs `Authorization: Bearer TOKEN`, with the token in SLOWWAVE_MCP_TOKEN; without one, a
+    random token is shown at the start.
+    """
+    from apps.mcp.server import parse_address, serve_http, serve_stdio, token_for
+
+    if called and http is None:
+        raise UnusableInput("--host-name says how a server is called, and there is none.", "Give --http HOST:PORT.")
+    memory = place.memory()
+    if http is None:
+        serve_stdio(memory)
+        return
+    address = parse_address(http)
+    serve_http(memory, address, token_for(address), called or ())
