@@ -24,12 +24,14 @@ def printed(what: Any) -> list[str]:
     return [line.rstrip() for line in kept.get().splitlines()]
 
 
-@pytest.fixture(params=[80, 60, 40])
+@pytest.fixture(autouse=True, params=[80])
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setenv("COLUMNS", str(request.param))
+    """The columns of the terminal, whatever they were when the console was made."""
+    monkeypatch.setattr(out, "_width", request.param)
     return int(request.param)
 
 
+@pytest.mark.parametrize("width", [80, 60, 40], indirect=True)
 @pytest.mark.parametrize(
     ("columns", "row"),
     [
@@ -55,24 +57,21 @@ def test_a_table_fits_into_the_terminal_and_keeps_ids_and_days_whole(
     assert all(word in words for word in ("Committee", "Restoration", "Harbour"))
 
 
-def test_columns_without_any_cell_are_left_out_and_no_rows_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_columns_without_any_cell_are_left_out_and_no_rows_are_none() -> None:
     lines = printed(table("Found", ("name", "summary", "id"), [("Pool", "", ID), ("Poolside", None, ID)]))
     assert "summary" not in lines[2]
     assert lines[2].split() == ["┃", "name", "┃", "id", "┃"]
     assert printed(table("Found", ("name", "summary", "id"), [])) == ["Found", "none"]
 
 
-def test_an_entity_is_one_line_with_the_day_when_it_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_an_entity_is_one_line_with_the_day_when_it_was_seen() -> None:
     seen = datetime(2026, 7, 10, 8, 46, tzinfo=UTC)
     anna = Entity("e_1", "Anna Lindqvist", "person", None, ("anna",), 35, None, seen)
     line = next(line for line in printed(entity_table([anna])) if "Anna" in line)
     assert line.split() == ["│", "Anna", "Lindqvist", "│", "person", "│", "35", "│", "anna", "│", "2026-07-10", "│"]
 
 
-def test_a_run_that_counted_nothing_has_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_a_run_that_counted_nothing_has_no_table() -> None:
     summary = {"run": RUN, "state": "completed", "counts": {"facts learned": 0}}
     assert printed(count_table(summary)) == [f"Run {RUN}: completed"]
     assert any("new facts" in line for line in printed(count_table({**summary, "counts": {"facts learned": 2}})))
