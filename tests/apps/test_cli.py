@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ from apps.cli import COMMANDS as LISTED_COMMANDS
 from apps.cli import app, app_for, app_to_complete
 from recall.overview import changes
 from slowwave import open_memory
+from slowwave.launcher import use_few_heaps
 from storage.store import Store
 
 
@@ -852,6 +854,15 @@ print("IMPORTED", *[name for name in {list(names)} if name in sys.modules])
 )
 def test_help_imports_nothing_heavy(commands: list[list[str]], absent: list[str]) -> None:
     assert imported_by(commands, absent) == []
+
+
+@pytest.mark.parametrize(("given", "heaps"), [({}, str(max(2, os.cpu_count() or 2))), ({"MALLOC_ARENA_MAX": "7"}, "7")])
+def test_commands_and_what_they_start_have_few_heaps_unless_the_environment_says_how_many(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], heaps: str
+) -> None:
+    monkeypatch.setattr("os.environ", dict(given))
+    use_few_heaps()
+    assert os.environ["MALLOC_ARENA_MAX"] == heaps
 
 
 @pytest.mark.proof
