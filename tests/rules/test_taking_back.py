@@ -328,6 +328,8 @@ MOVED_DATES = {
     "Sven": ("I graduate on 5 June.", "My graduation was put off until 12 June."),
     "Tove": ("The new shop opens on 5 June.", "The opening of the shop slipped to 12 June."),
     "Vera": ("The choir rehearsal is in the church on 26 March.", "The choir rehearsal was moved to Friday."),
+    "Wim": ("Our picnic is in the park on 5 June.", "Our picnic was moved from 5 June to 12 June."),
+    "Zita": ("The trial is in court 3, on 5 June.", "The trial was adjourned to 12 June because of a strike."),
     "Ulla": ("We're celebrating Leo's birthday on 5 June.", "The party was moved to 12 June."),
 }
 OTHER_DATES = {
@@ -360,6 +362,26 @@ OTHER_DATES = {
     "Xaver": ("My flight to Rome is on 5 June.", "My flight to Oslo was moved to 12 June."),
     "Yann": ("The exam is in room 4 on 5 June.", "The deadline of the exam was moved to 12 June."),
     "Ralf": ("The photos of the wedding are due on 5 June.", "The wedding was moved to 12 June."),
+    "Abi Lund": ("I'm flying to Rome on 5 June.", "My flight from Rome was moved to 12 June."),
+    "Bob Lund": ("The dinner with Mia's parents is at Luigi's on 5 June.", "The dinner with Mia was moved to 12 June."),
+    "Cid Lund": ("The dinner is at Luigi's on 5 June.", "The dinner was moved from 8 May to 12 June."),
+    "Dov Lund": ("The fair in Ghent is on 5 June.", "The fair is moved to 12 June in case of rain."),
+    "Eli Lund": ("The fair in Ghent is on 5 June.", "The fair is moved to 12 June when it rains."),
+    "Fay Lund": ("The exam is in room 4 on 5 June.", "The exam was moved to 12 June for those who were ill."),
+    "Gus Lund": ("The hike is in the Alps on 5 June.", "The hike was moved to 12 June, but now it is on 5 June."),
+    "Hal Lund": ("The hike is in the Alps on 5 June.", "The hike was moved to 12 June and then back to 5 June."),
+    "Ida Lund": ("My exams are in room 4 on 5 June.", "My exam was moved to 12 June."),
+    "Jim Lund": ("I'm interviewing a plumber on 5 June.", "My interview was moved to 12 June."),
+    "Kim Lund": ("We celebrate Midsummer at the lake on 19 June.", "The party was moved to 12 June."),
+    "Leo Lund": ("The exam is in room 4 on 5 June.", "Tom's school moved the exam to 12 June."),
+    "Max Lund": ("The exam is in room 4 on 5 June.", "The other school moved the exam to 12 June."),
+    "Ned Lund": ("The yoga course is every Monday from 5 June.", "The yoga course was moved to Tuesday."),
+    "Ole Lund": ("The yoga course starts on 5 June.", "The yoga course was moved to Tuesday this week."),
+    "Pia Lund": ("The fair in Ghent is on 5 June.", "Nobody moved the fair to 12 June."),
+    "Ron Lund": ("The party is the reason I can't come on 5 June.", "The party was moved to 12 June."),
+    "Sam Lund": ("The exam is marked by Tom on 5 June.", "The exam was moved to 12 June."),
+    "Tim Lund": ("The show is at the Blue Door on 5 June, where Tom works.", "The show was moved to 12 June."),
+    "Una Lund": ("The show is at the Blue Door on 5 June, Tom sings.", "The show was moved to 12 June."),
 }
 
 
