@@ -330,6 +330,7 @@ MOVED_DATES = {
     "Vera": ("The choir rehearsal is in the church on 26 March.", "The choir rehearsal was moved to Friday."),
     "Wim": ("Our picnic is in the park on 5 June.", "Our picnic was moved from 5 June to 12 June."),
     "Zita": ("The trial is in court 3, on 5 June.", "The trial was adjourned to 12 June because of a strike."),
+    "Yan": ("Our picnic is in the park on 5 June.", "Our picnic on 5 June was moved to 12 June."),
     "Ulla": ("We're celebrating Leo's birthday on 5 June.", "The party was moved to 12 June."),
 }
 OTHER_DATES = {
@@ -362,6 +363,7 @@ OTHER_DATES = {
     "Xaver": ("My flight to Rome is on 5 June.", "My flight to Oslo was moved to 12 June."),
     "Yann": ("The exam is in room 4 on 5 June.", "The deadline of the exam was moved to 12 June."),
     "Ralf": ("The photos of the wedding are due on 5 June.", "The wedding was moved to 12 June."),
+    "Yve": ("Our picnic is in the park on 5 June.", "Our picnic on 8 May was moved to 12 June."),
     "Abi Lund": ("I'm flying to Rome on 5 June.", "My flight from Rome was moved to 12 June."),
     "Bob Lund": ("The dinner with Mia's parents is at Luigi's on 5 June.", "The dinner with Mia was moved to 12 June."),
     "Cid Lund": ("The dinner is at Luigi's on 5 June.", "The dinner was moved from 8 May to 12 June."),
