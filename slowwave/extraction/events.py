@@ -51,8 +51,8 @@ _MOVED = (
     ),
 )
 _LIMITED = re.compile(
-    r"\b(?i:back|again|only|except|unless|every|each|when|whenever|provided|as\slong\sas|in\scase|in\sthe\sevent"
-    rf"|for\s(?!(?:me|us|all|everyone|everybody|good)\b))\b|\b(?i:but|then)\b.*?\s{_DAY}"
+    r"\b(?i:back|again|only|except|unless|every|each|when|whenever|provided|as\slong\sas|in\scase|in\sthe\sevent|by\smistake"
+    rf"|for\s(?!(?:me|us|all|everyone|everybody|good)\b))\b|\b(?i:but|then|it\sis|it['’]s|stays|still)\b.*?\s{_DAY}"
 )
 """Words after the new day: the move is for some people or in some cases, or was taken back."""
 _NOW = re.compile(r"\b(?:is|are)\snow\s", re.IGNORECASE)

@@ -377,6 +377,8 @@ OTHER_DATES = {
     "Fay Lund": ("The exam is in room 4 on 5 June.", "The exam was moved to 12 June for those who were ill."),
     "Gus Lund": ("The hike is in the Alps on 5 June.", "The hike was moved to 12 June, but now it is on 5 June."),
     "Hal Lund": ("The hike is in the Alps on 5 June.", "The hike was moved to 12 June and then back to 5 June."),
+    "Vic Lund": ("The hike is in the Alps on 5 June.", "The hike was moved to 12 June by mistake, it is as planned."),
+    "Wes Lund": ("The hike is in the Alps on 5 June.", "The hike was moved to 12 June, no, it's on 5 June."),
     "Ida Lund": ("My exams are in room 4 on 5 June.", "My exam was moved to 12 June."),
     "Jim Lund": ("I'm interviewing a plumber on 5 June.", "My interview was moved to 12 June."),
     "Kim Lund": ("We celebrate Midsummer at the lake on 19 June.", "The party was moved to 12 June."),
