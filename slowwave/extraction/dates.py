@@ -11,14 +11,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, cast
 
 from slowwave.lexicon.statement_words import in_english, may_tell_when
+from slowwave.lexicon.verbs import RESCHEDULED
 
-from .date_patterns import AMOUNT, BOUND, CORE, PREPOSITION, RANGE
+from .date_patterns import AMOUNT, BOUND, CORE, PREPOSITION, RANGE, WEEKDAY
 from .date_words import Meaning, Precision, Stretch, Tense, count_of, counted, meaning_of, unit_span
 from .reasons import has_noun_as_reason, without_reasons
 from .tense import ClauseTense, clause_tense
 
 _HINT = re.compile(rf"\b(?:{RANGE}|{PREPOSITION}?(?:the\s+)?(?:{CORE})|{BOUND})")
 _FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{AMOUNT}(?i:\s+(?:now|already))?")
+_MOVED_TO = re.compile(
+    rf"\b(?i:(?:was|were|is|are|(?:(?:has|have|had)\s)?been|got)\s(?:just\s)?{RESCHEDULED}|{RESCHEDULED}\s(?:the|my|our))\s"
+    r"[^.,;:!?]{0,60}?\b(?=(?i:to|for|until|till)\s)"
+)
+_DAY_OF_DECISION = re.compile(rf"(?i:yesterday|today|this\smorning|last\snight|(?:on\s|last\s)?{WEEKDAY})")
 _STATE = re.compile(
     r"\b(?:is|are|was|were|am|been|stays?|stayed|remains?|closed|shut)\b|['’](?:s|m|re)\b", re.IGNORECASE
 )
@@ -29,12 +35,16 @@ def find_hint(sentence: str) -> str:
 
     Times of a subordinate clause of reason are those of the reason: "I bought a Bosch because Makita is sold out until
     June" has none. Only the event that explains a present state counts: "I'm sad because the dog died in July"; and a
-    beginning or end after a noun is that of the state: "It is closed because of repairs until May".
+    beginning or end after a noun is that of the state: "It is closed because of repairs until May". Of an event that
+    is moved it is the new day: "My exam on 3 May was moved to 9 May", "Yesterday they moved my exam to 9 May".
     """
     if not may_tell_when(sentence):
         return ""
     main = without_reasons(sentence)
     found = _HINT.search(main) or _FOR_LENGTH.search(main)
+    moved = _MOVED_TO.search(main, found.end()) if found else None
+    if found and moved and (moved.start() <= found.end() + 1 or _DAY_OF_DECISION.match(found.group())):
+        found = _HINT.match(main, moved.end()) or _HINT.match(main, moved.end() + len("to ")) or found
     if found or main == sentence:
         return found.group() if found else ""
     in_reason = _HINT.search(sentence)

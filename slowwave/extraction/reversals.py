@@ -106,8 +106,8 @@ _OFF = re.compile(
     re.IGNORECASE,
 )
 _CLOSED = re.compile(
-    r"(?:^|[,;:]\s(?:and\s|but\s|so\s)?)(?P<old>(?:(?!(?:not|never|almost|nearly)\b|\w+n['’]t\b)[\w'’-]+\s){2,8}?)"
-    r"(?:has\s|have\s|was\s|were\s)?(?:closed\sdown(?!\sfor\b)"
+    r"(?:^|[,;:]\s(?:and\s|but\s|so\s)?)(?P<old>(?:(?!(?:not|never|almost|nearly|next|near|opposite|across|behind|beside|like|other|another)\b|\w+n['’]t\b)[\w'’-]+\s){2,8}?)"
+    r"(?:has\s|have\s|was\s|were\s)?(?:closed\sdown(?!\s(?:for|over|until|till|during|at|from|between|early|again|when|every|each)\b)"
     r"|(?:closed|shut)(?:\sdown|\s(?:its|their)\sdoors)?\s(?:for\sgood|permanently|forever))\b",
     re.IGNORECASE,
 )

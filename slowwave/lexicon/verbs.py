@@ -202,7 +202,6 @@ RESCHEDULED = (
 )
 """Participles of a change of day: "was moved back to 9 July"."""
 
-_NO_FEAST = r"(?!\s(?:Christmas|Easter|New|Thanksgiving|Halloween|Eid)\b)"
 _AWAY = r"(?=\s(?:to|into|in|from|out|back|home|house|flat|off|over|on|with|next|this)\b)"
 EVENT_VERBS = (
     # nouns of an event · verbs for it · what follows the verb
@@ -210,14 +209,14 @@ EVENT_VERBS = (
     ("move relocation", "move moves moving relocate relocates relocating", _AWAY),
     ("flight", "fly flies flying", _AWAY),
     ("surgery operation", "operated", ""),
-    ("interview", "interview interviews interviewing interviewed", ""),
+    ("interview", "interview interviews interviewing interviewed", r"(?=\s(?:at|with|by|for|on|in|next|this)\b)"),
     ("graduation", "graduate graduates graduating", ""),
     ("opening", "open opens opening", r"(?=\s(?:on|in|at|its|to|next|this)\b)"),
     ("launch release", "launch launches launching", r"(?=\s(?:on|in|at|to|next|this)\b)"),
     (
         "party celebration",
         "celebrate celebrates celebrating",
-        r"(?!\s(?:Christmas|Easter|New|Thanksgiving|Halloween|Eid)\b)",
+        r"(?=\s(?:on|in|at|with|next|this)\b|\s(?:[\w'’-]+\s){1,2}birthday\b)",  # a feast has its day
     ),
     ("visit", "visit visits visiting", ""),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from slowwave.extraction.events import Event, dated_events, moved_event, stems
+from slowwave.extraction.events import Event, dated_events, moved_event, places, stems
 
 from .mutual_exclusion import is_dated
 from .referenced_facts import unquoted
@@ -61,7 +61,8 @@ def _may_be_one(event: Event, other: Event, fact: Fact, who: frozenset[str]) -> 
     owner, others = _of_speaker(event.owner, who), _of_speaker(other.owner, who)
     own = {"my": ("my", "our"), "our": ("my", "our", "")}
     is_owners = not owner or others in own.get(owner, (owner,))
-    return event.kind == other.kind and is_owners and event.which | event.where <= stems(unquoted(fact["statement"]))
+    words = unquoted(fact["statement"])
+    return event.kind == other.kind and is_owners and event.which <= stems(words) and event.where <= places(words)
 
 
 def _of_speaker(owner: str, who: frozenset[str]) -> str:
