@@ -270,13 +270,19 @@ def undo_steps(commits: pl.DataFrame) -> list[tuple[str, list[str]]]:
 
 
 def undone_runs(steps: Iterable[tuple[str, list[str]]]) -> set[str]:
-    """Runs that are taken back at present; one whose undo was itself undone is not among them."""
+    """Runs that are taken back at present.
+
+    What an undo took back holds again once that undo is taken back, and no longer once that is taken back as well.
+    """
     undone: set[str] = set()
     taken_by: dict[str, list[str]] = {}
     for run, taken in steps:
         taken_by[run] = taken
-        for each in taken:
-            undone = (undone | {each}) - set(taken_by.get(each, []))
+        left = [(each, True) for each in taken]
+        while left:
+            each, is_undone = left.pop(0)
+            (undone.add if is_undone else undone.discard)(each)
+            left += [(one, not is_undone) for one in taken_by.get(each, ())]
     return undone
 
 

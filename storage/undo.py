@@ -127,6 +127,12 @@ def in_this_era(reading: Reading, name: str, rows: pl.DataFrame) -> pl.DataFrame
     return both.with_columns(kept).select(rows.columns)
 
 
+_ENDED_AS = pl.coalesce(
+    pl.col("summary").str.json_path_match("$.state").replace("undone", "completed"),
+    pl.when(pl.col("ended_at").is_null()).then(pl.lit("interrupted")),
+    pl.lit("completed"),
+)
+"""The state in which a run ended that is "undone" now; one whose process was killed has no summary and no end."""
 FOR_GOOD = ("upkeep", "init")  # they change no row, and search needs the indexes they made
 
 
@@ -335,9 +341,9 @@ class _Undoing:
     def _note(self, runs: list[str]) -> None:
         tx = self._tx
         steps = undo_steps(self._commits)
-        redone = undone_runs(steps) - undone_runs([*steps, (tx.run_id, runs)])
-        tx.upsert("runs", tx.by_ids("runs", runs).with_columns(state=pl.lit("undone")))
-        tx.upsert("runs", tx.by_ids("runs", sorted(redone)).with_columns(state=pl.lit("completed")))
+        were, are = undone_runs(steps), undone_runs([*steps, (tx.run_id, runs)])
+        tx.upsert("runs", tx.by_ids("runs", sorted({*runs} | are - were)).with_columns(state=pl.lit("undone")))
+        tx.upsert("runs", tx.by_ids("runs", sorted(were - are)).with_columns(state=_ENDED_AS))
         decisions = {
             "id": [f"d_{tx.run_id}_{run}" for run in runs],
             "action": "undo",

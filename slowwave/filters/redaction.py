@@ -108,25 +108,31 @@ def _last_bound(line: str) -> str:
 # A value that is not itself a redaction mark. This makes redaction idempotent without look-ahead, which the
 # linear-time engine of polars does not have.
 _BARE = r"(?:[^\s\[\"'`]|\[[^r\s])[^\s\"'`,;]*"
+_BARE_SET = _BARE.replace("`]|", "`>]|", 1)  # the second sign of "=>" is no value
 _QUOTED = "|".join(
     rf"{quote}(?:[^{quote}\\\n\[]|\\.|\[[^r{quote}\n])(?:[^{quote}\\\n]|\\.)*{quote}" for quote in "\"'`"
 )
 _VALUE = rf"(?:{_QUOTED}|[\"'`]?{_BARE})"
+_VALUE_SET = rf"(?:{_QUOTED}|[\"'`]?{_BARE_SET})"
 
 
 def _no_folder_in(quote: str, other: str = r"|\\.") -> str:
-    """A value in quotes that is no folder, so no path of several parts or on a drive; `other` is what it may escape."""
+    """A value in quotes that is no folder; `other` is what it may escape.
+
+    A folder is a path of several parts or on a drive, without the signs of passwords that hardly a folder has.
+    """
     plain = rf"[^{quote[-1]}\\\n"
     rest = rf"(?:{plain}]{other})*"
     first = rf"(?:{plain}\[/~.A-Za-z]{other}|\[{plain}r])"
     letter = rf"[A-Za-z](?:(?:{plain}:]{other}){rest}|:(?:{plain}/]{rest})?)?"
-    return rf"{quote}(?:{first}{rest}|{letter}|[/~.]{plain}/]*){quote}"
+    dots = rf"\.(?:{plain}/.]{rest}|\.(?:{plain}/]{rest})?)?"
+    return rf"{quote}(?:{first}{rest}|{letter}|{dots}|[/~]{plain}/]*|[/~.A-Za-z]{rest}[!#$%&*+=?^|]{rest}){quote}"
 
 
 # The value of `pwd`, which also means the present folder.
 _QUOTED_NO_FOLDER = "|".join(map(_no_folder_in, "\"'`"))
 _NO_FOLDER = (
-    rf"(?:{_QUOTED_NO_FOLDER}|[\"'`]?(?:[^\s\[\"'`/~.A-Za-z]|\[[^r\s]|[A-Za-z][^\s\"'`,;:]|[A-Za-z]:[^\s\"'`,;/\\])"
+    rf"(?:{_QUOTED_NO_FOLDER}|[\"'`]?(?:[^\s\[\"'`>/~.A-Za-z]|\[[^r\s]|[A-Za-z][^\s\"'`,;:]|[A-Za-z]:[^\s\"'`,;/\\]|[A-Za-z]:?(?m:$))"
     r"[^\s\"'`,;]*)"
 )
 # As a field of JSON, also of JSON within a text of JSON.
@@ -144,6 +150,9 @@ _SECRET = r"secret|token|api[_-]?key|access[_-]?key|credentials?"
 _ASCII_KEYWORD = rf"(?:{_ASCII_PASSWORD}|{_SECRET})"
 _PASSWORD_HINTS = "pass|pwd|contrase|kennwort"
 _NAMED_SECRET = rf"{_ASCII_PASS}|{_SECRET}"
+_LONGER_PWD = r"(?:[a-ce-z0-9_.-]|[a-km-z0-9_.-]d|[a-np-z0-9_.-]ld)pwd|pwd[_-]?(?:key|value|id|hash|[0-9])"
+"""Names that end in `pwd` and mean a password alone: all but `pwd` and `oldpwd`, which a shell gives a folder."""
+_SET = r"[\"'`]?[ \t]*(?:=>|:?=(?:[ \t]+>)?)[ \t]*"
 _KEYWORD_HINTS = f"{_PASSWORD_HINTS}|secret|token|key|credential"
 
 
@@ -261,15 +270,15 @@ _PATTERNS: tuple[_Pattern, ...] = (
         rf"(?i-u:[?&#;](?:[a-z0-9_.-]*{_ASCII_KEYWORD}|sig|signature|auth|key)=)",
         r"[^\s\[&#\"'`<>][^\s&#\"'`<>]{3,}",
     ),
-    _value("keyword", _KEYWORD_HINTS, _field(rf"{_NAMED_SECRET}|[_.-]pwd"), _FIELD_VALUE),
+    _value("keyword", _KEYWORD_HINTS, _field(rf"{_NAMED_SECRET}|{_LONGER_PWD}"), _FIELD_VALUE),
     _value("keyword", "pwd", _field("pwd"), _FIELD_NO_FOLDER),
     _value(
         "password",
         _PASSWORD_HINTS,
-        rf"(?i-u:{_ASCII_PASS})[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*",
-        _VALUE,
+        rf"(?i-u:{_ASCII_PASS}|{_LONGER_PWD}){_SET}",
+        _VALUE_SET,
     ),
-    _value("password", "pwd", r"(?i-u:pwd)[\"'`]?[ \t]*(?:=|:=|=>)[ \t]*", _NO_FOLDER),
+    _value("password", "pwd", rf"(?i-u:pwd){_SET}", _NO_FOLDER),
     _value(
         "password",
         _PASSWORD_HINTS,
@@ -307,7 +316,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
     _value(
         "keyword",
         _KEYWORD_HINTS,
-        rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*(?:{_PASS}|{_SECRET})"
+        rf"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*(?:{_PASS}|{_SECRET}|{_LONGER_PWD})"
         r"[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
         _VALUE,
         r"(?m:[\"'`,;]*[ \t]*$)",
@@ -315,7 +324,7 @@ _PATTERNS: tuple[_Pattern, ...] = (
     _value(
         "keyword",
         "pwd",
-        r"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*pwd[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*)",
+        r"(?im:^[ \t>*-]*(?:(?:export|set)[ \t]+)?[\"'`]?[a-z0-9_.-]*pwd[a-z0-9_-]*[\"'`]?[ \t]*[=:][ \t]*>?)",
         _NO_FOLDER,
         r"(?m:[\"'`,;]*[ \t]*$)",
     ),

@@ -5,7 +5,8 @@ Secrets were taken out when the messages were read (`slowwave.ingestion.conversa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,8 +64,8 @@ class _Batch:
 
     messages: pl.DataFrame
     documents: Documents
-    logs: frozenset[str] = frozenset()
-    """Ids of the sources that are logs of Git."""
+    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The commits of each source that is a log of Git."""
     vectors: dict[str, Vectors] = field(default_factory=dict)
 
 
@@ -109,7 +110,7 @@ def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.D
 
 def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
     documents = read_documents(intake.parts, settings.consolidate.artifacts)
-    logs = frozenset(part.source.id for part in intake.parts if part.source.format == "git-log")
+    logs = {part.source.id: part.commits for part in intake.parts if part.commits}
     return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents, logs)
 
 
@@ -124,26 +125,43 @@ def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings)
 
 
 def _in_known_conversations(reading: Reading, batch: _Batch) -> pl.DataFrame:
-    """The messages, logs of Git in the conversations that have some of their commits.
+    """The messages, commits in the conversations that have them, new ones in that of other commits of their log.
 
-    Those of older stores have the name of the folder alone; a part of a log names another first commit.
+    Conversations of older stores have the name of the folder alone; a part of a log names another first commit.
     """
-    if not batch.logs:
+    names: dict[tuple[str, str], str] = {}
+    seen: dict[tuple[str, str], str] = {}
+    for source, commits in batch.logs.items():
+        rows = batch.messages.filter(pl.col("source_id") == source)
+        if rows.is_empty():
+            continue
+        begun = rows["conversation_id"][0]
+        folder = re.sub(FIRST_COMMIT, "", begun)
+        known = _conversations_of(reading, folder, rows["message_id"].to_list())
+        found = known
+        if not known and reading.by_ids("episodes", [episode_id(begun)], ["id"]).is_empty():
+            found = _conversations_of(reading, folder, commits)  # those of other batches
+        name = min(found.values(), default=begun)
+        for commit in rows["message_id"]:
+            names[source, commit] = seen.setdefault((folder, commit), known.get(commit, name))
+    if not names:
         return batch.messages
-    log = batch.messages.filter(pl.col("source_id").is_in(batch.logs))
-    known = reading.by_ids("messages", log["message_id"], ["message_id", "conversation_id"], key="message_id")
-    folder = pl.col("conversation_id").str.replace(FIRST_COMMIT, "")
-    both = log.select("message_id", "conversation_id", folder=folder).join(
-        known.select("message_id", known="conversation_id", folder=folder), on=["message_id", "folder"]
+    both = batch.messages.select("source_id", "message_id", "conversation_id").iter_rows()
+    moved = [names.get((source, message), conversation) for source, message, conversation in both]
+    ids = [row_id("m", *pair) for pair in zip(moved, batch.messages["message_id"], strict=True)]
+    renamed = batch.messages.with_columns(
+        conversation_id=pl.Series(moved, dtype=pl.String), id=pl.Series(ids, dtype=pl.String)
     )
-    if both.is_empty():
-        return batch.messages
-    names = dict(both.group_by("conversation_id").agg(pl.col("known").min()).iter_rows())
-    is_log = pl.col("source_id").is_in(batch.logs)
-    name = pl.when(is_log).then(pl.col("conversation_id").replace(names)).otherwise("conversation_id")
-    moved = batch.messages.with_columns(conversation_id=name)
-    ids = [row_id("m", *pair) for pair in moved.select("conversation_id", "message_id").iter_rows()]
-    return moved.with_columns(pl.Series("id", ids, dtype=pl.String)).unique("id", keep="first", maintain_order=True)
+    return renamed.unique("id", keep="first", maintain_order=True)
+
+
+def _conversations_of(reading: Reading, folder: str, commits: Sequence[str]) -> dict[str, str]:
+    """For each of the commits that is stored, the conversation of the folder that has it."""
+    stored = reading.by_ids_or_all("messages", commits, ["message_id", "conversation_id"], key="message_id")
+    name = pl.col("conversation_id")
+    is_of_folder = (name == folder) | (name.str.replace(FIRST_COMMIT, "") == folder)
+    theirs = stored.filter(is_of_folder, pl.col("message_id").is_in(commits))
+    return dict(theirs.sort("conversation_id", descending=True).iter_rows())
 
 
 def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:

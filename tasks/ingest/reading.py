@@ -21,6 +21,7 @@ from slowwave.errors import NothingYet, UnusableInput
 from slowwave.extraction.dates import note_date, passage_date
 from slowwave.filters.redaction import redact, redact_lines
 from slowwave.ingestion.chat_exports import names_of
+from slowwave.ingestion.commit_logs import commits_in
 from slowwave.ingestion.conversations import Conversations, empty_frame
 from slowwave.ingestion.documents import document_head, passages
 from slowwave.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
@@ -51,13 +52,17 @@ _SHOWN_LINES = 20
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """Messages of one source, titles by conversation, and the issues since the batch before."""
+    """Messages of one source, titles by conversation, and the issues since the batch before.
+
+    `commits` are the hashes of all commits of a log of Git, also of those in other batches.
+    """
 
     messages: pl.DataFrame
     source: SourceInfo
     issues: tuple[ReadIssue, ...] = ()
     titles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     is_last: bool = True
+    commits: tuple[str, ...] = ()
 
 
 def read_paths(
@@ -80,7 +85,9 @@ def read_paths(
     conversations = Conversations(now, settings.noise.max_chars)
     for source in sources:
         for found in read_source(source, conversations, batch, settings, scope, fallback_time):
-            yield ReadBatch(found.messages, source, (*issues, *found.issues), found.titles, found.is_last)
+            yield ReadBatch(
+                found.messages, source, (*issues, *found.issues), found.titles, found.is_last, found.commits
+            )
             issues = []
 
 
@@ -100,18 +107,20 @@ def read_source(
     conversations.begin(source.id)
     time = fallback_time or source.modified_at
     pending: tuple[pl.DataFrame, Mapping[str, str]] | None = None
+    commits: tuple[str, ...] = ()
     try:
+        commits = commits_in(_Lines(source)) if source.format == "git-log" else ()
         for frame, titles in _segments(source, conversations, tally, settings, scope, time):
             for part in frame.iter_slices(batch or settings.extract.batch_messages):
                 if pending is not None:
-                    yield ReadBatch(pending[0], source, tally.take(), pending[1], is_last=False)
+                    yield ReadBatch(pending[0], source, tally.take(), pending[1], False, commits)
                 pending = part, titles
     except OSError as error:
         raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
     if pending is None:
         _check_not_lost(source, tally)
     frame, titles = pending or (empty_frame(), {})
-    yield ReadBatch(frame, source, tally.take(is_last=True), titles)
+    yield ReadBatch(frame, source, tally.take(is_last=True), titles, commits=commits)
 
 
 def _check_not_lost(source: SourceInfo, tally: _Tally) -> None:

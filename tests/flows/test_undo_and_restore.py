@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from stores import fact, remembered
 from talk import assert_same, contents, rows
@@ -111,3 +112,39 @@ def test_a_restore_wants_facts_or_a_run(memory: Path, asked: dict[str, Any]) -> 
     retired(memory)
     with pytest.raises(UnusableInput, match="slowwave archived"):
         done(restore(**asked, store=str(memory)))
+
+
+def test_every_undo_of_an_undo_leaves_the_states_that_the_facts_show(memory: Path) -> None:
+    before, run = contents(memory), retired(memory)
+    after = contents(memory)
+    undos = [run]
+    for is_taken_back in (True, False, True, False):
+        undos.append(done(undo(undos[-1], store=str(memory)))["run"])
+        assert_same(contents(memory), before if is_taken_back else after)
+        undone = {each["id"] for each in list_runs(Store.open(str(memory)).snapshot()) if each["state"] == "undone"}
+        assert (run in undone) is is_taken_back
+        assert undone == set(undos[-2::-2])
+        if run in undone:
+            with pytest.raises(UndoRefused, match=f"Run {run} is undone already"):
+                done(undo(run, store=str(memory)))
+    done(undo(run, store=str(memory)))
+    assert_same(contents(memory), before)
+
+
+@pytest.mark.parametrize(
+    ("state", "end"),
+    [
+        ("failed", {"summary": pl.lit('{"state": "failed"}')}),
+        ("interrupted", {"summary": pl.lit(None), "ended_at": pl.lit(None)}),
+    ],
+)
+def test_a_run_that_holds_again_has_the_state_in_which_it_ended(
+    memory: Path, state: str, end: dict[str, pl.Expr]
+) -> None:
+    run = retired(memory)
+    with Store.open(str(memory)).commit("later", "test") as tx:
+        tx.upsert("runs", tx.by_ids("runs", [run]).with_columns(state=pl.lit(state), **end))
+    undone = done(undo(run, store=str(memory)))["run"]
+    done(undo(undone, store=str(memory)))
+    states = {each["id"]: each["state"] for each in list_runs(Store.open(str(memory)).snapshot())}
+    assert states[run] == state

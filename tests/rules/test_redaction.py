@@ -294,3 +294,28 @@ def test_a_password_in_a_field_pwd_is_redacted(value: str) -> None:
             redact(f"{{{quote}pwd{quote}: {quote}{value}{quote}}}").text == f"{{{quote}pwd{quote}: [redacted:keyword]}}"
         )
     assert redact(f'{{"db_pwd": "{value}", "password": "/home/{value}"}}').text.count("[redacted:keyword]") == 2
+
+
+@pytest.mark.parametrize("name", ["userPwd", "dbpwd", "pwd2", "pwd_hash", "db_pwd"])
+def test_the_path_in_a_field_that_ends_in_pwd_is_redacted(name: str) -> None:
+    assert redact(f'{{"{name}": "/Kf83/jd9"}}').text == f'{{"{name}": [redacted:keyword]}}'
+
+
+@pytest.mark.parametrize("value", ["/Kf83/jd9+aX2/==", "/ab/cd12X!", "./swordfish#9", "..x/y", ".s/x", "C:/a?b$1"])
+def test_a_password_that_looks_like_a_path_is_redacted(value: str) -> None:
+    assert redact(f'{{"pwd": "{value}"}}').text == '{"pwd": [redacted:keyword]}'
+    assert redact(rf"{{\"pwd\": \"{value}\"}}").text == r"{\"pwd\": [redacted:keyword]}"
+
+
+@pytest.mark.parametrize("name", ["password", ":password", "passwd", "pwd", "db_pwd"])
+@pytest.mark.parametrize("value", ["hunter2x", "'hunter2x'", '"hunter2x"'])
+@pytest.mark.parametrize("sign", [" => ", "=>", " := ", "=", " = >"])
+def test_the_whole_value_is_redacted_after_every_sign_that_sets_one(name: str, value: str, sign: str) -> None:
+    once = redact(f"a {name}{sign}{value}, b").text
+    assert once == f"a {name}{sign}[redacted:password], b"
+    assert redact(once).text == once
+
+
+def test_a_field_that_an_arrow_sets_has_one_mark() -> None:
+    assert redact('"password" => "x7"').text == '"password" => [redacted:keyword]'
+    assert redact("'pwd' => '/home/nora'").kinds == ()

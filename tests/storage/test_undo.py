@@ -208,7 +208,7 @@ def test_an_undo_is_noted_with_who_decided_it_and_the_states_of_runs_follow(new_
     store = new_store()
     for run in ("r", "s"):
         with store.commit(run, "test", EPOCH) as tx:
-            tx.upsert("runs", pl.DataFrame({"id": [run], "state": ["completed"]}))
+            tx.upsert("runs", pl.DataFrame({"id": [run], "state": ["completed"], "ended_at": [EPOCH]}))
             tx.upsert("predicates", rows("predicates", [run], 1))
     assert undo(store, "r", "u", EPOCH, also=["s"], decided_by="gate").runs == ("s", "r")
     columns = ["id", "action", "subject_id", "ids_in", "decided_by", "reason", "at"]
