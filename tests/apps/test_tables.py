@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from apps.knowledge_commands import entity_table
 from apps.printing import count_table, out, table
+from apps.runs_commands import _show_runs
 from slowwave.types import Entity
 
 LONG = "The Committee for the Restoration of the Old Harbour Crane and its Surroundings at Porto-do-Sul-da-Ribeira"
@@ -75,3 +76,11 @@ def test_a_run_that_counted_nothing_has_no_table() -> None:
     summary = {"run": RUN, "state": "completed", "counts": {"facts learned": 0}}
     assert printed(count_table(summary)) == [f"Run {RUN}: completed"]
     assert any("new facts" in line for line in printed(count_table({**summary, "counts": {"facts learned": 2}})))
+
+
+def test_every_phase_of_a_night_has_its_id_even_where_it_changed_nothing() -> None:
+    times = {"started_at": datetime(2026, 7, 10, 3, tzinfo=UTC), "took_s": 1.0, "window": None, "is_imported": False}
+    run = {"flow": "decay", "state": "completed", "calls": 0, "usd": 0.0, "effects": [], "depth": 1, **times}
+    with out.capture() as kept:
+        _show_runs([{**run, "id": RUN}])
+    assert RUN in kept.get()
