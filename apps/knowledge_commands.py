@@ -186,7 +186,7 @@ def entity_table(shown: Sequence[Entity], caption: str = "", locale: Locale = "e
         )
         for e in shown
     ]
-    return table("", ("name", "type", "count", "also known as", "last seen"), rows, caption)
+    return table("", ("name", "type", "facts", "also known as", "last seen"), rows, caption)
 
 
 def why(

@@ -313,6 +313,7 @@ def _show_report(document: Mapping[str, Any], limit: int, locale: Locale) -> Non
     from slowwave.review.report_records import counts, sections, verdict
 
     out.print(table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document)))
+    said = set[str]()
     for section in sections(document, limit):
         rows = [
             [_cell(name, cell, locale) for name, cell in zip(section.columns, cells, strict=True)]
@@ -320,7 +321,9 @@ def _show_report(document: Mapping[str, Any], limit: int, locale: Locale) -> Non
         ]
         more = section.count - len(rows)
         hidden = f"… and {more} more: --limit {section.count}\n" if more else ""
-        out.print(table(section.title, section.columns, rows, hidden + "\n".join(section.following)))
+        following = [each for each in section.following if each not in said]
+        said |= {*following}
+        out.print(table(section.title, section.columns, rows, hidden + "\n".join(following)))
     if document["proposals"]:
         out.print(
             f"Proposed: {len(document['proposals'])} splits. Take that back: slowwave undo {document['run']}",

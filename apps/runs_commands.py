@@ -96,7 +96,7 @@ def runs(
 
 
 def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
-    """For each run a line with when and cost; then what it changed, and its id, but for parts that changed nothing.
+    """For each run a line with when and cost; then what it changed, if anything, and its id.
 
     A narrow terminal has the time and cost after the changes.
     """
@@ -106,8 +106,6 @@ def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
         indent = "  " * each["depth"]
         cells = _cells(each, indent)
         out.print(_line(cells[:shown]), markup=False)
-        if each["depth"] and not each["effects"] and each["state"] == "completed":
-            continue
         left = (f"{name} {cell}" for name, cell in zip(HEAD[shown:], cells[shown:], strict=True) if cell)
         changed = ", ".join([*each["effects"], *left])
         if changed:

@@ -78,13 +78,17 @@ class VersionReader:
     """Reads tables at any version that is still kept.
 
     `is_past` tells which versions of which tables hold vectors of another model than the one of now; their rows are
-    read without vectors, which have `dims` numbers now.
+    read without vectors, which have `dims` numbers now. `commits`, in order, tell why a version is gone.
     """
 
     def __init__(
-        self, db: DBConnection, is_past: Callable[[str, int], bool] = lambda name, version: False, dims: int = 0
+        self,
+        db: DBConnection,
+        is_past: Callable[[str, int], bool] = lambda name, version: False,
+        dims: int = 0,
+        commits: pl.DataFrame | None = None,
     ) -> None:
-        self._db, self.is_past, self._dims = db, is_past, dims
+        self._db, self.is_past, self._dims, self._commits = db, is_past, dims, commits
 
     def marks(self, name: str, version: int) -> pl.DataFrame:
         """Ids and marks of all rows: columns id, mark."""
@@ -114,9 +118,18 @@ class VersionReader:
             return read_rows(table, where, columns)
         except (ValueError, RuntimeError, OSError) as error:
             raise UndoRefused(
-                f"Version {version} of table {name} is no longer kept.",
+                self._why_gone(name, version),
                 "Undo reaches back retention.undo_days, and never beyond a `slowwave forget`.",
             ) from error
+
+    def _why_gone(self, name: str, version: int) -> str:
+        """A sentence: the first erasure after a version took it away, or else its age did."""
+        if self._commits is not None:
+            erasures = self._commits.filter(pl.col("kind") == "forget").select("versions", "at")
+            for versions, at in erasures.iter_rows():
+                if json.loads(versions).get(name, 0) > version:
+                    return f"A `slowwave forget` on {at:%Y-%m-%d} removed what this undo needs."
+        return f"Version {version} of table {name} is no longer kept."
 
 
 def segments_of(commits: pl.DataFrame) -> dict[str, list[Segment]]:

@@ -133,6 +133,8 @@ _ENDED_AS = pl.coalesce(
     pl.lit("completed"),
 )
 """The state in which a run ended that is "undone" now; one whose process was killed has no summary and no end."""
+_NAMED = 5
+"""Runs that the error about an unknown one names."""
 FOR_GOOD = ("upkeep", "init")  # they change no row, and search needs the indexes they made
 
 
@@ -146,9 +148,10 @@ class UndoReport:
 
     @property
     def rows(self) -> list[tuple[str, int, int]]:
-        """Table, rows put back and rows removed, for each table by its name."""
+        """Table, rows put back and rows removed, for each table that changes, by its name."""
         names = sorted({*self.put_back, *self.removed})
-        return [(name, self.put_back.get(name, 0), self.removed.get(name, 0)) for name in names]
+        found = [(name, self.put_back.get(name, 0), self.removed.get(name, 0)) for name in names]
+        return [row for row in found if any(row[1:])]
 
 
 def undo(
@@ -190,7 +193,7 @@ class _Undoing:
         self._commits = tx.frame("commits").sort("sequence")
         self._start = dict(tx.versions)
         self._eras = Eras(self._commits, (tx.lease.embed_model, tx.lease.dims))
-        self._reader = VersionReader(store.db, self._eras.is_past, tx.dims)
+        self._reader = VersionReader(store.db, self._eras.is_past, tx.dims, self._commits)
 
     def runs_to_undo(self, requested: Sequence[str], cascade: bool) -> list[str]:
         """The runs and, under `cascade`, every later run that built on them; newest first."""
@@ -221,12 +224,13 @@ class _Undoing:
         more = [run for run in rows if run in order and run not in gone and run not in requested]
         return [*more, *self._phases(more, order)] if more else []
 
-    def _check(self, requested: Sequence[str], known: Iterable[str]) -> None:
+    def _check(self, requested: Sequence[str], known: Collection[str]) -> None:
         """Raise unless these are runs that have ended and are not undone."""
         undone = undone_runs(undo_steps(self._commits))
         for run_id in requested:
             if run_id not in known:
-                raise UnknownName("run", run_id, known)
+                newest = ", ".join([*known][::-1][:_NAMED])
+                raise UnknownName("run", run_id, known, newest and f"The newest: {newest}. `slowwave runs` lists all.")
             self._check_ended([run_id])
             if run_id in undone:
                 raise UndoRefused(f"Run {run_id} is undone already.", "See `slowwave runs`.")

@@ -115,11 +115,11 @@ def find_subject(run: Run, wanted: str, also: Sequence[str] = (), only: Sequence
     """
     store = store_of(run)
     reading: Reading = store.snapshot()
-    unknown: UnknownName | None = None
+    near, remedy = [], ""
     try:
         entity, is_past = str(exact_row(reading, wanted)["id"]), False
     except UnknownName as error:
-        unknown = error
+        near, remedy = error.known, error.remedy
         found = _earlier(store, wanted)
         entity, is_past, reading = (found[0], True, found[1]) if found else ("", False, reading)
     listed = _names_of(reading, entity) if entity else [wanted]
@@ -130,7 +130,7 @@ def find_subject(run: Run, wanted: str, also: Sequence[str] = (), only: Sequence
     if not entity:
         is_past = not bool(read_rows_naming(store, names, only_newest=True).cells)
         if is_past and not read_rows_naming(store, names).cells:
-            raise UnknownName("entity or topic", wanted, unknown.known if unknown else ())
+            raise UnknownName("entity or topic", wanted, near, remedy)
     called = reading.by_ids("entities", [entity], ["name"])["name"][0] if entity else wanted
     return Subject(entity, called or wanted, names, is_past, notes)
 

@@ -21,7 +21,7 @@ from storage.rows import column_names
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import WITH_VECTORS, tables_of
-from storage.undo import Eras, undo
+from storage.undo import Eras, UndoReport, undo
 from storage.upkeep import tend
 
 Content = dict[str, list[dict[str, object]]]
@@ -183,6 +183,19 @@ def test_an_unknown_run_is_named_with_the_known_ones(new_store: Callable[[], Sto
     write(store, "ingest-1", "predicates", ["a"], 1)
     with pytest.raises(UnknownName, match="ingest-1"):
         take_back(store, "ingest-2")
+
+
+def test_of_many_runs_an_unknown_one_names_the_newest_five(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    for n in range(7):
+        write(store, f"r{n}", "predicates", ["a"], n)
+    with pytest.raises(UnknownName, match=r"The newest: r6, r5, r4, r3, r2\. `slowwave runs` lists all\."):
+        take_back(store, "nosuchrun")
+
+
+def test_a_report_of_an_undo_leaves_out_tables_that_stay_as_they_are() -> None:
+    report = UndoReport(("r",), {"facts": 0, "predicates": 2}, {"facts": 0})
+    assert report.rows == [("predicates", 2, 0)]
 
 
 def test_a_dry_run_counts_and_changes_nothing(new_store: Callable[[], Store]) -> None:

@@ -312,7 +312,7 @@ def test_a_decision_records_it_without_the_name_and_nothing_before_it_can_be_und
     runs = rows(done.store, "runs")["id"].to_list()
     assert len(runs) == 2
     for each in runs:
-        with pytest.raises(UndoRefused, match=r"never beyond a `slowwave forget`"):
+        with pytest.raises(UndoRefused, match=r"^A `slowwave forget` on \d{4}-.* never beyond a `slowwave forget`"):
             undo(Store.open(str(done.store)), each, "u", NOW)
     with pytest.raises(StoreMismatch, match="gone"):
         done.old.frame("facts")
@@ -384,6 +384,12 @@ def test_names_that_would_strike_too_much_are_refused_unless_they_are_named(stor
     assert find_subject(run, NAME, only=["al"]).names.listed == ("al",)
     assert find_subject(run, NAME, also=["Zorb"]).names.listed == (NAME, "Zorb")
     with pytest.raises(UnknownName, match="entity or topic"):
+        find_subject(run, "Xyzzyx")
+
+
+def test_an_unknown_name_has_the_hint_that_questions_about_it_have(memory_copy: Path) -> None:
+    run = existing_run("forget", str(memory_copy), "default")
+    with pytest.raises(UnknownName, match=r"entity or topic 'Xyzzyx'\. `slowwave entities` lists the names"):
         find_subject(run, "Xyzzyx")
 
 
