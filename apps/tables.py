@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -30,6 +31,8 @@ SHOWN_PASSAGES = 3
 ONE_LINE = 100
 """Columns from which on each fact is one line, cut where it is longer; a narrower terminal wraps it."""
 LONGEST_NAME = 16
+BESIDE = 3
+"""What stands beside the text of a story takes at most this part of the terminal on either side."""
 PARTS = (
     "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
     "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
@@ -238,7 +241,9 @@ def _story_lines(section: StorySection) -> RenderableType:
         if place == 1:
             made.add_column(ratio=1, overflow="fold")
         else:
-            made.add_column(style="dim", no_wrap=True, justify="right" if place else "left")
+            widest = max(cell_len(printable(row[place])) for row in cells)
+            width = min(widest, out.width // BESIDE)  # rich would take it from the text, and then from all
+            made.add_column(style="dim", no_wrap=True, width=width, justify="right" if place else "left")
     for row in cells:
         made.add_row(*(Text(printable(row[place])) for place in used))
     return Group(*([Text(f"\n{section.title}", style="bold cyan")] if section.title else []), made)

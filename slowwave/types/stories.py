@@ -163,6 +163,8 @@ MOST = 8
 SHORT = 70
 LONGEST = 240
 """Characters of a quote, a statement or a value in a line; `SHORT` of a fact that is named beside another."""
+SHORT_NAME = 20
+"""Characters of the name of a conversation or a message beside its words."""
 ACTIONS = {
     "create": "Learned", "reassert": "Said again", "repeat": "Said again", "supersede": "Replaced", "close": "Ended",
     "retract": "Taken back", "absorb": "Merged", "keep": "Kept apart", "dispute": "Disputed",
@@ -196,6 +198,7 @@ _CODE = re.compile(
 )  # "conflict" and "late" are also words of sentences
 _WORD = re.compile(r"\w{3,}")
 _ID = re.compile(r"\bf_[0-9a-f]+_[0-9a-f]+\b")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +340,7 @@ def _became(story: Story, status: str, why: str) -> str:
 
 def _quote_line(story: Story, source: Provenance) -> Line:
     who = story.speakers.get((source.conversation_id, source.message_id), "")
-    beside = f"{source.conversation_id.rpartition('/')[2]} {source.message_id}"
+    beside = f"{_short_name(source.conversation_id.rpartition('/')[2])} {_short_name(source.message_id)}"
     quote = f"“{_around(source.quote, story.title)}”" if source.quote else "(its words are not kept)"
     return Line(_day(source.occurred_at), f"{who}: {quote}" if who else quote, beside)
 
@@ -469,6 +472,11 @@ def _around(quote: str, statement: str) -> str:
     best = [start for start, number in zip(starts, shared, strict=True) if number == max(shared)]
     start = best[len(best) // 2] if best[0] else 0
     return f"{'…' if start else ''}{clipped(one_line[start:], LONGEST)}"
+
+
+def _short_name(name: str) -> str:
+    """A conversation or message beside its words: of a UUID the eight letters that `slowwave why` finds it by."""
+    return name[:8] if _UUID.fullmatch(name) else clipped(name, SHORT_NAME)
 
 
 def _short_run(run: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from apps import printing
 from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
+from apps.tables import print_story
 from slowwave import open_memory
 from slowwave.settings import Settings
 from slowwave.types import Decided, Provenance, Story
@@ -169,6 +171,22 @@ def test_of_a_long_message_the_part_is_quoted_that_says_it() -> None:
     (line,) = next(part for part in sections_of(told) if part.title == "Who said it in other words").lines
     assert "The deadline is 15 April" in line.text
     assert len(line.text) < LONGEST + 10
+
+
+@pytest.mark.parametrize(
+    "name", ["0b6f2c9e-77aa-4c1d-9e55-3d2f1a0b4c7d", "メッセージ" * 20, "notes-of-the-meeting-" * 9, "m"]
+)
+def test_beside_ids_of_any_length_stand_the_day_the_speaker_and_the_words(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(printing.out, "_width", 80)
+    source = Provenance(f"project/{name}", name, "The deadline is 15 April, mind you.", EPOCH)
+    told = replace(story(speakers={(source.conversation_id, name): "Nora Feld"}), evidence=(source,))
+    print_story(told)
+    text = capsys.readouterr().out
+    assert "2026-01-01 Nora Feld: “The" in text
+    assert all(word in text for word in ("deadline is", "15 April", "mind", "you.”"))
+    assert name[:8] in text
 
 
 def test_a_run_is_named_as_it_is_found_again() -> None:
