@@ -178,6 +178,8 @@ _TOWARDS = {"supersede": ("Replaced by", "Took the place of"), "absorb": ("Merge
 """The words of a decision for its own row, and for the other one."""
 _FIRST = ("create", "reassert", "repeat")
 _ROUTINE = frozenset(_FIRST)
+_OWN = frozenset({"create", "archive", "prune"})
+"""Decisions about one fact alone: others beside it look like it, or no longer count as like it."""
 _SAYS_THE_SAME = frozenset({"absorb", "reassert", "repeat"})
 _REASONS = {
     "temporal_change": "things changed", "correction": "it was put right", "dedup": "both say the same",
@@ -347,7 +349,7 @@ def _quote_line(story: Story, source: Provenance) -> Line:
 
 def _concerns(story: Story, each: Decided) -> bool:
     """Whether something was decided about this fact: not only that another one was learned which looks like it."""
-    return each.about == story.id or (each.action != "create" and story.id in each.beside)
+    return each.about == story.id or (each.action not in _OWN and story.id in each.beside)
 
 
 def _decided(story: Story, decisions: Sequence[Decided], *, is_named: bool = False) -> list[Line]:
@@ -378,7 +380,7 @@ def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
         return f"“{clipped(words[each.about], SHORT)}”: {_lower(_sentence(replace(story, id=each.about), each))}"
     if each.action in _SAYS_THE_SAME:
         others = [name for name in others if words[name] != words.get(story.id)]
-    if each.action == "create":  # its reason names what looks like it
+    if each.action in (*_OWN, "approve", "reject"):  # the reason of these two is the title of the proposal
         others = []
     beside = "; ".join(f"“{clipped(words[name], SHORT)}”" for name in others)
     what = ACTIONS.get(each.action, each.action.replace("_", " ").capitalize())

@@ -198,6 +198,16 @@ def test_a_run_is_named_as_it_is_found_again() -> None:
     assert (line.before, line.text, line.after) == ("2026-01-01", "Left as it is. Decided by Ada.", "ingest abc12345")
 
 
+def test_what_a_person_retired_is_not_another_fact_that_looked_like_it() -> None:
+    words = {VIM: "The deadline is 15 April.", NEOVIM: "Nora Feld: it is on 15 April."}
+    retired = Decided(EPOCH, "archive", "person", "A person retired it.", RUN, VIM, (NEOVIM,), "Ada")
+    approved = Decided(EPOCH, "approve", "Ada", "Ada said yes to: Retire 1 fact.", RUN, "pr_1", (VIM, NEOVIM), "Ada")
+    told = replace(story(statements=words), decisions=(retired, approved))
+    assert "Nora Feld" not in told.text
+    assert "A person retired it. Ada approved it on 2026-01-01." in told.text
+    assert "A person retired it" not in replace(told, id=NEOVIM).text
+
+
 @pytest.mark.parametrize(
     ("by", "approved_by", "sentence"),
     [
