@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -204,10 +205,14 @@ def uncertain_table(beliefs: Sequence[UncertainFact]) -> RenderableType:
 # How histories and stories of facts look in a terminal.
 
 
-def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
-    """Versions of facts: when each held, its words and id; below them whether it is over, why, and by which fact."""
+def history_lines(title: str, versions: Sequence[Version], locale: Locale = "en") -> RenderableType:
+    """Versions of facts: when each held, its words and id; below them whether it is over, why, and by which fact.
+
+    Those of one sentence and the same days are told apart by their relations.
+    """
     now = datetime.now(UTC)
     rows = []
+    alike = Counter((each.fact.statement, each.fact.valid_from, each.fact.valid_to) for each in versions)
     for version in versions:
         fact, end = version.fact, version.ended_by
         rows.append(
@@ -217,6 +222,8 @@ def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
                 short_id(fact.id),
             )
         )
+        if alike[fact.statement, fact.valid_from, fact.valid_to] > 1:
+            rows.append(("", f"relation: {shown_relation(fact.predicate, locale)}", ""))
         if words := version.end:
             rows.append(("", words, ""))
         if end:

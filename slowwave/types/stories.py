@@ -295,7 +295,7 @@ def _state(story: Story) -> Iterator[Line]:
             )
         elif old == story.id:
             yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}: {why}.")
-        else:
+        elif words.get(old) != story.title:  # another fact of the same sentence has a story of its own
             yield Line("", f"Further on, {_named(old, words)} gave way to {_named(new, words)}: {why}.")
     if leans_on := row.get("suspect_of"):
         yield Line("", f"Doubtful: it leans on {_named(leans_on, words)}, which no longer holds.")

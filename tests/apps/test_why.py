@@ -208,6 +208,14 @@ def test_what_a_person_retired_is_not_another_fact_that_looked_like_it() -> None
     assert "A person retired it" not in replace(told, id=NEOVIM).text
 
 
+def test_another_fact_of_the_same_sentence_is_not_further_on() -> None:
+    steps = ((VIM, NVIM, "temporal_change"), (NEOVIM, NVIM, "temporal_change"))
+    same = "The deadline is 15 April."
+    told = replace(story(statements={VIM: same, NEOVIM: same, NVIM: "It is in May."}), lineage=steps)
+    assert "Replaced by “It is in May.”" in told.text
+    assert "Further on" not in told.text
+
+
 @pytest.mark.parametrize(
     ("by", "approved_by", "sentence"),
     [
