@@ -125,13 +125,13 @@ def history(
         if _FACT_ID.fullmatch(subject):
             if predicate or relation or known_as_of:
                 raise UnusableInput("The chain of a fact is shown whole.", "Name an entity to narrow its history.")
-            _show_chain(memory, subject, as_json)
+            _show_chain(memory, subject, as_json, place.locale)
             return
         entity, versions = memory.history(subject, predicate, relation=relation, known_as_of=known_as_of, limit=limit)
     if as_json:
         print_json({"entity": asdict(entity), "facts": [version.as_json() for version in versions]})
     elif versions:
-        out.print(history_lines(_title(entity, place.locale), versions))
+        out.print(history_lines(_title(entity, place.locale), versions, place.locale))
     else:
         narrowed = f" that says {predicate!r}" if predicate else f" of the relation {relation!r}" if relation else ""
         until = f" as of {known_as_of}" if known_as_of else ""
@@ -142,12 +142,12 @@ def history(
         )
 
 
-def _show_chain(memory: OpenMemory, fact_id: str, as_json: bool) -> None:
+def _show_chain(memory: OpenMemory, fact_id: str, as_json: bool, locale: Locale) -> None:
     chain = memory.chain(fact_id)
     if as_json:
         print_json(chain.as_json())
         return
-    out.print(history_lines("What replaced what, oldest first", chain.versions))
+    out.print(history_lines("What replaced what, oldest first", chain.versions, locale))
     if chain.has_circle:
         err.print("These facts replace each other in a circle: `slowwave doctor` tells more.")
     if chain.is_cut:

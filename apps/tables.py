@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -30,6 +32,8 @@ SHOWN_PASSAGES = 3
 ONE_LINE = 100
 """Columns from which on each fact is one line, cut where it is longer; a narrower terminal wraps it."""
 LONGEST_NAME = 16
+BESIDE = 3
+"""What stands beside the text of a story takes at most this part of the terminal on either side."""
 PARTS = (
     "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
     "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
@@ -201,10 +205,14 @@ def uncertain_table(beliefs: Sequence[UncertainFact]) -> RenderableType:
 # How histories and stories of facts look in a terminal.
 
 
-def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
-    """Versions of facts: when each held, its words and id; below them whether it is over, why, and by which fact."""
+def history_lines(title: str, versions: Sequence[Version], locale: Locale = "en") -> RenderableType:
+    """Versions of facts: when each held, its words and id; below them whether it is over, why, and by which fact.
+
+    Those of one sentence and the same days are told apart by their relations.
+    """
     now = datetime.now(UTC)
     rows = []
+    alike = Counter((each.fact.statement, each.fact.valid_from, each.fact.valid_to) for each in versions)
     for version in versions:
         fact, end = version.fact, version.ended_by
         rows.append(
@@ -214,6 +222,8 @@ def history_lines(title: str, versions: Sequence[Version]) -> RenderableType:
                 short_id(fact.id),
             )
         )
+        if alike[fact.statement, fact.valid_from, fact.valid_to] > 1:
+            rows.append(("", f"relation: {shown_relation(fact.predicate, locale)}", ""))
         if words := version.end:
             rows.append(("", words, ""))
         if end:
@@ -238,7 +248,9 @@ def _story_lines(section: StorySection) -> RenderableType:
         if place == 1:
             made.add_column(ratio=1, overflow="fold")
         else:
-            made.add_column(style="dim", no_wrap=True, justify="right" if place else "left")
+            widest = max(cell_len(printable(row[place])) for row in cells)
+            width = min(widest, out.width // BESIDE)  # rich would take it from the text, and then from all
+            made.add_column(style="dim", no_wrap=True, width=width, justify="right" if place else "left")
     for row in cells:
         made.add_row(*(Text(printable(row[place])) for place in used))
     return Group(*([Text(f"\n{section.title}", style="bold cyan")] if section.title else []), made)

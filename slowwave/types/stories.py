@@ -163,6 +163,8 @@ MOST = 8
 SHORT = 70
 LONGEST = 240
 """Characters of a quote, a statement or a value in a line; `SHORT` of a fact that is named beside another."""
+SHORT_NAME = 20
+"""Characters of the name of a conversation or a message beside its words."""
 ACTIONS = {
     "create": "Learned", "reassert": "Said again", "repeat": "Said again", "supersede": "Replaced", "close": "Ended",
     "retract": "Taken back", "absorb": "Merged", "keep": "Kept apart", "dispute": "Disputed",
@@ -176,6 +178,8 @@ _TOWARDS = {"supersede": ("Replaced by", "Took the place of"), "absorb": ("Merge
 """The words of a decision for its own row, and for the other one."""
 _FIRST = ("create", "reassert", "repeat")
 _ROUTINE = frozenset(_FIRST)
+_OWN = frozenset({"create", "archive", "prune"})
+"""Decisions about one fact alone: others beside it look like it, or no longer count as like it."""
 _SAYS_THE_SAME = frozenset({"absorb", "reassert", "repeat"})
 _REASONS = {
     "temporal_change": "things changed", "correction": "it was put right", "dedup": "both say the same",
@@ -196,6 +200,7 @@ _CODE = re.compile(
 )  # "conflict" and "late" are also words of sentences
 _WORD = re.compile(r"\w{3,}")
 _ID = re.compile(r"\bf_[0-9a-f]+_[0-9a-f]+\b")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +295,7 @@ def _state(story: Story) -> Iterator[Line]:
             )
         elif old == story.id:
             yield Line("", f"{'Merged into' if is_same else 'Replaced by'} {_named(new, words)}: {why}.")
-        else:
+        elif words.get(old) != story.title:  # another fact of the same sentence has a story of its own
             yield Line("", f"Further on, {_named(old, words)} gave way to {_named(new, words)}: {why}.")
     if leans_on := row.get("suspect_of"):
         yield Line("", f"Doubtful: it leans on {_named(leans_on, words)}, which no longer holds.")
@@ -337,14 +342,14 @@ def _became(story: Story, status: str, why: str) -> str:
 
 def _quote_line(story: Story, source: Provenance) -> Line:
     who = story.speakers.get((source.conversation_id, source.message_id), "")
-    beside = f"{source.conversation_id.rpartition('/')[2]} {source.message_id}"
+    beside = f"{_short_name(source.conversation_id.rpartition('/')[2])} {_short_name(source.message_id)}"
     quote = f"“{_around(source.quote, story.title)}”" if source.quote else "(its words are not kept)"
     return Line(_day(source.occurred_at), f"{who}: {quote}" if who else quote, beside)
 
 
 def _concerns(story: Story, each: Decided) -> bool:
     """Whether something was decided about this fact: not only that another one was learned which looks like it."""
-    return each.about == story.id or (each.action != "create" and story.id in each.beside)
+    return each.about == story.id or (each.action not in _OWN and story.id in each.beside)
 
 
 def _decided(story: Story, decisions: Sequence[Decided], *, is_named: bool = False) -> list[Line]:
@@ -375,7 +380,7 @@ def _sentence(story: Story, each: Decided, is_named: bool = False) -> str:
         return f"“{clipped(words[each.about], SHORT)}”: {_lower(_sentence(replace(story, id=each.about), each))}"
     if each.action in _SAYS_THE_SAME:
         others = [name for name in others if words[name] != words.get(story.id)]
-    if each.action == "create":  # its reason names what looks like it
+    if each.action in (*_OWN, "approve", "reject"):  # the reason of these two is the title of the proposal
         others = []
     beside = "; ".join(f"“{clipped(words[name], SHORT)}”" for name in others)
     what = ACTIONS.get(each.action, each.action.replace("_", " ").capitalize())
@@ -469,6 +474,11 @@ def _around(quote: str, statement: str) -> str:
     best = [start for start, number in zip(starts, shared, strict=True) if number == max(shared)]
     start = best[len(best) // 2] if best[0] else 0
     return f"{'…' if start else ''}{clipped(one_line[start:], LONGEST)}"
+
+
+def _short_name(name: str) -> str:
+    """A conversation or message beside its words: of a UUID the eight letters that `slowwave why` finds it by."""
+    return name[:8] if _UUID.fullmatch(name) else clipped(name, SHORT_NAME)
 
 
 def _short_run(run: str) -> str:

@@ -321,6 +321,9 @@ def test_facts_of_one_sentence_are_one_row_with_all_their_relations(run: Run, tm
     assert shown.count(works) == 1
     assert all(words in shown for words in ("works_at", "has_role", "00", "01", "Marta rows."))
     assert len(run("facts", "Marta", *store, "--json").json["facts"]) == 3
+    history = run("history", "Marta", *store).out
+    assert [history.count(words) for words in ("relation: works_at", "relation: has_role")] == [1, 1], history
+    assert history.count("relation: ") == 2
 
 
 def test_the_whole_story_begins_with_who_said_it(run: Run, store: Path) -> None:
