@@ -398,7 +398,9 @@ def test_parts_of_parts_stand_under_theirs_windows_say_which_and_what_was_import
         "backfill", "  ingest 2026-03", "  ingest 2026-04-06", "  sleep", "    decay", "    upkeep", "ingest",
     ]  # fmt: skip
     ids = [line.strip() for line in told if "-" in line and not line.startswith("202")]
-    assert ids == ["backfill-a", "ingest-b", "sleep-d", "decay-e", "ingest-g, imported"]  # others changed nothing
+    assert ids == [
+        "backfill-a", "ingest-b", "ingest-c", "sleep-d", "decay-e", "upkeep-f", "ingest-g, imported",
+    ]  # fmt: skip
     whole = CliRunner().invoke(app, ["runs", "ingest-b", "--store", store.uri]).stdout
     assert "ingest 2026-03" in whole
     assert "backfill-a" in whole
