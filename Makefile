@@ -36,7 +36,7 @@ check: $(READY) ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: $(READY) ## the test suite but for the proofs; some six minutes on two idle cores
+test: $(READY) ## the test suite but for the proofs; some five minutes on two idle cores
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --durations=30 -m "not proof" # some wait for servers and leases
 
 proofs: $(READY) ## the dearest tests: kills, nights, races, laws at more examples; some twenty minutes more
