@@ -161,16 +161,21 @@ def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     return claims.drop("name")
 
 
+_EARLIER_CLAUSE = r"(?s)^.*(?:[;.!?]|\b(?:and|but|so)) ((?:i|we|he|she|they|my|our|his|her|their)\b)"
+
+
 def _deciding_part() -> pl.Expr:
     """The words before the object, which may deny the relation; the whole statement if fewer than two stand before it.
 
-    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim. An observation is never negated: "Never
-    deploy on Fridays" is true as a whole.
+    "Ana lives in vim, so show diffs and not mouse clicks" does not deny vim, and "I quit smoking and I work at Stena"
+    not Stena: a clause with a subject of its own is not denied by the one before it. An observation is never negated:
+    "Never deploy on Fridays" is true as a whole.
     """
     straight = pl.col("statement").str.to_lowercase().str.replace_all("[’‘]", "'")
     before = straight.str.splitn(pl.col("object").str.to_lowercase(), 2).struct.field("field_0")
     has_words = before.str.count_matches(r"\w+") >= 2
-    return pl.when((pl.col("object").fill_null("") != "") & has_words).then(before).otherwise(straight)
+    of_clause = before.str.replace(_EARLIER_CLAUSE, "$1")
+    return pl.when((pl.col("object").fill_null("") != "") & has_words).then(of_clause).otherwise(straight)
 
 
 def _facts(
