@@ -7,7 +7,7 @@ can stand for an event: "We marry on 12 September" gives a wedding a day. Other 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -160,15 +160,18 @@ def _dated(statement: str) -> Iterator[Event]:
 
 def stems(text: str) -> frozenset[str]:
     """The stems of the words of a text that tell something."""
-    words = (re.sub(r"['’]s?$", "", word) for word in re.findall(r"[\w'’-]+", text.lower()))
-    return frozenset(without_ending(word, 5) for word in words if word not in FUNCTION_WORDS)
+    return _telling(re.sub(r"['’]s?$", "", word) for word in re.findall(r"[\w'’-]+", text.lower()))
 
 
 def places(text: str) -> frozenset[str]:
     """The stems of words that follow a noun, other than `stems` for "Mia's parents" and "Mia", "from Rome" and "to
     Rome"."""
     joined = re.sub(r"\bfrom\s(?:the\s)?(?=\w)", "from-", text.lower().replace("’", "'"))
-    return frozenset(without_ending(word, 5) for word in re.findall(r"[\w'-]+", joined) if word not in FUNCTION_WORDS)
+    return _telling(re.findall(r"[\w'-]+", joined))
+
+
+def _telling(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(without_ending(word, 5) for word in words if word not in FUNCTION_WORDS)
 
 
 def other_words(event: str) -> tuple[str, ...]:
