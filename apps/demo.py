@@ -65,7 +65,7 @@ class _Shown:
 
 def run_demo(keep: Path | None, as_json: bool, recorded: bool = False) -> None:
     """Ingest the examples into a fresh store and show it; `recorded` with the answers that a model gave."""
-    model = LanguageSettings(model=f"replay/{RECORDED}" if recorded else "rules")
+    model = LanguageSettings(model=f"replay/{RECORDED}" if recorded else "quotes")
     with _store(keep) as uri, progress(quiet=as_json):
         shown = _look(uri, asyncio.run(learn(uri, model, RECORDED_AT if recorded else None)))
     if as_json:

@@ -61,7 +61,7 @@ Gate = Annotated[
 ]
 Llm = Annotated[
     str | None,
-    typer.Option("--llm", metavar="PROVIDER/MODEL", help="Which model; 'rules' needs no key.", show_default=False),
+    typer.Option("--llm", metavar="PROVIDER/MODEL", help="Which model; 'quotes' needs no key.", show_default=False),
 ]
 MaxUsd = Annotated[
     float | None, typer.Option("--max-usd", help="Stop cleanly at this cost in dollars.", show_default=False)

@@ -38,7 +38,6 @@ BENCHMARKS: Mapping[str, str] = {
     "names": "whether two names are one person or thing",
     "pairs": "near-duplicate pairs, beside SemHash",
     "merging": "the steward's merge phase, beside SemHash",
-    "reversals": "little talks in which something is taken back, without a model",
     "guards": "what the guards of a merge let through",
     "walks": "breadth first and spreading activation on a million relations, beside peers",
     "faults": "every flow killed at its durable steps and run again",

@@ -118,7 +118,7 @@ def _repetitions(statement: str, random: Random) -> Iterator[tuple[str, str]]:
 
 
 def _consolidated(uri: str) -> Consolidated:
-    settings = ConsolidateSettings.model_validate({"llm": {"model": "rules"}, "artifacts": {"enabled": False}})
+    settings = ConsolidateSettings.model_validate({"llm": {"model": "quotes"}, "artifacts": {"enabled": False}})
     with measured() as first:
         summary = asyncio.run(consolidate(store=uri, settings=settings, artifacts=False))
     peak = peak_memory_mib()
@@ -206,7 +206,7 @@ def _locomo(options: Options) -> Iterator[Figure]:
         _say_again(Store.open(uri))
         then = _live(uri)
         before += _recalls(uri, talk)
-        asyncio.run(consolidate(store=uri, settings=ConsolidateSettings.model_validate({"llm": {"model": "rules"}})))
+        asyncio.run(consolidate(store=uri, settings=ConsolidateSettings.model_validate({"llm": {"model": "quotes"}})))
         facts.append((then, _live(uri)))
         after += _recalls(uri, talk)
     shrunk = 1 - sum(now for _, now in facts) / sum(then for then, _ in facts)

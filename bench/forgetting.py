@@ -85,7 +85,7 @@ def _prune(uri: str, live: int) -> pl.Series:
 
 def _sweep(uri: str, at: datetime, phases: tuple[Phase, ...], threshold: float) -> None:
     settings = StewardSettings.model_validate(
-        {"llm": {"model": "rules"}, "prune_threshold": threshold, "learning_events": 1}
+        {"llm": {"model": "quotes"}, "prune_threshold": threshold, "learning_events": 1}
     )
     asyncio.run(steward(store=uri, phases=phases, settings=settings, now=at))
 

@@ -78,7 +78,7 @@ def ingest_files(
     from flows.ingest import ingest
     from slowwave.settings import IngestSettings
 
-    settings = IngestSettings.model_validate({"llm": {"model": "rules"}, **chosen})
+    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}, **chosen})
     found: dict[str, Any] = asyncio.run(ingest(paths, store=store, namespace=namespace, settings=settings, now=now))
     return found
 

@@ -139,7 +139,7 @@ def talk(place: Path, store: Path, namespace: str) -> set[str]:
     from flows.ingest import ingest
     from slowwave.settings import IngestSettings
 
-    settings = IngestSettings.model_validate({"llm": {"model": "rules"}})
+    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}})
     lines = [_line(turn) for turn in range(MESSAGES)]
     path = place / "said.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

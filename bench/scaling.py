@@ -179,7 +179,7 @@ def commit(uri: str) -> Work:
 
 def score(uri: str) -> Work:
     """The steward's first phase: every fact is scored, and the scores are written."""
-    settings = StewardSettings.model_validate({"llm": {"model": "rules"}})
+    settings = StewardSettings.model_validate({"llm": {"model": "quotes"}})
     with measured() as cost:
         asyncio.run(steward(store=uri, settings=settings, now=LATER, phases=("score",)))
     return Work(1000 * cost.cpu_s, peak_memory_mib())

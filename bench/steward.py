@@ -107,7 +107,7 @@ def sweep(uri: str, at: datetime, phases: tuple[Phase, ...]) -> Swept:
     with measured() as reading:
         for name, columns in READ.items():
             snapshot.frame(name, live_sql(at) if name == "facts" else None, columns)
-    settings = StewardSettings.model_validate({"llm": {"model": "rules"}})
+    settings = StewardSettings.model_validate({"llm": {"model": "quotes"}})
     with measured() as cost:
         summary = asyncio.run(steward(store=uri, phases=phases, settings=settings, now=at))
     return Swept(cost.wall_s, cost.cpu_s, reading.wall_s, peak_memory_mib(), summary["counts"])

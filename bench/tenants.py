@@ -64,7 +64,7 @@ def ingest_some(tenant: Tenant, chance: random.Random) -> dict[str, Any]:
     lines = [_line(tenant, name, turn, chance) for turn in range(chance.randint(1, 3))]
     path = tenant.folder / f"{tenant.mark}-{name}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    settings = IngestSettings.model_validate({"llm": {"model": "rules"}, "retention": _retention()})
+    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}, "retention": _retention()})
     done: dict[str, Any] = asyncio.run(
         ingest([str(path)], namespace=tenant.namespace, store=tenant.store, settings=settings, now=NOW)
     )
@@ -87,7 +87,7 @@ def observe_some(tenant: Tenant, chance: random.Random) -> dict[str, Any]:
 
     run = new_run("observe", tenant.store, tenant.namespace, DEFAULT_EMBEDDER, NOW, retention())
     text = f"The {tenant.mark} ship {chance.choice(PLACES)} sails on day {tenant.number} for {tenant.who}."
-    settings = IngestSettings.model_validate({"llm": {"model": "rules"}})
+    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}})
     observe(run, f"{tenant.mark}Fleet", [text], settings, entity_type="concept", create=True)
     return {"run": run.id}
 
@@ -97,7 +97,7 @@ def consolidate_all(tenant: Tenant, _: random.Random) -> dict[str, Any]:
     from flows.consolidate import consolidate
     from slowwave.settings import ConsolidateSettings
 
-    chosen = ConsolidateSettings.model_validate({"llm": {"model": "rules"}, "retention": _retention()})
+    chosen = ConsolidateSettings.model_validate({"llm": {"model": "quotes"}, "retention": _retention()})
     return _flow(consolidate, tenant, chosen)
 
 
@@ -106,7 +106,7 @@ def sweep(tenant: Tenant, _: random.Random) -> dict[str, Any]:
     from flows.steward import steward
     from slowwave.settings import StewardSettings
 
-    chosen = StewardSettings.model_validate({"llm": {"model": "rules"}, "retention": _retention()})
+    chosen = StewardSettings.model_validate({"llm": {"model": "quotes"}, "retention": _retention()})
     return _flow(steward, tenant, chosen)
 
 

@@ -44,7 +44,7 @@ Rule = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 def extract_facts(context: Mapping[str, Any]) -> dict[str, Any]:
     """What the keyless extractor finds in the window."""
-    from slowwave.extraction.rules import extract_window
+    from slowwave.extraction.quotes import extract_window
 
     return extract_window(context["window"])
 
@@ -125,7 +125,7 @@ class Language:
 
     def is_keyless(self, role: Role) -> bool:
         """Whether rules answer in this role: no text is rendered and nothing is paid."""
-        return self._choices[role].provider == "rules"
+        return self._choices[role].provider == "quotes"
 
     def model(self, role: Role) -> str:
         """Who answers in this role, as provider/model."""
@@ -254,7 +254,7 @@ class Language:
 
 
 def _free(choice: Choice) -> Free:
-    return answer_by_rule if choice.provider == "rules" else RecordedAnswers.read(Path(choice.model)).answer
+    return answer_by_rule if choice.provider == "quotes" else RecordedAnswers.read(Path(choice.model)).answer
 
 
 async def _ask_free(

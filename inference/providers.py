@@ -67,8 +67,9 @@ def on_stage(stand_in: StandIn | None) -> Iterator[None]:
         _on_stage.reset(token)
 
 
-WITHOUT_KEY = "--llm rules works without any key."
-FREE = frozenset({"rules", "replay"})
+WITHOUT_KEY = "--llm quotes works without any key."
+REPLACED = "Write quotes: what was said is kept word for word, until a model reads it."
+FREE = frozenset({"quotes", "replay"})
 KEYS: Mapping[str, str] = MappingProxyType(
     {
         "anthropic": "ANTHROPIC_API_KEY",
@@ -106,9 +107,11 @@ class Choice:
 def choose(name: str, environ: Mapping[str, str] = os.environ) -> Choice:
     """The provider and model that a setting names; names and keys are checked, nothing is opened."""
     if name == "auto":
-        name = DEFAULT_MODEL if environ.get(KEYS["anthropic"]) else "rules"
+        name = DEFAULT_MODEL if environ.get(KEYS["anthropic"]) else "quotes"
+    if name == "quotes":
+        return Choice("quotes", "")
     if name == "rules":
-        return Choice("rules", "")
+        raise UnusableInput("The provider 'rules' no longer exists: no rule parses English now.", REPLACED)
     provider, _, model = name.partition("/")
     if provider not in {"replay", "anthropic"}:
         _check_known(provider)
@@ -142,7 +145,7 @@ def _check_known(provider: str) -> None:
     except ImportError:
         raise MissingDependency("Language models need the package instructor.", "pip install instructor") from None
     if provider not in supported_providers:
-        raise UnknownName("language model provider", provider, {*supported_providers, "auto", "rules", "replay"})
+        raise UnknownName("language model provider", provider, {*supported_providers, "auto", "quotes", "replay"})
 
 
 def _anthropic(choice: Choice, settings: LanguageSettings) -> Any:

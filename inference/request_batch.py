@@ -237,7 +237,7 @@ class LivePrompts(Generic[T]):
 # Recorded answers: written while a model is asked, played back without one.
 
 
-WAY_OUT = "Record the answers with a model first, or use --llm rules."
+WAY_OUT = "Record the answers with a model first, or use --llm quotes."
 
 
 @dataclass(frozen=True)

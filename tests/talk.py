@@ -90,7 +90,7 @@ def learn(
 ) -> dict[str, Any]:
     """One run of `ingest`, keyless unless the settings say otherwise; returns its summary."""
     listed = [paths] if isinstance(paths, Path) else paths
-    chosen = IngestSettings.model_validate({"llm": {"model": "rules"}, **settings})
+    chosen = IngestSettings.model_validate({"llm": {"model": "quotes"}, **settings})
     return asyncio.run(
         ingest(
             [str(path) for path in listed], namespace=namespace, store=str(store), format=format, settings=chosen,

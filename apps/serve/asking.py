@@ -90,7 +90,7 @@ def has_model(site: Site) -> bool:
     """Whether a language model is set that can answer."""
     llm = answering(site.place.settings)
     try:
-        return choose(llm.answer_model or llm.model).provider != "rules"
+        return choose(llm.answer_model or llm.model).provider != "quotes"
     except SlowwaveError:  # no key, or a name that no provider has: the page works without a model
         return False
 

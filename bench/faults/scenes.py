@@ -55,7 +55,7 @@ from .model import NAME
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(days=200)  # everything has been out of use for longer than anything is kept
-KEYLESS = {"model": "rules"}
+KEYLESS = {"model": "quotes"}
 ASKING = {"model": NAME}
 MERGING_APART = {"enabled": False}
 EARLIER = ("c02-lunch-two-annas", "c03-devon-first-talk", "c06-devon-new-job")

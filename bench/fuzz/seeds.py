@@ -13,7 +13,7 @@ LONGEST = 4096
 
 _SETTINGS = """embedder = "slowwave/minilm-static-256"
 [ingest.llm]
-model = "rules"
+model = "quotes"
 max_usd = 1.5
 [ingest.extract]
 enabled = true

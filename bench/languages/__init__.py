@@ -124,7 +124,7 @@ def run(options: Options) -> Iterable[Figure]:
             "words: R@10": (10, [plain.names(each.question) for each in asked]),
             "words: in the block": (None, [plain.block(each.question, size)[1] for each in asked]),
         }
-        for reader, model in (("rules", "rules"), ("a model", f"replay/{ANSWERS}")):
+        for reader, model in (("quotes", "quotes"), ("a model", f"replay/{ANSWERS}")):
             store = str(options.place / reader)
             read(language, store, model)
             with OpenMemory.open(store, language) as memory:

@@ -7,7 +7,6 @@ part that the person answers stays, code and long pastes go, and short conversat
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
@@ -17,7 +16,6 @@ import numpy as np
 import polars as pl
 
 from slowwave.filters.noise import group_topics
-from slowwave.lexicon.languages import ENGLISH, language_of
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.settings import ExtractSettings, NoiseSettings
 from slowwave.text import sentences, strip_code
@@ -257,15 +255,6 @@ def first_of_each(planned: Sequence[PlannedWindow]) -> list[PlannedWindow]:
             ready.append(each)
         waiting |= who
     return ready
-
-
-def in_other_languages(planned: Iterable[PlannedWindow]) -> Counter[str]:
-    """How many messages are in which language other than English."""
-    found: Counter[str] = Counter()
-    for each in planned:
-        found[language_of(turn.text for turn in each.window.turns if not turn.is_context)] += len(each.new_ids)
-    del found[ENGLISH]
-    return found
 
 
 # Time windows: old messages are read day by day, week by week or month by month (§6.5).

@@ -9,6 +9,8 @@ from typing import Literal
 
 Locale = Literal["en", "es"]
 """The language of shown types and relations; the words of both are always understood."""
+DATED = r"^scheduled_for$|_date$"
+"""A pattern of relations whose object is the day of an event; each has one at a time."""
 
 _TYPES: Mapping[str, str] = {
     "person": "Persona people",

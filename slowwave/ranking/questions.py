@@ -15,9 +15,9 @@ from functools import lru_cache
 
 import polars as pl
 
+from slowwave.lexicon.labels import DATED
 from slowwave.lexicon.languages import ENGLISH, language_of
 from slowwave.lexicon.statement_words import may_tell_when
-from slowwave.lexicon.verbs import DATED
 from slowwave.revision.predicates import DEFAULT, known_relation
 from slowwave.timestamps import MONTH_NAMES
 from slowwave.validity import time_sql

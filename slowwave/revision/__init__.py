@@ -9,7 +9,6 @@
 - `repetition`: which candidates repeat a fact, and what does a repetition change?
 - `late_arrivals`: what changes when a message or a fact comes late?
 - `referenced_facts`: which known facts does a text mean?
-- `moved_events`: which facts give the old day of an event that was moved?
 - `mutual_exclusion`: which facts exclude each other?
 - `conflicts`: which of two facts that do not fit ends the other, and which stay as a possible contradiction?
 - `revision_state`: how is a fact closed, and by which facts may it be?

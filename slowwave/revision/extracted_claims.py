@@ -14,7 +14,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.extraction.names import has_value, is_entity
-from slowwave.extraction.readings import speaker_name
+from slowwave.extraction.quotes import speaker_name
 from slowwave.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn

@@ -17,9 +17,9 @@ from typing import Literal
 import polars as pl
 from rapidfuzz.distance import Levenshtein
 
+from slowwave.lexicon.labels import DATED
 from slowwave.lexicon.place_hierarchy import are_apart, is_listed, level_of
 from slowwave.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
-from slowwave.lexicon.verbs import DATED, RESCHEDULED
 from slowwave.text import normalise_name
 
 from .predicates import canonicalise, domain_of
@@ -52,11 +52,8 @@ _PAST = re.compile(
     r"era|estaba|vivía|vivió|trabajaba|trabajó|antes|hasta|war|hatte|wohnte|arbeitete|früher|damals|bis)\b",
     re.IGNORECASE,
 )
-_STILL_SO = re.compile(
-    rf"\b(?:was|were)\s(?=(?:originally\s)?born\b|(?:now\s|just\s)?{RESCHEDULED}\b)",
-    re.IGNORECASE,
-)
-"""A past form of what holds until now: a birth, or a date to which something was moved."""
+_STILL_SO = re.compile(r"\b(?:was|were)\s(?=(?:originally\s)?born\b)", re.IGNORECASE)
+"""A past form of what holds until now."""
 _EVENT = re.compile(
     r"\b(?:moved|relocated|joined|started|began|became|got|born|married|took|accepted|switched|changed|went|came)\b",
     re.IGNORECASE,

@@ -10,9 +10,8 @@ from typing import Literal
 import polars as pl
 
 from slowwave import frames
-from slowwave.lexicon.labels import DENIAL, relation_forms
+from slowwave.lexicon.labels import DATED, DENIAL, relation_forms
 from slowwave.lexicon.statement_words import MODALITY, POLARITY
-from slowwave.lexicon.verbs import DATED
 from slowwave.text import cut_bytes, row_id
 
 MAX_RELATION_BYTES = 256

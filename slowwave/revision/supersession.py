@@ -17,16 +17,14 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.decisions import noted
-from slowwave.extraction.events import other_words
-from slowwave.lexicon.verbs import DATED
+from slowwave.lexicon.labels import DATED
 from slowwave.settings import ReviseSettings
 from slowwave.validity import is_out_of_order
 
 from .conflicts import revise_beliefs, say_again, settle_conflicts
-from .moved_events import Speakers, facts_of_the_old_day, moves
 from .mutual_exclusion import MutualExclusion, bare_name, read_claim
 from .predicates import domain_of
-from .referenced_facts import are_other_cases, is_value, means, telling_words, unquoted
+from .referenced_facts import is_value, means, telling_words, unquoted
 from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
 
 READ = tuple(
@@ -70,7 +68,6 @@ class _Index:
     And facts of a scope by the words of directives.
     """
 
-    speakers_of: Speakers
     by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
     by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
@@ -156,15 +153,14 @@ def _set_up(
     meant |= {name for names in tools.revisions.values() for name in names}
     kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
     near = pl.concat([known.select(KNOWN), kept.select(KNOWN)])
-    olds = [words for old in directives["object"].drop_nulls() for words in (old, *other_words(old))]
-    words = frozenset(word for old in olds for word in telling_words(old))
+    words = frozenset(word for old in directives["object"].drop_nulls() for word in telling_words(old))
     near = near.filter(
         pl.col("subject_id").is_in(speakers["subject_id"].implode())
         | pl.col("id").is_in(list(meant))
         | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
     )
     state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
-    index = _Index(tools.exclusion.speakers_of, names=tools.names, words=words)
+    index = _Index(names=tools.names, words=words)
     for fact in state.facts.values():
         if fact["status"] != "retracted":
             index.add(fact)
@@ -177,17 +173,9 @@ def _follow_directive(state: RevisionState, index: _Index, directive: Fact, spea
         for target in _targets(state, index, directive, speaker, winner):
             state.contradict(speaker, winner, target)
         return
-    for target in _meant(state, index, directive, speaker, winner):
+    named = _targets(state, index, directive, speaker, winner)
+    for target in _with_twins(state, index, named, speaker, winner):
         close(state, directive, speaker, winner, target)
-
-
-def _meant(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
-    """The facts that a directive ends: the old day of a moved event, else its targets and their sentences."""
-    event = None if directive["known_id"] else moves(speaker, directive["object"])
-    if event is None:
-        return _with_twins(state, index, _targets(state, index, directive, speaker, winner), speaker, winner)
-    meant = [fact for fact in state.facts.values() if _may_be_meant(state, fact, speaker, winner)]
-    return facts_of_the_old_day(event, speaker, meant, index.speakers_of)
 
 
 def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
@@ -197,10 +185,9 @@ def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fac
         found = [
             f for f in named if f["predicate"] == pointed["predicate"] and _may_be_meant(state, f, speaker, winner)
         ]
-        found = _with_twins(state, index, found, speaker, winner)
     else:
-        found = [] if directive["known_id"] else _meant(state, index, directive, speaker, winner)
-    for target in found:
+        found = [] if directive["known_id"] else _targets(state, index, directive, speaker, winner)
+    for target in _with_twins(state, index, found, speaker, winner):
         if target["place"] >= 0:
             close(state, directive, speaker, winner, target)
 
@@ -219,7 +206,6 @@ def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact
     # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
     shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
     by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
-    by_name = [fact for fact in by_name if not are_other_cases(fact, speaker, directive["object"])]
     # If several are possible by name, words choose none.
     is_unsure = len(named) > 1 and speaker["kind"] == "relation"
     return by_name or ([] if is_unsure else _worded(state, index, directive, speaker, winner))
@@ -234,7 +220,8 @@ def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact,
         for fact in min(lists, key=len, default=[])
         if _may_be_meant(state, fact, speaker, winner) and not _is_beside_a_move(fact, speaker)
     ]
-    return means(old, directive["action"], speaker, options, index.names)
+    own = [fact for fact in options if _share_an_end(fact, speaker)]
+    return means(old, own) or means(old, options)
 
 
 def _with_twins(state: RevisionState, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:

@@ -15,8 +15,8 @@ class LanguageSettings(Group):
     model: str = Field(
         "auto",
         title="Model",
-        description="provider/model, for example anthropic/claude-haiku-4-5 or ollama/llama3.2. 'rules' is the keyless "
-        "extractor, 'replay/FILE' plays recorded answers. 'auto' takes Claude if ANTHROPIC_API_KEY is set, else rules.",
+        description="provider/model, for example anthropic/claude-haiku-4-5 or ollama/llama3.2. 'quotes' is the keyless "
+        "extractor, 'replay/FILE' plays recorded answers. 'auto' takes Claude if ANTHROPIC_API_KEY is set, else quotes.",
     )
     extract_model: str = Field(
         "",

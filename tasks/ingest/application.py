@@ -154,7 +154,9 @@ def _strategy(settings: IngestSettings) -> ReviseSettings:
     llm, merging = settings.llm, settings.consolidate
     if settings.revise.strategy != "llm":
         return settings.revise
-    has_judge = merging.enabled and merging.ask_model and choose(llm.consolidate_model or llm.model).provider != "rules"
+    has_judge = (
+        merging.enabled and merging.ask_model and choose(llm.consolidate_model or llm.model).provider != "quotes"
+    )
     return settings.revise if has_judge else settings.revise.model_copy(update={"strategy": "recency"})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from slowwave.decisions import decision, decision_frame
-from slowwave.extraction.readings import UNNAMED_TYPES
+from slowwave.extraction.quotes import UNNAMED_TYPES
 from slowwave.extraction.roster import is_same_person
 from slowwave.ingestion.documents import document_aliases
 from slowwave.lifecycle.entity_merges import alias_rows

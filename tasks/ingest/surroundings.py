@@ -16,7 +16,6 @@ import polars as pl
 
 from recall.doubts import PENDING
 from slowwave import frames
-from slowwave.extraction.events import other_words
 from slowwave.revision.application import Surroundings
 from slowwave.revision.candidates import DIRECTIVES
 from slowwave.revision.late_arrivals import REPEATED
@@ -65,7 +64,7 @@ def near_candidates(
     alike = facts_by(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE)
     contested = _contested(reading, passed, predicates, revise)
     ids = [*passed["id"], *neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls()]
-    named = _in_other_words(named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id"))
+    named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
     called, worded = _named(reading, named, is_late, now), _worded_like(reading, named, now)
     facts = _once([facts_by(reading, ids), alike, called, worded, speakers, contested])
     may_end = pl.concat([directed["subject_id"], contested["subject_id"]]).unique()
@@ -178,13 +177,6 @@ def _telling(
     return pl.concat(
         [neighbours.filter(stays), far.join(about.filter(same), left_on="fact_id", right_on="id", how="semi")]
     )
-
-
-def _in_other_words(directives: pl.DataFrame) -> pl.DataFrame:
-    """The `directives` (object, action), and for an event that is replaced the verbs for it: "marry" for "wedding"."""
-    other = pl.col("object").map_elements(other_words, return_dtype=pl.List(pl.String))
-    more = directives.filter(pl.col("action") == SUPERSEDE).with_columns(object=other).explode("object")
-    return pl.concat([directives, more.drop_nulls("object")])
 
 
 def _named(reading: Reading, directives: pl.DataFrame, is_late: bool, now: datetime) -> pl.DataFrame:

@@ -300,7 +300,7 @@ def _notes(estimates: Sequence[Estimate], request: BackfillRequest, total: Usage
         sum(getattr(each, name) for each in estimates) for name in ("prompts", "sampled", "calls")
     )
     if not sampled:
-        return ["Rules extract: nothing is paid."]
+        return ["Words are kept as quotations: nothing is paid."]
     learned = f"as in {calls} calls of the ledger."
     assumed = "assumed: the ledger knows too few calls. A first run with --limit 100 lets the estimate learn."
     notes = [

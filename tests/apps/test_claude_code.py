@@ -415,7 +415,7 @@ def test_a_session_is_remembered_in_the_next_one_of_its_project_alone(at_home: C
     background.write_blocks(["elsewhere"])
     assert os.listdir(at_home.work / "blocks") == ["kestrel-board.txt"]
     assert at_home.says("SessionStart", cwd=str(tmp_path)) == ""
-    assert at_home.ran[0][-2:] == ("--llm", "rules")  # nobody pays without having asked for it
+    assert at_home.ran[0][-2:] == ("--llm", "quotes")  # nobody pays without having asked for it
     assert not [name for name in at_home.traces if name.startswith(("notes", "inbox"))]  # no copy stays
 
     with OpenMemory.open(str(at_home.home / "memory")) as memory:
@@ -509,7 +509,7 @@ def test_remember_ingests_a_message_of_the_project_without_a_model(claude: Claud
     said = {"SAYS": '{"counts": {"facts learned": 1}, "run": "ingest-1"}'}
     done = claude.run(["remember", "The", "server is heron."], **said)
     assert "ingest-1" in done.stdout
-    assert ingested()["argv"][2:] == ["--json", "--llm", "rules"]
+    assert ingested()["argv"][2:] == ["--json", "--llm", "quotes"]
     message = json.loads(ingested()["files"][0])
     assert (message["content"], message["scope"]) == ("Remember: The server is heron.", "kestrel-board")
     assert message["role"] == "user"

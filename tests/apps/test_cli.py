@@ -173,7 +173,7 @@ def test_reading_commands_print_one_document_or_a_table(
 @pytest.mark.proof
 def test_ingest_prints_its_summary_and_the_same_input_again_says_nothing_new(run: Run, tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
-    first = run("ingest", talk, "--store", tmp_path / "m", "--llm", "rules", "--json")
+    first = run("ingest", talk, "--store", tmp_path / "m", "--llm", "quotes", "--json")
     assert (first.code, first.json["state"], first.json["counts"]["messages stored"]) == (0, "completed", len(TALK))
     again = run("ingest", talk, "--store", tmp_path / "m")
     assert again.code == 0
@@ -395,7 +395,7 @@ def test_lines_that_cannot_be_read_are_counted_and_end_with_one_if_all_are_such(
     (tmp_path / "talk").mkdir()
     (tmp_path / "talk" / "a.jsonl").write_text("\n".join([lost, lost, *([line] if good else [])]))
     for more in (("--store", tmp_path / "m"), ("--store", tmp_path / "j", "--json")):
-        ended = run("ingest", tmp_path / "talk", "--llm", "rules", *more)
+        ended = run("ingest", tmp_path / "talk", "--llm", "quotes", *more)
         assert ended.code == code
         if "--json" in more:
             assert ended.json["counts"]["lines skipped"] == 2
@@ -489,7 +489,7 @@ def test_a_message_id_of_several_conversations_is_told_with_the_letters_that_nam
         (("ingest", EXAMPLES / "documents", "--llm", "anthropc/x"), 2, "Did you mean 'anthropic'?"),
         (("ingest", EXAMPLES / "documents", "--llm", "anthropic"), 2, "names no model"),
         (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "ANTHROPIC_API_KEY"),
-        (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "--llm rules works without"),
+        (("ingest", EXAMPLES / "documents", "--llm", CLAUDE), 2, "--llm quotes works without"),
         (("ingest", EXAMPLES / "documents", "--approval", "manual"), 2, "No such option: --approval"),
         (("ingest", EXAMPLES / "documents", "--max-calls", -1), 2, "max_calls"),
         (("ingest", EXAMPLES / "documents", "--max-usd", "much"), 2, "--max-usd"),
@@ -650,7 +650,7 @@ def test_settings_come_from_the_file_of_the_folder_with_the_names_that_other_sys
     Path("slowwave.toml").write_text("[retrieval]\nrecall_limit = 2\n[ingest.pipeline]\ningest_min_len = 0\n")
     assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 2
     talk = written(tmp_path / "talk.jsonl", said())
-    summary = run("ingest", talk, "--store", tmp_path / "m", "--llm", "rules", "--json").json
+    summary = run("ingest", talk, "--store", tmp_path / "m", "--llm", "quotes", "--json").json
     assert "length" not in summary["refused"]
     other = tmp_path / "other.toml"
     other.write_text("[recall]\nk = 3\n")
@@ -684,7 +684,7 @@ def test_a_wrong_setting_is_named_with_the_nearest_one_or_its_range(
 
 
 def test_init_writes_settings_that_work_and_does_not_overwrite_them(run: Run, store: Path) -> None:
-    assert run("init", "--no-graph", "--model", "rules", "--json").json == {"written": "slowwave.toml"}
+    assert run("init", "--no-graph", "--model", "quotes", "--json").json == {"written": "slowwave.toml"}
     assert "enabled = false" in Path("slowwave.toml").read_text()
     assert run("stats", "--store", store).code == 0
     assert run("init", "--graph", "--model", "auto").code == 2

@@ -95,7 +95,7 @@ def test_every_package_that_does_not_load_is_named(tmp_path: Path, monkeypatch: 
 
 
 def test_keys_are_asked_for_the_models_of_the_settings_and_never_shown() -> None:
-    llm = {"model": "openai/gpt-5", "answer_model": "auto", "judge_model": "rules", "resolve_model": "ollama/qwen3"}
+    llm = {"model": "openai/gpt-5", "answer_model": "auto", "judge_model": "quotes", "resolve_model": "ollama/qwen3"}
     settings = Settings.model_validate({"ingest": {"llm": llm}}).model_dump()
 
     def found(**environ: str) -> dict[str, str]:
@@ -103,7 +103,7 @@ def test_keys_are_asked_for_the_models_of_the_settings_and_never_shown() -> None
         assert "sk-" not in repr(rows)
         return {row.found.split()[0].rstrip(","): row.state for row in rows}
 
-    assert found() == {"auto:": "ok", "ollama/qwen3": "ok", "openai/gpt-5": "problem", "rules": "ok"}
+    assert found() == {"auto:": "ok", "ollama/qwen3": "ok", "openai/gpt-5": "problem", "quotes": "ok"}
     assert found(OPENAI_API_KEY="sk-1", ANTHROPIC_API_KEY="sk-2")["openai/gpt-5"] == "ok"
 
 

@@ -121,7 +121,7 @@ def test_paths_become_absolute_addresses_stay_and_a_missing_folder_is_named(
 
 
 def test_deployments_take_the_store_the_namespace_and_the_settings_that_differ_from_the_defaults() -> None:
-    settings = parse_settings({"ingest": {"llm": {"model": "rules"}}, "retention": {"undo_days": 9}}, "here")
+    settings = parse_settings({"ingest": {"llm": {"model": "quotes"}}, "retention": {"undo_days": 9}}, "here")
     setup = Setup(MEMORY, "work")
     written = deployments_of(setup, Place(MEMORY, "work", settings))
     assert written["pull"] == [{"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}]
@@ -130,7 +130,7 @@ def test_deployments_take_the_store_the_namespace_and_the_settings_that_differ_f
     namespaces = {name: each["parameters"]["namespace"] for name, each in by_name.items()}
     assert namespaces.pop("fleet") == "*"
     assert {*namespaces.values()} == {"work"}
-    assert by_name["ingest"]["parameters"]["settings"] == {"llm": {"model": "rules"}, "retention": {"undo_days": 9}}
+    assert by_name["ingest"]["parameters"]["settings"] == {"llm": {"model": "quotes"}, "retention": {"undo_days": 9}}
     assert by_name["sleep"]["parameters"]["settings"]["retention"] == {"undo_days": 9}
     assert by_name["inbox"]["parameters"]["folder"] == str(Path("inbox").resolve())
     (trigger,) = by_name["ingest"]["triggers"]

@@ -415,7 +415,7 @@ def test_a_pinned_fact_that_is_contradicted_stays_until_a_person_says_yes(tmp_pa
 
 
 def swept(place: Path, **options: Any) -> dict[str, Any]:
-    chosen = StewardSettings.model_validate({"llm": {"model": "rules"}, "learning_events": 1})
+    chosen = StewardSettings.model_validate({"llm": {"model": "quotes"}, "learning_events": 1})
     return asyncio.run(steward(store=str(place), settings=chosen, now=NOW, **options))
 
 

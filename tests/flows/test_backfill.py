@@ -116,7 +116,7 @@ def waiting(tmp_path: Path) -> Path:
 
 
 def filled_in(
-    store: Path, *, model: str = "rules", stages: tuple[str, ...] = ("ingest",), **how: Any
+    store: Path, *, model: str = "quotes", stages: tuple[str, ...] = ("ingest",), **how: Any
 ) -> dict[str, Any]:
     """A backfill without a night unless it is asked for; limits of the budget are passed by name."""
     limits = {name: how.pop(name) for name in ("max_calls", "max_usd", "sample") if name in how}

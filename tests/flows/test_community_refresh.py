@@ -122,7 +122,7 @@ def found(told_by_rule: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(told_by_rule, tmp_path / "found"))
 
 
-def refreshed(place: Path, model: str = "rules", **options: Any) -> dict[str, Any]:
+def refreshed(place: Path, model: str = "quotes", **options: Any) -> dict[str, Any]:
     """One run of the flow; returns its summary."""
     chosen = options.pop("settings", {})
     llm = {"model": model, **chosen.pop("llm", {})}
@@ -740,9 +740,9 @@ def test_the_command_lists_communities_and_finds_them(place: Path) -> None:
     at = ("--store", place)
     code, told = invoked("communities", *at)
     assert (code, "slowwave communities refresh" in told) == (0, True)
-    code, told = invoked("communities", "refresh", *at, "--llm", "rules", "--dry-run", "--json")
+    code, told = invoked("communities", "refresh", *at, "--llm", "quotes", "--dry-run", "--json")
     assert (code, '"communities found": 2' in told) == (0, True)
-    code, told = invoked("communities", *at, "refresh", "--llm", "rules", "--algorithm", "label_propagation")
+    code, told = invoked("communities", *at, "refresh", "--llm", "quotes", "--algorithm", "label_propagation")
     assert (code, "gather" in told) == (0, True)
     code, told = invoked("communities", *at, "--limit", 1)
     assert code == 0

@@ -90,7 +90,7 @@ def numbered(statements: Sequence[str], start: int = 0, **more: Any) -> list[Fac
     return [fact(statement, number, **more) for number, statement in enumerate(statements, start)]
 
 
-def consolidated(place: Path, model: str = "rules", **options: Any) -> dict[str, Any]:
+def consolidated(place: Path, model: str = "quotes", **options: Any) -> dict[str, Any]:
     """One run of the flow; returns its summary."""
     settings = options.pop("settings", {})
     llm = {"model": model, **settings.pop("llm", {})}
@@ -566,7 +566,7 @@ def test_the_command_prints_one_document_and_leaves_with_the_right_code(
     told = json.loads(done.stdout)
     assert told["counts"]["facts merged"] == 1
     assert told["decisions"][0]["reason"] == "A model says that they say the same."
-    shown = CliRunner().invoke(app, ["consolidate", "--store", str(place), "--llm", "rules"])
+    shown = CliRunner().invoke(app, ["consolidate", "--store", str(place), "--llm", "quotes"])
     assert "Nothing new" in shown.stdout
 
 

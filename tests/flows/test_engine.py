@@ -47,7 +47,7 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
 ) -> None:
     assert not is_inline()
     talk = written(tmp_path / "talk.jsonl", said())
-    settings: dict[str, Any] = {"llm": {"model": "rules"}, "extract": {"batch_messages": 4}}
+    settings: dict[str, Any] = {"llm": {"model": "quotes"}, "extract": {"batch_messages": 4}}
     summary = learn(talk, tmp_path / "engine", **settings)
     end = time.monotonic() + 20  # the server writes task runs in the background
     while True:

@@ -39,8 +39,8 @@ assert asyncio.run(review(store="./memory"))["state"] == "completed"
 def test_a_memory_learns_sleeps_and_is_reviewed_without_an_import_of_prefect(tmp_path: Path) -> None:
     written(tmp_path / "talk.jsonl", said())
     commands = (
-        "ingest talk.jsonl --llm rules", "sleep --llm rules --require-approval", "fleet --llm rules", "review list",
-        "report", "doctor", "backfill talk.jsonl --llm rules --dry-run", "recall Redis", "context Redis",
+        "ingest talk.jsonl --llm quotes", "sleep --llm quotes --require-approval", "fleet --llm quotes", "review list",
+        "report", "doctor", "backfill talk.jsonl --llm quotes --dry-run", "recall Redis", "context Redis",
     )  # fmt: skip
     home = {"HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path / ".prefect"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

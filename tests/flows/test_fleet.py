@@ -87,7 +87,7 @@ def test_what_cannot_be_meant_is_said_before_anything_is_done(store: Path, tmp_p
 
 @pytest.mark.proof
 def test_the_command_shows_a_line_for_each_namespace_and_its_code_tells(store: Path) -> None:
-    words = ["fleet", "--store", str(store), "--phase", "decay", "--no-gate", "--llm", "rules"]
+    words = ["fleet", "--store", str(store), "--phase", "decay", "--no-gate", "--llm", "quotes"]
     done = CliRunner().invoke(app, [*words, "--json"])
     assert (done.exit_code, len(json.loads(done.stdout)["namespaces"])) == (0, 3)
     shutil.rmtree(store / "other" / "facts.lance")

@@ -38,7 +38,7 @@ from tasks.runtime.run_pages import as_url, believed_over_time, facts_chart, sco
 from tasks.runtime.runs import existing_run
 
 LATER = datetime.now(UTC) + timedelta(days=220)
-RULES: dict[str, Any] = {"llm": {"model": "rules"}}
+RULES: dict[str, Any] = {"llm": {"model": "quotes"}}
 ASKED = ("Where does Tomás live now?", "What is the rate limit of Kestrel?", "Why did we choose Redis Streams?")
 HARSH: dict[str, Any] = {**RULES, "prune_threshold": 0.9, "learning_events": 1}
 """Everything that nobody recalled fades at once."""
@@ -335,7 +335,7 @@ def test_the_commands_of_maintenance_speak_to_people_and_to_programs(
     assert "Still learning" in run("steward").output
     Path("slowwave.toml").unlink()
     two = ("--phase", "steward", "--phase", "decay")
-    told = json.loads(run("sleep", "--json", "--no-gate", "--llm", "rules", *two).stdout)
+    told = json.loads(run("sleep", "--json", "--no-gate", "--llm", "quotes", *two).stdout)
     assert (told["state"], told["gates"]) == ("completed", {})
     assert list(json.loads(run("sleep", "--json", "--phase", "upkeep").stdout)["phases"]) == ["upkeep"]
     assert "score, prune, merge" in str(run("steward", "--phase", "dream").exception)

@@ -184,7 +184,7 @@ def test_an_estimate_knows_which_prompts_cost_half_in_batches(api: MessagesApi) 
 def test_other_providers_have_no_batches_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnusableInput, match=r'ollama/llama3\.2.*mode = "live".*anthropic/'):
         Language(LanguageSettings(model="ollama/llama3.2", mode="batch"), MemoryLedger())
-    assert Language(LanguageSettings(model="rules", mode="batch"), MemoryLedger()).is_keyless("extract")
+    assert Language(LanguageSettings(model="quotes", mode="batch"), MemoryLedger()).is_keyless("extract")
 
 
 # What becomes of each prompt

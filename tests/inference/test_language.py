@@ -406,7 +406,7 @@ def test_trouble_that_every_prompt_would_meet_stops_the_run(
     with pytest.raises(kind, match=words) as raised:
         run(many(20), ledger)
     assert KEY not in str(raised.value)
-    assert "--llm rules" in str(raised.value)
+    assert "--llm quotes" in str(raised.value)
     assert len(api.requests) == 2
     assert len(ledger.entries) == 1
 
@@ -524,16 +524,16 @@ def test_auto_is_claude_with_a_key_and_rules_without(monkeypatch: pytest.MonkeyP
     assert not with_key.is_keyless("extract")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     without = Language(settings(model="auto"), MemoryLedger())
-    assert without.model("extract") == "rules"
+    assert without.model("extract") == "quotes"
     assert without.is_keyless("extract")
 
 
 def test_each_role_may_have_its_own_model() -> None:
-    language = Language(settings(model="rules", resolve_model="anthropic/claude-sonnet-5-5"), MemoryLedger())
+    language = Language(settings(model="quotes", resolve_model="anthropic/claude-sonnet-5-5"), MemoryLedger())
     assert [language.model(role) for role in ("extract", "resolve", "judge")] == [
-        "rules",
+        "quotes",
         "anthropic/claude-sonnet-5-5",
-        "rules",
+        "quotes",
     ]
 
 
@@ -554,14 +554,14 @@ def test_a_missing_key_names_its_variable_and_the_way_without(
     monkeypatch: pytest.MonkeyPatch, model: str, variable: str
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    with pytest.raises(MissingKey, match=f"{variable}.*--llm rules"):
+    with pytest.raises(MissingKey, match=f"{variable}.*--llm quotes"):
         Language(settings(model=model), MemoryLedger())
 
 
 def test_a_missing_package_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CO_API_KEY", "12345678")
     monkeypatch.setitem(sys.modules, "cohere", None)
-    with pytest.raises(MissingDependency, match=r"pip install cohere.*--llm rules"):
+    with pytest.raises(MissingDependency, match=r"pip install cohere.*--llm quotes"):
         run([prompt()], model="cohere/command-r")
 
 
@@ -623,7 +623,7 @@ def test_rules_answer_without_rendering_paying_or_recording() -> None:
 
     asked = [Prompt("resolve_names", never, never, {"questions": (question(1), question(2))})] * 500
     ledger = MemoryLedger()
-    answers = ask_free(asked, NameResolution, ledger, model="rules")
+    answers = ask_free(asked, NameResolution, ledger, model="quotes")
     values = [answer.value for answer in answers]
     assert [[judged.same_entity for judged in value.answers] for value in values if value] == [[False, False]] * 500
     assert ledger.entries == {}
@@ -632,14 +632,14 @@ def test_rules_answer_without_rendering_paying_or_recording() -> None:
 def test_the_keyless_extractor_answers_in_the_form_of_the_model() -> None:
     said = Turn(0, "Maya", "user", "I switched from vim to neovim last week.", datetime(2026, 5, 2, tzinfo=UTC))
     asked = render_extraction(Window("c1", "global", (said,)))
-    [answer] = ask_free([asked], WindowExtraction, MemoryLedger(), model="rules")
+    [answer] = ask_free([asked], WindowExtraction, MemoryLedger(), model="quotes")
     assert answer.error is None
     assert answer.value is not None
     assert any("neovim" in fact.statement.lower() for fact in answer.value.facts)
 
 
 def test_a_prompt_without_a_rule_says_so() -> None:
-    [answer] = ask_free([prompt(name="summarize_year")], Verdict, MemoryLedger(), model="rules")
+    [answer] = ask_free([prompt(name="summarize_year")], Verdict, MemoryLedger(), model="quotes")
     assert "'summarize_year'" in (answer.error or "")
     assert "--llm" in (answer.error or "")
 
@@ -659,7 +659,7 @@ def test_recorded_answers_are_played_back_without_any_request(
     assert len(api.requests) == 2
     [unknown] = ask_free([prompt("three")], Verdict, MemoryLedger(), model=f"replay/{file}")
     assert "answers.jsonl has no answer" in (unknown.error or "")
-    assert "--llm rules" in (unknown.error or "")
+    assert "--llm quotes" in (unknown.error or "")
 
 
 @pytest.mark.parametrize("content", [None, '{"prompt_name": "x"}\n', "no json\n"])

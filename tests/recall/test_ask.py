@@ -267,11 +267,11 @@ def test_without_a_model_the_error_names_what_answers_without_one(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    for model in ("auto", "rules", CLAUDE):
+    for model in ("auto", "quotes", CLAUDE):
         with pytest.raises(MissingKey) as error:
             ask(place, llm=LanguageSettings(model=model))
         assert "slowwave recall" in error.value.remedy
-        assert "--llm rules" not in error.value.remedy
+        assert "--llm quotes" not in error.value.remedy
     assert command(monkeypatch, "ask", QUESTION, "--store", place, "--json") == 2
     told = json.loads(capsys.readouterr().out)
     assert "No language model" in told["error"]

@@ -34,7 +34,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def bring(folder: Path, store: Path, **more: Any) -> Any:
     run = new_run("import", str(store), "back", DEFAULT_EMBEDDER, NOW)
-    return import_own(run, folder, IngestSettings.model_validate({"llm": {"model": "rules"}}), **more)
+    return import_own(run, folder, IngestSettings.model_validate({"llm": {"model": "quotes"}}), **more)
 
 
 def pinned(path: Path) -> None:

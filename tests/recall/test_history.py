@@ -387,7 +387,7 @@ def test_what_was_known_then_is_the_same_before_and_after_consolidation(tmp_path
             ]
 
     before = told()
-    chosen = ConsolidateSettings.model_validate({"llm": {"model": "rules"}})
+    chosen = ConsolidateSettings.model_validate({"llm": {"model": "quotes"}})
     done = asyncio.run(consolidate(store=str(uri), settings=chosen, now=day(10)))
     assert done["counts"]["facts merged"] == 2
     assert told() == before

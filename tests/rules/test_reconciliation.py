@@ -100,7 +100,7 @@ def plan(
     merges = merge_by(pool, by_words(LIMITS)) if merges is None else merges
     return plan_reconciliation(
         pool, merges, judged, more.pop("evidence", evidence_of(pool)), aspects_of(pool), more.pop("limits", LIMITS),
-        prompt_version=pool.prompt_version, model="anthropic/claude" if pool.prompt_version else "rules",
+        prompt_version=pool.prompt_version, model="anthropic/claude" if pool.prompt_version else "quotes",
         run_id="consolidate-1", now=now,
     )  # fmt: skip
 

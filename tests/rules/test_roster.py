@@ -224,7 +224,7 @@ Reads = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("model", [CLAUDE, "rules"])
+@pytest.mark.parametrize("model", [CLAUDE, "quotes"])
 def test_the_nameless_user_is_one_entity_that_is_found_as_user(reads: Reads, tmp_path: Path, model: str) -> None:
     reads(WORK, llm={"model": model, "concurrency": 1})
     reads(("User", "I live in Lisbon with my two children."), llm={"model": model, "concurrency": 1})

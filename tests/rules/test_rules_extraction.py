@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slowwave.extraction.rules import extract_window
 
 from slowwave.extraction import dates
-from slowwave.extraction.rules import extract_window
 from slowwave.filters import durability
 from slowwave.filters.durability import prose_of
 from slowwave.records import KnownFact, Turn, Window

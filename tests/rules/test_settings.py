@@ -69,7 +69,7 @@ def another(path: str, default: Any) -> Any:
         )
     if isinstance(default, tuple):
         return ["something"]
-    return {"recency": "confidence", "auto": "manual", "bfs": "spread"}.get(default, "rules")
+    return {"recency": "confidence", "auto": "manual", "bfs": "spread"}.get(default, "quotes")
 
 
 def test_every_number_has_a_lower_and_an_upper_end() -> None:
@@ -163,9 +163,9 @@ def test_of_two_places_for_the_fading_of_links_the_outer_one_counts() -> None:
 
 
 def test_a_model_for_all_flows_is_that_of_each_that_names_none() -> None:
-    told = parse_settings({"llm": {"model": "rules", "max_calls": 3}, "steward": {"llm": {"model": "auto"}}}, "f")
+    told = parse_settings({"llm": {"model": "quotes", "max_calls": 3}, "steward": {"llm": {"model": "auto"}}}, "f")
     assert [s.llm.model for s in (told.ingest, told.consolidate, told.steward, told.communities)] == [
-        "rules", "rules", "auto", "rules",
+        "quotes", "quotes", "auto", "quotes",
     ]  # fmt: skip
     assert told.steward.llm.max_calls == 3
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from patchwork import Memory, claim
-from talk import START, Line, learn, rows, said, written
-
-from slowwave.deduplication.observations import screen
 from slowwave.extraction.decisions import accepted_part, accepts
 from slowwave.extraction.events import dated_events, moved_event
 from slowwave.extraction.reversals import find_reversals
+from talk import START, Line, learn, rows, said, written
+
+from slowwave.deduplication.observations import screen
 from slowwave.filters.durability import only_acknowledges, request_of
 from slowwave.records import Turn
 

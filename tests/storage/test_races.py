@@ -61,7 +61,7 @@ def behind_first(store: Path) -> Cursor:
 def test_what_another_run_heard_of_an_entity_later_is_not_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, settings = tmp_path / "m", one_at_a_time(model="rules")
+    store, settings = tmp_path / "m", one_at_a_time(model="quotes")
     learn(written(tmp_path / "a.jsonl", said([ANA])), store)
     early = said([("Ana", "My car is a blue Fiat.")], "c2", START + timedelta(days=1))
     wait(store, [*early, *said([("Ana", "My bicycle was stolen in Porto.")], "c3", LATER)])
@@ -150,7 +150,7 @@ def test_messages_that_are_undone_while_they_are_extracted_leave_nothing_behind(
 def test_a_repetition_is_evidence_as_soon_as_its_original_is_believed(tmp_path: Path, look_back: bool) -> None:
     again = said([ANA], "c1", START + timedelta(minutes=5), first=1)
     talk = written(tmp_path / "a.jsonl", [*said([ANA]), *again])
-    settings = IngestSettings.model_validate({"llm": {"model": "rules"}})
+    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}})
     learn(talk, tmp_path / "m", extract={"enabled": False})
     run = new_run("ingest", str(tmp_path / "m"), "default", DEFAULT_EMBEDDER, LATER)
     asyncio.run(extract_facts(run, settings, Cursor()))

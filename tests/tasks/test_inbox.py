@@ -29,7 +29,7 @@ from tasks.ingest.inbox import Arrival, Rounds, half_read, listed, look_into, pu
 from tasks.runtime.prefect_api import announce
 from tasks.runtime.runs import existing_run, new_run
 
-RULES = IngestSettings.model_validate({"llm": {"model": "rules"}, "extract": {"enabled": False}})
+RULES = IngestSettings.model_validate({"llm": {"model": "quotes"}, "extract": {"enabled": False}})
 LATER = timedelta(minutes=5)
 
 
@@ -144,7 +144,7 @@ def test_what_is_lost_of_a_file_that_is_read_is_told_by_watch_and_by_runs(tmp_pa
     path.write_text(path.read_text() + '{"role": "user", "content": "cut\n')
     line = len(path.read_text().splitlines())
     place = ["--store", str(tmp_path / "m")]
-    told = CliRunner().invoke(app, ["watch", str(folder), "--once", "--settle", "0", "--llm", "rules", *place])
+    told = CliRunner().invoke(app, ["watch", str(folder), "--once", "--settle", "0", "--llm", "quotes", *place])
     assert told.exit_code == 0
     lost = f"talk.jsonl, line {line}: not JSON"
     assert lost in "".join(told.stdout.split("\n"))

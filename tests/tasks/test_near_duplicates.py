@@ -313,7 +313,7 @@ def write(place: Path, facts: Sequence[Fact], hits: Mapping[str, int], run: str 
         tx.upsert("fact_usage", pl.DataFrame(used))
 
 
-def swept(place: Path, model: str = "rules", *, dry_run: bool = False, **settings: Any) -> Reconciled:
+def swept(place: Path, model: str = "quotes", *, dry_run: bool = False, **settings: Any) -> Reconciled:
     """One merge phase."""
     chosen = StewardSettings.model_validate({"llm": {"model": model, **settings.pop("llm", {})}, **settings})
     run = existing_run("steward", str(place), "default", NOW)

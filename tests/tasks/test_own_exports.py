@@ -52,7 +52,7 @@ def exported(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def bring(folder: Path, store: Path, namespace: str = "back", **more: Any) -> Imported:
     run = new_run("import", str(store), namespace, DEFAULT_EMBEDDER, NOW)
-    return import_own(run, folder, IngestSettings.model_validate({"llm": {"model": "rules"}}), **more)
+    return import_own(run, folder, IngestSettings.model_validate({"llm": {"model": "quotes"}}), **more)
 
 
 def changed(folder: Path, place: Path, **changes: Change) -> Path:

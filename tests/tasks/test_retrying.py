@@ -303,7 +303,7 @@ def test_an_embedder_that_answers_429_twice_does_not_end_an_ingest(
 ) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     Limited.refused = 2
-    settings = IngestSettings.model_validate({"llm": {"model": "rules"}})
+    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}})
     told: dict[str, Any] = asyncio.run(
         ingest([str(talk)], store=str(tmp_path / "m"), embedder=limited, settings=settings, now=NOW)  # type: ignore[arg-type]
     )

@@ -162,7 +162,7 @@ def asked_for_summaries(api: MessagesApi) -> list[Body]:
     return [request for request in api.requests if request["tools"][0]["name"] == "SessionSummaries"]
 
 
-def told(lines: Sequence[dict[str, Any]], place: Path, model: str = "rules", **more: Any) -> dict[str, Any]:
+def told(lines: Sequence[dict[str, Any]], place: Path, model: str = "quotes", **more: Any) -> dict[str, Any]:
     """One run of `ingest` over these lines that summarises."""
     place.parent.mkdir(exist_ok=True)
     path = written(place.parent / f"talk-{len(list(place.parent.iterdir()))}.jsonl", lines)

@@ -346,7 +346,7 @@ def remember(program: str, project: str, text: str) -> int:
 
 def rules() -> list[str]:
     """The options by which no model is called, unless there are settings."""
-    return [] if has_settings() else ["--llm", "rules"]
+    return [] if has_settings() else ["--llm", "quotes"]
 
 
 def forget(program: str, words: list[str]) -> int:
