@@ -1,7 +1,7 @@
 """The extractor without a model: durable sentences are kept as they were said, with speaker, names and words of time.
 
-Nobody reads English here (DESIGN §11). A quotation has the speaker as its subject, or the note that it stands in; who and
-what it names are entities. What an assistant said becomes no quotation: its words are found as passages.
+No rule parses a sentence. A quotation has the speaker as its subject, or the note that it stands in; whom and what it
+names are entities. The words of an assistant become no quotation: they are found as passages.
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ class LanguageSettings(Group):
     model: str = Field(
         "auto",
         title="Model",
-        description="provider/model, for example anthropic/claude-haiku-4-5 or ollama/llama3.2. 'quotes' is the keyless "
-        "extractor, 'replay/FILE' plays recorded answers. 'auto' takes Claude if ANTHROPIC_API_KEY is set, else quotes.",
+        description="provider/model, for example anthropic/claude-haiku-4-5 or ollama/llama3.2. 'quotes' keeps "
+        "words as they were said, 'replay/FILE' plays recorded answers. 'auto' takes Claude if ANTHROPIC_API_KEY is "
+        "set, else quotes.",
     )
     extract_model: str = Field(
         "",

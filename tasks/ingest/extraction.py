@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -20,7 +20,6 @@ from slowwave.ingestion.windows import (
     PlannedWindow,
     brief_windows,
     first_of_each,
-    in_other_languages,
     plan_windows,
     with_topics,
 )
@@ -83,7 +82,7 @@ class Extracted:
     `owner` is the name of who speaks as user without a name, empty while it is not known; None where nobody does.
     `relations` were learned from a model, `unmapped` ones are known by no table (S2-61). Claims that were `held` back
     are evidence of pending beliefs, of which some were `promoted` to candidates, others `evicted`; those that were
-    `too_unsure` are not kept (S2-63 … S2-68). `unread` are the messages in each language that the rules do not read.
+    `too_unsure` are not kept (S2-63 … S2-68).
     """
 
     cursor: Cursor | None
@@ -102,7 +101,6 @@ class Extracted:
     too_unsure: int = 0
     evicted: int = 0
     owner: str | None = None
-    unread: Mapping[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
 
 
@@ -125,7 +123,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     """One batch of messages: windows, model, names, candidates; committed together with the state of each message.
 
     A model reads in the order of time: of what shares a speaker one window at a time, so that each knows what the ones
-    before it gave; what shares nobody is read beside it. Rules, and what is handed over as a batch, take all at once.
+    before it gave; what shares nobody is read beside it. Quotations, and what is handed over as a batch, take all at once.
     """
     store = store_of(run)
     snapshot = store.snapshot()
@@ -167,8 +165,6 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     if moved:
         renew_profiles(run, moved)
     counted = _counted(cursor, answered, statements, found, named)
-    if is_by_rule:
-        counted = replace(counted, unread=in_other_languages(planned))
     return replace(counted, owner=roster.speaker) if any_nameless(batch) else counted
 
 

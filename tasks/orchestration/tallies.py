@@ -199,7 +199,6 @@ class IngestTally(Tally):
     refused: Counter[str] = field(default_factory=Counter)
     are_communities_due: bool = False
     owner: str | None = None
-    unread: Counter[str] = field(default_factory=Counter)
     makes_no_store: bool = False
     """All files are empty and there is no store: no run is recorded, so the summary names none."""
 
@@ -237,7 +236,6 @@ class IngestTally(Tally):
         self.counts[RunCount.RELATIONS_LEARNED] += extracted.relations
         self.counts[RunCount.RELATIONS_UNKNOWN] += extracted.unmapped
         self.refused["durability"] += extracted.not_durable
-        self.unread.update(extracted.unread)
         self.owner = self.owner if extracted.owner is None else extracted.owner
         self.errors = sorted({*self.errors, *extracted.errors})
 
@@ -284,16 +282,10 @@ class IngestTally(Tally):
             return ["A dry run: this is what would be stored and refused; nothing was changed."]
         if self.has_written:
             due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
-            return [*self._speaker(), *self._languages(), *([due] if self.are_communities_due else [])]
+            return [*self._speaker(), *([due] if self.are_communities_due else [])]
         if not counts.get(RunCount.MESSAGES_READ) and not counts.get(RunCount.SOURCES_KNOWN):
             return ["Nothing to read: there is no message in it."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]
-
-    def _languages(self) -> list[str]:
-        """What becomes of messages in languages that the rules do not read."""
-        found = ", ".join(f"{count} in {language}" for language, count in self.unread.most_common() if count)
-        rest = "Rules read English and a little Spanish. These are kept and found by their words; a model reads them."
-        return [f"Messages in other languages: {found}. {rest}"] if found else []
 
     def _speaker(self) -> list[str]:
         """Whom the role `user` was taken to be, where messages named no speaker."""
