@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from slowwave.extraction.rules import extract_window
+from slowwave.extraction.quotes import extract_window
 
 from apps.configuration import parse_settings
 from apps.mcp.server import MODULES, parse_address

@@ -123,7 +123,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
     """One batch of messages: windows, model, names, candidates; committed together with the state of each message.
 
     A model reads in the order of time: of what shares a speaker one window at a time, so that each knows what the ones
-    before it gave; what shares nobody is read beside it. Quotations, and what is handed over as a batch, take all at once.
+    before it gave; what shares nobody is read beside it. Quotations and batches take all at once.
     """
     store = store_of(run)
     snapshot = store.snapshot()
