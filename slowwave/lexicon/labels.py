@@ -9,7 +9,10 @@ from typing import Literal
 
 Locale = Literal["en", "es"]
 """The language of shown types and relations; the words of both are always understood."""
-DATED = r"^scheduled_for$|_date$"
+DATED = (
+    r"^scheduled_for$|(?:^|_)(?:wedding|release|launch|roll_out|rollout|start|end|due|exam|appointment|meeting|party|trip"
+    r"|move|opening|delivery|surgery|interview)_date$"
+)
 """A pattern of relations whose object is the day of an event; each has one at a time."""
 
 _TYPES: Mapping[str, str] = {

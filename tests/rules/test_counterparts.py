@@ -73,11 +73,9 @@ def test_meaning_decides_where_no_word_is_shared() -> None:
     assert found["candidate_id"].to_list() == ["c"]
 
 
-def test_claims_are_what_was_done_and_not_what_is_asked() -> None:
-    text = (
-        "I've never used Flask here, so can you show me a route? What is it? I recently moved to Oslo.\n```\nx=1\n```"
-    )
-    assert claims_of(text) == ["I've never used Flask here", "I recently moved to Oslo."]
+def test_claims_are_the_sentences_that_do_not_ask() -> None:
+    text = "I've never used Flask here. Can you show me a route? What is it? I recently moved to Oslo.\n```\nx=1\n```"
+    assert claims_of(text) == ["I've never used Flask here.", "I recently moved to Oslo."]
     assert claims_of("Where is it?") == ["Where is it?"]
 
 
