@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from slowwave.extraction.quotes import extract_window
 
 from apps.configuration import parse_settings
 from apps.mcp.server import MODULES, parse_address
@@ -25,6 +24,7 @@ from inference.request_batch import RecordedAnswers
 from prompts.rendering import RESPONSES, render_extraction
 from slowwave.errors import SlowwaveError
 from slowwave.extraction.dates import find_hint, resolve_times
+from slowwave.extraction.quotes import extract_window
 from slowwave.filters.injection import injection_reason
 from slowwave.filters.redaction import redact, redact_lines, redact_values
 from slowwave.foreign.adoption import adopt, without_secrets

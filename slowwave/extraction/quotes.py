@@ -12,6 +12,7 @@ from typing import Any
 
 from slowwave.filters import durability
 from slowwave.lexicon.given_names import is_given_name
+from slowwave.lexicon.statement_words import PERSONS
 from slowwave.records import Turn, Window
 from slowwave.text import cut_bytes, sentences
 
@@ -22,6 +23,8 @@ MAX_STATEMENT_BYTES = 2048
 JOIN_CHARS = 60
 """Neighbouring sentences up to this length together make one quotation; of a long message up to a tenth of it."""
 _MOST_JOINED = 1500
+_MOST_LEANING = 400
+_OF_OTHERS = frozenset(word for word, who in PERSONS.items() if who in ("he", "she", "they"))
 _HINT_CHARS = 700
 _CONFIDENCE = {"user": 0.75, "document": 0.7125}
 UNNAMED_TYPES = ("file", "concept")
@@ -115,16 +118,22 @@ def _without_headings(turn: Turn) -> str:
     return rest if is_heading else turn.text
 
 
-def _joined(kept: list[str], length: int) -> list[str]:
-    """Neighbouring sentences as texts of at most about JOIN_CHARS characters."""
-    most = max(JOIN_CHARS, min(length // 10, _MOST_JOINED) if length > _MOST_JOINED else 0)
+def _joined(kept: list[str], message: int) -> list[str]:
+    """Neighbouring sentences as texts of about JOIN_CHARS characters; what leans on the one before stays with it."""
+    most = max(JOIN_CHARS, min(message // 10, _MOST_JOINED) if message > _MOST_JOINED else 0)
     groups: list[list[str]] = []
     for sentence in kept:
-        if groups and sum(map(len, groups[-1])) + len(sentence) <= most:
+        length = sum(map(len, groups[-1])) + len(sentence) if groups else 0
+        if groups and length <= (_MOST_LEANING if _leans(sentence) else most):
             groups[-1].append(sentence)
         else:
             groups.append([sentence])
     return [" ".join(part if part.endswith(_END) else f"{part}." for part in group) for group in groups]
+
+
+def _leans(sentence: str) -> bool:
+    """Whether a sentence begins with a word for somebody in the one before it: "She sings alto"."""
+    return sentence.split(maxsplit=1)[0].lower().partition("'")[0] in _OF_OTHERS
 
 
 def _quotation(turn: Turn, words: str) -> dict[str, Any]:
@@ -161,13 +170,12 @@ _NAME_OF_PERSON = re.compile(
 
 
 def note_type(turn: Turn) -> str:
-    """The type of a note: a person where its title is a name, and its "he" or "she" can be nobody else; else a file.
-
-    The title begins with a common given name, which also stands before the pronoun, headings apart, or nobody's does.
-    """
+    """The type of a note: a person where its title is a name, and its text has the given name, or a "he" or "she" that
+    can be nobody else; else a file."""
     title, text = speaker_name(turn), _HEADINGS.sub("", turn.text)
     given = title.partition(" ")[0]
-    is_name = _NAME_OF_PERSON.fullmatch(title) and is_given_name(given)
-    pronoun = _HE_OR_SHE.search(text) if is_name and names.type_of(title) == "concept" else None
-    before = text[: pronoun.start()] if pronoun else ""
-    return "person" if pronoun and (re.search(rf"\b{given}\b", before) or not names.spot(before)) else "file"
+    if not (_NAME_OF_PERSON.fullmatch(title) and is_given_name(given) and names.type_of(title) == "concept"):
+        return "file"
+    pronoun = _HE_OR_SHE.search(text)
+    is_meant = pronoun and not names.spot(text[: pronoun.start()])
+    return "person" if is_meant or re.search(rf"\b{given}\b", text) else "file"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slowwave.text import sentences, strip_code, strip_thinking, word_set
+from slowwave.text import SYLLABIC, sentences, strip_code, strip_thinking, word_set
 
 _LEAD = (
     r"(?:(?:ok|okay|wait|hm+|now|then|next|please|pls|just|also|so|and|but|yes|no|sure|great|perfect|cool|alright|first|finally"
@@ -351,11 +351,17 @@ def without_question(sentence: str) -> str:
     return head if len(head.split()) >= 2 * MIN_WORDS else ""
 
 
+def _words_in(statement: str) -> int:
+    """How many words it has; in scripts without spaces two characters count as a word."""
+    return statement.count(" ") + 1 + len(SYLLABIC.findall(statement)) // 2
+
+
 def says_little(statement: str) -> bool:
     """Whether a short sentence has almost no words of content."""
-    if statement.count(" ") >= 12 or _TELLING.search(statement):
+    if _words_in(statement) > 12 or _TELLING.search(statement):
         return False
-    return sum(1 for word in _CONTENT.findall(statement) if word.lower() not in _EMPTY) < 2
+    told = sum(1 for word in _CONTENT.findall(statement) if word.lower() not in _EMPTY)
+    return told < 2 and not SYLLABIC.search(statement)
 
 
 def only_small_talk(text: str) -> bool:
@@ -366,7 +372,7 @@ def only_small_talk(text: str) -> bool:
 
 def refusal_of(statement: str) -> str:
     """Why a trimmed sentence is not worth keeping; empty if it is."""
-    count = statement.count(" ") + 1
+    count = _words_in(statement)
     if not _LETTERS.search(statement):
         return "no words"
     if statement.endswith("?"):

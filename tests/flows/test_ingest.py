@@ -37,9 +37,7 @@ from talk import (
     texts_of,
     written,
 )
-from typer.testing import CliRunner
 
-from apps.cli import app
 from slowwave.errors import BudgetReached, MissingKey, UnknownName, UnusableInput
 from slowwave.settings import IngestSettings
 from storage.doctor import examine
@@ -91,20 +89,6 @@ def test_every_message_ends_in_exactly_one_state_and_every_refused_one_says_whic
     assert summary["refused"] == {"injection": 1, "length": 1, "pre_filter": 1, "role": 1}
     assert summary["counts"]["messages stored"] == len(TALK)
     assert summary["counts"]["messages extracted"] == 6
-
-
-def test_a_new_manager_takes_the_place_of_the_old_one_and_a_job_that_was_left_is_not_listed_as_held(
-    tmp_path: Path,
-) -> None:
-    first = said([("Elena", "I work at Olivetti."), ("Elena", "My manager is Paolo Rossi.")])
-    then = said(
-        [("Elena", "My new manager is Giulia Ferri."), ("Elena", "I left Olivetti.")], "c2", NOW - timedelta(days=9)
-    )
-    learn(written(tmp_path / "talk.jsonl", [*first, *then]), tmp_path / "m")
-    live = dict(rows(tmp_path / "m", "facts", "status = 'active'").select("predicate", "statement").iter_rows())
-    assert live["has_manager"] == "Elena's new manager is Giulia Ferri."
-    shown = CliRunner().invoke(app, ["facts", "Elena", "--store", str(tmp_path / "m")]).output
-    assert "not works_at" in shown
 
 
 def test_the_examples_end_in_known_states_with_a_refusal_for_each_that_is_skipped(
@@ -228,29 +212,6 @@ def test_a_page_that_is_no_person_gets_no_other_name_and_its_text_stays_as_writt
     statements = rows(tmp_path / "m", "facts")["statement"].to_list()
     assert statements
     assert not [each for each in statements if "known as" in each]
-
-
-KNOWN_AS = [("Ana", 'Petra Novak lives in Linz. Petra Novak is also known as "Peti".')]
-
-
-def test_another_name_counts_once_its_fact_is_active(tmp_path: Path) -> None:
-    talk = written(tmp_path / "talk.jsonl", said(KNOWN_AS))
-    learn(talk, tmp_path / "learned")
-    assert "peti" in aliases_of(tmp_path / "learned")
-    learn(talk, tmp_path / "refused", evaluate={"min_quality": 1.0})
-    facts = rows(tmp_path / "refused", "facts", "predicate = 'known_as'")
-    assert facts["status"].unique().to_list() == ["rejected"]
-    assert "peti" not in aliases_of(tmp_path / "refused")
-
-
-def test_another_name_waits_with_its_fact_for_a_person(tmp_path: Path) -> None:
-    store = tmp_path / "m"
-    learn(written(tmp_path / "talk.jsonl", said(KNOWN_AS)), store, require_approval=True)
-    assert "peti" not in aliases_of(store)
-    [waiting] = [each for each in rows(store, "proposals").to_dicts() if '"peti"' in each["changes"]]
-    assert "known_as" in str(rows(store, "facts", f"id IN {tuple(waiting['touches'])}")["predicate"].to_list())
-    say_yes(store)
-    assert "peti" in aliases_of(store)
 
 
 # What cannot be used leaves nothing behind

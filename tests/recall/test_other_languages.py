@@ -100,14 +100,12 @@ def test_many_texts_find_statements_without_spaces(uri: str) -> None:
     assert found.select(pl.col("score").min()).item() > 0
 
 
-def test_a_run_without_a_model_says_which_messages_the_rules_do_not_read(tmp_path: Path) -> None:
+def test_words_of_a_script_without_spaces_are_kept_as_quotations(tmp_path: Path) -> None:
     source = tmp_path / "talk.jsonl"
     rows = FOLDER / "zh.jsonl"
     source.write_text("".join(rows.read_text(encoding="utf-8").splitlines(keepends=True)[:4]), encoding="utf-8")
     summary = ingest_files([str(source)], str(tmp_path / "m"))
-    (note,) = summary["notes"]
-    assert note.startswith("Messages in other languages: 4 in Chinese. Rules read English")
-    assert "facts learned" not in summary["counts"]
+    assert summary["counts"]["facts learned"] >= 2
 
 
 # The conversations of the benchmark

@@ -65,7 +65,12 @@ def test_marks_of_quotation_inside_become_single_ones() -> None:
 def test_short_neighbours_stay_together_and_long_ones_apart() -> None:
     assert words("I sold the van. Two kids need more room.") == [f'{ANA}: "I sold the van. Two kids need more room."']
     long = "The van went to a family from Faro that needs it for their market stall."
-    assert len(words(f"{long} They paid 3,000 euros for it in cash.")) == 2
+    assert len(words(f"{long} My parking permit costs 30 euros a month.")) == 2
+
+
+def test_a_sentence_about_somebody_in_the_one_before_it_stays_with_it() -> None:
+    (said,) = words("My friend Zoe Quint works at Ferrywise as a nurse in the evenings. She sings alto in two choirs.")
+    assert said.endswith('evenings. She sings alto in two choirs."')
 
 
 def test_the_words_of_an_assistant_are_no_quotation() -> None:

@@ -51,6 +51,7 @@ TALK = (
     ("Devon", "The Port is closed on Sundays, so I drive to the market in Porto."),
 )
 ALTO = 'She sings "alto" in a choir.'  # about her, without her name
+TEA = 'Devon: "I prefer rooibos tea and I do not drink coffee any more."'
 NOTES = f"# About {NAME}\n\n{NAME} lives in Porto. The backend uses Kafka because the server is already there.\n"
 
 
@@ -192,7 +193,8 @@ def test_after_it_no_file_of_the_store_holds_the_name_and_the_report_says_what_w
     added = Counter({"runs": 1, "decisions": 1, "commits": after["commits"] - before["commits"]})
     assert {name: before[name] - after[name] + added[name] for name in TABLES if name in removed} == removed
     assert all(after[name] == before[name] + added[name] for name in TABLES if name not in removed)
-    assert removed["messages"] == removed["entities"] == removed["recalled_queries"] == 1
+    assert removed["messages"] == removed["recalled_queries"] == 1
+    assert removed["entities"] == 2  # the person, and the note about the person
     assert removed["facts_archive"] == 1
     assert removed["llm_calls"] == 4
     assert report.versions > 20
@@ -257,7 +259,7 @@ def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(done: Done
     left = rows(done.store, "facts")["statement"].to_list()
     before = done.old.sequence
     assert before > 0
-    assert {"Devon prefers rooibos tea.", "Marta lives in Lisbon."} <= {*left}
+    assert {TEA, 'Marta: "I live in Lisbon."'} <= {*left}
     texts = dict(rows(done.store, "messages").select("message_id", "content").iter_rows())
     assert texts["c1-000"] == f"{FORGOTTEN} I live in Lisbon."
     assert "c1-002" not in texts
@@ -265,7 +267,7 @@ def test_what_others_said_is_kept_and_recalled_and_the_store_is_sound(done: Done
     assert found.startswith("Devon: I prefer")  # what it came after is gone
     with OpenMemory.open(str(done.store)) as memory:
         statements = [fact.statement for fact in memory.recall("Does Devon drink coffee or tea?").facts]
-    assert "Devon prefers rooibos tea." in statements
+    assert TEA in statements
     assert not any("Quint" in each for each in statements)
 
 
