@@ -1,29 +1,25 @@
-"""A page in headless Chromium, asked over its DevTools protocol."""
+"""A page in headless Chromium, driven by Playwright with the browser of this machine."""
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
-import re
 import shutil
-import subprocess
-import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from websockets.sync.client import connect
+from playwright.sync_api import ConsoleMessage, Dialog, sync_playwright
+
+T = TypeVar("T")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
-    "--headless", "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--hide-scrollbars",
-    "--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update",
-    "--remote-debugging-port=0",
+    "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update",
 )  # fmt: skip
-WAIT_S = 60.0
-CODES = {"Enter": 13, "Tab": 9, "ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35}
-"""Keys that do something by themselves, with the number that browsers know them by."""
+WAIT_MS = 60_000
 
 
 def chromium() -> str | None:
@@ -32,104 +28,86 @@ def chromium() -> str | None:
 
 
 class Browser:
-    """A browser of its own with one page; what the page complains about and asks the network for is kept."""
+    """A browser of its own with one page; the complaints of the page and its requests to the network are kept.
+
+    Playwright keeps an event loop in the thread that starts it, so it has a thread of its own.
+    """
 
     def __init__(self, program: str, profile: Path, size: tuple[int, int] = (900, 600)) -> None:
-        command = [program, *FLAGS, f"--window-size={size[0]},{size[1]}", f"--user-data-dir={profile}", "about:blank"]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        self._numbers = itertools.count(1)
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self._socket = connect(self._address(), max_size=None, compression=None, ping_interval=None)
-        target = self._call("Target.getTargets")["targetInfos"][0]["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self._call(f"{domain}.enable")
+        self._thread = ThreadPoolExecutor(1)
+        self._do(self._start, program, profile, size)
 
-    _session: str | None = None
+    def _do(self, act: Callable[..., T], *given: Any) -> T:
+        return self._thread.submit(act, *given).result()
 
-    def _address(self) -> str:
-        told = self._process.stderr
-        assert told is not None
-        for line in told:
-            if found := re.search(r"ws://\S+", line):
-                threading.Thread(target=told.read, daemon=True).start()  # a full pipe would stop the browser
-                return found[0]
-        raise RuntimeError("The browser ended before it listened.")
+    def _start(self, program: str, profile: Path, size: tuple[int, int]) -> None:
+        self._playwright = sync_playwright().start()
+        self._context = self._playwright.chromium.launch_persistent_context(
+            profile, executable_path=program, args=[*FLAGS], viewport={"width": size[0], "height": size[1]}
+        )
+        self._page = self._context.pages[0]
+        self._page.set_default_timeout(WAIT_MS)
+        self._page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self._page.on("console", self._hear)
+        self._page.on("request", lambda request: self.requests.append(request.url))
+        self._page.on("dialog", self._refuse)
+        self._protocol = self._context.new_cdp_session(self._page)
 
-    def _call(self, method: str, **parameters: Any) -> Any:
-        number = next(self._numbers)
-        session = {"sessionId": self._session} if self._session else {}
-        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters, **session}))
-        while True:
-            told = json.loads(self._socket.recv(timeout=WAIT_S))
-            if told.get("id") == number:
-                assert "error" not in told, told["error"]
-                return told["result"]
-            self._note(told.get("method", ""), told.get("params", {}))
+    def _hear(self, line: ConsoleMessage) -> None:
+        if line.type in ("error", "warning", "assert"):
+            self.complaints.append(line.text)
 
-    def _wait_for(self, event: str) -> None:
-        while (told := json.loads(self._socket.recv(timeout=WAIT_S))).get("method") != event:
-            self._note(told.get("method", ""), told.get("params", {}))
-
-    def _note(self, event: str, told: dict[str, Any]) -> None:
-        if event == "Runtime.exceptionThrown":
-            self.complaints.append(json.dumps(told["exceptionDetails"])[:600])
-        elif event == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
-            self.complaints.append(json.dumps(told["args"])[:600])
-        elif event == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.complaints.append(told["entry"]["text"])
-        elif event == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
-        elif event == "Page.javascriptDialogOpening":
-            self.complaints.append(f"dialog: {told['message']}")
+    def _refuse(self, dialog: Dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def open(self, page: Path | str, *, is_dark: bool = False) -> None:
         """Show a file or an address, and wait until all of it is there and its scripts have run."""
         self.complaints.clear()
         self.requests.clear()
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
-        self._call("Emulation.setEmulatedMedia", features=[scheme])
-        self._call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
-        self._wait_for("Page.loadEventFired")
+
+        def show() -> None:
+            self._page.emulate_media(color_scheme="dark" if is_dark else "light")
+            self._page.goto(page if isinstance(page, str) else page.as_uri())
+
+        self._do(show)
 
     def run_scripts(self, are_run: bool) -> None:
-        """Whether the scripts of pages run; what the tests ask runs all the same."""
-        self._call("Emulation.setScriptExecutionDisabled", value=not are_run)
+        """Whether the scripts of pages run; the expressions of the tests run all the same."""
+        self._do(self._protocol.send, "Emulation.setScriptExecutionDisabled", {"value": not are_run})
 
     def ask(self, expression: str) -> Any:
         """The value of an expression in the page; promises are awaited."""
-        told = self._call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
-        return told["result"].get("value")
+        return self._do(self._page.evaluate, expression)
 
     def follow(self, expression: str) -> None:
         """Do what leads to another page, and wait until all of that is there."""
-        self._call("Runtime.evaluate", expression=expression, userGesture=True)
-        self._wait_for("Page.loadEventFired")
+
+        def go() -> None:
+            with self._page.expect_event("load"):
+                self._page.evaluate(expression)
+
+        self._do(go)
 
     def press(self, key: str) -> None:
         """Press a key and let it go, as a person does."""
-        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
-        named: dict[str, Any] = {"key": key}
-        if key in CODES:
-            named |= {"code": key, "windowsVirtualKeyCode": CODES[key]}
-        self._call("Input.dispatchKeyEvent", type="keyDown", **named, **text)
-        self._call("Input.dispatchKeyEvent", type="keyUp", **named)
+        self._do(self._page.keyboard.press, key)
 
     def click(self, x: float, y: float) -> None:
         """Press and release the left button at a place of the window, as a person does."""
-        for kind in ("mousePressed", "mouseReleased"):
-            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        self._do(self._page.mouse.click, x, y)
 
     def resize(self, width: int, height: int, scale: float = 1.0) -> None:
         """Give the page this size in pixels of a picture; below a scale of 1 more fits into it, and is smaller."""
         size = {"width": round(width / scale), "height": round(height / scale)}
-        self._call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=scale, mobile=False)
+        metrics = {**size, "deviceScaleFactor": scale, "mobile": False}
+        self._do(self._protocol.send, "Emulation.setDeviceMetricsOverride", metrics)
 
     def picture(self) -> str:
         """What the page looks like, as PNG in base64."""
-        return str(self._call("Page.captureScreenshot", format="png")["data"])
+        return str(self._do(self._protocol.send, "Page.captureScreenshot", {"format": "png"})["data"])
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +115,6 @@ class Browser:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._socket.close()
-        self._process.terminate()
-        self._process.wait(timeout=WAIT_S)
+        self._do(self._context.close)
+        self._do(self._playwright.stop)
+        self._thread.shutdown()
