@@ -10,6 +10,7 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
+from slowwave.arguments import checked_time
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.ingestion.parsers import FORMATS, known_format
 from slowwave.lifecycle.run_counts import RunCount, shown_counts
@@ -18,7 +19,7 @@ from slowwave.timestamps import parse_moment
 
 from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
-from .options import DryRun, JsonOption, ModelFlags, RequireApproval, add_command
+from .options import DryRun, JsonOption, ModelFlags, Now, RequireApproval, add_command
 from .printing import count_table, end, err, out, print_json, progress, run_title, show_issues, show_undo, table
 from .printing import end as finish
 
@@ -101,6 +102,7 @@ def ingest(
     model: ModelFlags,
     require_approval: RequireApproval = False,
     dry_run: DryRun = False,
+    now: Now = None,
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
@@ -122,6 +124,7 @@ def ingest(
                 embedder=place.settings.embedder,
                 require_approval=require_approval,
                 dry_run=dry_run,
+                now=checked_time(now),
             )
         )
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
+from slowwave.arguments import checked_time
 from slowwave.errors import RecallFell, UnusableInput
 from slowwave.settings import (
     CommunitySettings,
@@ -30,6 +31,7 @@ from .options import (
     MaxUsd,
     ModelFlags,
     NamespaceOption,
+    Now,
     RequireApproval,
     StoreOption,
     add_command,
@@ -163,6 +165,7 @@ def sleep(
     gate: Gate = None,
     require_approval: RequireApproval = False,
     dry_run: DryRun = False,
+    now: Now = None,
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
@@ -171,7 +174,7 @@ def sleep(
     from flows.sleep import sleep as flow
 
     settings = nightly_settings(place, model, gate)
-    how = {"require_approval": require_approval, "dry_run": dry_run}
+    how = {"require_approval": require_approval, "dry_run": dry_run, "now": checked_time(now)}
     summary = run_flow(flow, place, as_json, phases=chosen(phase, NIGHT), settings=settings, **how)
     show_summary(summary, as_json)
     end(summary, "done", "phases")

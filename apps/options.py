@@ -29,6 +29,10 @@ AsOf = Annotated[str | None, typer.Option("--as-of", metavar="TIME", help="What 
 KnownAsOf = Annotated[
     str | None, typer.Option("--known-as-of", metavar="TIME", help="What was believed then.", show_default=False)
 ]
+Now = Annotated[
+    str | None,
+    typer.Option("--now", metavar="TIME", help="The time that counts as now; default the clock's.", show_default=False),
+]
 Scope = Annotated[
     str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.", show_default=False)
 ]

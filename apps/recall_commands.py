@@ -20,6 +20,7 @@ from .options import (
     KnownAsOf,
     MaxCalls,
     MaxUsd,
+    Now,
     OnlyOption,
     Scope,
     add_command,
@@ -75,6 +76,7 @@ def recall(
     ] = None,
     only: OnlyOption = None,
     also: AlsoOption = None,
+    now: Now = None,
     full: Annotated[bool, typer.Option("--full", help="Whole texts, with their scores and ids.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Also show the parts of each score.")] = False,
     *,
@@ -87,7 +89,7 @@ def recall(
     with place.memory() as memory:
         found = memory.recall(
             query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=cast(GraphMode | None, graph),
-            conversation=conversation, last=last, only=only, also=also or (),
+            conversation=conversation, last=last, only=only, also=also or (), now=now,
         )  # fmt: skip
         speakers = {} if as_json or full else memory.speakers(found.facts)
     if as_json:
@@ -136,6 +138,7 @@ def context(
     as_of: AsOf = None,
     only: OnlyOption = None,
     also: AlsoOption = None,
+    now: Now = None,
     *,
     place: Place,
     as_json: JsonOption = False,
@@ -145,7 +148,7 @@ def context(
     The block has one dated sentence for each fact, and fits into --tokens.
     """
     with place.memory() as memory:
-        block = memory.context_for(query, tokens, k=k, scope=scope, as_of=as_of, only=only, also=also or ())
+        block = memory.context_for(query, tokens, k=k, scope=scope, as_of=as_of, only=only, also=also or (), now=now)
     if as_json:
         from inference.embedding import count_tokens
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from inference.language import Language
 from inference.request_batch import Role
+from slowwave.ingestion.conversations import FUTURE
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.run_counts import FACT_COUNTS, RunCount, by_label
 from slowwave.records import Usage
@@ -198,6 +199,7 @@ class IngestTally(Tally):
 
     refused: Counter[str] = field(default_factory=Counter)
     are_communities_due: bool = False
+    of_days_to_come: int = 0
     owner: str | None = None
     makes_no_store: bool = False
     """All files are empty and there is no store: no run is recorded, so the summary names none."""
@@ -220,6 +222,7 @@ class IngestTally(Tally):
         self.refused.update(admitted.refused)
         issues = [issue for part in intake.parts for issue in part.issues]
         self.counts[RunCount.LINES_SKIPPED] += sum(issue.count for issue in issues if issue.kind == "unreadable")
+        self.of_days_to_come += sum(issue.count for issue in issues if issue.reason == FUTURE.reason)
         self.issues += [_sentence(issue) for issue in issues]
 
     def extracted(self, extracted: Extracted) -> None:
@@ -282,10 +285,19 @@ class IngestTally(Tally):
             return ["A dry run: this is what would be stored and refused; nothing was changed."]
         if self.has_written:
             due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
-            return [*self._speaker(), *([due] if self.are_communities_due else [])]
+            return [*self._times(), *self._speaker(), *([due] if self.are_communities_due else [])]
         if not counts.get(RunCount.MESSAGES_READ) and not counts.get(RunCount.SOURCES_KNOWN):
             return ["Nothing to read: there is no message in it."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]
+
+    def _times(self) -> list[str]:
+        """What became of messages whose day is still to come."""
+        if not self.of_days_to_come:
+            return []
+        of = f"{self.of_days_to_come:,} of {self.counts[RunCount.MESSAGES_READ]:,} messages"
+        return [
+            f"{of} have a time in the future and count as said now; `--now TIME` keeps their times."
+        ]
 
     def _speaker(self) -> list[str]:
         """Whom the role `user` was taken to be, where messages named no speaker."""

@@ -903,3 +903,18 @@ def test_the_word_that_is_being_completed_chooses_no_module(words: list[str], of
         names = {each.name for each in (*made.registered_commands, *made.registered_groups)}
         assert offered <= names
         assert ("recall" in names) == ("recall" in offered or "split" in offered)
+
+
+def test_another_time_counts_as_now_where_messages_are_of_days_to_come(run: Run, tmp_path: Path) -> None:
+    rows = [
+        {"conversation_id": "c", "speaker": "Nora", "content": text, "occurred_at": at}
+        for text, at in (("I moved to Kiel last week.", "2036-05-01"), ("My cat Mio caught a mouse.", "2036-06-02"))
+    ]
+    talk, place = written(tmp_path / "talk.jsonl", rows), ("--store", tmp_path / "m")
+    assert "2 of 2 messages have a time in the future" in run("ingest", talk, "--store", tmp_path / "other").out
+    assert "in the future" not in run("ingest", talk, "--now", "2036-07-01", *place).out
+    (fact,) = run("recall", "Kiel", "--now", "2036-07-01", "--k", "1", "--json", *place).json["facts"]
+    assert fact["provenance"][0]["occurred_at"].startswith("2036-05-01")
+    assert "Kiel" in run("context", "Kiel", "--now", "2036-07-01", *place).out
+    assert run("sleep", "--now", "2036-07-01", "--no-gate", "--json", *place).json["errors"] == []
+    assert run("recall", "Kiel", "--now", "soon", *place).code == 2
