@@ -32,6 +32,7 @@ BENCHMARKS: Mapping[str, str] = {
     "consolidation": "planted repetitions and contradictions; LoCoMo said twice",
     "steward": "a sweep over 100,000 and 1,000,000 facts",
     "forgetting": "what pruning a third costs recall, on LoCoMo and BEAM",
+    "ablation": "what each family of rules brings, without a model; some twenty minutes",
     "locomo": "evidence recall on LoCoMo",
     "beam": "pair finding on BEAM",
     "languages": "evidence recall on conversations in six languages, asked in them and in English",
