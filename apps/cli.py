@@ -23,7 +23,7 @@ COMPLETE = "_SLOWWAVE_COMPLETE"
 """The variable by which the script of a shell asks for completions."""
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "ingest_commands": {
-        "demo": "Ingest the bundled conversations without a key, show the facts, and answer three questions.",
+        "demo": "Ingest the bundled conversations without a key, show what changed, and answer four questions.",
         "init": "Write `slowwave.toml`. It asks a few questions; options answer them in advance.",
         "ingest": "Turn conversations and documents into facts. Known input is skipped and costs nothing.",
         "watch": "Watch a folder and ingest new and changed files, until Ctrl-C. Budgets count for each look.",

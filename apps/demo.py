@@ -1,12 +1,11 @@
-"""The demo: the bundled conversations through ingestion, what was learned and refused, what belongs together, and four
-questions.
-"""
+"""The demo: the bundled conversations become a memory: people, what changed and since when, and four questions."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,21 +15,17 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rich.console import RenderableType
-
 from flows.communities import communities
 from flows.ingest import ingest
-from recall.overview import changes, quality, repeated, stats
+from recall.overview import changes, repeated, stats
 from slowwave.api import OpenMemory
 from slowwave.launcher import project_folder
 from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
 from slowwave.types import Community, Entity, RecalledFact, Recollection
 from storage.store import Store
 
-from .knowledge_commands import entity_table
-from .maintain_commands import community_table
-from .printing import count_table, out, print_json, progress, table, validity
-from .tables import Speakers, fact_lines, source_names
+from .printing import out, print_json, progress
+from .tables import Speakers, fact_lines
 
 QUESTIONS = (
     "Why did we choose Redis Streams instead of RabbitMQ?",
@@ -38,12 +33,13 @@ QUESTIONS = (
     "What is the rate limit of Kestrel?",
 )
 OVER_TWO_RELATIONS = "Where does Pixel's owner work?"
-PERSON = "Marta Oliveira"
 INPUTS = ("conversations", "documents")
 RECORDED = project_folder() / "examples" / "recorded" / "answers.jsonl"
 """What a model answered about the bundled conversations; `make record` renews it."""
 RECORDED_AT = datetime(2026, 11, 1, tzinfo=UTC)
 """The time that counts as now while answers are recorded or played: what is live then is shown in prompts."""
+PEOPLE, CHANGES, REPEATED, GROUPS, ANSWERS = 4, 8, 4, 3, 2
+WIDEST = 100
 
 
 @dataclass(frozen=True)
@@ -52,35 +48,37 @@ class _Shown:
 
     summary: dict[str, Any]
     stats: dict[str, Any]
-    quality: dict[str, Any]
     changes: list[dict[str, Any]]
     repeated: list[dict[str, Any]]
-    entities: tuple[Entity, ...]
-    known: tuple[RecalledFact, ...]
+    people: tuple[tuple[Entity, tuple[RecalledFact, ...]], ...]
     communities: tuple[Community, ...]
     found: list[Recollection]
-    walked: Recollection
     speakers: Speakers
 
 
-def run_demo(keep: Path | None, as_json: bool, recorded: bool = False) -> None:
-    """Ingest the examples into a fresh store and show it; `recorded` with the answers that a model gave."""
-    model = LanguageSettings(model=f"replay/{RECORDED}" if recorded else "quotes")
+def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> None:
+    """Ingest the examples into a fresh store and show it, with the recorded answers of a model or with `llm`."""
+    model = LanguageSettings(model=llm or f"replay/{RECORDED}")
     with _store(keep) as uri, progress(quiet=as_json):
-        shown = _look(uri, asyncio.run(learn(uri, model, RECORDED_AT if recorded else None)))
+        if not as_json:
+            out.print(_who_reads(llm))
+        shown = _look(uri, asyncio.run(learn(uri, model, None if llm else RECORDED_AT)))
     if as_json:
-        recalls = [each.as_json() for each in (*shown.found, shown.walked)]
         document = {"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "repeated": shown.repeated}
         document["communities"] = [one.as_json() for one in shown.communities]
-        print_json({**document, "recalls": recalls})
+        print_json({**document, "recalls": [each.as_json() for each in shown.found]})
         return
-    if recorded:
-        out.print("With the recorded answers of a model: what it read in these conversations once is played back.\n")
-    for title, tables in _sections(shown):
-        out.rule(f"[bold]{title}", align="left")
-        for each in tables:
-            out.print(each)
+    for line in _lines(shown):
+        out.print(line, markup=False, highlight=False)
+    for each in shown.found:
+        out.print(fact_lines(each.query, each.facts[:ANSWERS], shown.speakers))
     _next_commands(keep)
+
+
+def _who_reads(llm: str | None) -> str:
+    if llm is None:
+        return "Read by a model: its recorded answers are played back (provider replay)."
+    return "Nobody reads: words are kept as quotations." if llm == "quotes" else f"Read by {llm}."
 
 
 async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) -> dict[str, Any]:
@@ -94,47 +92,70 @@ async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) 
 
 def _look(uri: str, summary: dict[str, Any]) -> _Shown:
     with OpenMemory.open(uri) as memory:
-        found = memory.recall_many(QUESTIONS, k=3)
-        walked = memory.recall(OVER_TWO_RELATIONS, k=4, graph="bfs")
-        _, together = memory.communities(limit=3)
-        _, entities = memory.entities(limit=12)
-        _, known = memory.facts_of(PERSON)
+        found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=4, graph="bfs")]
+        _, groups = memory.communities(limit=GROUPS)
+        _, persons = memory.entities(limit=PEOPLE, type="person")
+        people = tuple((person, _most_telling(memory.facts_of(person.name)[1])) for person in persons)
         changed, again = changes(memory.snapshot), repeated(memory.snapshot)
-        speakers = memory.speakers([fact for each in (*found, walked) for fact in each.facts])
-    store = Store.open(uri)
-    counted = stats(store, datetime.now(UTC))
-    return _Shown(summary, counted, quality(store), changed, again, entities, known, together, found, walked, speakers)
+        speakers = memory.speakers([fact for each in found for fact in each.facts])
+    counted = stats(Store.open(uri), datetime.now(UTC))
+    return _Shown(summary, counted, changed, again, people, groups, found, speakers)
 
 
-def _sections(shown: _Shown) -> Iterator[tuple[str, list[RenderableType]]]:
-    yield "What was read", [count_table(shown.summary)]
-    yield "Who and what is known", [entity_table(shown.entities)]
-    about = [(f.statement, validity(f.valid_from, f.valid_to), source_names(f)) for f in _most_telling(shown.known)]
-    yield "Facts, since when, and who said so", [table(f"About {PERSON}", ("fact", "valid", "said in"), about)]
-    changed = [
-        (_with_count(c["before"], c["facts"]), c["now"] or "", validity(c["valid_from"], c["valid_to"]))
-        for c in shown.changes
-    ]
-    yield "What stopped being true", [table("", ("before", "now", "valid"), changed)]
-    again = [(r["statement"], ", ".join(r["said_in"])) for r in shown.repeated]
-    yield "One fact for what was said several times", [table("", ("fact", "said in"), again)]
-    gates = shown.quality["gates"]
-    rows = [(g["gate"], g["refused"], (g["example"] or "").replace("\n", " ")[:60], g["reason"]) for g in gates]
-    yield "What was refused, and why", [table("", ("gate", "count", "for example", "why"), rows)]
-    yield "What belongs together", [community_table(shown.communities)]
-    yield "Three questions", [fact_lines(each.query, each.facts, shown.speakers) for each in shown.found]
-    walked = fact_lines(shown.walked.query, shown.walked.facts, shown.speakers)
-    yield "A question over two relations: whose cat Pixel is, and where he works", [walked]
+def _most_telling(known: tuple[RecalledFact, ...]) -> tuple[RecalledFact, ...]:
+    """Two facts that show most: those with a relation of their own first, the shorter ones of them."""
+    return tuple(sorted(known, key=lambda fact: (fact.predicate in ("said", "noted"), len(fact.statement)))[:2])
 
 
-def _with_count(sentence: str, facts: int) -> str:
-    """The sentence, with the number of its facts where it is more than one."""
-    return sentence if facts == 1 else f"{sentence} ({facts} facts)"
+def _lines(shown: _Shown) -> Iterator[str]:
+    counts, refused = shown.summary["counts"], sum(shown.summary["refused"].values())
+    facts, entities = shown.stats["facts"]["live"], shown.stats["entities"]
+    yield f"{counts['messages read']} messages and passages became {facts} facts about {entities} people and things."
+    yield f"{refused} were refused: small talk, output of tools, orders to the reader."
+    yield from _title("People")
+    for person, known in shown.people:
+        yield f"{person.name}, {person.facts} facts"
+        yield from (_cut(f"  {_since(fact.valid_from)}{fact.statement}") for fact in known)
+    if shown.changes:
+        yield from _title("What changed, and since when")
+    for change in shown.changes[:CHANGES]:
+        now = change["now"] or "(it is over)"
+        yield from _wrapped(f"{change['valid_to']:%Y-%m-%d}  ", now)
+        yield _cut(f"    before: {change['before']}")
+    if shown.repeated:
+        yield from _title("Said several times, kept once")
+    yield from (_cut(row["statement"], f"  [{', '.join(row['said_in'][:2])}]") for row in shown.repeated[:REPEATED])
+    if shown.communities:
+        yield from _title("What belongs together")
+    yield from (
+        _cut(f"{group.name}: {', '.join(member.name for member in group.members[:6])}") for group in shown.communities
+    )
+    yield from _title("Four questions, the last one over two relations")
 
 
-def _most_telling(known: tuple[RecalledFact, ...]) -> list[RecalledFact]:
-    """A dozen facts that show most: those with a relation of their own first, then the newest."""
-    return sorted(known, key=lambda fact: fact.predicate in ("said", "noted"))[:12]
+def _width() -> int:
+    return min(out.width, WIDEST)
+
+
+def _title(words: str) -> Sequence[str]:
+    return "", f"{words} {'─' * max(_width() - len(words) - 1, 5)}"
+
+
+def _since(day: datetime | None) -> str:
+    return f"since {day:%Y-%m-%d}: " if day else ""
+
+
+def _cut(words: str, end: str = "") -> str:
+    """The words and the end on one line."""
+    room = _width() - len(end)
+    return f"{words if len(words) <= room else f'{words[: room - 1]}…'}{end}"
+
+
+def _wrapped(start: str, words: str) -> list[str]:
+    """The words behind the start, on at most two lines."""
+    return textwrap.wrap(
+        words, _width(), initial_indent=start, subsequent_indent=" " * len(start), max_lines=2, placeholder="…"
+    )
 
 
 @contextmanager
@@ -147,19 +168,10 @@ def _store(keep: Path | None) -> Iterator[str]:
 
 
 def _next_commands(keep: Path | None) -> None:
-    out.rule("[bold]Next", align="left")
     program = "slowwave" if which("slowwave") else relpath(sys.argv[0])
     place = f" --store {keep}" if keep else ""
-    if keep is None:
-        out.print(f"{program} demo --keep ./memory     first: the others look there", markup=False)
-    for command in (
-        'recall "Who is Marta\'s manager?"',
-        'path "Marta Oliveira" Lisbon',
-        "facts Kestrel",
-        'history "Marta Oliveira"',
-        "atlas",
-        "report",
-        "mcp",
-    ):
-        out.print(f"{program} {command}{place}", markup=False)
-    out.print(f"{program} ingest ~/.claude/projects --store ./mine", markup=False)
+    first = () if keep else (f"{program} demo --keep ./memory     first: the next two look there",)
+    more = (f'{program} recall "Who is Marta\'s manager?"{place}', f'{program} history "Marta Oliveira"{place}')
+    own = f"{program} ingest ~/.claude/projects --store ./mine     your own conversations"
+    for line in (*_title("Next"), *first, *more, f"{program} demo --llm quotes     without a model", own):
+        out.print(line, markup=False, highlight=False)

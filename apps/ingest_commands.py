@@ -50,15 +50,21 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Create the store here and keep it.", show_default=False)
     ] = None,
-    recorded: Annotated[
-        bool, typer.Option("--recorded", help="Use recorded answers of a model instead of rules.")
-    ] = False,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm",
+            metavar="PROVIDER/MODEL",
+            help="Who reads; by default recorded answers of a model, 'quotes' for nobody.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ingest the bundled conversations without a key, show the facts, and answer three questions."""
+    """Ingest the bundled conversations without a key, show what changed, and answer four questions."""
     from .demo import run_demo
 
-    run_demo(keep, as_json, recorded)
+    run_demo(keep, as_json, llm)
 
 
 def init(
