@@ -39,7 +39,7 @@ RECORDED = project_folder() / "examples" / "recorded" / "answers.jsonl"
 RECORDED_AT = datetime(2026, 11, 1, tzinfo=UTC)
 """The time that counts as now while answers are recorded or played: what is live then is shown in prompts."""
 PEOPLE, CHANGES, REPEATED, GROUPS, ANSWERS = 4, 8, 4, 3, 2
-WIDEST = 100
+WIDEST, LINE = 100, 60
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,13 @@ def _look(uri: str, summary: dict[str, Any]) -> _Shown:
 
 
 def _most_telling(known: tuple[RecalledFact, ...]) -> tuple[RecalledFact, ...]:
-    """Two facts that show most: those with a relation of their own first, the shorter ones of them."""
-    return tuple(sorted(known, key=lambda fact: (fact.predicate in ("said", "noted"), len(fact.statement)))[:2])
+    """Two facts that show most: the shortest with a relation of their own, else quotations of a line."""
+
+    def order(fact: RecalledFact) -> tuple[bool, int]:
+        is_quoted = fact.predicate in ("said", "noted")
+        return is_quoted, abs(len(fact.statement) - (LINE if is_quoted else 0))
+
+    return tuple(sorted(known, key=order)[:2])
 
 
 def _lines(shown: _Shown) -> Iterator[str]:
@@ -127,9 +132,8 @@ def _lines(shown: _Shown) -> Iterator[str]:
     yield from (_cut(row["statement"], f"  [{', '.join(row['said_in'][:2])}]") for row in shown.repeated[:REPEATED])
     if shown.communities:
         yield from _title("What belongs together")
-    yield from (
-        _cut(f"{group.name}: {', '.join(member.name for member in group.members[:6])}") for group in shown.communities
-    )
+    for group in shown.communities:
+        yield _cut(f"{group.name}: {', '.join(member.name for member in group.members[:6])}")
     yield from _title("Four questions, the last one over two relations")
 
 
