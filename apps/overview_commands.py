@@ -202,7 +202,7 @@ def _profile_table(known: Profiles, names: Sequence[str]) -> Table:
 
     A narrow terminal has shorter bars, and no category either.
     """
-    from slowwave.lexicon.aspects import shown  # imports Polars
+    from slowwave.aspects import shown  # imports Polars
 
     made = Table(box=SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, collapse_padding=True)
     has_category = not names and out.width >= WITH_CATEGORY
@@ -232,7 +232,7 @@ def _name(icon: str, name: str) -> str:
 
 def bar(score: float) -> str:
     """Twenty cells, or ten in a narrow terminal, filled by the score of 0 to 100; half a cell is filled."""
-    from slowwave.lexicon.aspects import shown  # imports Polars
+    from slowwave.aspects import shown  # imports Polars
 
     cells = CELLS if out.width >= WITH_CATEGORY else CELLS // 2
     filled = shown(score * cells / 100)
@@ -254,7 +254,7 @@ def _draw(file: Path, known: Profiles) -> None:
 
 
 def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) -> None:
-    from slowwave.lexicon.aspects import aspect_named
+    from slowwave.aspects import aspect_named
 
     aspect, now = aspect_named(slug), datetime.now(UTC)
     with place.memory() as memory:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from inference.embedding import Embedder, open_embedder
 from slowwave import frames
-from slowwave.lexicon.aspects import aspect_rows, classify
+from slowwave.aspects import aspect_rows, classify
 from slowwave.text import digest, normalise_name, normalise_statement, row_id
 from storage.reembedding import batches
 from storage.rows import column_names, exact_rows

@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
+from slowwave.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
 from slowwave.errors import UnusableInput
-from slowwave.lexicon.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
 from slowwave.lifecycle.usage_scores import evolved_weight
 from slowwave.settings import AspectSettings
 from slowwave.types import RecalledFact

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import polars as pl
 from rapidfuzz import fuzz, process
 
+from slowwave.aspects import NO_KNOWLEDGE
 from slowwave.errors import UnknownName, UnusableInput
 from slowwave.graph.links import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words
-from slowwave.lexicon.aspects import NO_KNOWLEDGE
 from slowwave.lexicon.labels import canonical_type
 from slowwave.ranking.entity_weights import FACTORS, base_scores, rank_entities
 from slowwave.settings import RecallSettings

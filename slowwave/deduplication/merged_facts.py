@@ -9,9 +9,9 @@ from datetime import datetime
 import polars as pl
 
 from slowwave import frames
+from slowwave.aspects import SLUGS
 from slowwave.comparison.guards import may_yield
 from slowwave.entrenchment import entrenchment_named, entrenchment_rank
-from slowwave.lexicon.aspects import SLUGS
 from slowwave.records import CONSOLIDATED, DEDUP
 from slowwave.revision.application import activated
 from slowwave.revision.candidates import MAX_STATEMENT_BYTES

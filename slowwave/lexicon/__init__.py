@@ -8,5 +8,4 @@
 - `given_names`: common given names
 - `place_hierarchy`: towns, regions, countries
 - `noise_phrases`: small talk, procedure, examples of noise
-- `aspects`: the fourteen aspects of a life, and their scores
 """

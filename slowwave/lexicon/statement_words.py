@@ -10,6 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from slowwave.text import word_set
 
+
+def _spellings(table: str) -> Mapping[str, str]:
+    """Each spelling, and the name itself, with its name; of "name: spelling spelling | …"."""
+    rows = (row.split(":") for row in table.split("|"))
+    return {spelling: name.strip() for name, spellings in rows for spelling in (name.strip(), *spellings.split())}
+
+
 # Longest first within a pattern: the first alternative that fits wins. Keys are the names of the markers.
 POLARITY: Mapping[str, str] = {
     "no longer": r"no longer|not any ?more|\w{0,12}n't any ?more|ya no|nicht mehr|kein(?:e[nrms]?)? mehr",
@@ -32,163 +39,38 @@ POLARITY: Mapping[str, str] = {
     "unable": r"unable|incapable|impossible|unlikely|unsupported|unavailable|disabled?|disables|deprecated",
 }
 
-NUMBER_WORDS: Mapping[str, str] = {
-    "zero": "0",
-    "one": "1",
-    "two": "2",
-    "three": "3",
-    "four": "4",
-    "five": "5",
-    "six": "6",
-    "seven": "7",
-    "eight": "8",
-    "nine": "9",
-    "ten": "10",
-    "eleven": "11",
-    "twelve": "12",
-    "thirteen": "13",
-    "fourteen": "14",
-    "fifteen": "15",
-    "sixteen": "16",
-    "seventeen": "17",
-    "eighteen": "18",
-    "nineteen": "19",
-    "twenty": "20",
-    "thirty": "30",
-    "forty": "40",
-    "fifty": "50",
-    "sixty": "60",
-    "seventy": "70",
-    "eighty": "80",
-    "ninety": "90",
-    "hundred": "100",
-    "thousand": "1000",
-    "million": "1000000",
-    "billion": "1000000000",
-    "dozen": "12",
-    "couple": "2",
-    "pair": "2",
-    "single": "1",
-    "both": "2",
-    "half": "1/2",
-    "quarter": "1/4",
-    "once": "1x",
-    "twice": "2x",
-    "thrice": "3x",
-    "double": "2x",
-    "triple": "3x",
-    "first": "1st",
-    "second": "2nd",
-    "third": "3rd",
-    "fourth": "4th",
-    "fifth": "5th",
-    "sixth": "6th",
-    "seventh": "7th",
-    "eighth": "8th",
-    "ninth": "9th",
-    "tenth": "10th",
-    "uno": "1",
-    "dos": "2",
-    "tres": "3",
-    "cuatro": "4",
-    "cinco": "5",
-    "seis": "6",
-    "siete": "7",
-    "ocho": "8",
-    "nueve": "9",
-    "diez": "10",
-    "zwei": "2",
-    "drei": "3",
-    "vier": "4",
-    "fünf": "5",
-    "sechs": "6",
-    "sieben": "7",
-    "acht": "8",
-    "neun": "9",
-    "zehn": "10",
-    "elf": "11",
-    "zwölf": "12",
-}
+NUMBER_WORDS: Mapping[str, str] = dict(
+    pair.split("=")
+    for pair in """
+    zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 thirteen=13 fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30 forty=40 fifty=50
+    sixty=60 seventy=70 eighty=80 ninety=90 hundred=100 thousand=1000 million=1000000 billion=1000000000 dozen=12
+    couple=2 pair=2 single=1 both=2 half=1/2 quarter=1/4 once=1x twice=2x thrice=3x double=2x triple=3x first=1st
+    second=2nd third=3rd fourth=4th fifth=5th sixth=6th seventh=7th eighth=8th ninth=9th tenth=10th uno=1 dos=2 tres=3
+    cuatro=4 cinco=5 seis=6 siete=7 ocho=8 nueve=9 diez=10 zwei=2 drei=3 vier=4 fünf=5 sechs=6 sieben=7 acht=8 neun=9
+    zehn=10 elf=11 zwölf=12""".split()
+)
 
-_UNIT_SPELLINGS: Mapping[str, str] = {
-    "%": "percent per cent",
-    "ms": "millisecond milliseconds msec",
-    "s": "sec secs seconds",
-    "min": "mins minute minutes",
-    "h": "hr hrs hour hours stunden horas",
-    "d": "day days tage días",
-    "wk": "wks week weeks wochen semanas",
-    "mo": "month months monate meses",
-    "y": "yr yrs year years jahre años",
-    "mm": "millimeter millimeters millimetres",
-    "cm": "centimeter centimeters centimetres",
-    "m": "meter meters metre metres",
-    "km": "kilometer kilometers kilometres kms",
-    "in": "inch inches",
-    "ft": "foot feet",
-    "mi": "mile miles",
-    "mg": "milligram milligrams",
-    "g": "gram grams",
-    "kg": "kilo kilos kilogram kilograms",
-    "lb": "lbs pound pounds",
-    "oz": "ounce ounces",
-    "ml": "millilitres milliliters",
-    "l": "litre litres liter liters",
-    "kb": "kib kilobyte kilobytes",
-    "mb": "mib megabyte megabytes",
-    "gb": "gib gigabyte gigabytes",
-    "tb": "tib terabyte terabytes",
-    "hz": "hertz",
-    "mhz": "megahertz",
-    "ghz": "gigahertz",
-    "kw": "kilowatt kilowatts",
-    "w": "watt watts",
-    "$": "usd dollar dollars bucks",
-    "€": "eur euro euros",
-    "£": "gbp",
-    "k": "thousand",
-    "am": "a.m",
-    "pm": "p.m",
-    "c": "celsius",
-    "f": "fahrenheit",
-    "px": "pixel pixels",
-    "x": "times",
-}
-UNITS: Mapping[str, str] = {
-    spelling: name for name, spellings in _UNIT_SPELLINGS.items() for spelling in (name, *spellings.split())
-}
+_UNIT_SPELLINGS = """
+    %: percent per cent | ms: millisecond milliseconds msec | s: sec secs seconds | min: mins minute minutes | h: hr hrs hour hours stunden horas | d: day days tage días | wk: wks week weeks wochen semanas | mo: month months monate
+    meses | y: yr yrs year years jahre años | mm: millimeter millimeters millimetres | cm: centimeter centimeters
+    centimetres | m: meter meters metre metres | km: kilometer kilometers kilometres kms | in: inch inches | ft: foot
+    feet | mi: mile miles | mg: milligram milligrams | g: gram grams | kg: kilo kilos kilogram kilograms | lb: lbs
+    pound pounds | oz: ounce ounces | ml: millilitres milliliters | l: litre litres liter liters | kb: kib kilobyte
+    kilobytes | mb: mib megabyte megabytes | gb: gib gigabyte gigabytes | tb: tib terabyte terabytes | hz: hertz |
+    mhz: megahertz | ghz: gigahertz | kw: kilowatt kilowatts | w: watt watts | $: usd dollar dollars bucks | €: eur
+    euro euros | £: gbp | k: thousand | am: a.m | pm: p.m | c: celsius | f: fahrenheit | px: pixel pixels | x: times"""
+UNITS = _spellings(_UNIT_SPELLINGS)
 
-MONTHS: Mapping[str, str] = {
-    spelling: name
-    for name, spellings in {
-        "jan": "january enero januar",
-        "feb": "february febrero februar",
-        "mar": "march marzo märz",
-        "apr": "april abril",
-        "may": "mayo mai",
-        "jun": "june junio juni",
-        "jul": "july julio juli",
-        "aug": "august agosto",
-        "sep": "sept september septiembre",
-        "oct": "october octubre oktober",
-        "nov": "november noviembre",
-        "dec": "december diciembre dezember",
-    }.items()
-    for spelling in (name, *spellings.split())
-}
-WEEKDAYS: Mapping[str, str] = {
-    spelling: name
-    for name, spellings in {
-        "mon": "monday mondays lunes montag",
-        "tue": "tues tuesday tuesdays martes dienstag",
-        "wed": "wednesday wednesdays miércoles mittwoch",
-        "thu": "thur thurs thursday thursdays jueves donnerstag",
-        "fri": "friday fridays viernes freitag",
-        "sat": "saturday saturdays sábado samstag",
-        "sun": "sunday sundays domingo sonntag",
-    }.items()
-    for spelling in (name, *spellings.split())
-}
+MONTHS = _spellings(
+    """jan: january enero januar | feb: february febrero februar | mar: march marzo märz | apr: april abril | may: mayo
+    mai | jun: june junio juni | jul: july julio juli | aug: august agosto | sep: sept september septiembre | oct:
+    october octubre oktober | nov: november noviembre | dec: december diciembre dezember"""
+)
+WEEKDAYS = _spellings(
+    """mon: monday mondays lunes montag | tue: tues tuesday tuesdays martes dienstag | wed: wednesday wednesdays
+    miércoles mittwoch | thu: thur thurs thursday thursdays jueves donnerstag | fri: friday fridays viernes freitag |
+    sat: saturday saturdays sábado samstag | sun: sunday sundays domingo sonntag"""
+)
 # These are also ordinary words in lower case.
 AMBIGUOUS_CALENDAR = frozenset(
     {"mar", "march", "may", "jun", "jul", "sep", "sept", "dec", "mon", "wed", "sat", "sun", "jan", "martes", "mai"}

@@ -14,9 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
+from slowwave import aspects, frames
 from slowwave.decisions import decision, decision_frame
-from slowwave.lexicon import aspects
 from slowwave.revision.application import activated
 from slowwave.revision.repetition import with_keys
 from slowwave.validity import is_live

@@ -12,9 +12,8 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave import frames
+from slowwave import aspects, frames
 from slowwave.decisions import noted
-from slowwave.lexicon import aspects
 from slowwave.settings import EvaluateSettings, ReviseSettings
 from slowwave.text import as_json, timed_id
 from slowwave.validity import is_live

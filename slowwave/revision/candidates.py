@@ -12,10 +12,9 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave import frames
+from slowwave import aspects, frames
 from slowwave.extraction.dates import Times, resolve_times
 from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES
-from slowwave.lexicon import aspects
 from slowwave.lexicon.statement_words import POLARITY
 from slowwave.settings import ExtractSettings
 from slowwave.text import cut_bytes, normalise_name, readable, row_id, sentences, statement_hash, timed_id

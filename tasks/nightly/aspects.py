@@ -15,8 +15,8 @@ from functools import partial
 import polars as pl
 
 from recall.aspects import scored_from
+from slowwave.aspects import COUNTED, PARTS, TOTALS, added, changed_scores, difference, parts_of, scores_of
 from slowwave.errors import StoreMismatch
-from slowwave.lexicon.aspects import COUNTED, PARTS, TOTALS, added, changed_scores, difference, parts_of, scores_of
 from slowwave.validity import time_sql
 from storage.rows import MARK, quoted
 from storage.snapshots import MANY, Reading, Snapshot

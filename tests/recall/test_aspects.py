@@ -32,8 +32,7 @@ from flows.steward import steward
 from recall.aspects import aspects, aspects_of, scored, scored_from, stored_aspects
 from slowwave import frames
 from slowwave.api import OpenMemory
-from slowwave.errors import UndoRefused, UnknownName, UnusableInput
-from slowwave.lexicon.aspects import (
+from slowwave.aspects import (
     COUNTED,
     SLUGS,
     TAGGED,
@@ -47,6 +46,7 @@ from slowwave.lexicon.aspects import (
     score_aspects,
     shown,
 )
+from slowwave.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.settings import AspectSettings
 from storage.snapshots import Reading
 from storage.store import Store
