@@ -19,7 +19,8 @@ ASSENTS = _listed(
 )
 THANKS = _listed(
     """thanks | thanks a lot | thanks so much | many thanks | thank you | thank you so much | thank you very much |
-    thx | ty | cheers | got it | gotcha thanks | understood | noted | cool | nice | awesome | amazing | wow | lol | haha |
+    thx | ty | cheers | got it | gotcha thanks | understood | noted | cool | nice | awesome | amazing | wow | lol |
+    haha |
     hahaha | no problem | no worries | you're welcome | you are welcome | np | hmm | oh | ah | i see | gracias |
     muchas gracias | entendido | de nada | danke | danke schön | vielen dank | verstanden | super | toll | bitte |
     bitte schön"""

@@ -42,7 +42,8 @@ POLARITY: Mapping[str, str] = {
 NUMBER_WORDS: Mapping[str, str] = dict(
     pair.split("=")
     for pair in """
-    zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 thirteen=13 fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30 forty=40 fifty=50
+    zero=0 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 thirteen=13
+    fourteen=14 fifteen=15 sixteen=16 seventeen=17 eighteen=18 nineteen=19 twenty=20 thirty=30 forty=40 fifty=50
     sixty=60 seventy=70 eighty=80 ninety=90 hundred=100 thousand=1000 million=1000000 billion=1000000000 dozen=12
     couple=2 pair=2 single=1 both=2 half=1/2 quarter=1/4 once=1x twice=2x thrice=3x double=2x triple=3x first=1st
     second=2nd third=3rd fourth=4th fifth=5th sixth=6th seventh=7th eighth=8th ninth=9th tenth=10th uno=1 dos=2 tres=3
@@ -51,7 +52,9 @@ NUMBER_WORDS: Mapping[str, str] = dict(
 )
 
 _UNIT_SPELLINGS = """
-    %: percent per cent | ms: millisecond milliseconds msec | s: sec secs seconds | min: mins minute minutes | h: hr hrs hour hours stunden horas | d: day days tage días | wk: wks week weeks wochen semanas | mo: month months monate
+    %: percent per cent | ms: millisecond milliseconds msec | s: sec secs seconds | min: mins minute minutes | h: hr
+    hrs hour hours stunden horas | d: day days tage días | wk: wks week weeks wochen semanas | mo: month months
+    monate
     meses | y: yr yrs year years jahre años | mm: millimeter millimeters millimetres | cm: centimeter centimeters
     centimetres | m: meter meters metre metres | km: kilometer kilometers kilometres kms | in: inch inches | ft: foot
     feet | mi: mile miles | mg: milligram milligrams | g: gram grams | kg: kilo kilos kilogram kilograms | lb: lbs
