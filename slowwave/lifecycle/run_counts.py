@@ -72,6 +72,8 @@ class RunCount(StrEnum):
     FACTS_MOVED = "facts moved", "facts moved to another entity"
     FACTS_NOT_RESTORED = "facts not restored", "facts that could not be restored"
 
+    QUOTATIONS_REPLACED = "quotations replaced", "quotations replaced by what a model read"
+
     CHANGES_PROPOSED = "changes proposed", "changes that wait for a person"
     CHANGES_REFUSED = "changes refused", "changes refused in favour of a known fact"
 
@@ -232,6 +234,7 @@ _WORDS: Mapping[str, str] = {
     RunCount.FACTS_RESTORED: "{} restored",
     RunCount.FACTS_NOW_SUSPECT: "{} now doubtful",
     RunCount.COMMUNITIES_SUMMARISED: "{} communities summarised",
+    RunCount.QUOTATIONS_REPLACED: "{} quotations read",
 }
 """In the order of the output; counts with the same words are added up."""
 _OTHERS = frozenset(

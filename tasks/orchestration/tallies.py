@@ -48,6 +48,7 @@ WRITTEN = (
     RunCount.MESSAGES_EXTRACTED,
     RunCount.MESSAGES_FAILED,
     RunCount.CONVERSATIONS_SUMMARISED,
+    RunCount.QUOTATIONS_REPLACED,
 )
 
 
@@ -247,6 +248,10 @@ class IngestTally(Tally):
         for action, number in applied.decisions.items():
             self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
         self.refused.update(applied.refused)
+
+    def replaced(self, quotations: int) -> None:
+        """Quotations of messages that a model has read."""
+        self.counts[RunCount.QUOTATIONS_REPLACED] += quotations
 
     def related(self, links: int, joined: int) -> None:
         """How many links between entities changed, and how many new entities joined a community."""
