@@ -16,7 +16,7 @@ from tasks.ingest.application import apply_patches
 from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
-from tasks.ingest.rereading import replace_quotations
+from tasks.ingest.rereading import quoted_left, replace_quotations
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.community_refresh import note_due
@@ -90,6 +90,8 @@ async def ingest(
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))
+        if settings.extract.reread:
+            tally.quoted = quoted_left(run)
         if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
         if tally.has_written and not dry_run:

@@ -72,7 +72,7 @@ def answer_by_rule(prompt: Prompt) -> dict[str, Any]:
 
 def has_reader(settings: LanguageSettings) -> bool:
     """Whether a model reads messages by these settings; without one they are kept as quotations."""
-    return choose(settings.extract_model or settings.model).provider != "rules"
+    return choose(settings.extract_model or settings.model).provider != "quotes"
 
 
 YIELD_EVERY = 64

@@ -19,6 +19,11 @@ REREAD = "reread"
 """The action of the decision about a quotation that was replaced."""
 
 
+def quoted_messages(count: int) -> str:
+    """How many messages nobody has read yet, in words."""
+    return "1 message is kept as a quotation" if count == 1 else f"{count:,} messages are kept as quotations"
+
+
 def plan_replacement(
     quotations: pl.DataFrame, evidence: pl.DataFrame, waiting: pl.Series, held: pl.Series
 ) -> pl.DataFrame:

@@ -207,7 +207,7 @@ def by_label(counts: Mapping[RunCount, int] | Mapping[str, int]) -> dict[str, in
 # The changes of a run in a few words, from its counts.
 
 
-_PHASES = ("consolidate", "steward", "decay", "communities", "upkeep")
+_PHASES = ("ingest", "consolidate", "steward", "decay", "communities", "upkeep")
 _WRITTEN = (RunCount.FACTS_LEARNED, RunCount.FACTS_REWORDED)
 _RETIRED = (
     RunCount.FACTS_SUPERSEDED,

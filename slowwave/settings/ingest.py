@@ -235,7 +235,7 @@ class ExtractSettings(Group):
     reread: bool = Field(
         False,
         title="Read quotations",
-        description="Also messages that were kept as quotations because no model was there; what is read replaces them.",
+        description="Also messages that are kept as quotations because no model was there; what is read replaces them.",
     )
     note_linking: LinkSettings = LinkSettings.as_field("Links", "Entities whose descriptions are alike.")
     community_refresh_interval: int = Field(

@@ -108,8 +108,8 @@ class BatchRows:
 def to_extract(reading: Reading, settings: ExtractSettings) -> str:
     """The messages that a run is about, as a filter: those that wait and were said in its window (S2-22, S2-25).
 
-    Under `reread` also those that are kept as quotations. Under `force` also those that were extracted, given up, or skipped for what they tell a model to do; not what
-    people and other systems stated, which never was a conversation.
+    Under `reread` also those that are kept as quotations. Under `force` also those that were extracted, given up, or
+    skipped for what they tell a model to do; not what people and other systems stated, which never was a conversation.
     """
     waiting = f"({UNFINISHED} OR {KEPT_AS_SAID})" if settings.reread else UNFINISHED
     parts = [AGAIN, spoken(reading)] if settings.force else [waiting, f"attempts < {settings.max_attempts}"]

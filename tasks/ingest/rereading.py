@@ -7,18 +7,25 @@ from functools import partial
 
 import polars as pl
 
+from inference.language import has_reader
 from slowwave.entrenchment import ENDS
 from slowwave.lifecycle.quotations import QUOTATIONS, plan_replacement, replacement_decisions
+from slowwave.records import Usage
 from slowwave.revision.late_arrivals import REPEATED
+from slowwave.settings import IngestSettings, SleepSettings
+from slowwave.spending import sleep_within
 from storage.changes import FACT_TABLES
-from storage.quotations import OF_A_RUN, UNREAD, Keeping, keeping, run_in
+from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.retirement import Purge, delete_entities, delete_facts, mentioned, plan_purge
 from tasks.runtime.engine import task
-from tasks.runtime.runs import Run
+from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
+from .candidate_rows import to_extract
+
+LIMITS = ("max_calls", "max_tokens", "max_usd", "max_calls_per_day", "max_tokens_per_day", "max_usd_per_day")
 _WAITS = "status = 'candidate'"
 _REPEATS = f"status = 'rejected' AND status_reason LIKE '{REPEATED}%'"
 _MAY_GO = "pinned IS NOT TRUE AND coalesce(status, 'active') IN ('active', 'archived')"
@@ -35,6 +42,23 @@ class _Replacement:
 
     def __len__(self) -> int:
         return len(self.purge.ids)
+
+
+def quoted_left(run: Run) -> int:
+    """How many messages are kept as quotations now."""
+    return count_quoted(store_of(run).snapshot())
+
+
+def reading_of_night(run: Run, settings: SleepSettings) -> IngestSettings | None:
+    """How a night reads what waits; None where nobody can read, nothing limits the cost, or nothing waits."""
+    chosen = sleep_within(settings, Usage()).ingest
+    is_limited = any(getattr(chosen.llm, name) is not None for name in LIMITS)
+    if not (chosen.extract.enabled and is_limited and has_reader(chosen.llm)):
+        return None
+    extract = chosen.extract.model_copy(update={"reread": True})
+    snapshot = store_of(run).snapshot()
+    waits = snapshot.count("messages", to_extract(snapshot, extract))
+    return chosen.model_copy(update={"extract": extract}) if waits else None
 
 
 @task("replace quotations")
