@@ -307,9 +307,7 @@ class IngestTally(Tally):
         if not self.of_days_to_come:
             return []
         of = f"{self.of_days_to_come:,} of {self.counts[RunCount.MESSAGES_READ]:,} messages"
-        return [
-            f"{of} have a time in the future and count as said now; `--now TIME` keeps their times."
-        ]
+        return [f"{of} have a time in the future and count as said now; `--now TIME` keeps their times."]
 
     def _speaker(self) -> list[str]:
         """Whom the role `user` was taken to be, where messages named no speaker."""
