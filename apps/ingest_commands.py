@@ -14,7 +14,7 @@ from slowwave.arguments import checked_time
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.ingestion.parsers import FORMATS, known_format
 from slowwave.lifecycle.run_counts import RunCount, shown_counts
-from slowwave.settings import BackfillSettings
+from slowwave.settings import BackfillSettings, IngestSettings
 from slowwave.timestamps import parse_moment
 
 from .configuration import Place, with_flags, write_settings
@@ -104,6 +104,9 @@ def ingest(
         str, typer.Option("--format", help=f"auto, {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
     ] = "auto",
     owner: OwnerOption = None,
+    reread: Annotated[
+        bool, typer.Option("--reread", help="Also read the messages that are kept as quotations; needs a model.")
+    ] = False,
     *,
     model: ModelFlags,
     require_approval: RequireApproval = False,
@@ -116,13 +119,15 @@ def ingest(
     from flows.ingest import Format
     from flows.ingest import ingest as flow
 
-    if not paths:
+    if not paths and not reread:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     settings = with_flags("ingest", place.kept(place.settings.ingest), model, owner=owner).ingest
+    if reread:
+        settings = _rereading(settings)
     with progress(quiet=as_json):
         summary: dict[str, Any] = asyncio.run(
             flow(
-                [str(path) for path in paths],
+                [str(path) for path in paths or ()],
                 namespace=place.namespace,
                 store=place.uri,
                 format=cast(Format, known_format(format)),
@@ -138,8 +143,20 @@ def ingest(
     else:
         show_ingest(summary)
     end(summary, "extracted", "messages")
-    if is_nothing_read(summary):
+    if paths and is_nothing_read(summary):
         raise typer.Exit(1)
+
+
+def _rereading(settings: IngestSettings) -> IngestSettings:
+    """The settings that also read quotations; raises `UnusableInput` where nobody can."""
+    from inference.language import has_reader
+
+    if not has_reader(settings.llm):
+        raise UnusableInput(
+            "There is no model to read what is kept as quotations.",
+            "Name one: --llm PROVIDER/MODEL, or in slowwave.toml.",
+        )
+    return settings.model_copy(update={"extract": settings.extract.model_copy(update={"reread": True})})
 
 
 def is_nothing_read(summary: dict[str, Any]) -> bool:

@@ -184,6 +184,7 @@ def nightly_settings(place: Place, model: Mapping[str, Any], gate: bool | None =
     """Settings of the nightly run: those of the file for each phase, with the model and its budget."""
     watch = place.settings.sleep
     return SleepSettings(
+        ingest=place.kept(with_flags("ingest", place.settings.ingest, model).ingest),
         consolidate=place.kept(with_flags("consolidate", place.settings.consolidate, model).consolidate),
         steward=place.kept(with_flags("steward", place.settings.steward, model).steward),
         decay=place.kept(place.settings.decay),

@@ -73,6 +73,7 @@ def register(app: typer.Typer) -> None:
 def stats(*, place: Place, as_json: JsonOption = False) -> None:
     """Show the size of the memory and the cost of the models."""
     from recall.overview import stats as count
+    from slowwave.lifecycle.quotations import quoted_messages
 
     counted = count(place.store(), datetime.now(UTC))
     if as_json:
@@ -81,6 +82,8 @@ def stats(*, place: Place, as_json: JsonOption = False) -> None:
     flat = {**counted, **counted["facts"], **counted["llm"]}
     rows = [(label, flat[key]) for key, label in STATS.items() if flat[key] or key in ALWAYS]
     out.print(table(f"Memory {place.namespace!r}", ("what", "count"), rows))
+    if quoted := counted["quoted"]:
+        out.print(f"{quoted_messages(quoted)}; slowwave ingest --reread reads them.", soft_wrap=True)
 
 
 def quality(

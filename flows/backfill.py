@@ -8,7 +8,7 @@ from typing import Any
 from slowwave.errors import RecallFell, SlowwaveError
 from slowwave.ingestion.windows import Period, moment
 from slowwave.records import Usage
-from slowwave.settings import BackfillSettings
+from slowwave.settings import BackfillSettings, ExtractSettings
 from slowwave.spending import tighter, what_is_left
 from tasks.ingest.reading import look_at
 from tasks.nightly.aspects import refreshed_aspects
@@ -115,7 +115,8 @@ async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally, spent:
 
 async def _sleep(run: Run, request: BackfillRequest, tally: BackfillTally, spent: Usage) -> None:
     left = tighter(request.settings.sleep, what_is_left(request.settings, spent + tally.usage))
-    settings = request.settings.sleep.model_copy(update=left.model_dump())
+    nothing = request.settings.sleep.ingest.model_copy(update={"extract": ExtractSettings(enabled=False)})
+    settings = request.settings.sleep.model_copy(update={"ingest": nothing, **left.model_dump()})
     try:
         async with turn_of(run.store, run.namespace):
             tally.child("sleep", await sleep(run.namespace, run.store, settings=settings, now=run.now))

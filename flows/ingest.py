@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
+from inference.language import has_reader
 from slowwave.lifecycle.run_counts import RunCount, by_label
 from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
 from storage.connection import has_namespace
@@ -14,6 +16,7 @@ from tasks.ingest.application import apply_patches
 from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
+from tasks.ingest.rereading import quoted_left, replace_quotations
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.community_refresh import note_due
@@ -60,6 +63,8 @@ async def ingest(
         require_approval: What is learned waits for a person, fact by fact; see the flow `review`.
         dry_run: Read and gate only; nothing is stored.
     """
+    if settings.extract.reread and not has_reader(settings.llm):
+        settings = settings.model_copy(update={"extract": settings.extract.model_copy(update={"reread": False})})
     if require_approval:
         settings = settings.model_copy(update={"approval": ApprovalSettings(mode="manual")})
     found = look_at(paths, format, settings)
@@ -85,6 +90,8 @@ async def ingest(
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
             tally.linked(await link_artifacts(run, settings.consolidate))
+        if settings.extract.reread:
+            tally.quoted = quoted_left(run)
         if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
         if tally.has_written and not dry_run:
@@ -97,16 +104,20 @@ async def ingest(
 
 async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None:
     """Extract and apply, batch by batch, until nothing waits or the budget is spent; then reconcile."""
-    merging = under_approval(run, "merge", settings.approval)
-    async with language_of(run, settings.llm) as language:
+    reading = replace(run, rereads=settings.extract.reread)
+    merging = under_approval(reading, "merge", settings.approval)
+    async with language_of(reading, settings.llm) as language:
+        model = "" if language.is_keyless("extract") else language.model("extract")
         try:
-            tally.applied(apply_patches(run, settings))  # left by earlier runs
+            tally.applied(apply_patches(reading, settings))  # left by earlier runs
+            tally.replaced(replace_quotations(run, model) if model else 0)
             waiting = count_unfinished(run, settings.extract)
             cursor: Cursor | None = Cursor()
             while cursor is not None and not language.budget_reached:
-                extracted = await extract_facts(run, settings, cursor)
+                extracted = await extract_facts(reading, settings, cursor)
                 tally.extracted(extracted)
-                tally.applied(apply_patches(run, settings, look_back=False))
+                tally.applied(apply_patches(reading, settings, look_back=False))
+                tally.replaced(replace_quotations(run, model) if model else 0)
                 cursor = extracted.cursor
                 await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)
             if touched := touched_entities(run):

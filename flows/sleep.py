@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from slowwave.errors import RecallFell
 from slowwave.settings import SleepSettings
 from slowwave.spending import sleep_within
+from tasks.ingest.rereading import reading_of_night
 from tasks.orchestration.fleet import parameters_of_fleet
 from tasks.orchestration.phases import NightTally, attempt, begin_night, close_night, weighed
 from tasks.runtime.engine import flow
@@ -18,6 +20,7 @@ from tasks.runtime.runs import Run, existing_run, phases_of, recorded
 from .communities import communities
 from .consolidate import consolidate
 from .decay import decay
+from .ingest import ingest
 from .steward import steward
 from .upkeep import upkeep
 
@@ -37,6 +40,9 @@ async def sleep(
 ) -> dict[str, Any]:
     """Consolidate, score and prune, let fade, name what belongs together, tidy up: one night, one summary.
 
+    Where a model and a budget are set, it reads before that what waits, and what was kept as quotations, as a run of
+    its own.
+
     Each phase is watched: questions are frozen before it and asked after it, and where recall got worse the phase is
     taken back and the night goes on without it. A night that was interrupted goes on with the phases that are left.
 
@@ -52,6 +58,9 @@ async def sleep(
     run = existing_run("sleep", store, namespace, now, settings.retention)
     tally = NightTally(run.id, dry_run)
     parameters = {"phases": phases, "settings": settings.model_dump(), **parameters_of_fleet()}
+    if (reading := reading_of_night(run, settings)) is not None and not dry_run:
+        read = partial(ingest, [], namespace, store, settings=reading, now=now, require_approval=require_approval)
+        tally.phase("ingest", await attempt(tally, "ingest", read))
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
         night = begin_night(run, phases, settings, dry_run=dry_run)
         tally.resumed(night)

@@ -70,6 +70,11 @@ def answer_by_rule(prompt: Prompt) -> dict[str, Any]:
     return rule(prompt.context)
 
 
+def has_reader(settings: LanguageSettings) -> bool:
+    """Whether a model reads messages by these settings; without one they are kept as quotations."""
+    return choose(settings.extract_model or settings.model).provider != "quotes"
+
+
 YIELD_EVERY = 64
 
 Free = Callable[[Prompt], dict[str, Any]]

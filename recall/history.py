@@ -12,6 +12,7 @@ import polars as pl
 
 from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import canonical_relation
+from slowwave.lifecycle.quotations import REREAD
 from slowwave.records import REDUNDANT
 from slowwave.text import short_id
 from slowwave.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
@@ -255,8 +256,8 @@ def story_of(snapshot: Snapshot, name: str, now: datetime | None = None) -> Stor
     pairs = _pairs(snapshot, facts)
     evidence = _evidence(snapshot, facts) or _own_words(snapshot, row if facts else {})
     absorbed = tuple(s for s in _evidence(snapshot, _absorbed(row["id"], lineage)) if s not in evidence)
-    is_run = kind == "runs"
-    decisions = _decisions_of_run(snapshot, row["id"]) if is_run else _decisions(snapshot, concerned, beside=facts)
+    is_run, beside = kind == "runs", [row["id"]] if kind == "messages" else facts
+    decisions = _decisions_of_run(snapshot, row["id"]) if is_run else _decisions(snapshot, concerned, beside=beside)
     shown = [each for each in decisions if not is_run or each.action not in _UNNAMED]
     named = {name for each in shown for name in (each.about, *each.beside)}
     others = [row["suspect_of"], row["similar_to_id"], *(pair.other_id for pair in pairs)] if facts else []
@@ -310,13 +311,11 @@ def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple
     """
     wanted = [*dict.fromkeys("facts" if table in ALL else table for table in kinds)]
     for kind in wanted:
-        names = [f"id = {quoted(name)}", f"starts_with(id, {quoted(name)})"]
-        if _SHORT.fullmatch(name):
-            names.append(f"id LIKE {quoted(f'%_{name}%')}")
+        names = _meaning(name)
         if kind in _OWN_NAMES:
-            names.append(f"{_OWN_NAMES[kind]} = {quoted(name)}")
+            names += f" OR {_OWN_NAMES[kind]} = {quoted(name)}"
         places = ALL if kind == "facts" else (kind,)
-        rows = pl.concat([snapshot.frame(table, " OR ".join(names), limit=_SEVERAL + 1) for table in places])
+        rows = pl.concat([snapshot.frame(table, names, limit=_SEVERAL + 1) for table in places])
         exact = rows.filter(pl.col("id") == name)
         if len(exact) or len(rows):
             return kind, _the_one(kind, name, exact if len(exact) else rows)
@@ -325,7 +324,26 @@ def _find(snapshot: Snapshot, name: str, kinds: Sequence[str] = _KINDS) -> tuple
             rows = snapshot.frame(kind, f"starts_with({_OWN_NAMES[kind]}, {quoted(name)})", limit=_SEVERAL + 1)
             if name and len(rows):
                 return kind, _the_one(kind, name, rows)
+    if name and (message := _message_of_quotation(snapshot, name)):
+        if "messages" in wanted:
+            return _find(snapshot, message, ("messages",))
+        raise UnknownName("id", name, (), f"It was a quotation, which a model read later: `slowwave why {message}`.")
     raise UnknownName("id", name, (), _WHERE_IDS_ARE)
+
+
+def _meaning(name: str, column: str = "id") -> str:
+    """The rows whose id is, or begins with, `name`, or has that short form."""
+    names = [f"{column} = {quoted(name)}", f"starts_with({column}, {quoted(name)})"]
+    if _SHORT.fullmatch(name):
+        names.append(f"{column} LIKE {quoted(f'%_{name}%')}")
+    return " OR ".join(names)
+
+
+def _message_of_quotation(snapshot: Snapshot, name: str) -> str:
+    """The message of a quotation that what a model read has replaced; empty where the name means none."""
+    where = f"action = '{REREAD}' AND ({_meaning(name, 'subject_id')})"
+    messages = snapshot.frame("decisions", where, ["ids_in"], limit=1)["ids_in"].explode().drop_nulls()
+    return str(messages[0]) if len(messages) else ""
 
 
 def _the_one(kind: str, name: str, rows: pl.DataFrame) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.settings import RecallSettings, StewardSettings
 from slowwave.validity import live_sql
 from storage.lease import IMPORTED
+from storage.quotations import count_quoted
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.store import Store
@@ -30,7 +31,10 @@ TOP = 10
 
 
 def stats(store: Store, now: datetime) -> dict[str, Any]:
-    """The contract of `stats --json`: counts of messages, facts by status, entities, commits, and model costs."""
+    """The contract of `stats --json`: counts of messages, facts by status, entities, commits, and model costs.
+
+    `quoted` are the messages that are kept as quotations until a model reads them.
+    """
     snapshot = store.snapshot()
     calls = store.log("llm_calls", columns=["id", "created_at", "tokens_in", "tokens_out", "usd"])
     calls = calls.sort("created_at").unique("id", keep="last")  # an entry carries the cost of those before it
@@ -38,6 +42,7 @@ def stats(store: Store, now: datetime) -> dict[str, Any]:
     by_status = dict(statuses.value_counts().iter_rows())
     return {
         "messages": snapshot.count("messages"),
+        "quoted": count_quoted(snapshot),
         "facts": {
             "live": snapshot.count("facts", live_sql(now)),
             **{status: by_status.get(status, 0) for status in CLOSED},

@@ -40,7 +40,8 @@ def sleep_within(settings: SleepSettings, spent: Usage) -> SleepSettings:
     phases = ("consolidate", "steward", "communities")
     own = {name: getattr(settings, name) for name in phases}
     return settings.model_copy(
-        update={name: phase.model_copy(update={"llm": llm_within(phase.llm, left)}) for name, phase in own.items()}
+        update={"ingest": ingest_within(settings.ingest, left)}
+        | {name: phase.model_copy(update={"llm": llm_within(phase.llm, left)}) for name, phase in own.items()}
     )
 
 

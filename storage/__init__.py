@@ -25,6 +25,7 @@ Reads that must be fast
 
 Beside the history
 - `paid_answers`: answers of models, which no undo removes
+- `quotations`: what nobody has read yet
 - `upkeep`: compaction, indexes, migrations
 - `reembedding`: vectors of another model
 - `erasure`: nothing is left of what is forgotten

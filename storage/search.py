@@ -53,7 +53,7 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
 
 def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:
     """`nearest` in these rows for several calls: what is compared exactly is read once and kept."""
-    table = reading.handle(name)
+    table, where = reading.handle(name), reading.seen(name, where)
     if table.count_rows() > EXACT_ROWS and (index := _vector_index(table)) is not None:
         return _IndexedRows(table, index, where).nearest
     has_vector = f"({where}) AND vector IS NOT NULL" if where else "vector IS NOT NULL"
@@ -286,7 +286,7 @@ def matching_many(reading: Reading, name: str, texts: Sequence[str], k: int, whe
 
     `query` is the place of the text; best first within it. Equal texts are searched once.
     """
-    distinct = list(dict.fromkeys(texts))
+    distinct, where = list(dict.fromkeys(texts)), reading.seen(name, where)
     if where and reading.handle(name).count_rows() > EXACT_ROWS:
         rows = _matching_first(reading, name, distinct, k, where)
     else:

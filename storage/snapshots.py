@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -90,6 +91,15 @@ class Reading:
 
     dims: int
     versions: dict[str, int]
+    hidden: Mapping[str, str] = MappingProxyType({})
+    """Conditions, by table, of rows that are out of sight."""
+
+    def seen(self, name: str, where: str | None) -> str | None:
+        """The condition of a question to a table, without the rows that are out of sight."""
+        if name not in self.hidden:
+            return where
+        visible = f"({self.hidden[name]}) IS NOT TRUE"
+        return f"({where}) AND {visible}" if where else visible
 
     def handle(self, name: str) -> Table:
         """The open LanceDB table."""
@@ -111,7 +121,7 @@ class Reading:
         wanted = list(columns) if columns is not None else column_names(name)
         if self.is_blank(name):
             return _no_rows(name, self.dims, tuple(wanted))
-        return read_rows(self.handle(name), where, wanted, limit, order)
+        return read_rows(self.handle(name), self.seen(name, where), wanted, limit, order)
 
     def by_ids(
         self,
@@ -176,7 +186,7 @@ class Reading:
         """Number of rows, optionally of those that match."""
         if self.is_blank(name):
             return 0
-        return int(self.handle(name).count_rows(where))
+        return int(self.handle(name).count_rows(self.seen(name, where)))
 
     def count_ids(self, name: str, ids: Sequence[str] | pl.Series) -> int:
         """How many of these ids there are, by the index alone."""
@@ -253,7 +263,7 @@ class Snapshot(Reading):
         self, name: str, where: str | None, columns: Sequence[str], limit: int | None, order: Sequence[str]
     ) -> pl.DataFrame:
         try:
-            return read_rows(self.handle(name), where, columns, limit, order)
+            return read_rows(self.handle(name), self.seen(name, where), columns, limit, order)
         except SlowwaveError:
             raise
         except Exception as error:

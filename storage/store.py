@@ -25,7 +25,7 @@ from .lease import make_once
 from .object_storage import check_bucket, is_remote
 from .rows import BEGUN, CREATED, to_rows
 from .schema import Role
-from .snapshots import Snapshot, open_table, read_rows
+from .snapshots import Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, tables_of
 from .telemetry import note_commit
 from .transactions import Transaction
@@ -81,6 +81,7 @@ class Store:
         self.db = db
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # tells when a commit is published
         self.embedding: tuple[str, int] | None = None  # of who opened it with one: it may not write beside another
+        self.out_of_sight: Callable[[Reading], Mapping[str, str]] | None = None  # rows, by table, that are not seen
         with plain_errors(str(db.uri), HEAD):
             self._row = HeadRow(db)
         # tables at the version they had last: on object storage opening one is several requests
@@ -156,6 +157,7 @@ class Store:
         newest = Snapshot(self.db, head.versions, head.sequence, (head.embed_model, head.dims), self._shared)
         if commit is None and run is None and at is None:
             self._check_embedding(head)
+            self._hide(newest)
             return newest
         row = self._commit_row(newest, commit, run, at)
         versions = {**json.loads(row["versions"]), "commits": head.versions["commits"]}
@@ -180,6 +182,7 @@ class Store:
                 self._check_embedding(lease)
             tx.more.update(more)
             tx.recover(is_repair)
+            self._hide(tx)
             yield tx
             tx.finish()
             if tx.before or tx.more:
@@ -193,6 +196,10 @@ class Store:
                 raise plain from error
             raise
         note_commit(kind, tx, began, lease.waited_s)
+
+    def _hide(self, reading: Reading) -> None:
+        if self.out_of_sight is not None:
+            reading.hidden = self.out_of_sight(reading)
 
     def _transaction(self, lease: Lease, run_id: str, now: datetime) -> Transaction:
         return Transaction(self.db, self._row, lease, run_id, now, self.clock)

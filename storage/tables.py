@@ -25,7 +25,7 @@ from .schema import (
     vectors,
 )
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 _MESSAGES = Table(
     "messages",
@@ -47,6 +47,9 @@ _MESSAGES = Table(
         "has_injection": flag("It tries to give the reader orders; never extracted."),
         "graph_state": text("pending, done, skipped_<gate> or failed."),
         "attempts": count("Extractions that failed so far."),
+        "read_by": text(
+            "The model that read it; `quotes`: nobody, and what it says is kept as it was said until a model reads it."
+        ),
         "content_score": number("Worth against noise, 0 to 1."),
     },
     full_text=("search_text",),
@@ -552,7 +555,7 @@ _PATCHES = Table(
     Role.STATE,
     "one group of candidates that is decided together",
     {
-        "origin": text("ingest, belief, consolidate or import."),
+        "origin": text("ingest, quotes (sentences as they were said), belief, consolidate or import."),
         "source_key": text("Conversation or document it was extracted from."),
         "state": text("open, evaluating, approved, rejected, needs_review or applied."),
         "candidates": count("Facts in it."),

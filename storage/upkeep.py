@@ -9,7 +9,10 @@ from functools import partial
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from .connection import HEAD
+from .quotations import QUOTES, run_in
 from .schema import Role
 from .tables import SCHEMA_VERSION, TABLES, tables_of
 
@@ -166,7 +169,18 @@ def _vector_index_is_due(handle: Table) -> bool:
 # Bringing a store that an older slowwave wrote up to this one's schema, as one commit.
 
 
-STEPS: Mapping[int, Callable[[Transaction], None]] = {}
+def _rules_are_quotations(tx: Transaction) -> None:
+    """Version 11: what rules extracted was read by nobody, so a model may read it later."""
+    runs = tx.frame("runs", "flow = 'ingest'", ["id", "summary"])
+    by_rules = runs.filter(pl.col("summary").str.json_path_match("$.llm.model") == "rules")["id"]
+    extracted = "graph_state IN ('done', 'skipped_durability')"
+    messages = tx.by_ids("messages", by_rules, key="run_id", where=extracted, with_vector=True)
+    tx.put_back("messages", messages.with_columns(read_by=pl.lit(QUOTES)))
+    patches = tx.frame("patch_batches", f"origin = 'ingest' AND {run_in(by_rules)}")
+    tx.put_back("patch_batches", patches.with_columns(origin=pl.lit(QUOTES)))
+
+
+STEPS: Mapping[int, Callable[[Transaction], None]] = {11: _rules_are_quotations}
 """What must happen to the rows when a store reaches a version; new tables and columns need no step.
 
 A column that is added to a table must be nullable.

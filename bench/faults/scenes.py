@@ -148,6 +148,11 @@ def ingest_more(place: Path) -> None:
     _read(place, ("c12-devon-catches-up", "c10-the-sisters", "runbook-kestrel-july"), LATER, extract=extract)
 
 
+def reread(place: Path) -> None:
+    """A model reads what was kept as quotations, in several batches."""
+    _read(place, (), LATER, llm=ASKING, extract={"reread": True, "window_messages": 6})
+
+
 def consolidated(place: Path) -> None:
     """What says the same becomes one, as the model says."""
     settings = ConsolidateSettings.model_validate({"llm": ASKING, "merge_cosine": 0.5, "per_call": 2})
@@ -265,6 +270,7 @@ def merged(place: Path) -> None:
 ALL = (
     Scene("ingest", nothing, ingest_anew, asks=True),
     Scene("ingest more", connected, ingest_more),
+    Scene("reread", talks, reread, asks=True, erases=True),
     Scene("consolidate", talks, consolidated, asks=True),
     Scene("steward", talks, swept),
     Scene("decay", talks, decayed),

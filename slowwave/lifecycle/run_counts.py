@@ -72,6 +72,8 @@ class RunCount(StrEnum):
     FACTS_MOVED = "facts moved", "facts moved to another entity"
     FACTS_NOT_RESTORED = "facts not restored", "facts that could not be restored"
 
+    QUOTATIONS_REPLACED = "quotations replaced", "quotations replaced by what a model read"
+
     CHANGES_PROPOSED = "changes proposed", "changes that wait for a person"
     CHANGES_REFUSED = "changes refused", "changes refused in favour of a known fact"
 
@@ -205,7 +207,7 @@ def by_label(counts: Mapping[RunCount, int] | Mapping[str, int]) -> dict[str, in
 # The changes of a run in a few words, from its counts.
 
 
-_PHASES = ("consolidate", "steward", "decay", "communities", "upkeep")
+_PHASES = ("ingest", "consolidate", "steward", "decay", "communities", "upkeep")
 _WRITTEN = (RunCount.FACTS_LEARNED, RunCount.FACTS_REWORDED)
 _RETIRED = (
     RunCount.FACTS_SUPERSEDED,
@@ -232,6 +234,7 @@ _WORDS: Mapping[str, str] = {
     RunCount.FACTS_RESTORED: "{} restored",
     RunCount.FACTS_NOW_SUSPECT: "{} now doubtful",
     RunCount.COMMUNITIES_SUMMARISED: "{} communities summarised",
+    RunCount.QUOTATIONS_REPLACED: "{} quotations read",
 }
 """In the order of the output; counts with the same words are added up."""
 _OTHERS = frozenset(

@@ -108,11 +108,13 @@ def build_candidates(
     settings: ExtractSettings,
     now: datetime,
     aliases: pl.DataFrame | None = None,
+    origin: str = "ingest",
 ) -> Candidates:
     """Facts with status candidate from CLAIMS in order of extraction.
 
     `messages` has MESSAGES (absent columns are null), `names` is `Resolution.names`, `learned` the stored predicates.
-    `aliases` (alias_name, entity_id) are further names of these entities, which are no general words.
+    `aliases` (alias_name, entity_id) are further names of these entities, which are no general words; `origin` is that
+    of the patch batches.
     A claim is dropped and counted if its message is missing or over the limit, if its subject is no entity, or if it
     repeats an earlier one word for word (its general words are kept); an object that is no entity is kept as text.
     """
@@ -124,7 +126,7 @@ def build_candidates(
     linked = _linked(placed, names).filter(pl.col("subject_id").is_not_null())
     relations = predicates.canonicalise(linked["relation"], learned)
     tagging, facts = _facts(linked, relations, settings, now)
-    facts = _with_batches(facts.with_columns(terms_of(facts, names, aliases)))
+    facts = _with_batches(facts.with_columns(terms_of(facts, names, aliases)), origin)
     unique = facts.unique("id", keep="first", maintain_order=True)
     if len(unique) < len(facts):
         again = facts.filter(pl.col("id").is_duplicated())
@@ -140,7 +142,7 @@ def build_candidates(
     rows = frames.conform(unique, frames.FACTS).select(*frames.FACTS)
     between = linked.filter(pl.col("kind").ne_missing("observation"))["relation"].unique()
     named = relations.filter(pl.col("raw").is_in(between.implode()))
-    return Candidates(rows, _directives(unique), _batches(unique), tuple(predicates.unmapped(named)), dropped)
+    return Candidates(rows, _directives(unique), _batches(unique, origin), tuple(predicates.unmapped(named)), dropped)
 
 
 def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -285,22 +287,23 @@ def quotes(rows: pl.DataFrame) -> pl.Series:
     return quoted.select(quote=pl.col("sentence").str.slice(0, MAX_QUOTE))["quote"]
 
 
-def _with_batches(facts: pl.DataFrame) -> pl.DataFrame:
-    """The facts with patch_batch_id: one batch per conversation or document and its messages (S3-08)."""
+def _with_batches(facts: pl.DataFrame, origin: str) -> pl.DataFrame:
+    """The facts with patch_batch_id: one batch per origin, conversation or document, and its messages (S3-08)."""
     groups = facts.group_by("conversation_id", maintain_order=True).agg(pl.col("message_id").unique().sort())
-    ids = {source: row_id("p", source, listed) for source, listed in groups.iter_rows()}
+    own = () if origin == "ingest" else (origin,)
+    ids = {source: row_id("p", *own, source, listed) for source, listed in groups.iter_rows()}
     return facts.with_columns(
         patch_batch_id=pl.col("conversation_id").replace_strict(ids, default=None, return_dtype=pl.String)
     )
 
 
-def _batches(facts: pl.DataFrame) -> pl.DataFrame:
+def _batches(facts: pl.DataFrame, origin: str) -> pl.DataFrame:
     rows = facts.group_by("patch_batch_id", maintain_order=True).agg(
         source_key=pl.col("conversation_id").first(), candidates=pl.len().cast(pl.Int64)
     )
     return frames.conform(
         rows.rename({"patch_batch_id": "id"}).with_columns(
-            origin=pl.lit("ingest"), state=pl.lit("open"), passed=pl.lit(0, dtype=pl.Int64), decided_by=pl.lit("rule")
+            origin=pl.lit(origin), state=pl.lit("open"), passed=pl.lit(0, dtype=pl.Int64), decided_by=pl.lit("rule")
         ),
         frames.PATCH_BATCHES,
     )

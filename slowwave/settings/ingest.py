@@ -232,6 +232,11 @@ class ExtractSettings(Group):
         description="Also messages that were extracted or given up before, or skipped for what they tell a model to do "
         "(S2-22).",
     )
+    reread: bool = Field(
+        False,
+        title="Read quotations",
+        description="Also messages that are kept as quotations because no model was there; what is read replaces them.",
+    )
     note_linking: LinkSettings = LinkSettings.as_field("Links", "Entities whose descriptions are alike.")
     community_refresh_interval: int = Field(
         100,

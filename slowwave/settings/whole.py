@@ -104,6 +104,10 @@ class McpSettings(Group):
 class SleepSettings(SpendingLimits):
     """Everything a night can be told."""
 
+    ingest: IngestSettings = IngestSettings.as_field(
+        "Ingest",
+        "How a model reads first what waits for it, quotations too; only within a budget of calls, tokens or dollars.",
+    )
     consolidate: ConsolidateSettings = ConsolidateSettings.as_field("Consolidate", "What says the same becomes one.")
     steward: StewardSettings = StewardSettings.as_field("Steward", "What is used rises, what is not fades.")
     decay: DecaySettings = DecaySettings.as_field("Decay", "What moves out of the way.")

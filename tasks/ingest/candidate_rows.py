@@ -29,6 +29,7 @@ from slowwave.text import row_id
 from slowwave.timestamps import in_utc
 from slowwave.validity import live_sql, time_sql
 from storage.changes import FACT_TABLES
+from storage.quotations import KEPT_AS_SAID, QUOTES
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -47,12 +48,18 @@ CONVERSATIONS = f"format IN ({', '.join(map(quoted, FORMATS))})"
 
 @dataclass(frozen=True, slots=True)
 class AnsweredBatch:
-    """The messages of a batch (full rows), the windows they were shown in, and the answer to each window."""
+    """The messages of a batch (full rows), the windows they were shown in, the answer to each window, and who gave
+    it: the model, or `QUOTES` where nobody reads."""
 
     batch: pl.DataFrame
     planned: Sequence[PlannedWindow]
     answers: Sequence[ModelAnswer[WindowExtraction]]
-    by_model: bool = False
+    reader: str = QUOTES
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a model read the windows."""
+        return self.reader != QUOTES
 
     def statements(self, settings: ExtractSettings, owners: Mapping[str, Owner]) -> CollectedClaims:
         """The statements of all answers, as frames."""
@@ -94,15 +101,18 @@ class BatchRows:
     episode_links: pl.DataFrame
     messages: pl.DataFrame
     refusals: pl.DataFrame
+    overruled: Sequence[str] = ()
+    """Refusals of messages that were found worth reading after all."""
 
 
 def to_extract(reading: Reading, settings: ExtractSettings) -> str:
     """The messages that a run is about, as a filter: those that wait and were said in its window (S2-22, S2-25).
 
-    Under `force` also those that were extracted, given up, or skipped for what they tell a model to do; not what
-    people and other systems stated, which never was a conversation.
+    Under `reread` also those that are kept as quotations. Under `force` also those that were extracted, given up, or
+    skipped for what they tell a model to do; not what people and other systems stated, which never was a conversation.
     """
-    parts = [AGAIN, spoken(reading)] if settings.force else [UNFINISHED, f"attempts < {settings.max_attempts}"]
+    waiting = f"({UNFINISHED} OR {KEPT_AS_SAID})" if settings.reread else UNFINISHED
+    parts = [AGAIN, spoken(reading)] if settings.force else [waiting, f"attempts < {settings.max_attempts}"]
     if settings.since is not None:
         parts.append(f"occurred_at >= {time_sql(in_utc(settings.since))}")
     if settings.until is not None:
@@ -145,11 +155,22 @@ def find_candidates(
     known = ontology(reading, named, run.now)
     names = known_names(resolution.names, statements.in_play)
     called = names_of(reading, names, resolution.aliases)
-    claimed = build_candidates(statements.claims, messages, names, known.predicates, settings.extract, run.now, called)
+    claimed = build_candidates(
+        statements.claims,
+        messages,
+        names,
+        known.predicates,
+        settings.extract,
+        run.now,
+        called,
+        "ingest" if answered.by_model else QUOTES,
+    )
     beliefs = plan_unsure(reading, claimed, messages, settings.beliefs, run.now)
     candidates = claimed if beliefs is None else beliefs.candidates
     facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
     states, refusals = _message_states(answered, statements, claimed)
+    refused = answered.batch.filter(pl.col("graph_state") == f"skipped_{DURABILITY}")
+    worth = refused.join(states.filter(pl.col("graph_state") == "done"), on="id", how="semi")["id"]
     return BatchRows(
         resolution,
         known,
@@ -160,6 +181,7 @@ def find_candidates(
         episode_links(claimed.facts),
         states,
         refusals,
+        [row_id("x", message, DURABILITY) for message in worth],
     )
 
 
@@ -178,6 +200,7 @@ def write(tx: Transaction, found: BatchRows) -> None:
     tx.upsert("predicates", found.ontology.new)
     tx.upsert("episode_entities", found.episode_links)
     tx.upsert("refusals", found.refusals)
+    tx.delete("refusals", found.overruled)
     decisions = [found.resolution.decisions, found.ontology.decisions]
     if found.beliefs is not None:
         write_beliefs(tx, found.beliefs)
@@ -209,7 +232,11 @@ def _message_states(
     rows = (
         answered.batch.with_columns(state)
         .filter(pl.col("state").is_not_null())
-        .with_columns(graph_state="state", attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64))
+        .with_columns(
+            graph_state="state",
+            attempts=pl.col("attempts") + (pl.col("state") == "failed").cast(pl.Int64),
+            read_by=pl.when(pl.col("state") == "failed").then("read_by").otherwise(pl.lit(answered.reader)),
+        )
     )
     return rows.drop("state"), _not_durable(dull, answered.batch)
 

@@ -28,6 +28,7 @@ from slowwave.revision.extracted_claims import CollectedClaims
 from slowwave.revision.referenced_facts import claims_of, find_counterparts
 from slowwave.settings import ExtractSettings, IngestSettings
 from slowwave.validity import live_sql, time_sql
+from storage.quotations import QUOTES
 from storage.rows import quoted
 from storage.search import near_rows, unit_matrix
 from storage.snapshots import Reading, Snapshot
@@ -143,7 +144,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
         known = known_facts(run, snapshot, planned, settings.extract)
         planned = with_roster(snapshot, planned, known, roster.owners)
     answers = await _answers(run, language, planned, settings.extract, apart=in_order)
-    answered = AnsweredBatch(batch, planned, answers, by_model=not is_by_rule)
+    answered = AnsweredBatch(batch, planned, answers, QUOTES if is_by_rule else language.model("extract"))
     statements = answered.statements(settings.extract, roster.owners)
     skipped = language.skipped
     resolution, verdicts = await resolve_names(run, language, snapshot, statements.mentions, settings.resolve)

@@ -11,6 +11,7 @@ from inference.language import Language
 from inference.request_batch import Role
 from slowwave.ingestion.conversations import FUTURE
 from slowwave.lifecycle.probes import GateVerdict
+from slowwave.lifecycle.quotations import quoted_messages
 from slowwave.lifecycle.run_counts import FACT_COUNTS, RunCount, by_label
 from slowwave.records import Usage
 from slowwave.review.changes import in_quotes
@@ -48,6 +49,7 @@ WRITTEN = (
     RunCount.MESSAGES_EXTRACTED,
     RunCount.MESSAGES_FAILED,
     RunCount.CONVERSATIONS_SUMMARISED,
+    RunCount.QUOTATIONS_REPLACED,
 )
 
 
@@ -201,6 +203,8 @@ class IngestTally(Tally):
     are_communities_due: bool = False
     of_days_to_come: int = 0
     owner: str | None = None
+    quoted: int | None = None
+    """Messages that are kept as quotations still, where the run is to read them."""
     makes_no_store: bool = False
     """All files are empty and there is no store: no run is recorded, so the summary names none."""
 
@@ -248,6 +252,10 @@ class IngestTally(Tally):
             self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
         self.refused.update(applied.refused)
 
+    def replaced(self, quotations: int) -> None:
+        """Quotations of messages that a model has read."""
+        self.counts[RunCount.QUOTATIONS_REPLACED] += quotations
+
     def related(self, links: int, joined: int) -> None:
         """How many links between entities changed, and how many new entities joined a community."""
         self.counts[RunCount.LINKS] += links
@@ -282,10 +290,14 @@ class IngestTally(Tally):
         if self.makes_no_store:
             return ["Nothing to read: the files are empty. No store was made, and no run was recorded."]
         if self.dry_run:
-            return ["A dry run: this is what would be stored and refused; nothing was changed."]
+            would = [f"{quoted_messages(self.quoted)} and would be read by a model."] if self.quoted else []
+            return ["A dry run: this is what would be stored and refused; nothing was changed.", *would]
         if self.has_written:
             due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
-            return [*self._times(), *self._speaker(), *([due] if self.are_communities_due else [])]
+            left = [f"{quoted_messages(self.quoted)} still: the same command goes on."] if self.quoted else []
+            return [*self._times(), *self._speaker(), *left, *([due] if self.are_communities_due else [])]
+        if self.quoted is not None and not counts.get(RunCount.MESSAGES_READ):
+            return [f"{quoted_messages(self.quoted)} still." if self.quoted else "No message is kept as a quotation."]
         if not counts.get(RunCount.MESSAGES_READ) and not counts.get(RunCount.SOURCES_KNOWN):
             return ["Nothing to read: there is no message in it."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -31,6 +32,7 @@ from storage.connection import address_of, has_namespace
 from storage.drafts import ProposingStore
 from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner
 from storage.paid_answers import StoredAnswers
+from storage.quotations import made_by_nobody
 from storage.rows import new_run_id, quoted
 from storage.store import Store
 from storage.transactions import Transaction
@@ -56,6 +58,7 @@ class Run:
     embedder: str
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     proposes: Proposing | None = None  # what it writes waits for a person
+    rereads: bool = False  # it reads what was kept as quotations, and must not see these
 
 
 def new_run(
@@ -98,11 +101,17 @@ def open_store(uri: str, namespace: str, embedder: str, retention: RetentionSett
 
 
 def store_of(run: Run) -> Store:
-    """The run's namespace, made if it does not exist; what a run that proposes writes there waits for a person."""
+    """The run's namespace, made if it does not exist; what a run that proposes writes there waits for a person.
+
+    A run that reads quotations again does not see them, so that it reads as if it were the first to.
+    """
     if not has_namespace(run.store, run.namespace):
         _store.cache_clear()  # it may have been open before its directory was removed
     place = address_of(run.store)  # a relative one means another place later
     store = _store(place, run.namespace, run.embedder, run.retention)
+    if run.rereads:
+        store = copy(store)
+        store.out_of_sight = made_by_nobody
     return store if run.proposes is None else ProposingStore(store, run.proposes)
 
 

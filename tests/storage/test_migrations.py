@@ -113,6 +113,31 @@ def _never(_: Transaction) -> None:
     raise AssertionError("this version was passed already or not reached")
 
 
+def test_what_rules_extracted_is_a_quotation_from_now_on_and_what_a_model_read_is_not(old: Store) -> None:
+    with old.commit("ingest-2", "test", EPOCH) as tx:
+        tx.upsert("runs", pl.DataFrame([
+            {"id": "ingest-2", "flow": "ingest", "summary": json.dumps({"llm": {"model": "rules"}})},
+            {"id": "ingest-3", "flow": "ingest", "summary": json.dumps({"llm": {"model": "anthropic/x"}})},
+        ]))  # fmt: skip
+        tx.upsert("messages", pl.DataFrame({"id": ["a", "b", "c"], "message_id": ["a", "b", "c"],
+            "conversation_id": "c", "graph_state": ["done", "skipped_durability", "pending"]}))  # fmt: skip
+        tx.upsert("patch_batches", pl.DataFrame({"id": ["p"], "origin": ["ingest"]}))
+    with old.commit("ingest-3", "test", EPOCH) as tx:
+        tx.upsert("messages", pl.DataFrame({"id": ["d"], "message_id": ["d"], "conversation_id": ["c"],
+            "graph_state": ["done"]}))  # fmt: skip
+        tx.upsert("patch_batches", pl.DataFrame({"id": ["q"], "origin": ["ingest"]}))
+    messages = old.db.open_table("messages")
+    messages.drop_columns(["read_by"])
+    versions = {**old.head.versions, "messages": messages.version}
+    state = {"versions": json.dumps(versions), "schema_version": 10}
+    old.db.open_table(HEAD).update(values=state)
+    snapshot = Store.open(old.uri).snapshot()
+    readers = snapshot.frame("messages", columns=["id", "read_by", "run_id"]).sort("id").rows()
+    assert readers == [("a", "quotes", "ingest-2"), ("b", "quotes", "ingest-2"), ("c", None, "ingest-2"),
+                       ("d", None, "ingest-3")]  # fmt: skip
+    assert dict(snapshot.frame("patch_batches", columns=["id", "origin"]).rows()) == {"p": "quotes", "q": "ingest"}
+
+
 def test_a_step_that_fails_leaves_the_old_store_and_can_be_tried_again(
     old: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
