@@ -114,7 +114,7 @@ def times(data: bytes) -> None:
             parse_time(value)
         except ValueError:
             continue
-    resolve_times(find_hint(text[:700]), NOW, text[:700])
+    resolve_times(find_hint(text[:700]), NOW)
     resolve_times(text, NOW, model_date=text)
     parse_moment(text)
 

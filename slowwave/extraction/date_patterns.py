@@ -98,4 +98,3 @@ BOUND = "|".join(
         rf"(?i:on|at|for|before|since|by|over|until|en)\s+{FEAST}",
     )
 )
-ANY_TIME = rf"(?:the\s+)?(?:{CORE}|{MONTH}|{WEEKDAY}|{SEASON}|{FEAST}|{YEAR})"

@@ -13,14 +13,13 @@ from typing import Literal
 
 from slowwave.timestamps import MONTH_NAMES, WEEKDAY_NAMES
 
-Tense = Literal["past", "future", "unknown", "moved"]
-"""`moved`: "was moved to 9 July" tells of a day to come, or of one that is just over."""
+Tense = Literal["past", "future", "unknown"]
 Precision = Literal["day", "week", "month", "season", "year", "around"]
 
 MONTH_NAME = "|".join(MONTH_NAMES).lower()
 """The whole names of the months as alternatives of a pattern; `date_patterns.MONTH` also has the short ones."""
 UNITS = frozenset({"second", "minute", "hour", "day", "week", "weekend", "month", "year", "decade"})
-_RECENT: dict[Tense, timedelta] = {"unknown": timedelta(days=122), "moved": timedelta(days=31)}
+_RECENT = timedelta(days=122)
 _LENGTHS = {"week": timedelta(days=7), "month": timedelta(days=31), "season": timedelta(days=92)}
 
 
@@ -93,10 +92,10 @@ def yearly(make: Callable[[int], Stretch], day: datetime) -> list[Stretch]:
 
 def choose(spans: list[Stretch], day: datetime, tense: Tense) -> Stretch | None:
     """The stretch that fits the tense: past the last that began, future the next that is not over; without a tense one
-    that ended less than four months ago, else the next; of a move one that ended in the last month, else the next."""
+    that ended less than four months ago, else the next."""
     if tense == "past":
         return next((span for span in reversed(spans) if span.start <= day), None)
-    over = day - _RECENT.get(tense, timedelta(0))
+    over = day - (_RECENT if tense == "unknown" else timedelta(0))
     return next((span for span in spans if span.end > over), None)
 
 
@@ -323,21 +322,19 @@ def _this(what: str, day: datetime, tense: Tense) -> Meaning | None:
 def _day_of(core: str, day: datetime, tense: Tense) -> Meaning | None:
     """ "the 15th", "Monday the 13th": that day of this month, or of the month that fits the tense."""
     found = _DAY_OF.fullmatch(core)
-    if not found:
+    if not found or tense == "unknown":
         return None
     number, first, spans = int(found["day"] or found["bare"]), day.replace(day=1), []
     for step in (-2, -1, 0, 1, 2):
         month = shift(first, step, "month")
         if number <= calendar.monthrange(month.year, month.month)[1]:
             spans.append(unit_span(month.replace(day=number), "day"))
-    if tense in ("unknown", "moved"):
-        spans = [span for span in spans if span.end > day - timedelta(days=8)]
     span = choose(spans, day, tense)
     return Meaning(span) if span else None
 
 
 def _weekday(core: str, day: datetime, tense: Tense) -> Meaning | None:
-    if core not in WEEKDAYS:
+    if core not in WEEKDAYS or tense == "unknown":
         return None
     return Meaning(unit_span(near_weekday(day, WEEKDAYS[core], -1 if tense == "past" else 1), "day"))
 
@@ -359,6 +356,8 @@ def _range(core: str, day: datetime, tense: Tense) -> Meaning | None:
         return None
     a, b = re.sub(r"^(?:in|on|from|the) ", "", found["a"]), re.sub(r"^(?:in|on|the) ", "", found["b"])
     if a in WEEKDAYS and b in WEEKDAYS:
+        if tense == "unknown":
+            return None
         last = near_weekday(day, WEEKDAYS[b], -1 if tense == "past" else 1)
         first = near_weekday(last, WEEKDAYS[a], -1)
         if tense != "past" and first < day:

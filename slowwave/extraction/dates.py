@@ -1,6 +1,7 @@
 """The three times of a statement: when it was stated, when it holds and when the event happens, each with a precision.
 
-Rules resolve the words; the date of a model is compared with the result (DESIGN §9.5).
+The date of a model holds. The words of time check it, and give the date where the model gives none (DESIGN §9.5). Words
+alone do not tell whether "on Monday" is over: without a model such words give no date, and stay in the statement.
 """
 
 from __future__ import annotations
@@ -11,50 +12,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, cast
 
 from slowwave.lexicon.statement_words import in_english, may_tell_when
-from slowwave.lexicon.verbs import RESCHEDULED
 
-from .date_patterns import AMOUNT, BOUND, CORE, PREPOSITION, RANGE, WEEKDAY
+from .date_patterns import AMOUNT, BOUND, CORE, PREPOSITION, RANGE
 from .date_words import Meaning, Precision, Stretch, Tense, count_of, counted, meaning_of, unit_span
-from .reasons import has_noun_as_reason, without_reasons
-from .tense import ClauseTense, clause_tense
 
 _HINT = re.compile(rf"\b(?:{RANGE}|{PREPOSITION}?(?:the\s+)?(?:{CORE})|{BOUND})")
 _FOR_LENGTH = re.compile(rf"\b(?i:for)\s+{AMOUNT}(?i:\s+(?:now|already))?")
-_MOVED_TO = re.compile(
-    rf"\b(?i:(?:was|were|is|are|(?:(?:has|have|had)\s)?been|got)\s(?:just\s)?{RESCHEDULED}|{RESCHEDULED}\s(?:the|my|our))\s"
-    r"[^.,;:!?]{0,60}?\b(?=(?i:to|for|until|till)\s)"
-)
-_DAY_OF_DECISION = re.compile(rf"(?i:yesterday|today|this\smorning|last\snight|(?:on\s|last\s)?{WEEKDAY})")
-_STATE = re.compile(
-    r"\b(?:is|are|was|were|am|been|stays?|stayed|remains?|closed|shut)\b|['’](?:s|m|re)\b", re.IGNORECASE
-)
 
 
 def find_hint(sentence: str) -> str:
-    """The first words of time in a sentence, unchanged, else the first words of duration; empty without either.
-
-    Times of a subordinate clause of reason are those of the reason: "I bought a Bosch because Makita is sold out until
-    June" has none. Only the event that explains a present state counts: "I'm sad because the dog died in July"; and a
-    beginning or end after a noun is that of the state: "It is closed because of repairs until May". Of an event that
-    is moved it is the new day: "My exam on 3 May was moved to 9 May", "Yesterday they moved my exam to 9 May".
-    """
+    """The first words of time in a sentence, unchanged, else the first words of duration; empty without either."""
     if not may_tell_when(sentence):
         return ""
-    main = without_reasons(sentence)
-    found = _HINT.search(main) or _FOR_LENGTH.search(main)
-    moved = _MOVED_TO.search(main, found.end()) if found else None
-    if found and moved and (moved.start() <= found.end() + 1 or _DAY_OF_DECISION.match(found.group())):
-        found = _HINT.match(main, moved.end()) or _HINT.match(main, moved.end() + len("to ")) or found
-    if found or main == sentence:
-        return found.group() if found else ""
-    in_reason = _HINT.search(sentence)
-    if in_reason is None:
-        return ""
-    if has_noun_as_reason(sentence) and _STATE.search(main):
-        return in_reason.group()
-    lead = _LEAD.match(in_reason.group().lower())
-    is_bound = lead is not None and lead.lastgroup not in (None, "within")
-    return "" if is_bound or clause_tense("", main).tense == "past" else in_reason.group()
+    found = _HINT.search(sentence) or _FOR_LENGTH.search(sentence)
+    return found.group() if found else ""
 
 
 TimeKind = Literal["event", "plan", "deadline", "since", "until", "state", "before", ""]
@@ -62,11 +33,11 @@ TIME_KINDS = frozenset({"event", "plan", "deadline", "since", "until", "state"})
 """The kinds of time that a model may give."""
 
 SURE, ALONE, DISPUTED = 1.0, 0.8, 0.6
-"""Certainty of a date: from the words; from the model alone; words and model differ."""
+"""Certainty of a date: from the words, or from the model and words that agree; from the model alone; they differ."""
 
 _MAX_WORDS = 80
 _FARTHEST_YEARS = 150
-_HALF_A_YEAR = timedelta(days=183)
+_NEAR = timedelta(days=31)  # a model's date this far from the words may still be what they mean
 _FARTHEST_AHEAD = 50  # years, for a date from the model alone
 _LEAD = re.compile(
     r"(?P<since>ever since|since|as of|dating back to|back to)\s+"
@@ -115,38 +86,38 @@ class _TimeMeaning:
     is_range: bool = False
 
 
-def resolve_times(
-    words: str, stated_at: datetime, statement: str = "", *, model_date: str = "", kind: str = ""
-) -> Times:
-    """The times of a temporal hint in a statement made at `stated_at`; `statement` gives the tense of bare dates.
+def resolve_times(words: str, stated_at: datetime, *, model_date: str = "", kind: str = "") -> Times:
+    """The times of the words of time in a statement made at `stated_at`.
 
     `kind` is the kind of time by the model: event, plan, deadline, since, until, state; empty without a model.
-    `model_date` is its date: YYYY, YYYY-MM, YYYY-MM-DD or two of them with a slash between. Where words and date agree,
-    the words count; else the model's date is kept as disputed, unless it is impossible.
+    `model_date` is its date: YYYY, YYYY-MM, YYYY-MM-DD or two of them with a slash between. It holds where it can be;
+    it is disputed where the words mean another time, and the words count where it is impossible or far off.
     """
     day = stated_at.replace(hour=0, minute=0, second=0, microsecond=0)
     model_kind = cast(TimeKind, kind if kind in TIME_KINDS else "")
     words = _time_words(words)
-    clause = clause_tense(words, statement)
-    ruled = _by_rule(words, day, clause, model_kind)
+    ruled = _by_words(words, day, model_kind, _tense_of(model_kind))
     if not model_date.strip():
         return _times(ruled, stated_at) if ruled else Times(stated_at)
     understood = model_span(model_date, day)
-    tenses: tuple[Tense, ...] = ("past", "future") if clause.tense == "unknown" else ()
-    readings = [ruled, *(_by_rule(words, day, replace(clause, tense=tense), model_kind) for tense in tenses)]
-    agreed = next((each for each in readings if each and understood and _agree(each.span, understood)), None)
-    if agreed:
-        return _times(agreed, stated_at)
-    reason = "no date that can be" if understood is None else _impossible(understood, day, model_kind, clause)
-    if understood and reason == OVER and str(understood.start.year) in f"{words} {statement}":
-        reason = ""  # the text itself gives the year: it may speak of a past plan
+    past, future = (_by_words(words, day, model_kind, tense) for tense in ("past", "future"))
+    readings = [each for each in (ruled, past, future) if each]
+    fitting = [each for each in readings if each is not past or _tense_of(model_kind) != "future"]
+    agreed = next((each for each in fitting if understood and _agree(each.span, understood)), None)
+    reason = "" if agreed else _why_impossible(understood, readings, day, model_kind, words)
     if understood is None or reason:
         return replace(_times(ruled, stated_at) if ruled else Times(stated_at), reason=f"{model_date[:40]}: {reason}")
-    if ruled is None:
+    by_words = agreed or ruled
+    if by_words is None:
         meant = _TimeMeaning(understood, _settled(model_kind, understood, day), "/" in model_date)
-        return replace(_times(meant, stated_at), certainty=ALONE)
-    meant = replace(ruled, span=understood, kind=_settled(ruled.kind, understood, day))
-    return replace(_times(meant, stated_at), certainty=DISPUTED, is_disputed=True)
+        return replace(_times(meant, stated_at), certainty=DISPUTED if readings else ALONE, is_disputed=bool(readings))
+    span = _finer(understood, agreed.span) if agreed else understood
+    meant = replace(by_words, span=span, kind=_settled(by_words.kind, span, day))
+    return replace(_times(meant, stated_at), certainty=SURE if agreed else DISPUTED, is_disputed=not agreed)
+
+
+def _tense_of(kind: TimeKind) -> Tense:
+    return "past" if kind in ("event", "since") else "future" if kind in ("plan", "deadline") else "unknown"
 
 
 def _time_words(words: str) -> str:
@@ -180,19 +151,33 @@ def _iso_span(text: str, day: datetime) -> Stretch | None:
     return unit_span(day.replace(year=int(found[1]), month=int(found[2] or 1), day=int(found[3] or 1)), unit)
 
 
-OVER = "over, and told as planned"
-
-
-def _impossible(span: Stretch, day: datetime, kind: TimeKind, clause: ClauseTense) -> str:
-    """Why a model's date is impossible; empty if it is possible."""
+def _why_impossible(
+    span: Stretch | None, readings: list[_TimeMeaning], day: datetime, kind: TimeKind, words: str
+) -> str:
+    """Why a model's date cannot be what the words mean; empty if it can."""
+    if span is None:
+        return "no date that can be"
     if span.start.year - day.year > _FARTHEST_AHEAD:
         return "too far ahead"
-    is_past = kind in ("event", "since") and clause.tense != "future"
-    if (is_past or (clause.tense == "past" and kind in ("", "state"))) and span.start > day + timedelta(days=1):
-        return "still to come, and told as past"
-    if kind in ("plan", "deadline") and span.end <= day:
-        return OVER
-    return ""
+    if kind in ("plan", "deadline") and span.end <= day and str(span.start.year) not in words:
+        return "over, and planned"
+    if len({each.span for each in readings}) != 1:
+        return ""  # without words of time, or of a year that they do not name
+    meant = readings[0].span
+    is_far = _gap(meant, span) > max(_NEAR, abs(meant.start - day) / 2)  # what is long ago is told less exactly
+    return "far from the words" if is_far else ""
+
+
+def _gap(a: Stretch, b: Stretch) -> timedelta:
+    return max(a.start - b.end, b.start - a.end)
+
+
+def _finer(span: Stretch, by_words: Stretch) -> Stretch:
+    """The model's stretch, or that of the words where it is a part of it; a day in "last week" is about that day."""
+    if span.start <= by_words.start and by_words.end <= span.end and by_words.precision != "around":
+        return by_words
+    is_about = span.precision == "day" and by_words.precision in ("week", "around")
+    return replace(span, precision=by_words.precision) if is_about else span
 
 
 def _agree(a: Stretch, b: Stretch) -> bool:
@@ -202,7 +187,7 @@ def _agree(a: Stretch, b: Stretch) -> bool:
     return a_start < b_end and b_start < a_end
 
 
-def _by_rule(words: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> _TimeMeaning | None:
+def _by_words(words: str, day: datetime, kind: TimeKind, tense: Tense) -> _TimeMeaning | None:
     """The stretch that the words mean, and whether it is an event, a plan, a beginning or an end."""
     core = " ".join(words.lower().replace(",", " ").replace("’", "'").split())
     if not core or len(core) > _MAX_WORDS:
@@ -212,68 +197,44 @@ def _by_rule(words: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> 
     role = (lead.lastgroup or "") if lead else ""
     rest = core[lead.end() :] if lead else core
     if role in ("length", "since", "within") and (length := _LENGTH.fullmatch(rest)) and count_of(length["amount"]):
-        return _of_length(role, length, day, clause, kind, core)
+        return _of_length(role, length, day, kind, core)
     rough = _ROUGHLY.match(rest)
     rest = rest[rough.end() :] if rough else rest
-    role = "" if clause.is_put_off else role
-    tense = clause.tense
-    if role == "since" or (tense == "unknown" and kind in ("event", "since")):
-        tense = "past"
-    if kind in ("plan", "deadline") or (tense == "unknown" and role in ("by", "until")):
-        tense = "future"
-    found = meaning_of(rest, day, "moved" if clause.is_moved and tense == "unknown" else tense)
-    if found and role == "from" and found.is_range and clause.is_moved:  # "moved from 19 to 26 May": to the second
-        found = meaning_of(re.split(r" (?:to|until) ", rest)[-1], day, "future") or found
-        found = replace(found, is_range=False)
+    if tense == "unknown" and role in ("since", "by", "until"):
+        tense = "past" if role == "since" else "future"
+    found = meaning_of(rest, day, tense)
     if found is None or abs(found.span.start.year - day.year) > _FARTHEST_YEARS:
-        return None
-    if _is_doubtful(found.span, rest, role, day, clause, kind):
         return None
     span = found.span.roughly() if rough else found.span
     if role in ("by", "until") and re.match(r"(?:the )?end of (?!(?:the |this )?week)", rest):
         span = unit_span(span.end - timedelta(1), "day")
     role = "" if found.is_range else role
-    return _TimeMeaning(span, _kind_of(role, span, found, day, clause, kind), found.is_range)
+    return _TimeMeaning(span, _kind_of(role, span, found, day, kind), found.is_range)
 
 
-def _is_doubtful(span: Stretch, words: str, role: str, day: datetime, clause: ClauseTense, kind: TimeKind) -> bool:
-    """Whether the year is unsure because no word names it: "we ski in January", "should have paid by May"."""
-    if clause.is_missed:
-        return role == "by" and day - span.end > _HALF_A_YEAR
-    if kind or role not in ("", "within") or not clause.is_present or span.end > day:
-        return False
-    later = meaning_of(words, day, "future")
-    return later is not None and later.span != span
-
-
-def _of_length(
-    role: str, length: re.Match[str], day: datetime, clause: ClauseTense, kind: TimeKind, core: str
-) -> _TimeMeaning | None:
-    """ "has sung for 5 years" began then; "in two weeks" is to come; "stayed for two weeks" is no date."""
+def _of_length(role: str, length: re.Match[str], day: datetime, kind: TimeKind, core: str) -> _TimeMeaning | None:
+    """ "for 5 years now" began then; "in two weeks" is to come; "for two weeks" is no date."""
     amount = count_of(length["amount"])
-    if amount is None:
+    if amount is None or amount[1] in ("second", "minute", "hour"):
         return None
     count, unit, rough = amount
-    if unit in ("second", "minute", "hour"):
-        return None
     if role == "within":
-        is_past = clause.tense == "past" and kind not in ("plan", "deadline")
         span = counted(count, unit, rough, day)
+        is_past = kind in ("event", "since")
         return None if is_past else _TimeMeaning(span, "deadline" if core.startswith("within") else "plan")
-    if role == "length" and not (clause.is_perfect or kind == "since" or length["now"]):
+    if role == "length" and not (kind == "since" or length["now"]):
         return None
     return _TimeMeaning(counted(-count, unit, True, day), "since")
 
 
-def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, clause: ClauseTense, kind: TimeKind) -> TimeKind:
-    """The role of a date in the statement: by the words before it, else by the model, else by the tense."""
+def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, kind: TimeKind) -> TimeKind:
+    """The role of a date in the statement: by the words before it, else by the model, else by the date."""
     is_to_come = span.start > day
-    role = "" if role in ("within", "length") else role
-    if role == "until" or (kind == "until" and not role):
+    if role == "until" or (kind == "until" and role in ("", "within", "length")):
         return "until"
     if role == "by":
-        return "before" if not is_to_come and (clause.tense == "past" or span.end <= day) else "deadline"
-    if role == "since" or found.side == "until_now" or (kind == "since" and not role):
+        return "before" if span.end <= day else "deadline"
+    if role == "since" or found.side == "until_now" or (kind == "since" and role in ("", "within", "length")):
         return "since" if not is_to_come else "plan"
     if role in ("start", "from") and is_to_come:
         return "plan"
@@ -281,8 +242,7 @@ def _kind_of(role: str, span: Stretch, found: Meaning, day: datetime, clause: Cl
         return "since"
     if kind in ("deadline", "plan", "state"):
         return _settled(kind, span, day)
-    is_plan = found.side == "future" or (found.side == "" and (is_to_come or clause.tense == "future"))
-    return _settled("plan" if is_plan else "event", span, day)
+    return _settled("plan" if is_to_come or found.side == "future" else "event", span, day)
 
 
 def _settled(kind: TimeKind, span: Stretch, day: datetime) -> TimeKind:

@@ -16,7 +16,6 @@ from slowwave.timestamps import MONTH_NAMES
 
 from .date_patterns import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
 from .date_words import WEEKDAYS, Stretch, Tense, count_of, counted, meaning_of, shift
-from .tense import clause_tense
 
 _READ = 1000  # characters of a question that are searched for a time
 
@@ -112,7 +111,8 @@ _LISTED = re.compile(r".+ (?:and|or|&) (?!a half\b)(.+)")
 _BETWEEN = re.compile(r"\s*(?:between|from|entre|del?)\b", re.IGNORECASE)
 _WAS = re.compile(r"\b(?:did|was|were|had|didn['’]t|wasn['’]t|weren['’]t)\b", re.IGNORECASE)
 _AHEAD = re.compile(
-    r"\b(?:plans?|schedule|agenda|appointments?|to come|would (?:\w+ ){1,3}(?:like|love) to)\b", re.IGNORECASE
+    r"\b(?:will|going to|plans?|schedule|agenda|appointments?|to come|would (?:\w+ ){1,3}(?:like|love) to)\b",
+    re.IGNORECASE,
 )
 _UNTIL = re.compile(r"(.+?) (?:to|until|till|through|up to) .+")
 _WINTER = re.compile(r"winter (?:of )?(\d\d)(\d\d)(?: ?[-–—] ?| (?:to|and|through) )(?:\1)?(\d\d)")
@@ -142,7 +142,7 @@ def time_in(question: str, now: datetime) -> NamedTime | None:
                 continue
             words = question[found.start() : end].strip(" ,")
             with suppress(ValueError, OverflowError):  # no such day, or one before the first year
-                if (named := _named(words, day, _tense(words, question))) is not None:
+                if (named := _named(words, day, _tense(question))) is not None:
                     if named.start is None and named.end is None:
                         return None
                     owner = _POSSESSIVE.match(question, end)
@@ -184,27 +184,25 @@ def _is_of_something_else(text: str, start: int, end: int) -> bool:
     return following[1] is None or (is_bare and following[1].lower() not in _NOT_NAMING)
 
 
-def _tense(words: str, question: str) -> Tense:
+def _tense(question: str) -> Tense:
     if _WAS.search(question):
         return "past"
     if _AHEAD.search(question):
         return "future"
-    clause = clause_tense(words, question)
-    if clause.tense == "unknown" and not clause.is_present and question.startswith(words):
-        clause = clause_tense("", re.sub(r"^\W*\w+", "", question[len(words) :]))  # ", what will she do?"
-    return clause.tense
+    return "unknown"
 
 
 def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     """The time of the words on a day, in a question of this tense."""
     core, side = _without_lead(words, day)
+    is_ahead = tense == "future"
     if tense == "unknown" and side in ("before", "until"):
         tense = "future"
     if tense == "unknown" and not re.search(r"\bthis\b", core):
         tense = "past"
     if side == "within":
         core, side = f"{core} from now", "at"
-        if tense != "future":
+        if not is_ahead:
             return None  # "What did she finish in two weeks?"
     span = _stretch(core, day, tense)
     if span is None:
@@ -229,7 +227,7 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     if end <= day:
         return NamedTime(words, None, end)
     # Before a future time all knowledge counts, so the question can only mean the time from now on.
-    return NamedTime(words, day, end) if tense == "future" or span.start > day else None
+    return NamedTime(words, day, end) if is_ahead or end > day + timedelta(days=1) else None
 
 
 def _has_gaps(words: str, core: str, span: Stretch) -> bool:

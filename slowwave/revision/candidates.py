@@ -248,13 +248,13 @@ def _times(claims: pl.DataFrame, now: datetime) -> pl.DataFrame:
     A future state holds from its date on ("starts at Acme in May"); any other plan holds from the message time. A
     sentence about the past stays true: only a relation may end before its message.
     """
-    columns = ("temporal_hint", "statement", "date", "time_kind", "object", "predicate")
+    columns = ("temporal_hint", "date", "time_kind", "object", "predicate")
     rows = []
     for *words, at in claims.select(*columns, at=pl.col("occurred_at").fill_null(now)).iter_rows():
-        hint, statement, date, kind, object_, predicate = (word or "" for word in words)
+        hint, date, kind, object_, predicate = (word or "" for word in words)
         is_state = bool(object_ and predicates.domain_of(predicate))
         kind = kind or ("state" if is_state and predicate not in _BEGINNINGS else "")
-        times = resolve_times(hint, at, statement, model_date=date, kind=kind) if hint or date else Times(at)
+        times = resolve_times(hint, at, model_date=date, kind=kind) if hint or date else Times(at)
         starts = times.event_at if is_state and times.kind == "plan" and times.event_at else times.valid_from
         ends = times.valid_to if times.valid_to and (object_ or times.valid_to > at) else None
         happens = (times.event_at, times.event_until, times.precision or None)

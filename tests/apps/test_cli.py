@@ -129,7 +129,7 @@ def test_recall_gives_exactly_the_document_that_scripts_rely_on(run: Run, store:
 
 def test_stats_gives_exactly_the_document_that_scripts_rely_on(run: Run, store: Path) -> None:
     document = run("stats", "--store", store, "--json").json
-    assert list(document) == ["messages", "facts", "entities", "communities", "commits", "llm"]
+    assert list(document) == ["messages", "quoted", "facts", "entities", "communities", "commits", "llm"]
     assert list(document["facts"]) == ["live", "candidate", "rejected", "superseded", "retracted", "archived"]
     assert list(document["llm"]) == ["calls", "tokens_in", "tokens_out", "usd"]
     assert document["messages"] == rows(store, "messages").height

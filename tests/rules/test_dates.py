@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slowwave.extraction.date_words import stated_date
 from slowwave.extraction.dates import ALONE, DISPUTED, SURE, Times, find_hint, note_date, passage_date, resolve_times
 
 SAID = datetime(2026, 4, 9, 17, 5, tzinfo=UTC)  # a Thursday
@@ -33,17 +34,17 @@ def told(times: Times) -> tuple[str | None, str | None, str, str]:
 
 def resolved(phrase: dict[str, Any], words: str) -> Times:
     said = datetime.fromisoformat(phrase["said"]).replace(hour=15, tzinfo=UTC)
-    return resolve_times(words, said, phrase["sentence"])
+    return resolve_times(words, said, kind=phrase["kind"])
 
 
 def wanted(phrase: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(phrase[key] for key in ("start", "end", "precision", "kind"))
 
 
-MISREAD = {"We married in August.", "The standup notes are from April 7.", "The old town burned around 1740."}
+MISREAD = {"The old town burned around 1740.", "I'm off from 28 December to 3 January."}
 NOT_FOUND = {
-    "We married in August.", "The recipe was written around 1890.", "The old town burned around 1740.",
-    "The backup ran at 2026-04-08T03:00.", "We leave tomorrow and return on January 8.",
+    *MISREAD, "The recipe was written around 1890.", "The backup ran at 2026-04-08T03:00.",
+    "We leave tomorrow and return on January 8.",
 }  # fmt: skip
 
 
@@ -75,144 +76,61 @@ def test_no_event_of_the_phrases_is_to_come_and_no_plan_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "statement", "first", "last"),
+    ("words", "kind", "first", "last"),
     [
-        ("48 hours ago", "Ana called 48 hours ago.", "2026-04-07", "2026-04-07"),
-        ("30 hours ago", "Ana called 30 hours ago.", "2026-04-08", "2026-04-08"),
-        ("ten minutes ago", "Ana called ten minutes ago.", "2026-04-09", "2026-04-09"),
-        ("the weekend", "Ana hiked at the weekend.", "2026-04-04", "2026-04-05"),
-        ("the weekend", "Ana will hike at the weekend.", "2026-04-11", "2026-04-12"),
-        ("next month", "Ana moves next month.", "2026-05-01", "2026-05-31"),
-        ("last year", "Ana moved last year.", "2025-01-01", "2025-12-31"),
-        ("since March last year", "Ana has lived in Porto since March last year.", "2025-03-01", None),
-        ("in May of last year", "Ana met Bo in May of last year.", "2025-05-01", "2025-05-31"),
-        ("in the summer of last year", "They went there in the summer of last year.", "2025-06-01", "2025-08-31"),
-        ("on 3 May next year", "They marry on 3 May next year.", "2027-05-03", "2027-05-03"),
-        ("from March to May", "Ana lived in Porto from March to May.", "2025-03-01", "2025-05-31"),
-        ("from May", "Ana works at Acme from May.", "2026-05-01", "2026-05-31"),
-        ("starting next week", "Ana works nights starting next week.", "2026-04-13", "2026-04-19"),
-        ("November 21 and 23", "Ana was away November 21 and 23.", "2025-11-21", "2025-11-23"),
-        ("Monday to Wednesday", "Ana is away Monday to Wednesday.", "2026-04-13", "2026-04-15"),
-        ("tomorrow night", "Ana leaves tomorrow night.", "2026-04-10", "2026-04-10"),
-        ("three days from now", "Ana leaves three days from now.", "2026-04-12", "2026-04-12"),
-        ("a month and a half ago", "Ana moved a month and a half ago.", "2026-02-23", "2026-02-23"),
-        ("a year and a half ago", "Ana moved a year and a half ago.", "2024-10-01", "2024-10-31"),
-        ("two decades ago", "Ana moved two decades ago.", "2006-01-01", "2006-12-31"),
-        ("the last week of March", "Ana was ill in the last week of March.", "2026-03-25", "2026-03-31"),
-        ("the second weekend of May", "Ana marries on the second weekend of May.", "2026-05-09", "2026-05-10"),
-        ("the last weekend of May", "Ana marries on the last weekend of May.", "2026-05-30", "2026-05-31"),
-        ("in the 90s", "Ana lived in Oslo in the 90s.", "1990-01-01", "1999-12-31"),
-        ("the end of next month", "Ana leaves at the end of next month.", "2026-05-21", "2026-05-31"),
-        ("early May", "Ana leaves in early May.", "2026-05-01", "2026-05-10"),
-        ("next Friday", "Ana leaves next Friday.", "2026-04-17", "2026-04-17"),
-        ("next Monday", "Ana leaves next Monday.", "2026-04-13", "2026-04-13"),
-        ("on New Year’s Eve", "Ana married on New Year’s Eve.", "2025-12-31", "2025-12-31"),
+        ("48 hours ago", "event", "2026-04-07", "2026-04-07"),
+        ("30 hours ago", "event", "2026-04-08", "2026-04-08"),
+        ("ten minutes ago", "event", "2026-04-09", "2026-04-09"),
+        ("the weekend", "event", "2026-04-04", "2026-04-05"),
+        ("the weekend", "plan", "2026-04-11", "2026-04-12"),
+        ("next month", "plan", "2026-05-01", "2026-05-31"),
+        ("last year", "event", "2025-01-01", "2025-12-31"),
+        ("since March last year", "since", "2025-03-01", None),
+        ("in May of last year", "event", "2025-05-01", "2025-05-31"),
+        ("in the summer of last year", "event", "2025-06-01", "2025-08-31"),
+        ("on 3 May next year", "plan", "2027-05-03", "2027-05-03"),
+        ("from March to May", "event", "2025-03-01", "2025-05-31"),
+        ("from May", "plan", "2026-05-01", "2026-05-31"),
+        ("starting next week", "plan", "2026-04-13", "2026-04-19"),
+        ("November 21 and 23", "event", "2025-11-21", "2025-11-23"),
+        ("Monday to Wednesday", "plan", "2026-04-13", "2026-04-15"),
+        ("tomorrow night", "plan", "2026-04-10", "2026-04-10"),
+        ("three days from now", "plan", "2026-04-12", "2026-04-12"),
+        ("a month and a half ago", "event", "2026-02-23", "2026-02-23"),
+        ("a year and a half ago", "event", "2024-10-01", "2024-10-31"),
+        ("two decades ago", "event", "2006-01-01", "2006-12-31"),
+        ("the last week of March", "event", "2026-03-25", "2026-03-31"),
+        ("the second weekend of May", "plan", "2026-05-09", "2026-05-10"),
+        ("the last weekend of May", "plan", "2026-05-30", "2026-05-31"),
+        ("in the 90s", "event", "1990-01-01", "1999-12-31"),
+        ("the end of next month", "plan", "2026-05-21", "2026-05-31"),
+        ("early May", "plan", "2026-05-01", "2026-05-10"),
+        ("next Friday", "plan", "2026-04-17", "2026-04-17"),
+        ("next Monday", "plan", "2026-04-13", "2026-04-13"),
+        ("on New Year’s Eve", "event", "2025-12-31", "2025-12-31"),
         ("by Friday", "", "2026-04-10", "2026-04-10"),
         ("until Friday", "", None, "2026-04-10"),
-        ("from Monday to Friday", "The meeting was moved from Monday to Friday.", "2026-04-10", "2026-04-10"),
     ],
 )
-def test_words_mean_a_first_and_a_last_day(words: str, statement: str, first: str, last: str | None) -> None:
-    assert told(resolve_times(words, SAID, statement))[:2] == (first, last)
-
-
-@pytest.mark.parametrize(
-    ("words", "statement", "start"),
-    [
-        ("on Monday", "Ana starts at Acme on Monday.", "2026-04-13"),
-        ("on Monday", "Ana met Bruno on Monday.", "2026-04-06"),
-        ("in August", "Ana will move in August.", "2026-08-01"),
-        ("in August", "Ana moved in August.", "2025-08-01"),
-        ("on the 12th", "Ana is going to be there on the 12th.", "2026-04-12"),
-        ("on 2 June", "The release is on 2 June.", "2026-06-02"),
-        ("on 2 June", "The release was on 2 June.", "2025-06-02"),
-    ],
-)
-def test_a_bare_date_lies_where_the_tense_of_its_sentence_points(words: str, statement: str, start: str) -> None:
-    assert day(resolve_times(words, SAID, statement).event_at) == start
-
-
-@pytest.mark.parametrize(
-    ("words", "statement", "start"),
-    [
-        ("on 9 July", "Ana's dentist appointment was moved to 9 July.", "2026-07-09"),
-        ("for 9 July", "The check-up was rebooked for 9 July.", "2026-07-09"),
-        ("9 July", "The review was rescheduled by the bank to 9 July.", "2026-07-09"),
-        ("until 9 July", "The exam was postponed until 9 July.", "2026-07-09"),
-        ("until 9 July", "The trip is put off until 9 July.", "2026-07-09"),
-        ("on 21 April", "The meeting was pushed back to 21 April.", "2026-04-21"),
-        ("on 21 April", "The meeting was brought forward to 21 April.", "2026-04-21"),
-        ("9 July", "The start was changed to 9 July.", "2026-07-09"),
-        ("January", "The concert was moved to January.", "2027-01-01"),
-        ("to the 25th", "The concert was moved to the 25th.", "2026-04-25"),
-        ("on 2 April", "Ana's appointment was moved to 2 April.", "2026-04-02"),
-        ("on Monday", "Ana moved to Porto on Monday.", "2026-04-06"),
-        ("on 9 July", "Ana moved to Porto on 9 July.", "2025-07-09"),
-        ("on 9 July", "The wedding was postponed on 9 July.", "2025-07-09"),
-        ("on 9 July", "The piano was moved to the cellar on 9 July.", "2025-07-09"),
-        ("on 9 July", "The shop changed hands on 9 July.", "2025-07-09"),
-        ("on 9 July", "The appointment was on 9 July.", "2025-07-09"),
-        ("on 9 July", "Ana is being operated on on 9 July.", "2026-07-09"),
-        ("on 9 July", "Ana was being operated on on 9 July.", "2025-07-09"),
-    ],
-)
-def test_the_past_tense_of_a_move_is_that_of_the_decision_and_not_of_the_day(
-    words: str, statement: str, start: str
-) -> None:
-    assert day(resolve_times(words, SAID, statement).event_at) == start
-
-
-def test_who_moved_somewhere_until_a_day_has_no_appointment_on_it() -> None:
-    assert resolve_times("until July", SAID, "Ana moved to the small office until July.").kind == "until"
-
-
-@pytest.mark.parametrize(
-    ("words", "statement", "start"),
-    [
-        ("in February", "My parents visit in February.", "2027-02-01"),
-        ("in January", 'Ana Lima: "We marry in January."', "2027-01-01"),
-        ("in March", "The second shop opens in March.", "2027-03-01"),
-        ("on 3 January", "My cousin graduates on 3 January.", "2027-01-03"),
-        ("In March", "In March we both fly to Oslo.", "2027-03-01"),
-        ("in January", "We get married in January.", "2027-01-01"),
-        ("in January", "Our move in January cost a lot.", "2026-01-01"),
-        ("in March", "Our product launches in March were a mess.", "2026-03-01"),
-        ("in February", "The visit in February was great.", "2026-02-01"),
-        ("in January", "I cut my hair in January.", "2026-01-01"),
-        ("in January", "We ski in January.", None),
-        ("in February", "My aunt usually visits in February.", None),
-        ("in January", "I should have gone to Rome in January.", "2026-01-01"),
-        ("in March", "She could have left in March.", "2026-03-01"),
-        ("by 31 March", "I will have paid the tax by 31 March.", "2027-03-31"),
-    ],
-)
-def test_what_is_told_in_the_present_is_not_over_and_what_should_have_been_is(
-    words: str, statement: str, start: str | None
-) -> None:
-    assert day(resolve_times(words, SAID, statement).event_at) == start
-
-
-def test_what_should_have_been_done_by_a_date_has_no_date_to_come() -> None:
-    tax, tiles = "I should have paid the tax by 31 March.", "We ought to have laid the tiles by June."
-    assert resolve_times("by 31 March", SAID, tax).kind == "before"
-    assert resolve_times("by June", SAID, tiles) == Times(SAID)  # June of which year
+def test_words_mean_a_first_and_a_last_day(words: str, kind: str, first: str, last: str | None) -> None:
+    assert told(resolve_times(words, SAID, kind=kind))[:2] == (first, last)
 
 
 def test_what_is_planned_is_known_from_when_it_was_said_and_happens_later() -> None:
-    plan = resolve_times("on November 25", NOVEMBER, "My interview is on November 25.")
+    plan = resolve_times("on November 25", NOVEMBER)
     assert (plan.valid_from, day(plan.event_at), day(plan.event_until)) == (NOVEMBER, "2024-11-25", "2024-11-26")
 
 
 def test_what_happened_holds_from_then() -> None:
-    event = resolve_times("in 2016", NOVEMBER, "We met in 2016.")
+    event = resolve_times("in 2016", NOVEMBER)
     assert (day(event.valid_from), day(event.event_at), event.valid_to) == ("2016-01-01", "2016-01-01", None)
 
 
 def test_a_state_begins_and_ends_without_happening() -> None:
-    since = resolve_times("since 2021", NOVEMBER, "Ana has lived in Faro since 2021.")
-    until = resolve_times("until 31 January", NOVEMBER, "I'm on leave until 31 January.")
-    assert day(resolve_times("since Monday", SAID, "We're on the new version since Monday.").valid_from) == "2026-04-06"
-    both = resolve_times("from 2011 to 2014", NOVEMBER, "I lived in Graz from 2011 to 2014.", kind="state")
+    since = resolve_times("since 2021", NOVEMBER)
+    until = resolve_times("until 31 January", NOVEMBER)
+    assert day(resolve_times("since Monday", SAID).valid_from) == "2026-04-06"
+    both = resolve_times("from 2011 to 2014", NOVEMBER, kind="state")
     assert (day(since.valid_from), since.valid_to, since.event_at) == ("2021-01-01", None, None)
     assert (until.valid_from, day(until.valid_to), until.event_at) == (NOVEMBER, "2025-02-01", None)
     assert (day(both.valid_from), day(both.valid_to), both.event_at) == ("2011-01-01", "2015-01-01", None)
@@ -242,21 +160,20 @@ def test_words_that_name_no_time_or_no_possible_one_mean_nothing(words: str) -> 
 
 
 def test_words_around_a_date_that_tell_no_time_are_passed_over() -> None:
-    assert day(resolve_times("yesterday at the gym", SAID, "I met Bo yesterday at the gym.").event_at) == "2026-04-08"
+    assert day(resolve_times("yesterday at the gym", SAID).event_at) == "2026-04-08"
 
 
 @pytest.mark.parametrize(
     ("words", "model", "kind", "at", "precision"),
     [
-        ("last week", "2024-11-13", "event", "2024-11-11", "week"),
-        ("a few years ago", "2022", "event", "2021-01-01", "around"),
-        ("in 2019", "2019-06-05", "event", "2019-01-01", "year"),
+        ("a few years ago", "2022", "event", "2022-01-01", "year"),
+        ("in November", "2024", "event", "2024-11-01", "month"),
         ("on November 25", "2024-11-25", "plan", "2024-11-25", "day"),
         ("on November 25", "2024-11-25", "event", "2024-11-25", "day"),
         ("November 21 and 23", "2024-11-21/2024-11-23", "plan", "2024-11-21", "day"),
     ],
 )
-def test_a_model_that_agrees_adds_nothing_that_the_words_do_not_say(
+def test_a_model_that_agrees_has_the_finer_of_both_dates(
     words: str, model: str, kind: str, at: str, precision: str
 ) -> None:
     times = resolve_times(words, NOVEMBER, model_date=model, kind=kind)
@@ -264,12 +181,12 @@ def test_a_model_that_agrees_adds_nothing_that_the_words_do_not_say(
 
 
 def test_a_model_that_understands_something_else_is_kept_and_disputed() -> None:
-    times = resolve_times("last Friday", NOVEMBER, "We met last Friday.", model_date="2024-11-08", kind="event")
+    times = resolve_times("last Friday", NOVEMBER, model_date="2024-11-08", kind="event")
     assert (day(times.event_at), times.certainty, times.is_disputed) == ("2024-11-08", DISPUTED, True)
 
 
 def test_a_date_that_only_the_model_tells_is_less_certain() -> None:
-    times = resolve_times("when I was ten", NOVEMBER, "I moved when I was ten.", model_date="1995", kind="event")
+    times = resolve_times("when I was ten", NOVEMBER, model_date="1995", kind="event")
     assert (day(times.event_at), times.precision, times.certainty) == ("1995-01-01", "year", ALONE)
 
 
@@ -285,30 +202,51 @@ def test_a_date_that_only_the_model_tells_is_less_certain() -> None:
     ],
 )
 def test_a_model_writes_a_year_a_month_a_day_or_two_of_them(model: str, first: str, last: str, precision: str) -> None:
-    times = resolve_times("when I was ill", SAID, "I was in Oslo when I was ill.", model_date=model, kind="event")
+    times = resolve_times("when I was ill", SAID, model_date=model, kind="event")
     assert told(times) == (first, last, precision, "event")
     assert (times.certainty, times.is_disputed) == (ALONE, False)
 
 
 @pytest.mark.parametrize(
-    ("statement", "model", "kind", "expected"),
+    ("words", "model", "kind", "expected"),
     [
-        ("We will meet when it rains.", "2025", "event", "plan"),
-        ("I moved when it rained.", "2025", "plan", "plan"),
-        ("It is there when it rains.", "2025", "", "plan"),
-        ("We met one day.", "2024-11-19", "event", "plan"),
-        ("We meet soon.", "2024-11-18", "plan", "plan"),
-        ("We pay soon.", "2024-11-18", "deadline", "deadline"),
-        ("We meet one day.", "2074", "plan", "plan"),
-        ("We met one day.", "1874", "event", "event"),
-        ("The launch was planned for spring 2023.", "2023-03", "plan", "event"),
-        ("We met one day.", "2023", "nonsense", "event"),
+        ("when it rains", "2025", "event", "plan"),
+        ("when it rains", "2025", "", "plan"),
+        ("when it rained", "2025", "state", "plan"),
+        ("soon", "2024-11-18", "plan", "plan"),
+        ("soon", "2024-11-18", "deadline", "deadline"),
+        ("one day", "2074", "plan", "plan"),
+        ("one day", "1874", "event", "event"),
+        ("one day", "2023", "nonsense", "event"),
     ],
 )
-def test_a_date_of_a_model_that_can_be_is_kept(statement: str, model: str, kind: str, expected: str) -> None:
-    times = resolve_times("when it rained", NOVEMBER, statement, model_date=model, kind=kind)
+def test_a_date_of_a_model_that_can_be_is_kept(words: str, model: str, kind: str, expected: str) -> None:
+    times = resolve_times(words, NOVEMBER, model_date=model, kind=kind)
     assert (times.kind, times.certainty, times.reason) == (expected, ALONE, "")
     assert (day(times.event_at) or "").startswith(model)
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "model", "kind", "at", "shown"),
+    [
+        ("2024-04-20", "May 14", "2024-05-14", "event", "2024-05-14", "2024-05-14"),
+        ("2024-04-20", "by May 13", "2024-05-13", "deadline", "2024-05-13", "2024-05-13"),
+        ("2024-04-20", "starting June 1", "2024-06-01", "since", "2024-06-01", "2024-06-01"),
+        ("2023-10-22", "one year ago", "2022-10", "event", "2022-10-01", "2022-10"),
+        ("2023-10-22", "last week", "2023-10-18", "event", "2023-10-18", "about 2023-10-18"),
+        ("2023-10-20", "next Saturday", "2023-10-21", "plan", "2023-10-21", "2023-10-21"),
+        ("2023-10-22", "in July", "2023-07-09", "event", "2023-07-09", "2023-07-09"),
+    ],
+)
+def test_the_date_of_a_model_holds(said: str, words: str, model: str, kind: str, at: str, shown: str) -> None:
+    times = resolve_times(words, datetime.fromisoformat(f"{said}T15:00+00:00"), model_date=model, kind=kind)
+    assert (day(times.event_at), stated_date(times.event_at, times.precision)) == (at, shown)
+
+
+@pytest.mark.parametrize("words", ["on Monday", "Monday", "on the 12th", "Friday to Sunday"])
+def test_a_day_on_either_side_of_today_has_no_date_without_a_kind(words: str) -> None:
+    assert resolve_times(words, SAID) == Times(SAID)
+    assert resolve_times(words, SAID, kind="event").event_at is not None
 
 
 def test_a_long_answer_for_a_date_is_cut_in_its_reason() -> None:
@@ -343,16 +281,16 @@ def test_words_and_model_agree_within_their_precision_and_in_one_reading_of_a_ba
     [("from early March to May", "around"), ("from the 90s to 2005", "around"), ("from March to 3 April", "day")],
 )
 def test_a_range_is_as_exact_as_its_end_unless_its_beginning_is_rough(words: str, precision: str) -> None:
-    assert resolve_times(words, SAID, f"Ana lived there {words}.").precision == precision
+    assert resolve_times(words, SAID, kind="state").precision == precision
 
 
 def test_a_day_begins_at_midnight() -> None:
-    times = resolve_times("yesterday", SAID.replace(second=7, microsecond=9), "We met yesterday.")
+    times = resolve_times("yesterday", SAID.replace(second=7, microsecond=9))
     assert (times.event_at, times.event_until) == (datetime(2026, 4, 8, tzinfo=UTC), datetime(2026, 4, 9, tzinfo=UTC))
 
 
 def test_a_state_that_only_the_model_dates_ends_with_its_range() -> None:
-    times = resolve_times("as a boy", SAID, "I lived in Graz as a boy.", model_date="2011/2014", kind="state")
+    times = resolve_times("as a boy", SAID, model_date="2011/2014", kind="state")
     assert (day(times.valid_from), day(times.valid_to)) == ("2011-01-01", "2015-01-01")
 
 
@@ -398,26 +336,6 @@ def test_the_kind_of_a_model_counts_where_the_words_say_none_and_the_date_fits(
 
 
 @pytest.mark.parametrize(
-    ("words", "statement", "kind", "expected"),
-    [
-        ("by this week", "Ana had finished by this week.", "", "before"),
-        ("by this week", "Ana finishes by this week.", "", "deadline"),
-        ("in two weeks", "Ana was to leave in two weeks.", "plan", "plan"),
-        ("in two weeks", "Ana was to leave in two weeks.", "deadline", "plan"),
-        ("within two weeks", "Ana was to leave within two weeks.", "plan", "deadline"),
-        ("in two weeks", "Ana was to leave in two weeks.", "", ""),
-        ("for two years", "Ana is here for two years.", "", ""),
-        ("in January", "We ski in January.", "event", "event"),
-        ("in January", "We ski in January.", "", ""),
-    ],
-)
-def test_the_tense_and_the_model_tell_what_words_of_time_mean_in_a_statement(
-    words: str, statement: str, kind: str, expected: str
-) -> None:
-    assert resolve_times(words, SAID, statement, kind=kind).kind == expected
-
-
-@pytest.mark.parametrize(
     ("names", "expected"),
     [
         (["Kickoff, 8 September 2026"], "2026-09-08"),
@@ -454,75 +372,31 @@ def test_a_passage_has_the_day_that_is_the_whole_of_its_last_heading(passage: st
 
 
 @pytest.mark.parametrize(
-    ("words", "statement", "model", "kind", "reason"),
+    ("words", "model", "kind", "reason"),
     [
-        ("November 21 and 23", "The finals are on November 21 and 23.", "2123-11-21", "plan", "too far ahead"),
-        ("on November 25", "My interview is on November 25.", "2023-11-25", "plan", "over, and told as planned"),
-        ("last week", "We met last week.", "2025-11", "event", "still to come, and told as past"),
-        ("since 2021", "Ana has lived in Faro since 2021.", "2031", "since", "still to come, and told as past"),
-        ("when it rained", "I moved when it rained.", "2025", "", "still to come, and told as past"),
-        ("when it rained", "I lived there when it rained.", "2025", "state", "still to come, and told as past"),
-        ("one day", "We met one day.", "2024-11-20", "event", "still to come, and told as past"),
-        ("soon", "We meet soon.", "2024-11-17", "plan", "over, and told as planned"),
-        ("soon", "We pay soon.", "2024-11-17", "deadline", "over, and told as planned"),
-        ("one day", "We meet one day.", "2075", "plan", "too far ahead"),
-        ("yesterday", "We met yesterday.", "the day before", "event", "no date that can be"),
-        ("yesterday", "We met yesterday.", "2024-02-31", "event", "no date that can be"),
-        ("yesterday", "We met yesterday.", "1066-10-14", "event", "no date that can be"),
-        ("one day", "We met one day.", "1873", "event", "no date that can be"),
-        ("yesterday", "We met yesterday.", "2024-11-20/2024-11-02", "event", "no date that can be"),
-        ("one year", "We met one year.", "2023/2022", "event", "no date that can be"),
-        ("yesterday", "We met yesterday.", "2024/soon", "event", "no date that can be"),
-        ("yesterday", "We met yesterday.", "soon/2024", "event", "no date that can be"),
+        ("November 21 and 23", "2123-11-21", "plan", "too far ahead"),
+        ("on November 25", "2023-11-25", "plan", "over, and planned"),
+        ("last week", "2025-11", "event", "far from the words"),
+        ("since 2021", "2031", "since", "far from the words"),
+        ("yesterday", "2023-11-17", "event", "far from the words"),
+        ("soon", "2024-11-17", "plan", "over, and planned"),
+        ("soon", "2024-11-17", "deadline", "over, and planned"),
+        ("one day", "2075", "plan", "too far ahead"),
+        ("yesterday", "the day before", "event", "no date that can be"),
+        ("yesterday", "2024-02-31", "event", "no date that can be"),
+        ("yesterday", "1066-10-14", "event", "no date that can be"),
+        ("one day", "1873", "event", "no date that can be"),
+        ("yesterday", "2024-11-20/2024-11-02", "event", "no date that can be"),
+        ("yesterday", "2024/soon", "event", "no date that can be"),
     ],
 )
 def test_a_date_of_a_model_that_cannot_be_is_dropped_with_a_reason(
-    words: str, statement: str, model: str, kind: str, reason: str
+    words: str, model: str, kind: str, reason: str
 ) -> None:
-    times = resolve_times(words, NOVEMBER, statement, model_date=model, kind=kind)
-    ruled = resolve_times(words, NOVEMBER, statement, kind=kind)
+    times = resolve_times(words, NOVEMBER, model_date=model, kind=kind)
+    ruled = resolve_times(words, NOVEMBER, kind=kind)
     assert times.reason == f"{model}: {reason}"
     assert (times.event_at, times.valid_from, times.certainty) == (ruled.event_at, ruled.valid_from, SURE)
-
-
-@pytest.mark.parametrize(
-    ("sentence", "hint"),
-    [
-        ("I bought the Bosch drill because the Makita drill is sold out until June.", ""),
-        ("We chose the Grundfos pump because the Wilo pump is out of stock until March.", ""),
-        ("We picked Vue in May, since React is not approved until March.", "in May"),
-        ("We chose Vue since React is not approved until March.", ""),
-        ("We picked Vue because React was rejected in March.", ""),
-        ("As the pump is sold out until March, we chose another in May.", "in May"),
-        ("Because of the strike until June, we moved to Graz in April.", "in April"),
-        ("I'm sad because the dog died in July.", "in July"),
-        ("I have lived here since my daughter was born in 2019.", "in 2019"),
-        ("I was hired as the manager in June.", "in June"),
-        ("Since May we use Vue, as the old tool is too slow.", "Since May"),
-        ("I have used Postgres since Christmas and it is great.", "since Christmas"),
-        ("I have used Postgres since last winter and it is great.", "since last winter"),
-        ("I have lived here since Ana left in 2019 and it is great.", "in 2019"),
-        ("I was due to start at Figma on 3 May 2026.", "on 3 May 2026"),
-        ("The bridge is due to open in May 2027.", "in May 2027"),
-        ("I work as the lead and have been there since 2019.", "since 2019"),
-        ("I chose Ana as my witness and the wedding is on 3 May.", "on 3 May"),
-        ("I chose Ana, as my witness, on 3 May.", "on 3 May"),
-        ("The pool is closed because of renovation until 12 May.", "until 12 May"),
-        ("The pool is closed due to the renovation until 12 May.", "until 12 May"),
-        ("I moved because the flat was loud and I start at Figma on 3 May.", "on 3 May"),
-        ("I bought a Bosch because of the shortage until June.", ""),
-        ("I bought a Bosch because Makita is dear and the Wilo is sold out until June.", ""),
-        ("We picked Vue because React and Angular were rejected in March.", ""),
-    ],
-)
-def test_a_time_in_a_reason_is_that_of_the_reason(sentence: str, hint: str) -> None:
-    assert find_hint(sentence) == hint
-
-
-@pytest.mark.parametrize("state", ["is sold out", "is not approved", "is closed", "is out of stock"])
-def test_until_a_month_in_the_present_is_the_next_one(state: str) -> None:
-    times = resolve_times("until March", SAID, f"The drill {state} until March.")
-    assert (times.valid_from, times.valid_to) == (SAID, datetime(2027, 4, 1, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
@@ -536,13 +410,6 @@ def test_until_a_month_in_the_present_is_the_next_one(state: str) -> None:
         ("Last Friday I went home.", "Last Friday"),
         ("Me mudé la semana pasada.", "la semana pasada"),
         ("The dinner was moved to Friday evening.", "to Friday evening"),
-        ("Our picnic on 5 June was moved to 12 June.", "12 June"),
-        ("The trial of 5 June has been adjourned until 12 June.", "until 12 June"),
-        ("On Tuesday they moved the exam to 12 June.", "12 June"),
-        ("Yesterday the trip was pushed back to next week.", "next week"),
-        ("Last year they moved the exam to 12 June.", "Last year"),
-        ("On 5 January the exam was moved to 12 January.", "On 5 January"),
-        ("On Monday the piano was moved to the cellar until May.", "On Monday"),
         ("The dinner was moved from 5 June to 12 June.", "from 5 June to 12 June"),
         ("It is due by April 5, 2024, they say.", "by April 5, 2024"),
         ("We stayed for two weeks in May 2024.", "in May 2024"),
@@ -571,15 +438,14 @@ def test_numbers_and_modals_are_not_dates(sentence: str) -> None:
 @given(
     st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1)),
     st.sampled_from([phrase["words"] for phrase in PHRASES]),
-    st.sampled_from(["Ana went there.", "Ana will go there.", "Ana is there.", "Ana has been there.", ""]),
     st.sampled_from(["", "event", "plan", "deadline", "since", "until", "state", "nonsense"]),
     st.sampled_from(["", "2024", "2026-04", "2026-04-08", "2019/2021", "2123-11-21", "soon"]),
 )
 def test_no_time_ends_before_it_begins_no_event_is_to_come_and_no_plan_is_over(
-    said: datetime, words: str, statement: str, kind: str, model: str
+    said: datetime, words: str, kind: str, model: str
 ) -> None:
     said = said.replace(tzinfo=UTC)
-    times = resolve_times(words, said, f"{statement[:-1]} {words}.", model_date=model, kind=kind)
+    times = resolve_times(words, said, model_date=model, kind=kind)
     assert times.valid_from <= said
     assert times.valid_to is None or times.valid_from < times.valid_to
     assert (times.event_at is None) == (times.event_until is None) == (times.kind not in ("event", "plan", "deadline"))
@@ -592,4 +458,4 @@ def test_no_time_ends_before_it_begins_no_event_is_to_come_and_no_plan_is_over(
 @given(st.text(max_size=80), st.text(max_size=20))
 def test_any_text_is_survived(words: str, model: str) -> None:
     find_hint(words)
-    resolve_times(words, SAID, words, model_date=model)
+    resolve_times(words, SAID, model_date=model)
