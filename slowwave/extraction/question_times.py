@@ -1,6 +1,6 @@
 """The time that a question names: its words, its start and its end.
 
-Questions name times in more ways than statements ("after March 2023", "in March or April", "in the last few days").
+Questions name more kinds of time than statements ("after March 2023", "in March or April", "in the last few days").
 They mean the past unless they are about the future: "What did she do on Monday?" is about the last Monday.
 """
 
@@ -15,7 +15,7 @@ from slowwave.lexicon.statement_words import DIA, FUNCTION_WORDS, MES, in_englis
 from slowwave.timestamps import MONTH_NAMES
 
 from .date_patterns import CORE, COUNT, DATE, FEAST, MONTH, NTH, PART_OF_DAY, SEASON, UNIT, WEEKDAY, YEAR
-from .date_words import WEEKDAYS, Stretch, Tense, count_of, counted, meaning_of, shift
+from .date_words import Stretch, Tense, count_of, meaning_of, shift
 
 _READ = 1000  # characters of a question that are searched for a time
 
@@ -29,24 +29,15 @@ _IN = rf"(?:{_IN_YEAR}|on|at|over|within|for|para|el|del)"
 _PREPOSITION = rf"(?i:(?:{_BOUND}|{_IN})\s+(?:(?:the|el)\s+)?)"
 _OF_YEAR = rf"(?:,?\s+(?:(?:of|in)\s+)?{YEAR}|\s+(?:of\s+)?(?i:last|this|next)\s+year\b)"
 _CLEAR = rf"(?:(?:{DATE}|{MONTH}|(?:the\s+)?{SEASON}|{FEAST}){_OF_YEAR}|{CORE})"
+_NO_WEEK = rf"(?!,?\s+(?:of\s+)?(?:the\s+)?(?i:(?:last|past|this|next)\s+week|week\s|{COUNT}\s+weeks?\s+ago)\b)"
 _BARE = (
-    rf"(?:{MONTH}(?!\s+\d)|(?!(?i:fall)\b){SEASON}|{FEAST}|{WEEKDAY}(?!s){PART_OF_DAY}|(?i:weekend)\b"
+    rf"(?:{MONTH}(?!\s+\d)|(?!(?i:fall)\b){SEASON}|{FEAST}|{WEEKDAY}(?!s){PART_OF_DAY}{_NO_WEEK}|(?i:weekend)\b"
     rf"|(?i:{MES})\b(?:\s+de\s+{YEAR})?|(?i:{DIA})\b)"
-)
-_OF_WEEK = (
-    rf"{WEEKDAY}{PART_OF_DAY}(?:,?\s+of)?\s+(?:the\s+)?"
-    rf"(?i:(?:last|past|this|next)\s+week|week\s+(?:before\s+last|after\s+next)|{COUNT}\s+weeks?\s+ago)\b"
-)
-_BESIDE = (
-    rf"(?:{COUNT}\s+(?i:(?:day|night|week|month|year)s?)|(?i:the)\s+(?i:day|night|week|weekend|month|year))"
-    r"\s+(?i:before|after)\b"
 )
 _TO = r"\s*(?:[-–—&]|\b(?:to|until|till|through|and|or|y|o|al?)\b)\s*(?:(?:in|on|the|el)\s+){0,2}"
 _TIME = re.compile(
     r"\b(?:"
-    rf"{_PREPOSITION}?{_BESIDE}\s+(?:the\s+)?(?:{_OF_WEEK}|{_CLEAR}|{_BARE}|{YEAR})"
-    rf"|{_PREPOSITION}?{_OF_WEEK}"
-    rf"|{_PREPOSITION}?{_CLEAR}"
+    rf"{_PREPOSITION}?{_CLEAR}"
     rf"|{_PREPOSITION}{_BARE}"
     r"|(?i:(?:in|during|since)\s+(?:the\s+)?fall)\b"
     rf"|(?i:{_BOUND}|{_IN_YEAR})\s+{YEAR}"
@@ -66,15 +57,13 @@ _UNCAPPED = re.compile(
     r"\b(?:in|since|during|before|after|until|till|by|last|next|this|early|mid|late|of|and|or|between|from|to)\s+"
     r"(?:may|march)\b|\b(?:may|march)(?=,?\s+(?:of\s+)?(?:19|20)\d\d)"
 )
-
-# Words after an apparent time that show another meaning.
-_STREET = re.compile(
-    r"\s+(?:[A-Z]\w+\s+)?(?:Road|Rd|Street|St|Avenue|Ave|Lane|Drive|Close|Court|Square|Boulevard|Place|Terrace|Crescent"
-    r"|Gardens)\b"
+# Words after an apparent time that show another meaning: "May Road", "2019 dollars", "the Monday meeting".
+_OTHER = re.compile(
+    r"\s+(?:[A-Z]\w+\s+)?(?:Road|Rd|Street|St|Avenue|Ave|Lane|Drive|Close|Court|Square|Boulevard|Place|Terrace|Gardens)\b"
 )
 _COUNTED = re.compile(
-    r"\s+(?:\w+\s+)?(?:met(?:er|re)s?|k?m|kilomet(?:er|re)s|miles?|feet|ft|k?g|kilos?|grams?|dollars?|euros?|pounds?"
-    r"|people|percent|calories|steps|points|pages|words|users|items|times)\b"
+    r"\s+(?:met(?:er|re)s?|k?m|kilomet(?:er|re)s|miles?|feet|k?g|dollars?|euros?|pounds?|people|percent|calories|steps"
+    r"|points|pages|words|users|items|times)\b"
 )
 _POSSESSIVE = re.compile(r"['’]s\b")
 _OF_MONTH = re.compile(rf"{_PREPOSITION}?{MONTH}")
@@ -85,7 +74,7 @@ _NOT_NAMING = FUNCTION_WORDS | {"besides", "apart", "regarding", "concerning", "
 _LEAD = re.compile(
     r"(?:(?P<since>(?:ever )?since|starting(?: on| from| in)?)|(?P<after>after|following|later than)"
     r"|(?P<before>before|prior to|earlier than)|(?P<until>(?:up )?until|till|up to|by|no later than)"
-    rf"|(?P<within>in|within)(?= {COUNT} {UNIT}(?! (?:before|after)\b))|(?P<at>{_IN}))\s+"
+    rf"|(?P<within>in|within)(?= {COUNT} {UNIT})|(?P<at>{_IN}))\s+"
 )
 _ISO = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d\d)\b")
 _ONWARDS = re.compile(r" on(?:wards?)?$")
@@ -99,23 +88,8 @@ _YEAR_BESIDE = re.compile(
 )
 _WINDOW = re.compile(r"(?:the last|(?:the )?past) (week|month|year|decade)|(?:the )?(?:last|past) (.+)")
 _ENDS = re.compile(r"(.+?)(?: (?:to|until|till|through|and|or) | ?[-–—&] ?)(.+)")
-_DISTANCE = re.compile(
-    rf"(?:(?P<the>the) )?(?:(?P<count>{COUNT}) )?(?P<unit>day|night|week|weekend|month|year)s?"
-    r" (?P<side>before|after) (?:the )?(?P<time>.+)"
-)
-_DAYS_OF_WEEK = re.compile(
-    rf"({WEEKDAY}){PART_OF_DAY}(?: (?:to|until|till|through|and|or) ({WEEKDAY}){PART_OF_DAY})?(?: of)?"
-    r" ((?:the )?(?:last|past|this|next|week|.+ ago)\b.*)"
-)
-_LISTED = re.compile(r".+ (?:and|or|&) (?!a half\b)(.+)")
-_BETWEEN = re.compile(r"\s*(?:between|from|entre|del?)\b", re.IGNORECASE)
 _WAS = re.compile(r"\b(?:did|was|were|had|didn['’]t|wasn['’]t|weren['’]t)\b", re.IGNORECASE)
-_AHEAD = re.compile(
-    r"\b(?:will|going to|plans?|schedule|agenda|appointments?|to come|would (?:\w+ ){1,3}(?:like|love) to)\b",
-    re.IGNORECASE,
-)
-_UNTIL = re.compile(r"(.+?) (?:to|until|till|through|up to) .+")
-_WINTER = re.compile(r"winter (?:of )?(\d\d)(\d\d)(?: ?[-–—] ?| (?:to|and|through) )(?:\1)?(\d\d)")
+_AHEAD = re.compile(r"\b(?:will|going|plans?|schedule|agenda|appointments?|to come|would)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +109,7 @@ def time_in(question: str, now: datetime) -> NamedTime | None:
     """The first time that a question names, if it names one. Days begin at midnight of `now`'s zone."""
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
     question = question[:_READ]
+    tense: Tense = "past" if _WAS.search(question) else "future" if _AHEAD.search(question) else "unknown"
     text = _UNCAPPED.sub(lambda found: found[0].replace("may", "May").replace("march", "March"), question)
     for found in _TIME.finditer(text):
         for end in dict.fromkeys((_whole(text, found.end()), found.end())):
@@ -142,9 +117,7 @@ def time_in(question: str, now: datetime) -> NamedTime | None:
                 continue
             words = question[found.start() : end].strip(" ,")
             with suppress(ValueError, OverflowError):  # no such day, or one before the first year
-                if (named := _named(words, day, _tense(question))) is not None:
-                    if named.start is None and named.end is None:
-                        return None
+                if (named := _named(words, day, tense)) is not None:
                     owner = _POSSESSIVE.match(question, end)
                     return replace(named, words=words + owner[0]) if owner else named
     return None
@@ -165,7 +138,7 @@ def _whole(text: str, end: int) -> int:
 def _is_of_something_else(text: str, start: int, end: int) -> bool:
     """Whether the apparent time is part of an address, a count or the name of a thing: "the Monday meeting"."""
     words, rest = text[start:end].lower(), text[end:]
-    if _STREET.match(rest) or (re.search(r"\d{4}$", words) and _COUNTED.match(rest)):
+    if _OTHER.match(rest) or (re.search(r"\d{4}$", words) and _COUNTED.match(rest)):
         return True
     if re.match(r"may \d+$", words) and not text[:start].strip() and re.match(r"\s+[a-z]", rest):
         return True  # "May 12 guests come?"
@@ -178,18 +151,10 @@ def _is_of_something_else(text: str, start: int, end: int) -> bool:
     if re.search(r"(?<!the )\b\d0s$", words):
         return True  # "her 30s"
     following = _NEXT_WORD.match(rest)
-    is_bare = not _OF_ONE_YEAR.search(words) and not re.search(r"\d", words)
-    if following is None or not (re.match(_BOUND + r"\b", words) or re.search(_BESIDE, words)):
+    if following is None or not re.match(_BOUND + r"\b", words):
         return False
+    is_bare = not _OF_ONE_YEAR.search(words) and not re.search(r"\d", words)
     return following[1] is None or (is_bare and following[1].lower() not in _NOT_NAMING)
-
-
-def _tense(question: str) -> Tense:
-    if _WAS.search(question):
-        return "past"
-    if _AHEAD.search(question):
-        return "future"
-    return "unknown"
 
 
 def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
@@ -201,22 +166,13 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     if tense == "unknown" and not re.search(r"\bthis\b", core):
         tense = "past"
     if side == "within":
-        core, side = f"{core} from now", "at"
-        if not is_ahead:
-            return None  # "What did she finish in two weeks?"
+        return _within(words, core, day) if is_ahead else None  # "What did she finish in two weeks?"
     span = _stretch(core, day, tense)
     if span is None:
         return None
-    if _has_gaps(words, core, span):
-        return NamedTime(words, None, None)
     is_bare = not _OF_ONE_YEAR.search(core)
     if side == "at":
         return NamedTime(words, span.start, span.end, is_bare and _NAMED.search(core) is not None)
-    until = _UNTIL.fullmatch(core) if side in ("since", "after") else None
-    if until is not None:  # "since 2020 until 2022"
-        first = _stretch(until[1], day, tense)
-        start = first.end if first and side == "after" else span.start
-        return NamedTime(words, start, span.end) if start < span.end else None
     if side == "since":
         return NamedTime(words, span.start, None)
     if side == "after":
@@ -230,15 +186,9 @@ def _named(words: str, day: datetime, tense: Tense) -> NamedTime | None:
     return NamedTime(words, day, end) if is_ahead or end > day + timedelta(days=1) else None
 
 
-def _has_gaps(words: str, core: str, span: Stretch) -> bool:
-    """Whether the words list times with gaps between them ("in 2021 and 2024")."""
-    listed = _LISTED.fullmatch(core)
-    if listed is None or _BETWEEN.match(words):
-        return False
-    count = 2 + len(re.findall(r"(?<=\d{4}),|,(?! +\d{4})", words))
-    last = meaning_of(listed[1], span.start, "future")
-    length = last.span.end - last.span.start if last else timedelta(days=1)
-    return span.end - span.start > count * length * 1.12  # February is as much shorter than January
+def _within(words: str, core: str, day: datetime) -> NamedTime | None:
+    found = meaning_of(f"{core} from now", day, "future")
+    return NamedTime(words, found.span.start, found.span.end) if found else None
 
 
 def _without_lead(words: str, day: datetime) -> tuple[str, str]:
@@ -251,14 +201,9 @@ def _without_lead(words: str, day: datetime) -> tuple[str, str]:
     lead = _LEAD.match(core)
     side = (lead.lastgroup or "at") if lead else "at"
     core = core[lead.end() :] if lead else core
-    if lead and side == "at" and re.match(_BESIDE, core) and not core.startswith("the "):
-        core = f"the {core}"  # "in two weeks after Christmas": all of them, while "two weeks after" it is a day or week
     if side == "at" and _ONWARDS.search(core):
         side = "since"
     core = re.sub(r"\b(?:of|in) (?=\d{4}$)", "", _ONWARDS.sub("", core))
-    winter = _WINTER.fullmatch(core.removeprefix("the "))
-    if winter and lead and lead["at"] not in ("from", "between") and int(winter[3]) == (int(winter[2]) + 1) % 100:
-        core = f"winter {winter[1]}{winter[2]}"  # one winter is of two years
     steps = {"last": -1, "this": 0, "next": 1}
     return _YEAR_BESIDE.sub(lambda found: f"{found[1]} {day.year + steps[found[2]]}", core), side
 
@@ -269,17 +214,9 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
     amount = count_of(f"one {window[1]}" if window[1] else window[2]) if window else None
     if amount is not None:
         return Stretch(shift(day, -amount[0], amount[1]), day + timedelta(days=1), "around")
-    if days := _DAYS_OF_WEEK.fullmatch(core):
-        week = meaning_of(days[3], day, tense)
-        if week is None:
-            return None
-        start, end = (week.span.start + timedelta(days=WEEKDAYS[name]) for name in (days[1], days[2] or days[1]))
-        return Stretch(start, end + timedelta(days=1), "day") if start <= end else None
     core = re.sub(r"\bnow\b", "today", core)
     if (found := meaning_of(core, day, tense)) is not None:
         return found.span
-    if (distance := _DISTANCE.fullmatch(core)) and (distance["the"] or distance["count"]):
-        return _beside(distance, day, tense)
     ends = _ENDS.fullmatch(core)
     first = meaning_of(ends[1], day, tense) if ends else None
     if ends is None or first is None:
@@ -289,22 +226,3 @@ def _stretch(core: str, day: datetime, tense: Tense) -> Stretch | None:
     if last is None or last.span.end <= first.span.start:
         return None
     return Stretch(first.span.start, last.span.end, "around")
-
-
-def _beside(distance: re.Match[str], day: datetime, tense: Tense) -> Stretch | None:
-    """The stretch at a distance from a time ("two days after 3 May") or beside it ("the week before Christmas")."""
-    time = _stretch(distance["time"], day, tense)
-    unit = "day" if distance["unit"] == "night" else distance["unit"]
-    amount = count_of(f"{distance['count'] or 'one'} {unit}")
-    if time is None or amount is None:
-        return None
-    (count, unit, rough), is_after = amount, distance["side"] == "after"
-    if not distance["the"]:
-        return counted(count if is_after else -count, unit, rough, time.end - timedelta(1) if is_after else time.start)
-    if unit == "weekend":
-        saturday = timedelta(days=(5 - time.end.weekday()) % 7 if is_after else -2 - time.start.weekday())
-        start = (time.end if is_after else time.start) + saturday
-        return Stretch(start, start + timedelta(days=2), "day")
-    if is_after:
-        return Stretch(time.end, shift(time.end, count, unit), "around")
-    return Stretch(shift(time.start, -count, unit), time.start, "around")
