@@ -16,6 +16,8 @@ from types import MappingProxyType
 from slowwave.errors import BudgetReached
 from slowwave.records import Prompt, Usage
 
+from .agents import AGENTS
+
 CHARS_PER_TOKEN = 3.5
 TOOL_TOKENS = 350  # what providers add to a prompt that offers a tool
 ANSWER_TOKENS = 400
@@ -210,6 +212,7 @@ def _share(estimate: Usage, actual: Usage) -> Usage:
 MILLION = 1_000_000
 _DATED = re.compile(r"-(?:\d{8}|latest)$")
 LOCAL = frozenset({"ollama"})
+"""Providers on one's own machine: their calls cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +252,7 @@ CLAUDE: Mapping[str, Price] = MappingProxyType(
 
 
 def price_of(provider: str, model: str) -> Price | None:
-    """The price of a model; free where it runs on one's own machine, none where it is not known."""
-    if provider in LOCAL:
+    """The price of a model; free on one's own machine and by subscription, none where it is not known."""
+    if provider in LOCAL or provider in AGENTS:
         return Price(0.0, 0.0)
     return CLAUDE.get(_DATED.sub("", model)) if provider == "anthropic" else None

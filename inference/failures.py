@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from slowwave.errors import MissingKey, SlowwaveError, UnusableInput
 from slowwave.records import REFUSED
 
+from .agents import AGENTS, LimitReached, NoReply
 from .providers import KEYS, WITHOUT_KEY, Choice
 from .secrets import without_secrets
 
@@ -48,6 +49,7 @@ class Kind(Enum):
     UNFORCED = auto()  # ask again without demanding the tool: this model does not allow that
     TERMINAL = auto()  # give this prompt up
     FATAL = auto()  # every other prompt would fail the same way
+    LIMIT = auto()  # a subscription is used up: the rest waits for a later run
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ def failure_of(error: BaseException, stop: str, is_answered: bool, is_empty: boo
     if is_empty:
         return Failure(Kind.EMPTY, "invalid: the answer was empty")
     cause = _cause(error)
+    if isinstance(cause, LimitReached):
+        return Failure(Kind.LIMIT, cause.message)
+    if isinstance(cause, NoReply):
+        return Failure(Kind.EMPTY, f"invalid: {message_of(cause)}")
     status = getattr(cause, "status_code", None)
     if isinstance(status, int):
         return _of_status(status, message_of(cause), cause)
@@ -90,6 +96,8 @@ def failure_of_item(kind: str, message: str) -> Failure:
 
 def fatal_error(choice: Choice, failure: Failure) -> SlowwaveError:
     """What a run is stopped with."""
+    if agent := AGENTS.get(choice.provider):
+        return MissingKey(f"{agent.label} is not logged in.", f"Log in: {agent.login}. Or write --llm quotes.")
     if failure.status in {401, 403}:
         variable = KEYS.get(choice.provider, "its key")
         return MissingKey(f"{choice.provider} does not accept {variable} ({failure.reason}).", WITHOUT_KEY)

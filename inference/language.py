@@ -16,6 +16,8 @@ from slowwave.errors import Terminal, UnusableInput
 from slowwave.records import OPEN_BATCH, Prompt, SubmittedBatch, Usage
 from slowwave.settings import LanguageSettings
 
+from .agent_calls import AgentClient
+from .agents import AGENTS
 from .batch_submission import PROVIDER as BATCHING
 from .batches import BatchedPrompts
 from .budget import Budget, Caps
@@ -122,9 +124,8 @@ class Language:
         }
         self._choices = {role: choose(named.get(role) or settings.model) for role in ROLES}
         self._free: dict[Choice, Free] = {c: _free(c) for c in self._choices.values() if c.provider in FREE}
-        self._paid = {
-            c: ModelClient(c, settings, self._rate_limit) for c in self._choices.values() if c.provider not in FREE
-        }
+        self._processes = asyncio.Semaphore(settings.agent_processes)
+        self._paid = {c: self._client(c) for c in self._choices.values() if c.provider not in FREE}
         self._check_prices()
         self._check_mode()
 
@@ -225,6 +226,11 @@ class Language:
             await LivePrompts(request_batch).ask(live, self.settings.concurrency)
         if waiting:
             await self._batched(request_batch).ask(waiting)
+
+    def _client(self, choice: Choice) -> ModelClient:
+        if choice.provider in AGENTS:
+            return AgentClient(choice, self.settings, self._rate_limit, self._processes)
+        return ModelClient(choice, self.settings, self._rate_limit)
 
     def _batched(self, request_batch: RequestBatch[T]) -> BatchedPrompts[T]:
         return BatchedPrompts(request_batch, self.settings, self._rate_limit, self._today)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ from typing import Any
 from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, UnknownName, UnusableInput
 from slowwave.settings import DEFAULT_MODEL, LanguageSettings
 
+from .agents import AGENTS
 from .secrets import without_secrets
 
 # In place of the Messages API: the message of a batch, or no answer if only the request is needed.
@@ -113,10 +115,14 @@ def choose(name: str, environ: Mapping[str, str] = os.environ) -> Choice:
     if name == "rules":
         raise UnusableInput("The provider 'rules' no longer exists: no rule parses English now.", REPLACED)
     provider, _, model = name.partition("/")
+    if agent := AGENTS.get(provider):
+        if not shutil.which(agent.program, path=environ.get("PATH")):
+            raise agent.missing()
+        return Choice(provider, model)
     if provider not in {"replay", "anthropic"}:
         _check_known(provider)
     if not model:
-        raise UnusableInput(f"The language model {name!r} names no model.", "Write provider/model, or rules, or auto.")
+        raise UnusableInput(f"The language model {name!r} names no model.", "Write provider/model, or quotes, or auto.")
     variable = KEYS.get(provider)
     if variable and not environ.get(variable):
         raise MissingKey(f"{name} needs the environment variable {variable}.", WITHOUT_KEY)
@@ -145,7 +151,9 @@ def _check_known(provider: str) -> None:
     except ImportError:
         raise MissingDependency("Language models need the package instructor.", "pip install instructor") from None
     if provider not in supported_providers:
-        raise UnknownName("language model provider", provider, {*supported_providers, "auto", "quotes", "replay"})
+        raise UnknownName(
+            "language model provider", provider, {*supported_providers, *AGENTS, "auto", "quotes", "replay"}
+        )
 
 
 def _anthropic(choice: Choice, settings: LanguageSettings) -> Any:

@@ -30,6 +30,7 @@ class CallOutcome:
     """How an ask ended: a value, or the reason why there is none. `attempts` counts requests sent.
 
     `fatal` is what would meet every other prompt too: to be raised when what was paid until then is written down.
+    `limit` says that a subscription is used up for now: the run ends as with a budget that is reached.
     """
 
     value: BaseModel | None
@@ -38,6 +39,7 @@ class CallOutcome:
     attempts: int
     is_transient: bool = False
     fatal: SlowwaveError | None = None
+    limit: str = ""
 
     @property
     def is_malformed(self) -> bool:
@@ -46,8 +48,8 @@ class CallOutcome:
 
 
 @dataclass
-class _Exchange:
-    """What instructor's hooks see of one ask, over all its requests."""
+class Exchange:
+    """What is seen of one ask, over all its requests: by instructor's hooks, or by an agent's client."""
 
     price: Price
     timeout_s: float
@@ -159,7 +161,7 @@ class ModelClient:
         `given` is a message that a batch brought: only where it is malformed, and `may_repair`, anything is asked now.
         """
         self.open()
-        exchange = _Exchange(
+        exchange = Exchange(
             self.price or Price(0.0, 0.0), self._settings.timeout_s, self._rate_limit.clock, given=given
         )
         failures = empties = 0
@@ -170,6 +172,8 @@ class ModelClient:
             if result.kind is Kind.FATAL:
                 fatal = fatal_error(self.choice, result)
                 return CallOutcome(None, result.reason, exchange.usage, exchange.attempts, fatal=fatal)
+            if result.kind is Kind.LIMIT:
+                return CallOutcome(None, result.reason, exchange.usage, exchange.attempts, True, limit=result.reason)
             if result.kind is Kind.UNFORCED and self.unforce():
                 continue
             if result.kind is Kind.EMPTY and may_repair and empties < self._settings.validation_retries:
@@ -200,7 +204,7 @@ class ModelClient:
             await self._rate_limit.back_off(failures)
 
     async def _try(
-        self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange, *, may_repair: bool
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, *, may_repair: bool
     ) -> BaseModel | Failure:
         given = exchange.take_given()
         try:
@@ -218,7 +222,7 @@ class ModelClient:
         await wait_for_call(self.choice.provider, self._settings.calls_per_minute)
 
     async def _send(
-        self, prompt: Prompt, response_model: type[BaseModel], exchange: _Exchange, *, may_repair: bool
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, *, may_repair: bool
     ) -> BaseModel:
         from instructor.core.hooks import Hooks
 
@@ -250,7 +254,7 @@ class ModelClient:
             options["tool_choice"] = {"type": "auto"} if self.choice.provider == "anthropic" else "auto"
         return options
 
-    def _repairs(self, exchange: _Exchange, most: int) -> Any:
+    def _repairs(self, exchange: Exchange, most: int) -> Any:
         """Instructor's own loop sends a malformed answer back with what is wrong; nothing else is retried there."""
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 

@@ -230,6 +230,10 @@ class LivePrompts(Generic[T]):
             spent = outcome.usage
         finally:
             request_batch.budget.settle(reservation, spent)
+        if outcome.limit:
+            request_batch.budget.stop(outcome.limit)
+            request_batch.skip(pending)
+            return
         client.failures_in_a_row = client.failures_in_a_row + 1 if outcome.is_transient else 0
         await request_batch.keep(pending, outcome)
 

@@ -10,6 +10,8 @@ from slowwave import text
 
 from .formats import Loaded, Note
 from .transcripts import (
+    OWN_READING,
+    READER,
     Message,
     Origin,
     Parsed,
@@ -48,6 +50,8 @@ def parse_codex(item: Any, origin: Origin) -> Parsed:
     if not isinstance(payload, dict) or not isinstance(item.get("type"), str):
         return (Note("unreadable", f"{kind_of(item)} without type and payload instead of a line of Codex"),)
     kind = label(payload.get("type")) or ""
+    if origin.scope.startswith(READER):
+        return (OWN_READING,)
     if item["type"] != "response_item" or (kind not in ("message", "agent_message") and "_call" not in kind):
         return (_NO_MESSAGE,)
     at, problem = time_of(item.get("timestamp"))
@@ -145,6 +149,9 @@ def parse_gemini(item: Any, origin: Origin) -> Iterator[Message | Note]:
         except UnreadableError as reason:
             yield Note("unreadable", str(reason))
             continue
+        if role == "user" and words.startswith(READER):
+            yield OWN_READING
+            return
         at, problem = time_of(each.get("timestamp"))
         if problem:
             yield problem

@@ -146,6 +146,11 @@ def label(value: object) -> str | None:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+READER = "slowwave-reader-"
+"""How the names of the folders begin in which an agent reads for slowwave; those sessions are no conversations."""
+OWN_READING = Note("skipped", "a session in which the agent read for slowwave")
+
+
 def folder(path: object) -> str:
     """The last part of a POSIX or Windows path."""
     return label(PurePath(path.replace("\\", "/")).name) or "" if isinstance(path, str) else ""
@@ -257,6 +262,8 @@ def parse_claude_code(item: Any, origin: Origin) -> Parsed:
     if not isinstance(item, dict) or not isinstance(item.get("type"), str):
         return (Note("unreadable", f"{kind_of(item)} without a type instead of a line of Claude Code"),)
     message = item.get("message")
+    if folder(item.get("cwd")).startswith(READER):
+        return (OWN_READING,)
     if item["type"] not in ("user", "assistant"):
         return (Note("skipped", "a line that holds no message (summary, system, snapshot)"),)
     if any(item.get(key) is True for key in _CLAUDE_META):

@@ -15,9 +15,9 @@ class LanguageSettings(Group):
     model: str = Field(
         "auto",
         title="Model",
-        description="provider/model, for example anthropic/claude-haiku-4-5 or ollama/llama3.2. 'quotes' keeps "
-        "words as they were said, 'replay/FILE' plays recorded answers. 'auto' takes Claude if ANTHROPIC_API_KEY is "
-        "set, else quotes.",
+        description="provider/model, for example anthropic/claude-haiku-4-5 or ollama/llama3.2. 'claude-code', 'codex' "
+        "and 'gemini-cli' (also with /model) are agents on this machine. 'quotes' keeps words as they were said, "
+        "'replay/FILE' plays recorded answers. 'auto' takes Claude if ANTHROPIC_API_KEY is set, else quotes.",
     )
     extract_model: str = Field(
         "",
@@ -107,6 +107,13 @@ class LanguageSettings(Group):
         description="After so many seconds the run stops and leaves the batch to the next run, which goes on with it.",
     )
     concurrency: int = Field(4, ge=1, le=64, title="Concurrent calls", description="Calls in flight at once.")
+    agent_processes: int = Field(
+        1,
+        ge=1,
+        le=16,
+        title="Agents at once",
+        description="Processes of Claude Code, Codex or Gemini CLI; each takes 500 MB.",
+    )
     calls_per_minute: int = Field(
         0,
         ge=0,

@@ -143,7 +143,8 @@ def hook() -> None:
     signal.setitimer(signal.ITIMER_REAL, float(os.environ.get("SLOWWAVE_CLAUDE_PATIENCE", PATIENCE_S)))
     command = find_command()
     python = find_python(command)
-    if not python or os.environ.get("SLOWWAVE_CLAUDE_CODE") == "off":
+    is_reader = "SLOWWAVE_READER" in os.environ  # Claude Code itself reads for slowwave
+    if not python or is_reader or os.environ.get("SLOWWAVE_CLAUDE_CODE") == "off":
         return
     os.umask(PRIVATE)
     event = json.loads(sys.stdin.buffer.read())
