@@ -8,6 +8,7 @@ their own, the others ask those of the whole memory. Measured are the evidence a
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -92,21 +93,8 @@ def _gates_that_stay_open(settings: Any) -> list[pl.Expr]:
 DURABILITY = "slowwave.filters.durability"
 QUOTES, NOISE = "slowwave.extraction.quotes", "slowwave.filters.noise"
 FAMILIES = (
-    Family("durability: refusals", {f"{DURABILITY}:refusal_of": _nothing("")}, rows="S0-27", at_ingest=True),
-    Family("durability: orders, requests", {f"{DURABILITY}:request_of": _nothing("")}, rows="S0-27", at_ingest=True),
-    Family("durability: too little said", {f"{DURABILITY}:says_little": _nothing(False)}, rows="S0-27", at_ingest=True),
-    Family(
-        "durability, all",
-        {
-            f"{DURABILITY}:refusal_of": _nothing(""),
-            f"{DURABILITY}:request_of": _nothing(""),
-            f"{DURABILITY}:says_little": _nothing(False),
-        },
-        rows="S0-27",
-        at_ingest=True,
-        counted=(DURABILITY,),
-    ),
-    Family("openings of sentences", {f"{DURABILITY}:trim": _same}, at_ingest=True),
+    Family("durability", {f"{DURABILITY}:refusal_of": _nothing("")}, rows="S0-27", at_ingest=True),
+    Family("durability: small talk", {f"{DURABILITY}:_SMALL_TALK": re.compile("(?!)")}, rows="S0-27", at_ingest=True),
     Family("the question in a sentence", {f"{DURABILITY}:without_question": _same}, at_ingest=True),
     Family(
         "gates before words (role, length, phrases)",
@@ -138,6 +126,7 @@ FAMILIES = (
         {"recall.search:without_asking": _same, "slowwave.words:without_asking": _same},
     ),
     Family("spread over messages", {"slowwave.ranking.order:SPREAD": 0.0}),
+    Family("shared words of quotations", {"recall.search:QUOTED": 1.0}),
     Family("shared words of facts", {"slowwave.ranking.order:OVERLAP_WEIGHT": 0.0}),
     Family("people and walks", recall={"others_weight": 1.0, "graph": "none"}),
     Family("neighbours and joined sentences", {f"{QUOTES}:JOIN_CHARS": 0}, {"neighbours": 0.0}, at_ingest=True),

@@ -18,6 +18,7 @@ import polars as pl
 
 from slowwave.lexicon.languages import without_asking
 from slowwave.ranking.order import (
+    QUOTED,
     VECTOR_WEIGHT,
     Evidence,
     RankedFact,
@@ -273,10 +274,16 @@ async def _search(
     vectors = {row["id"]: vector for row, vector in zip(facts.rows, facts.vectors, strict=True)}
     cosines = {row["id"]: one for row, one in zip(facts.rows, _cosines(facts.vectors, question.vector), strict=True)}
     texts = [_searched(row, question.content) for row in rows.values()]
-    overlaps = dict(zip(rows, word_overlaps(question.content, texts), strict=True))
+    shared = word_overlaps(question.content, texts)
+    overlaps = {name: share * _weight(rows[name]) for name, share in zip(rows, shared, strict=True)}
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
     order = _each_sentence_once(rank_facts(stated, lexical, settings.vector_weight), rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
+
+
+def _weight(fact: Row) -> float:
+    """How much the words count that a fact shares with the question; a quotation ends with its marks."""
+    return QUOTED if fact["statement"].endswith('"') else 1.0
 
 
 def _searched(fact: Row, question: str) -> str:

@@ -65,7 +65,7 @@ def extract_window(window: Window) -> dict[str, Any]:
     for turn in window.turns:
         if turn.is_context:
             continue
-        kept, refusal = _durable_sentences(turn, speakers)
+        kept, refusal = _durable_sentences(turn)
         reason = "" if kept else refusal
         judgements.append({"message": turn.index, "durable": bool(kept), "reason": reason})
         for sentence in kept:
@@ -91,7 +91,7 @@ def speaker_name(turn: Turn) -> str:
     return name if names.is_usable(name) else f"speaker {name}"
 
 
-def _durable_sentences(turn: Turn, listeners: frozenset[str]) -> tuple[list[str], str]:
+def _durable_sentences(turn: Turn) -> tuple[list[str], str]:
     """The sentences of a message that are worth keeping, or why none is."""
     prose = durability.prose_of(_without_headings(turn), turn.role)
     if prose.refused or turn.role == "assistant":
@@ -99,11 +99,9 @@ def _durable_sentences(turn: Turn, listeners: frozenset[str]) -> tuple[list[str]
     kept: list[str] = []
     refusal = ""
     for sentence in (part for whole in sentences(prose.text) for part in _LOWER_START.split(whole)):
-        trimmed = durability.trim(sentence[:MAX_STATEMENT_BYTES], listeners)
-        bare = durability.without_question(trimmed) or trimmed
-        reason = durability.refusal_of(bare) or (durability.request_of(bare) if turn.role == "user" else "")
-        if not reason and durability.says_little(bare):
-            reason = "too little to tell anything"
+        whole = sentence.strip()[:MAX_STATEMENT_BYTES]
+        bare = durability.without_question(whole) or whole
+        reason = durability.refusal_of(bare)
         if reason:
             refusal = refusal or reason
         else:

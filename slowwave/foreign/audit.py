@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import polars as pl
 
 from slowwave.comparison.similarity import Vectors
-from slowwave.filters.durability import prose_of, refusal_of, trim, without_question
+from slowwave.filters.durability import prose_of, refusal_of, without_question
 from slowwave.filters.injection import injection_reasons
 from slowwave.filters.noise import ContentScorer, plan_gates
 from slowwave.filters.redaction import redact_all
@@ -162,7 +162,7 @@ def _durability(statement: str) -> str:
     prose = prose_of(statement, "user")
     if prose.refused:
         return prose.refused
-    text = without_question(trim(prose.text))
+    text = without_question(prose.text)
     reason = refusal_of(text) if text else "question"
     return "" if reason in _ALONE else reason
 

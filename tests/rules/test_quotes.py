@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from slowwave.deduplication.observations import screen
 from slowwave.extraction import dates
 from slowwave.extraction.quotes import extract_window
-from slowwave.filters import durability
-from slowwave.filters.durability import prose_of, request_of
+from slowwave.filters.durability import prose_of
 from slowwave.records import Turn, Window
 
 NOW = datetime(2026, 4, 9, 12, 0, tzinfo=UTC)  # a Thursday
@@ -110,12 +109,10 @@ REFUSED = [
     ("Thank you so much for the help", "small talk"),
     ("Good morning everybody", "small talk"),
     ("That's so cool!", "small talk"),
-    ("I could cry.", "too little"),
     ("That sounds really great to me", "small talk"),
     ("How long does it take?", "question"),
     ("What do you think I should do about the calls?", "question"),
     ("Can you show me the folder?", "question"),
-    ("Show me the logs of the importer", "request"),
     ("👍🎉", "no words"),
     ("ok", "too short"),
     ("```python\nprint('hi')\n```", "code"),
@@ -141,74 +138,6 @@ def test_a_text_that_tells_nothing_is_refused_with_a_reason(text: str, reason: s
 def test_what_is_stated_before_a_question_is_kept() -> None:
     (said,) = words("I'm using Flask for the budget tracker, can you help me with sessions?")
     assert said == f'{ANA}: "I\'m using Flask for the budget tracker."'
-
-
-GREETINGS = """Hola, | Hola | Buenos días, | Buenas, | Muchas gracias, | Claro, | Hi all, | Hey there! | Good morning, |
-Hallo, | Moin, | Guten Morgen, | Danke, | Bonjour, | Salut, | Merci beaucoup, | Olá, | Bom dia, | Obrigada, | Ciao,"""
-
-
-@pytest.mark.parametrize("greeting", GREETINGS.split("|"))
-def test_a_greeting_is_left_out_of_what_follows_it(greeting: str) -> None:
-    assert words(f"{greeting.strip()} vivo en Sevilla.") == [f'{ANA}: "vivo en Sevilla."']
-    assert words(f"{greeting.strip()} I live in Seville.") == [f'{ANA}: "I live in Seville."']
-    assert not facts(greeting.strip())
-
-
-@pytest.mark.parametrize(
-    ("sentence", "rest"),
-    [
-        ("Hoi An is the city where I was born.", None),
-        ("Oi Ocha is my favourite tea.", None),
-        ("Salut Software is my client.", None),
-        ("Ciao Roma is a bar in Bath.", None),
-        ("Hola Barcelona sold the flat.", None),
-        ("Hello Kitty is on my mug.", None),
-        ("Hola Vivo en Sevilla.", None),
-        ("Hi all I live in Bath.", "I live in Bath."),
-        ("Ciao, Roma is my home.", "Roma is my home."),
-        ("hey i'm Ana", "i'm Ana"),
-        ("Moin ich wohne in Kiel.", "ich wohne in Kiel."),
-        ("Salut ! Je vis à Lyon.", "Je vis à Lyon."),
-    ],
-)
-def test_a_greeting_before_a_capital_letter_may_be_half_of_a_name(sentence: str, rest: str | None) -> None:
-    assert durability.trim(sentence) == (rest or sentence)
-
-
-def test_a_greeting_with_the_name_of_a_listener_is_left_out() -> None:
-    assert durability.trim("Hey Ana, I live in Bath.", frozenset({"ana"})) == "I live in Bath."
-
-
-ORDERS = [
-    "commit and push.", "can you look.", "fix the failing test and run it again.",
-    "now rename the function to load_orders.", "try again with the other file.",
-    "wait, undo that last change please.", "let's continue tomorrow.", "make the button blue.",
-    "Add a test for the empty basket.", "sort the list by price and keep the header.", "use the second variant",
-    "go ahead and merge it.", "could you have another look at the layout.", "delete that branch",
-    "stop, that's the wrong file", "[x] Bo: rename repo", "- [ ] Fix the header", "[ ] Lea Maes: add tests for login",
-    "Haz commit y push.", "Ejecuta los tests otra vez.", "Vale, ahora arregla el botón.", "Dime qué falta.",
-    "Renombra la función por favor.",
-]  # fmt: skip
-FACTS = [
-    "Never push to main directly.", "Always answer me in English.", "Use tabs in Makefiles.",
-    "Don't deploy on Fridays.", "Open points are in the wiki.", "Push notifications are switched off for guests.",
-    "Commit messages are in English.", "Test data lives in the folder fixtures.",
-    "Build times went down to four minutes.", "Call me Ilse.", "Prefer spaces from now on.",
-    "Run 3 was the best one, with 81 points.", "I want to learn Portuguese.",
-    "Forget Redis, we keep the sessions in Postgres.", "We decided to keep Svelte.",
-    "[x] We decided to use Loki.", "Haz siempre commits pequeños.", "Nunca hagas push los viernes.", "Corre maratones.",
-    "Ejecuta los tests cada noche.", "Prueba de embarazo positiva.", "Ana escribe código en Rust.",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("sentence", ORDERS)
-def test_an_order_to_an_agent_is_no_fact(sentence: str) -> None:
-    assert request_of(sentence)
-
-
-@pytest.mark.parametrize("sentence", FACTS)
-def test_a_standing_instruction_or_a_statement_is_no_order(sentence: str) -> None:
-    assert request_of(sentence) == ""
 
 
 @pytest.mark.parametrize("text", ["ok thanks", "Looks good to me!", "great, thank you!", "Ok.", "danke", "👍 thanks"])
