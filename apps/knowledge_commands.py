@@ -295,13 +295,16 @@ def _limits(hops: int, types: Sequence[str] | None, as_of: str | None) -> str:
 
 
 def _show_facts(title: str, facts: Sequence[RecalledFact], locale: Locale) -> None:
-    """A line for each relation, when it holds and its id; below it the fact in words."""
+    """When each fact holds, its relation and its id; below it the fact in words, or only these without a relation."""
     now = datetime.now(UTC)
     rows: list[tuple[str, str, str]] = []
     for fact in facts:
+        holds, words = validity(fact.valid_from, fact.valid_to, fact.status == "active"), marked_statement(fact, now)
+        if fact.object is None:  # it names both
+            rows.append((holds, words, short_id(fact.id)))
+            continue
         relation = f"{fact.subject} – {shown_relation(fact.predicate, locale)} – {fact.object}"
-        rows.append((validity(fact.valid_from, fact.valid_to, fact.status == "active"), relation, short_id(fact.id)))
-        rows.append(("", marked_statement(fact, now), ""))
+        rows += [(holds, relation, short_id(fact.id)), ("", words, "")]
     out.print(three_columns(title, rows))
 
 

@@ -96,7 +96,7 @@ BELIEVED = "status IN ('active', 'superseded', 'archived', 'retracted')"
 """What was ever believed: candidates and rejected ones never were."""
 _CHOICE = (
     "id", "kind", "subject_id", "object_id", "owner_entity_id", "status", "valid_from", "valid_to", "expired_at",
-    "replaced_by",
+    "replaced_by", "mentions",
 )  # fmt: skip
 _TEXT = (
     "id", "statement", "predicate", "object_text", "status_reason", "confidence", "aspect_slugs", "pinned",
@@ -152,12 +152,15 @@ def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chos
 def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
     """Every fact that was ever believed: whether it is `live`, and its ends as entities of today.
 
-    `s` is whom it is about and `o` the other end of a relation; null where there is none, or it is the same entity.
+    `s` is whom it is about and `o` the other end of a relation, or the first entity that it mentions; null where there
+    is none, or it is the same entity.
     """
     rows = pl.concat([snapshot.frame(name, BELIEVED, _CHOICE) for name in ALL])
     heirs = _heirs(snapshot)
     subject, owner, other = (pl.col(f"{end}_id").replace(heirs) for end in ("subject", "owner_entity", "object"))
-    is_edge = (pl.col("kind") == "relation") & subject.is_not_null() & (other != subject)
+    other = pl.coalesce(other, pl.col("mentions").list.first().replace(heirs))
+    is_tie = pl.col("kind").is_in(["relation", "observation"])
+    is_edge = is_tie & subject.is_not_null() & (other != subject)
     return rows.unique("id", keep="first", maintain_order=True).with_columns(
         live=is_live(now),
         s=pl.when(is_edge).then(subject).otherwise(pl.coalesce(owner, subject)),

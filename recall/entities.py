@@ -25,7 +25,7 @@ from slowwave.text import normalise_name
 from slowwave.types import Entity, FoundEntity, RankedEntity
 from slowwave.validity import MAX_CHAIN, live_sql
 from storage.residents import Condition
-from storage.rows import quoted
+from storage.rows import mentioning, quoted
 from storage.search import nearest
 from storage.snapshots import Reading, Snapshot
 from storage.warm import Tables, with_cosines
@@ -183,13 +183,15 @@ def _fact_counts(snapshot: Reading, now: datetime, ids: Sequence[str] | None = N
 
     Those that say how memory is filed are no knowledge, and are not counted (T33).
     """
-    live, columns = live_sql(now), ["id", "kind", *_SIDES]
+    live, columns = live_sql(now), ["id", "kind", *_SIDES, "mentions"]
     if ids is None:
         facts = snapshot.frame("facts", live, columns)
     else:
-        facts = pl.concat([snapshot.by_ids("facts", ids, columns, key=end, where=live) for end in _SIDES]).unique("id")
+        parts = [snapshot.by_ids("facts", ids, columns, key=end, where=live) for end in _SIDES]
+        facts = pl.concat([*parts, snapshot.frame("facts", f"{mentioning(ids)} AND {live}", columns)]).unique("id")
     known = facts.filter(~pl.col("kind").is_in(NO_KNOWLEDGE).fill_null(False))
     sides = [known.filter(~is_filed_elsewhere(pl.col(end))).select(fact="id", id=end) for end in _SIDES]
+    sides.append(known.select(fact="id", id="mentions").explode("id"))
     return pl.concat(sides).drop_nulls("id").unique().group_by("id").agg(facts=pl.len())
 
 

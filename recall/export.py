@@ -18,6 +18,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from slowwave.errors import StoreMismatch, UnusableInput
+from slowwave.graph.named_together import NAMED_WITH
 from slowwave.text import readable
 from slowwave.validity import live_sql
 from storage.export_key import own_key
@@ -243,6 +244,7 @@ def write_graph(snapshot: Snapshot, now: datetime, path: Path) -> dict[str, int]
         file.write('<graph id="memory" edgedefault="directed">\n')
         nodes = _put(file, _nodes(snapshot, now, counts))
         edges = _put(file, _edges(snapshot, now))
+        _put(file, _mentions(snapshot, now))
         file.write("</graph>\n</graphml>\n")
     return {"entities": nodes, "facts": edges, "observations": counts["observations"]}
 
@@ -288,8 +290,21 @@ def _edges(snapshot: Snapshot, now: datetime) -> Iterator[str]:
                 "valid_to": fact["valid_to"],
                 "fact": fact["id"],
             }
-            ends = f"source={quoteattr(_plain(fact['subject_id']))} target={quoteattr(_plain(fact['object_id']))}"
-            yield f"<edge id={quoteattr(_plain(fact['id']))} {ends}>{_data('edge', values)}</edge>\n"
+            yield _edge(fact["id"], fact["subject_id"], fact["object_id"], values)
+
+
+def _mentions(snapshot: Snapshot, now: datetime) -> Iterator[str]:
+    """A line for each further entity that a fact names."""
+    where = f"{live_sql(now)} AND subject_id IS NOT NULL AND array_length(mentions) > 0"
+    for rows in batches(snapshot, "facts", ["id", "subject_id", "mentions"], where):
+        for fact, subject, named in rows.select("id", "subject_id", "mentions").iter_rows():
+            for number, other in enumerate(named):
+                yield _edge(f"{fact}.{number}", subject, other, {"relation": NAMED_WITH, "fact": fact})
+
+
+def _edge(name: str, source: str, target: str, values: Mapping[str, Any]) -> str:
+    ends = f"source={quoteattr(_plain(source))} target={quoteattr(_plain(target))}"
+    return f"<edge id={quoteattr(_plain(name))} {ends}>{_data('edge', values)}</edge>\n"
 
 
 def _data(kind: str, values: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from slowwave.ranking.order import RankedFact
 from slowwave.types import Entity, Provenance, RecalledFact
 from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.residents import Row
+from storage.rows import mentioning
 from storage.snapshots import Snapshot
 from storage.warm import Tables
 
@@ -53,9 +54,13 @@ def facts_about(snapshot: Snapshot, entity: Entity, moment: Moment, everything: 
     tables = ALL if everything or moment.is_past else HOT
     split = snapshot.by_ids("entities", [entity.id], ["parent_entity_id"])["parent_entity_id"].drop_nulls()
     keys = ("subject_id", "object_id", *(("owner_entity_id",) if len(split) else ()))
-    rows = stored(snapshot, tables, [entity.id], keys, (*SHOWN, *_FILED))
+    columns = (*SHOWN, *_FILED)
+    merged = snapshot.by_ids("entities", [entity.id], ["id"], key="merged_into")["id"]
+    named = [snapshot.frame(name, mentioning([entity.id, *merged]), columns) for name in tables]
+    rows = stored(snapshot, tables, [entity.id], keys, columns)
     if not moment.is_past:
         rows = rows.filter(~is_filed_elsewhere(pl.lit(entity.id)))
+    rows = pl.concat([rows, *named]).unique("id", maintain_order=True)
     if not everything or moment.is_past:
         rows = valid_rows(snapshot, rows, moment)
     rows = rows.sort("valid_from", "id", descending=[True, False], nulls_last=True)

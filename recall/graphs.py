@@ -21,13 +21,14 @@ from slowwave import frames
 from slowwave.graph.community_detection import places_of
 from slowwave.graph.graph import Graph, Places, build_graph
 from slowwave.graph.name_index import NO_COMMUNITY
+from slowwave.graph.named_together import NAMED_WITH, named_together
 from slowwave.graph.walks import WalkGraph
 from slowwave.lifecycle.usage_scores import evolved_weight
 from slowwave.validity import JUDGED, Moment
 from storage.snapshots import Snapshot
 
 from .communities import MEMBERS
-from .entities import LISTED, EntitySearch
+from .entities import EntitySearch
 from .facts import LEARNED, ends_of
 
 if TYPE_CHECKING:
@@ -39,9 +40,14 @@ _PAST_TABLES = (*_LIVE_TABLES, "facts_archive", "decisions")
 GRAPH_TABLES = (*_PAST_TABLES, "entity_aliases")  # what a walk may read
 PAST_GRAPHS = 4  # kept at most
 _ENDS = ("subject_id", "object_id")
-_RELATION = ("id", *_ENDS, "predicate", "edge_type", "confidence", "valid_from", "valid_to", "scope", "polarity")
+_RELATION = (
+    "id", "kind", *_ENDS, "predicate", "edge_type", "confidence", "valid_from", "valid_to", "scope", "polarity",
+    "mentions",
+)  # fmt: skip
 RELATIONS = "kind = 'relation' AND object_id IS NOT NULL AND (polarity IS NULL OR polarity != 'negated')"
 """Structure and similarity are no knowledge (T33), and who does not work somewhere is not related to it."""
+TIES = f"(({RELATIONS}) OR array_length(mentions) > 0)"
+"""Facts that tie entities together: by a relation, or by naming them."""
 _CHANGED = "action IN ('close', 'supersede', 'retract', 'shorten')"
 
 Frames = Mapping[str, pl.DataFrame]
@@ -69,9 +75,12 @@ class Landscape:
     since: datetime | None = None
     until: datetime | None = None
 
-    def ground(self, scope: str | None = None, *, with_similar: bool = False) -> WalkGraph:
-        """The graph of a walk: all relations, or those of one scope."""
+    def ground(self, scope: str | None = None, *, with_similar: bool = False, with_mentions: bool = True) -> WalkGraph:
+        """The graph of a walk: all edges, or those of one scope, or relations alone."""
         allowed = None if scope is None else (self.scopes == scope).fill_null(False).to_numpy()
+        if not with_mentions:
+            related = (self.graph.edges["predicate"] != NAMED_WITH).fill_null(True).to_numpy()
+            allowed = related if allowed is None else allowed & related
         return WalkGraph(self.graph, allowed, self.similar if with_similar and len(self.similar.edges) else None)
 
     def holds_at(self, now: datetime) -> bool:
@@ -152,9 +161,9 @@ def _reads(moment: Moment) -> Mapping[str, Read]:
 def _live_reads() -> dict[str, Read]:
     """Facts that ended are among them: they show since when the graph is valid."""
     return {
-        "facts": Read(_RELATION, f"{RELATIONS} AND status = 'active' AND expired_at IS NULL"),
+        "facts": Read(_RELATION, f"{TIES} AND status = 'active' AND expired_at IS NULL"),
         "fact_usage": Read(("id", "link_count"), "link_count > 0"),
-        "entities": Read(("id",), LISTED),
+        "entities": Read(("id", "status", "merged_into")),
         "entity_links": Read(("id", "a_id", "b_id", "cosine")),
         "communities": Read(MEMBERS),
     }
@@ -162,8 +171,8 @@ def _live_reads() -> dict[str, Read]:
 
 def _past_reads(moment: Moment) -> dict[str, Read]:
     """All facts, since what replaced a relation may be of any kind; and entities that are archived by now."""
-    judged = Read(tuple(dict.fromkeys((*_RELATION, "kind", *JUDGED))))
-    reads = _live_reads() | {"facts": judged, "facts_archive": judged, "entities": Read(("id",))}
+    judged = Read(tuple(dict.fromkeys((*_RELATION, *JUDGED))))
+    reads = _live_reads() | {"facts": judged, "facts_archive": judged}
     return reads if moment.known_as_of is None else reads | {"decisions": Read(LEARNED, _CHANGED)}
 
 
@@ -193,25 +202,35 @@ def _time(found: object) -> datetime | None:
 
 
 def _live(read: Frames, now: datetime) -> Frames:
-    return {**read, "facts": read["facts"].filter(pl.col("valid_to").is_null() | (pl.col("valid_to") > now))}
+    facts = read["facts"].filter(pl.col("valid_to").is_null() | (pl.col("valid_to") > now))
+    listed = read["entities"].filter(pl.col("merged_into").is_null(), pl.col("status").ne_missing("archived"))
+    return {**read, "facts": facts, "listed": listed}
 
 
 def _past(read: Frames, moment: Moment) -> Frames:
     """The relations of the moment, of those that there ever were."""
     ever = pl.concat([read["facts"], read["facts_archive"]]).unique("id", keep="first")
     ends = ends_of(read["decisions"]) if "decisions" in read else None
-    return {**read, "facts": moment.facts(ever, ends).filter(_relates()).drop_nulls(list(_ENDS))}
+    return {**read, "facts": moment.facts(ever, ends).filter(_ties()), "listed": read["entities"]}
 
 
 def _relates() -> pl.Expr:
-    """`RELATIONS` of rows, but for the object."""
-    return (pl.col("kind") == "relation") & pl.col("polarity").ne_missing("negated")
+    """`RELATIONS` of rows."""
+    is_between = pl.all_horizontal(pl.col(end).is_not_null() for end in _ENDS)
+    return (pl.col("kind") == "relation") & pl.col("polarity").ne_missing("negated") & is_between
+
+
+def _ties() -> pl.Expr:
+    """`TIES` of rows."""
+    return _relates().fill_null(False) | (pl.col("mentions").list.len() > 0).fill_null(False)
 
 
 def _graph(read: Frames) -> Graph:
     used = read["facts"].join(read["fact_usage"], on="id", how="left")
     weighed = used.with_columns(weight=evolved_weight(pl.col("link_count"), pl.col("confidence")))
-    return build_graph(read["entities"]["id"], weighed)
+    merged = read["entities"].drop_nulls("merged_into")
+    ties = named_together(weighed, dict(merged.select("id", "merged_into").iter_rows()))
+    return build_graph(read["listed"]["id"], pl.concat([weighed.filter(_relates()), ties]))
 
 
 def _similar(graph: Graph, links: pl.DataFrame) -> Graph:

@@ -140,7 +140,8 @@ def _walked(
     land: Landscape, seeds: Seeds, question: Question, settings: RecallSettings, ends: float | None
 ) -> tuple[Walked, ...]:
     moment, limit = question.moment, question.k
-    ground = land.ground(question.scope, with_similar=settings.walk.similar_links)
+    # Who is named together is found by the words that name them: along mentions a walk only brings what is nearby.
+    ground = land.ground(question.scope, with_similar=settings.walk.similar_links, with_mentions=False)
     at = moment.as_of or moment.known_as_of or moment.now
     wide = limit if question.about is None else len(land.graph.edges)
     walk = _WALKS[settings.graph](
@@ -252,7 +253,7 @@ def _nearest(graph: Graph, found: Rings) -> Offsets:
 
 def _facts(snapshot: Snapshot, graph: Graph, edges: Places, moment: Moment) -> tuple[RecalledFact, ...]:
     """These relations as facts, in their order."""
-    order = graph.edges["id"].gather(edges).to_frame()
+    order = graph.edges["id"].gather(edges).unique(maintain_order=True).to_frame()
     rows = valid_rows(snapshot, stored(snapshot, ALL if moment.is_past else HOT, order["id"]), moment)
     return shown(snapshot, order.join(rows, on="id", maintain_order="left"), moment)
 

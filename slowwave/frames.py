@@ -37,7 +37,7 @@ FACTS = _schema(
     number="confidence similarity_score content_score",
     count="evidence_count consolidation_attempts",
     flag="pinned similarity_flag date_is_disputed",
-    texts="aspect_slugs",
+    texts="aspect_slugs mentions",
 )
 FACT_EVIDENCE = _schema(text="id fact_id message_id quote", number="confidence", time="occurred_at")
 LINEAGE = _schema(text="id old_id new_id reason")

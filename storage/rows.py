@@ -122,3 +122,8 @@ def column_names(name: str) -> list[str]:
 def new_run_id(kind: str, at: datetime | None = None) -> str:
     """The id of a new run: its kind, its start (now) and eight random letters; ids of one kind sort by time."""
     return f"{kind}-{at or datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid4().hex[:8]}"
+
+
+def mentioning(ids: Sequence[str]) -> str:
+    """A filter of facts: those that name one of these entities beside their ends."""
+    return f"array_has_any(mentions, [{', '.join(map(quoted, ids))}])" if len(ids) else "false"

@@ -25,7 +25,7 @@ from .schema import (
     vectors,
 )
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 
 _MESSAGES = Table(
     "messages",
@@ -238,6 +238,7 @@ _FACT_COLUMNS: Mapping[str, ColumnSpec] = {
     "suspect_of": text("A fact that no longer holds and that this one leans on: look at it again."),
     "content_score": number("Worth of the message it came from, 0 to 1."),
     "aspect_slugs": texts("Aspects staged at extraction."),
+    "mentions": texts("Further entities that the statement names."),
     "embed_model": vectors(text("Model of the vector.")),
 }
 _FACTS = Table(

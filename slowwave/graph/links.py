@@ -160,4 +160,5 @@ def _fact(subject: Named, predicate: str, object_: Named, now: datetime) -> dict
         "consolidated_at": now,
         "consolidation_attempts": 0,
         "aspect_slugs": [],
+        "mentions": [],
     }

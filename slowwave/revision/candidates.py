@@ -56,6 +56,7 @@ CLAIMS: frames.Schema = {
     "ended": pl.Boolean(),
     "search_terms": pl.String(),
     "aspects": frames.TEXTS,
+    "mentions": frames.TEXTS,
     "resolves": pl.List(RESOLVES),
     "by_model": pl.Boolean(),
 }
@@ -123,7 +124,7 @@ def build_candidates(
     taken = frames.conform(claims, CLAIMS).select(*CLAIMS, claim=numbered)
     limited = taken.filter(pl.int_range(pl.len()).over("message_id") < settings.max_facts_per_message)
     placed = limited.join(texts, on="message_id", how="inner", maintain_order="left")
-    linked = _linked(placed, names).filter(pl.col("subject_id").is_not_null())
+    linked = _with_mentions(_linked(placed, names).filter(pl.col("subject_id").is_not_null()), names)
     relations = predicates.canonicalise(linked["relation"], learned)
     tagging, facts = _facts(linked, relations, settings, now)
     facts = _with_batches(facts.with_columns(terms_of(facts, names, aliases)), origin)
@@ -162,6 +163,20 @@ def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     return claims.drop("name")
 
 
+def _with_mentions(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """The ids of the entities that each claim mentions beside its ends, in place of their names, each once."""
+    numbered = claims.with_row_index("row")
+    each = numbered.select("row", "window", *_ENDS, name="mentions").explode("name").drop_nulls("name")
+    canonical = {name: normalise_name(name) for name in each["name"].unique()}
+    known = names.select("window", "entity_id", name="canonical_name")
+    met = each.with_columns(pl.col("name").replace(canonical)).join(known, on=["window", "name"], maintain_order="left")
+    further = met.filter(pl.all_horizontal(pl.col("entity_id").ne_missing(pl.col(end)) for end in _ENDS))
+    ids = further.group_by("row").agg(mentions=pl.col("entity_id").unique(maintain_order=True))
+    joined = numbered.drop("mentions").join(ids, on="row", how="left", maintain_order="left").drop("row")
+    return joined.with_columns(pl.col("mentions").fill_null([]))
+
+
+_ENDS = ("subject_id", "object_id")
 _EARLIER_CLAUSE = r"(?s)^.*(?:[;.!?]|\b(?:and|but|so)) ((?:i|we|he|she|they|my|our|his|her|their)\b)"
 
 

@@ -19,7 +19,7 @@ from slowwave.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn
 from slowwave.resolution.mentions import JUDGED, is_role, kin_name
-from slowwave.text import normalise_name, normalise_statement
+from slowwave.text import SYLLABIC, normalise_name, normalise_statement
 from slowwave.words import tokens
 
 from .candidates import CLAIMS
@@ -152,17 +152,42 @@ class _Window:
         taken = {name: claim[name] for name in CLAIMS if name in claim}
         relation = self._relation(claim)
         object_ = self._object(claim) if claim["object"] else None
+        subject = self._name(claim["subject"])
         return {
             **taken,
             "window": self._number,
             "message_id": self._rows[claim["message"]],
-            "subject": self._name(claim["subject"]),
+            "subject": subject,
             "object": object_,
+            "mentions": [name for name in self._named_in(claim["statement"]) if name not in (subject, object_)],
             "relation": relation,
             "kind": claim["kind"] if relation != OBSERVED and object_ else "observation",
             "resolves": [row for each in claim["resolves"] if (row := self._directive(each)) is not None],
             "by_model": self._by_model,
         }
+
+    def _named_in(self, statement: str) -> list[str]:
+        """The entities of the answer and of the roster that a statement names in so many letters, each once."""
+        found = self._mentioned.finditer(statement) if self._mentioned else ()
+        return list(dict.fromkeys(self._called[match.group()] for match in found))
+
+    @cached_property
+    def _called(self) -> dict[str, str]:
+        """Name of an entity by each of its names in the window; the longest first."""
+        listed = {each["name"]: each["name"] for each in self._answer["entities"]}
+        known = {
+            name: entry.name
+            for entry in self._window.roster
+            for name in (entry.name, *entry.aliases)
+            if normalise_name(name) not in GENERIC_NAMES and name != UNNAMED
+        }
+        return dict(sorted({**known, **listed}.items(), key=lambda item: -len(item[0])))
+
+    @cached_property
+    def _mentioned(self) -> re.Pattern[str] | None:
+        spaced = [rf"(?<!\w){re.escape(name)}(?!\w)" for name in self._called if not SYLLABIC.search(name)]
+        joined = [re.escape(name) for name in self._called if SYLLABIC.search(name)]
+        return re.compile("|".join((*spaced, *joined))) if self._called else None
 
     def _relation(self, claim: Mapping[str, Any]) -> str:
         relation: str = claim["relation"].strip()
@@ -278,7 +303,7 @@ class _Window:
             kind = entry.entity_type if entry else "person" if is_speaker else "concept"
             kind = "file" if is_speaker and self._is_document else kind
             listed.setdefault(claim["subject"], (kind, None))
-        used = {claim[end] for claim in self.claims for end in ("subject", "object")}
+        used = {name for claim in self.claims for name in _names_of(claim)}
         owners = {speaker_name(turn) for turn in self._window.turns if turn.role == "user" and not turn.is_context}
         held = (
             claim for claim in self.claims if not claim.get("ended")
@@ -331,7 +356,7 @@ class _Window:
 
     def in_play(self) -> list[dict[str, Any]]:
         """IN_PLAY: the stored entities of the roster that claims of this window name."""
-        used = {normalise_name(each[end] or "") for each in self.claims for end in ("subject", "object")}
+        used = {normalise_name(name) for claim in self.claims for name in _names_of(claim)}
         return [
             {
                 "window": self._number,
@@ -376,6 +401,11 @@ class _Window:
         if self.claims or self.invalid:
             return []
         return [{"message_id": row, "durable": False, "reason": ""} for row in dict.fromkeys(self._rows.values())]
+
+
+def _names_of(claim: Mapping[str, Any]) -> list[str]:
+    """All names in a claim: subject, object and whom else it mentions."""
+    return [name for name in (claim["subject"], claim["object"], *claim.get("mentions", ())) if name]
 
 
 def _is_owner(entry: RosterEntry) -> bool:

@@ -15,11 +15,12 @@ from recall.entities import LISTED
 from recall.graphs import RELATIONS
 from slowwave.graph.community_detection import JoinPlan, plan_joining, waiting
 from slowwave.graph.links import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
+from slowwave.graph.named_together import named_together
 from slowwave.ranking.searched_texts import DescribedEntity, Observed, entity_text
 from slowwave.settings import LinkSettings
 from slowwave.text import digest
 from slowwave.validity import live_sql
-from storage.rows import quoted
+from storage.rows import mentioning, quoted
 from storage.search import Nearest, cosines_of, nearest_in, unit_matrix
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -270,7 +271,9 @@ def _join_plan(reading: Reading, run: Run, touched: pl.Series) -> JoinPlan:
     new = reading.by_ids("entities", waiting(touched, stored), ["id"], where=LISTED)["id"]
     where = f"{RELATIONS} AND {live_sql(run.now)}"
     parts = [reading.by_ids("facts", new, _ENDS, key=end, where=where) for end in ("subject_id", "object_id")]
-    found = pl.concat(parts).unique("id")
+    naming = reading.frame("facts", f"{mentioning(new.to_list())} AND {live_sql(run.now)}", [*_ENDS, "mentions"])
+    named = named_together(naming.with_columns(predicate=pl.lit(""), edge_type=pl.lit(""), weight=pl.lit(1.0)), {})
+    found = pl.concat([*parts, named.select(_ENDS)]).unique()
     ends = pl.concat([found["subject_id"], found["object_id"]])
     listed = reading.by_ids("entities", ends, ["id"], where=LISTED)["id"].implode()
     known = found.filter(pl.col("subject_id").is_in(listed) & pl.col("object_id").is_in(listed))

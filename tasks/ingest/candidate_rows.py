@@ -273,7 +273,8 @@ def _directive_rows(directives: pl.DataFrame) -> pl.DataFrame:
 def episode_links(facts: pl.DataFrame) -> pl.DataFrame:
     """Which entities each conversation is about, from facts with episode_id and both ends (S2-74)."""
     ends = [facts.select("episode_id", entity_id=end) for end in ("subject_id", "object_id")]
-    pairs = pl.concat(ends).drop_nulls().unique(maintain_order=True)
+    named = facts.select("episode_id", entity_id="mentions").explode("entity_id")
+    pairs = pl.concat([*ends, named]).drop_nulls().unique(maintain_order=True)
     ids = [row_id("ee", *pair) for pair in pairs.iter_rows()]
     return pairs.with_columns(pl.Series("id", ids, dtype=pl.String))
 

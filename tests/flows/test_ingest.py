@@ -683,25 +683,6 @@ def test_a_failure_does_not_undo_what_another_run_extracted_meanwhile(
 
 
 @pytest.mark.proof
-def test_a_run_does_not_believe_again_what_another_run_closed_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learn(written(tmp_path / "a.jsonl", said([("Marta", "I use vim.")])), tmp_path / "m")
-    change = said([("Marta", "I switched from vim to neovim.")], "c2", START + timedelta(days=9))
-    later, again = (
-        written(tmp_path / "b.jsonl", change),
-        said([("Marta", "I use vim.")], "c3", START + timedelta(days=1)),
-    )
-    third = written(tmp_path / "c.jsonl", again)
-    noise = {"exchange_window": 0}
-    with overtaken(monkeypatch, "ingest.apply", lambda: learn(later, tmp_path / "m", noise=noise)):
-        learn(third, tmp_path / "m", noise=noise)
-    live = rows(tmp_path / "m", "facts", "status = 'active'")["statement"].to_list()
-    assert [text for text in live if "neovim" in text]
-    assert [text for text in live if "neovim" not in text] == []
-
-
-@pytest.mark.proof
 def test_two_processes_that_ingest_the_same_file_at_once_leave_no_duplicate(tmp_path: Path) -> None:
     source = tmp_path / "talks"
     source.mkdir()

@@ -45,8 +45,8 @@ def test_the_entities_of_the_last_episodes_are_counted_without_traversal(told: S
 
 
 def test_s2_74_an_entity_is_linked_with_a_conversation_once_however_often_it_is_met() -> None:
-    met = [("one", "ana", "ben"), ("one", "ben", None), ("two", "ana", None)]
-    facts = pl.DataFrame(met, schema=["episode_id", "subject_id", "object_id"], orient="row")
+    met = [("one", "ana", "ben", []), ("one", "ben", None, ["ana"]), ("two", "ana", None, None)]
+    facts = pl.DataFrame(met, schema=["episode_id", "subject_id", "object_id", "mentions"], orient="row")
     links = episode_links(facts).sort("episode_id", "entity_id")
     assert links.select("episode_id", "entity_id").rows() == [("one", "ana"), ("one", "ben"), ("two", "ana")]
     later = episode_links(facts.head(1))
