@@ -7,7 +7,7 @@ one a fact.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import polars as pl
@@ -57,6 +57,7 @@ CLAIMS: frames.Schema = {
     "search_terms": pl.String(),
     "aspects": frames.TEXTS,
     "mentions": frames.TEXTS,
+    "also": frames.TEXTS,
     "resolves": pl.List(RESOLVES),
     "by_model": pl.Boolean(),
 }
@@ -89,16 +90,23 @@ DIRECTIVES: frames.Schema = {
     "reason": pl.String(),
 }
 
+SUPPORT: frames.Schema = {**frames.FACT_EVIDENCE, "statement": pl.String()}
+"""Evidence of a candidate with its statement; the quotes are still to be taken from the messages."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Candidate facts (FACTS), their DIRECTIVES and PATCH_BATCHES, relations outside the tables, dropped counts."""
+    """Candidate facts (FACTS), their DIRECTIVES and PATCH_BATCHES, relations outside the tables, dropped counts.
+
+    `support` (SUPPORT) are further messages that say a candidate.
+    """
 
     facts: pl.DataFrame
     directives: pl.DataFrame
     batches: pl.DataFrame
     unmapped: tuple[str, ...]
     dropped: Mapping[str, int]
+    support: pl.DataFrame = field(default_factory=lambda: frames.empty(SUPPORT))
 
 
 def build_candidates(
@@ -143,7 +151,17 @@ def build_candidates(
     rows = frames.conform(unique, frames.FACTS).select(*frames.FACTS)
     between = linked.filter(pl.col("kind").ne_missing("observation"))["relation"].unique()
     named = relations.filter(pl.col("raw").is_in(between.implode()))
-    return Candidates(rows, _directives(unique), _batches(unique, origin), tuple(predicates.unmapped(named)), dropped)
+    unmapped = tuple(predicates.unmapped(named))
+    return Candidates(rows, _directives(unique), _batches(unique, origin), unmapped, dropped, _support(unique, texts))
+
+
+def _support(facts: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+    """SUPPORT: the further messages that say a fact."""
+    more = facts.select("confidence", "statement", fact_id="id", message_id="also").explode("message_id")
+    more = more.drop_nulls("message_id")
+    rows = more.join(messages.select("message_id", "occurred_at"), on="message_id", maintain_order="left")
+    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
+    return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), SUPPORT).select(*SUPPORT)
 
 
 def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -230,7 +248,7 @@ def _facts(
         status=pl.lit("candidate"),
         confidence=pl.col("confidence").fill_nan(None).fill_null(settings.default_confidence).clip(0.0, 1.0)
         * times["certainty"],
-        evidence_count=pl.lit(1, dtype=pl.Int64),
+        evidence_count=1 + pl.col("also").list.len().fill_null(0).cast(pl.Int64),
         entrenchment=pl.when(pl.col("role").is_in(_STATED_BY))
         .then(pl.lit("user_stated"))
         .otherwise(pl.lit("system_inferred")),

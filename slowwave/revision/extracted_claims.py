@@ -130,17 +130,11 @@ class _Window:
         self._by_alias |= {
             name: entry for entry in self._window.roster if entry.role == "user" for name in GENERIC_NAMES
         }
+        self._by = {turn.index: turn.speaker for turn in turns if turn.index in self._rows}
         facts = self._answer["facts"]
         valid = [(place, claim) for place, claim in enumerate(facts) if claim["message"] in self._rows]
         self._places = {f"f{place}": n for n, (place, _) in enumerate(valid)}
         self.claims = [self._claim(claim) for _, claim in valid]
-        by = {turn.index: turn.speaker for turn in turns if turn.index in self._rows}
-        self.claims += [
-            {**self.claims[n], "message_id": self._rows[more], "resolves": []}
-            for n, (_, claim) in enumerate(valid)
-            for more in dict.fromkeys(claim.get("also", ()))
-            if more != claim["message"] and by.get(more) == by[claim["message"]]  # others are no evidence
-        ]
         again = [each for each in self._answer.get("repeats", ()) if each["message"] in self._rows]
         repeated = [(self._known[str(each["known"])], each) for each in again if str(each["known"]) in self._known]
         self.claims += [self._repetition(fact, each) for fact, each in repeated]
@@ -153,10 +147,12 @@ class _Window:
         relation = self._relation(claim)
         object_ = self._object(claim) if claim["object"] else None
         subject = self._name(claim["subject"])
+        first, *further = self._messages(claim)
         return {
             **taken,
             "window": self._number,
-            "message_id": self._rows[claim["message"]],
+            "message_id": first,
+            "also": further,
             "subject": subject,
             "object": object_,
             "mentions": [name for name in self._named_in(claim["statement"]) if name not in (subject, object_)],
@@ -165,6 +161,16 @@ class _Window:
             "resolves": [row for each in claim["resolves"] if (row := self._directive(each)) is not None],
             "by_model": self._by_model,
         }
+
+    def _messages(self, claim: Mapping[str, Any]) -> list[str]:
+        """The messages that say a claim: first the earliest, but the given one where its words of time count from it.
+
+        What others say is no evidence.
+        """
+        given = claim["message"]
+        same = {index for index in claim.get("also", ()) if self._by.get(index) == self._by[given]} | {given}
+        order = sorted(same, key=lambda index: (bool(claim.get("temporal_hint")) and index != given, index))
+        return [self._rows[index] for index in order]
 
     def _named_in(self, statement: str) -> list[str]:
         """The entities of the answer and of the roster that a statement names in so many letters, each once."""

@@ -349,12 +349,17 @@ def evidence_rows(
     )
     ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
     rows = rows.with_columns(id=pl.Series(ids, dtype=pl.String))
+    further = known.join(duplicates.select("target_id", fact_id="id"), on="fact_id").with_columns(fact_id="target_id")
+    further = further.join(seen, on=["fact_id", "message_id"], how="anti").join(
+        rows, on=["fact_id", "message_id"], how="anti"
+    )
     moved = again.select("again_of", candidate="id").join(
         known.select("message_id", again_of="fact_id", moved="id"), on="again_of"
     )
     rows = rows.join(moved.drop("again_of"), on=["candidate", "message_id"], how="left", maintain_order="left")
     rows = rows.with_columns(id=pl.coalesce("moved", "id")).drop("moved", "candidate")
-    return frames.conform(rows, frames.FACT_EVIDENCE)
+    parts = [frames.conform(part, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE) for part in (rows, further)]
+    return pl.concat(parts)
 
 
 def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:

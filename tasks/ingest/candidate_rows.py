@@ -166,7 +166,7 @@ def find_candidates(
         "ingest" if answered.by_model else QUOTES,
     )
     beliefs = plan_unsure(reading, claimed, messages, settings.beliefs, run.now)
-    candidates = claimed if beliefs is None else beliefs.candidates
+    candidates = claimed if beliefs is None else replace(beliefs.candidates, support=claimed.support)
     facts = embed_rows(run, candidates.facts, candidates.facts.select("id", text="statement"))
     states, refusals = _message_states(answered, statements, claimed)
     refused = answered.batch.filter(pl.col("graph_state") == f"skipped_{DURABILITY}")
@@ -195,6 +195,8 @@ def write(tx: Transaction, found: BatchRows) -> None:
     tx.upsert("entities", _with_kept_vectors(tx, found.entities))
     tx.upsert("entity_aliases", found.resolution.aliases)
     tx.upsert("facts", facts)
+    support = found.candidates.support.filter(pl.col("fact_id").is_in(facts["id"].implode()))
+    tx.upsert("fact_evidence", _quoted(tx, support))
     tx.upsert("fact_directives", directives.filter(pl.col("candidate_id").is_in(facts["id"].to_list())))
     tx.upsert("patch_batches", found.candidates.batches.filter(pl.col("id").is_in(batches)))
     tx.upsert("predicates", found.ontology.new)

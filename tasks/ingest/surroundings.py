@@ -73,10 +73,9 @@ def near_candidates(
     facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
     facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
-    decided = facts.filter(pl.col("status") != "candidate")["id"]
     return Surroundings(
         facts,
-        reading.by_ids("fact_evidence", decided, key="fact_id"),
+        reading.by_ids("fact_evidence", pl.concat([facts["id"], passed["id"]]).unique(), key="fact_id"),
         neighbours.select(*NEIGHBOURS),
         reading.by_ids("entities", entities),
         reading.by_ids("entity_aliases", entities, key="entity_id"),

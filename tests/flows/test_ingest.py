@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import Body, MessagesApi, Reply, fault, message
+from messages_api import Body, MessagesApi, Reply, fault, filled, message
 from talk import (
     CLAUDE,
     EXAMPLES,
@@ -25,6 +25,7 @@ from talk import (
     contents,
     dying,
     extractor,
+    kept_apart,
     known_of,
     learn,
     overtaken,
@@ -721,3 +722,33 @@ def test_the_settings_of_a_run_are_recorded_with_it(tmp_path: Path) -> None:
 
 def test_the_error_of_a_spent_budget_has_the_exit_code_three() -> None:
     assert BudgetReached("spent").exit_code == 3
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_further_messages_of_a_fact_are_evidence_and_confirm_only_what_was_known(
+    tmp_path: Path, serve: Callable[..., MessagesApi], is_known: bool
+) -> None:
+    place = tmp_path / "m"
+
+    def read(request: Body) -> Reply:
+        if request["tools"][0]["name"] != "WindowExtraction":
+            return kept_apart(request)
+        own = [n for n, _, _, is_context in texts_of(request) if not is_context]
+        fact = {"m": own[-1], "also": own, "s": "Marta plays chess.", "about": "1"}
+        return filled("WindowExtraction", {"facts": [fact]})
+
+    serve(read)
+    if is_known:
+        learn(
+            written(tmp_path / "a.jsonl", said([("Marta", "I play chess.")], "c0", START - timedelta(days=3))),
+            place,
+            **paid(),
+        )
+    talk = said([("Marta", "I play chess again."), ("Marta", "We play chess at noon.")])
+    done = learn(written(tmp_path / "b.jsonl", talk), place, **paid())
+    (fact,) = rows(place, "facts", "status = 'active'").rows(named=True)
+    assert fact["evidence_count"] == len(rows(place, "fact_evidence", f"fact_id = '{fact['id']}'")) == 2 + is_known
+    assert len(rows(place, "facts", "status = 'rejected'")) == is_known
+    assert done["counts"].get("facts confirmed", 0) == is_known
+    first = rows(place, "messages", f"id = '{fact['message_id']}'")["content"][0]
+    assert first == ("I play chess." if is_known else "I play chess again.")
