@@ -52,10 +52,6 @@ def merged(*statements: str, keep: int = 1, **columns: list[Any]) -> Merge:
         ("The gateway allows 1000 requests per minute.", "The gateway allows 100 requests per minute.", "words"),
         ("Marta does not like coffee.", "Marta likes tea.", "polarity"),
         ("Marta likes tea.", "Marta no longer likes tea.", "polarity"),
-        ("Marta may move to Oslo.", "Marta moves to Oslo.", "modality"),
-        ("You like tea.", "I like tea.", "person"),
-        ("Does Marta like tea?", "Marta likes tea.", "question"),
-        ("Marta drinks cold milk.", "Marta drinks hot milk.", "antonym"),
         ("Marta swims in July.", "Marta swims in June.", "words"),
         ("Marta lives in Oslo.", "Marta lives in Bergen.", "words"),
         ("Marta keeps it in `stock_view`.", "Marta keeps it in `order_view`.", "words"),
@@ -67,7 +63,15 @@ def test_what_contradicts_the_other_or_would_lose_words_of_both_is_not_merged(on
 
 
 @pytest.mark.parametrize("keep", [1, 2])
-@pytest.mark.parametrize("pair", [SERVER, MANAGED, ("Marta waits two days.", "Marta waits 2 days.")])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        SERVER,
+        MANAGED,
+        ("Marta waits two days.", "Marta waits 2 days."),
+        ("Marta and Sam plan a hike together soon.", "Marta wants to plan a hike with Sam soon."),
+    ],
+)
 def test_of_two_that_say_the_same_the_sentence_stays_that_the_model_chose(pair: tuple[str, str], keep: int) -> None:
     done = merged(*pair, keep=keep)
     assert (done.representative, done.duplicate) == (("f0", "f1") if keep == 1 else ("f1", "f0"))
