@@ -282,7 +282,9 @@ def write_settings(graph: bool, model: str, force: bool, owner: str = "") -> Pat
         raise UnusableInput(f"{path} exists already.", "Edit it, or use --force.")
     extract = f"[ingest.extract]\nenabled = {str(graph).lower()}\n"
     person = f"[ingest]\nowner = {json.dumps(owner)}\n\n" if owner else ""
-    text = f"# All keys: docs/settings.md\n{person}{extract}\n[ingest.llm]\nmodel = {json.dumps(model)}\n"
+    asking = [name for name in Settings.model_fields if "llm" in getattr(_group([name]), "model_fields", {})]
+    models = "\n".join(f"[{name}.llm]\nmodel = {json.dumps(model)}\n" for name in asking)
+    text = f"# All keys: docs/settings.md\n{person}{extract}\n{models}"
     parse_settings(tomllib.loads(text), str(path))
     path.write_text(text, encoding="utf-8")
     return path

@@ -277,7 +277,6 @@ def _of_prefect(name: str) -> str:
 def language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Check]:
     """A row for each language model of the settings: whether its key is there. No key is shown, no model is called."""
     from inference.providers import KEYS, WITHOUT_KEY, choose
-    from slowwave.settings import DEFAULT_MODEL
 
     for name in sorted(set(_models(settings))):
         variable = KEYS.get(name.partition("/")[0])
@@ -290,9 +289,7 @@ def language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> 
         else:
             found = f"{name}{f', by {variable}' if variable else ''}"
             if name == "auto":
-                has_key = bool(environ.get(KEYS["anthropic"]))
-                found = f"auto: {DEFAULT_MODEL}, by" if has_key else "auto: rules, for"
-                found = f"{found} {KEYS['anthropic']}{'' if has_key else ' is not set'}"
+                found = "auto: nobody reads yet, words are kept as they were said; slowwave init asks who may read"
             yield Check("language model", "ok", found)
 
 

@@ -72,21 +72,23 @@ def init(
         bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?", show_default=False)
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="The model for extraction; 'auto' chooses.", show_default=False)
+        str | None,
+        typer.Option(
+            "--model", help="Who reads: provider/model, claude-code, codex, gemini-cli or quotes.", show_default=False
+        ),
     ] = None,
     owner: OwnerOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write `slowwave.toml`. It asks a few questions; options answer them in advance."""
+    from .who_reads import AUTO, ask_who_reads
 
     if as_json:  # a program cannot answer questions
-        graph, model, owner = (True if graph is None else graph), model or "auto", owner or ""
+        graph, model, owner = (True if graph is None else graph), model or AUTO, owner or ""
     is_interactive = graph is None or model is None
     graph = typer.confirm("Build a knowledge graph from the conversations?", default=True) if graph is None else graph
-    model = (
-        typer.prompt("Model for extraction (auto, rules, provider/model)", default="auto") if model is None else model
-    )
+    model = ask_who_reads() if model is None else model
     if owner is None and is_interactive:
         owner = typer.prompt("Name of the person who speaks as `user` (empty: learned from the messages)", default="")
     path = write_settings(graph, model, force, owner or "")
@@ -119,9 +121,12 @@ def ingest(
     from flows.ingest import Format
     from flows.ingest import ingest as flow
 
+    from .who_reads import decided
+
     if not paths and not reread:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     settings = with_flags("ingest", place.kept(place.settings.ingest), model, owner=owner).ingest
+    settings = settings.model_copy(update={"llm": decided(settings.llm, place, quiet=as_json or dry_run)})
     if reread:
         settings = _rereading(settings)
     with progress(quiet=as_json):
@@ -154,7 +159,7 @@ def _rereading(settings: IngestSettings) -> IngestSettings:
     if not has_reader(settings.llm):
         raise UnusableInput(
             "There is no model to read what is kept as quotations.",
-            "Name one: --llm PROVIDER/MODEL, or in slowwave.toml.",
+            "Name one with --llm, or choose one with slowwave init.",
         )
     return settings.model_copy(update={"extract": settings.extract.model_copy(update={"reread": True})})
 

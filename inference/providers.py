@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, UnknownName, UnusableInput
-from slowwave.settings import DEFAULT_MODEL, LanguageSettings
+from slowwave.settings import LanguageSettings
 
 from .agents import AGENTS
 from .secrets import without_secrets
@@ -108,9 +108,7 @@ class Choice:
 
 def choose(name: str, environ: Mapping[str, str] = os.environ) -> Choice:
     """The provider and model that a setting names; names and keys are checked, nothing is opened."""
-    if name == "auto":
-        name = DEFAULT_MODEL if environ.get(KEYS["anthropic"]) else "quotes"
-    if name == "quotes":
+    if name in ("auto", "quotes"):  # nobody chose a reader: no key and no subscription is used without a yes
         return Choice("quotes", "")
     if name == "rules":
         raise UnusableInput("The provider 'rules' no longer exists: no rule parses English now.", REPLACED)
@@ -168,12 +166,13 @@ def _anthropic(choice: Choice, settings: LanguageSettings) -> Any:
 def _by_instructor(choice: Choice) -> Any:
     import instructor
 
-    place: dict[str, Any] = {"base_url": _ollama_url()} if choice.provider == "ollama" else {}
+    place: dict[str, Any] = {"base_url": ollama_url()} if choice.provider == "ollama" else {}
     return instructor.from_provider(str(choice), async_client=True, **place)
 
 
-def _ollama_url() -> str:
-    host = os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
+def ollama_url(environ: Mapping[str, str] = os.environ) -> str:
+    """Where Ollama answers, as OLLAMA_HOST names it."""
+    host = environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
     return f"{host if '://' in host else f'http://{host}'}/v1"
 
 

@@ -17,7 +17,7 @@ class LanguageSettings(Group):
         title="Model",
         description="provider/model, for example anthropic/claude-haiku-4-5 or ollama/llama3.2. 'claude-code', 'codex' "
         "and 'gemini-cli' (also with /model) are agents on this machine. 'quotes' keeps words as they were said, "
-        "'replay/FILE' plays recorded answers. 'auto' takes Claude if ANTHROPIC_API_KEY is set, else quotes.",
+        "'replay/FILE' plays recorded answers. 'auto': nobody was asked yet, as 'quotes'.",
     )
     extract_model: str = Field(
         "",

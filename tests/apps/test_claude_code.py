@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -169,11 +170,11 @@ def test_the_manifests_name_one_plugin_whose_hooks_and_commands_are_there() -> N
 
 def test_every_command_describes_itself_and_calls_verbs_that_exist(claude: Claude) -> None:
     commands = {path.stem: path.read_text() for path in (PLUGIN / "commands").glob("*.md")}
-    assert commands.keys() == {"ask", "remember", "forget", "why", "review"}
-    for text in commands.values():
+    assert commands.keys() == {"ask", "remember", "forget", "why", "review", "setup"}
+    for name, text in commands.items():
         _, head, body = text.split("---\n", 2)
         assert re.search(r"^description: \S", head, re.MULTILINE)
-        assert "$ARGUMENTS" in body
+        assert "$ARGUMENTS" in body or name == "setup"
         assert "!`" not in body  # would be run by a shell before anybody reads it
         verbs = re.findall(r"memory\.py\" (\w+)", text)
         assert verbs
@@ -588,3 +589,22 @@ def test_a_session_that_ends_is_in_the_next_one_by_real_processes(installed: Cla
     assert "pnpm" in wait(lambda: installed.says("SessionStart", session_id="two"))
     prompt = {"session_id": "three", "prompt": "What do the commit messages look like?"}
     assert "without emoji" in wait(lambda: installed.says("UserPromptSubmit", **prompt))
+
+
+def test_who_reads_is_chosen_once_and_has_a_limit_of_calls_a_day(claude: Claude) -> None:
+    real = {"SLOWWAVE_COMMAND": str(Path(sys.executable).parent / "slowwave"), "PATH": os.environ["PATH"]}
+    assert "quotes: nobody" in claude.run(["setup"], **real).stdout
+    done = claude.run(["setup", "anthropic/claude-haiku-4-5"], **real)
+    assert "at most 40 calls a day" in done.stdout
+    kept = tomllib.loads((claude.home / "slowwave.toml").read_text())
+    assert kept["ingest"]["llm"] == {"model": "anthropic/claude-haiku-4-5", "max_calls_per_day": 40}
+    assert claude.run(["setup", "quotes"], **real).returncode == 2
+    assert kept == tomllib.loads((claude.home / "slowwave.toml").read_text())
+
+
+def test_where_claude_code_itself_reads_the_hooks_are_silent(claude: Claude) -> None:
+    (claude.work / "blocks").mkdir(parents=True)
+    (claude.work / "blocks" / f"{claude.project.name}.txt").write_text("Ana prefers tabs.")
+    started = json.dumps(claude.event("SessionStart"))
+    assert "tabs" in claude.run((), started).stdout
+    assert claude.run((), started, SLOWWAVE_READER="1").stdout == ""

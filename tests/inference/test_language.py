@@ -24,7 +24,7 @@ from prompts.rendering import render_extraction
 from prompts.responses import NameResolution, WindowExtraction
 from slowwave.errors import BudgetReached, MissingDependency, MissingKey, UnknownName, UnusableInput
 from slowwave.records import LedgerEntry, NameQuestion, Prompt, Turn, Usage, Window
-from slowwave.settings import DEFAULT_MODEL, LanguageSettings
+from slowwave.settings import LanguageSettings
 
 KEY = "sk-ant-test-0123456789abcdef"
 
@@ -516,16 +516,6 @@ def test_keys_appear_nowhere_but_in_the_request(
 
 
 # Providers
-
-
-def test_auto_is_claude_with_a_key_and_rules_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_key = Language(settings(model="auto"), MemoryLedger())
-    assert with_key.model("extract") == DEFAULT_MODEL
-    assert not with_key.is_keyless("extract")
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    without = Language(settings(model="auto"), MemoryLedger())
-    assert without.model("extract") == "quotes"
-    assert without.is_keyless("extract")
 
 
 def test_each_role_may_have_its_own_model() -> None:

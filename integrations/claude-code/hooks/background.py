@@ -4,6 +4,7 @@
 - `background.py serve`: answers prompts from an open memory, until nobody has asked for half an hour. The first request
   is on standard input.
 - `background.py blocks PROJECT…`: the blocks of these projects are written.
+- `background.py readers`: who on this machine could read, and what each costs.
 """
 
 from __future__ import annotations
@@ -219,6 +220,15 @@ class Server:
         return block.text.splitlines()[: -len(lines) or None], lines
 
 
+def show_readers() -> None:
+    """A line for each reader: the word that chooses it, what it is and costs, or what is missing."""
+    from inference.readers import KEPT, QUOTES, find_readers
+
+    for each in find_readers():
+        print(f"{each.model}: {each.label}, {each.missing or each.cost}")
+    print(f"{QUOTES}: {KEPT}")
+
+
 def main() -> None:
     os.umask(plugin.PRIVATE)
     verb, words = sys.argv[1], sys.argv[2:]
@@ -226,6 +236,8 @@ def main() -> None:
         read()
     elif verb == "serve":
         serve(sys.stdin.read())
+    elif verb == "readers":
+        show_readers()
     elif verb == "blocks":
         with plugin.lock("read.lock"):  # not while something is erased
             write_blocks(words)

@@ -24,6 +24,8 @@ SESSION_TOKENS = 600
 """Most tokens of the block at the start of a session; of what a prompt adds, a third of it."""
 LEAST_WORDS, LONGEST_PROMPT = 3, 4000
 """Prompts of fewer words ("go on") ask for nothing; of longer ones, in characters, the beginning counts."""
+CALLS_A_DAY = 40
+"""Calls of a model a day, where a person said yes to one; `max_calls_per_day` in the settings."""
 RETRY_S = 60.0
 """So long after a server was started no other one is."""
 PRIVATE = 0o077
@@ -282,7 +284,9 @@ def command(verb: str, words: list[str]) -> int:
         return remember(program, project, text)
     if verb == "forget":
         return forget(program, words)
-    print(f"There is no command {verb!r}. Use ask, find, why, review, remember or forget.")
+    if verb == "setup":
+        return setup(program, words)
+    print(f"There is no command {verb!r}. Use ask, find, why, review, remember, forget or setup.")
     return 2
 
 
@@ -343,6 +347,22 @@ def remember(program: str, project: str, text: str) -> int:
     if python := find_python(program):
         start(python, "blocks", project)
     return 0
+
+
+def setup(program: str, words: list[str]) -> int:
+    """Show who could read the sessions, or keep the choice in the settings, with a limit of calls a day."""
+    import subprocess
+
+    if not words:
+        python = find_python(program)
+        return subprocess.call([python, os.path.join(HERE, "background.py"), "readers"], cwd=home(), env=environment())
+    code = run(program, "init", "--graph", "--owner", "", "--model", words[0])
+    path = home("slowwave.toml")
+    if not code and words[0] != "quotes":
+        settings = _text_of(path).replace("[ingest.llm]\n", f"[ingest.llm]\nmax_calls_per_day = {CALLS_A_DAY}\n")
+        write_whole(path, settings)
+        print(f"{words[0]} reads after each session, with at most {CALLS_A_DAY} calls a day. {path} has both.")
+    return code
 
 
 def rules() -> list[str]:

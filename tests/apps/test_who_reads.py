@@ -1,0 +1,120 @@
+"""Who may read is asked once; without a yes nobody's key or subscription is used."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from talk import said, written
+from typer.testing import CliRunner
+
+from apps import who_reads
+from apps.cli import app
+from inference.language import Language, has_reader
+from inference.ledger import MemoryLedger
+from inference.readers import Reader, find_readers
+from slowwave.settings import DEFAULT_MODEL, LanguageSettings
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine of its own: an empty PATH and home, and a folder to work in."""
+    for name in ("bin", "home", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("CI", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "OLLAMA_HOST", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path / "work")
+    return tmp_path
+
+
+def install(machine: Path, program: str, login: str = "") -> None:
+    path = machine / "bin" / program
+    path.write_text("#!/bin/sh\nexit 1\n")
+    path.chmod(0o755)
+    if login:
+        (machine / "home" / login).parent.mkdir()
+        (machine / "home" / login).write_text("{}")
+
+
+def shown() -> dict[str, str]:
+    return {reader.model: reader.missing for reader in find_readers()}
+
+
+def test_what_could_read_is_found_with_what_is_missing(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown() == {}
+    install(machine, "claude", ".claude/.credentials.json")
+    install(machine, "codex")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    found = shown()
+    assert found["claude-code"] == found[DEFAULT_MODEL] == ""
+    assert found["codex"] == "not logged in: codex login"
+    assert found["ollama/MODEL"] == "it does not answer: ollama serve"
+    assert found["openai/MODEL"] == "--model openai/MODEL"
+    assert list(found)[:2] == ["claude-code", DEFAULT_MODEL]  # what is ready comes first
+
+
+def test_a_login_that_the_system_keeps_is_known_by_the_account(machine: Path) -> None:
+    install(machine, "claude")
+    assert shown() == {"claude-code": "not logged in: run claude, then /login"}
+    (machine / "home" / ".claude.json").write_text(json.dumps({"oauthAccount": {"id": 1}}))
+    assert shown() == {"claude-code": ""}
+
+
+def test_a_key_alone_is_no_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
+    settings = LanguageSettings()
+    assert settings.model == who_reads.AUTO
+    assert not has_reader(settings)
+    assert Language(settings, MemoryLedger()).is_keyless("extract")
+
+
+READY = [Reader("claude-code", "Claude Code", "your subscription"), Reader("codex", "Codex", "", "not logged in")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "model"), [("1", "claude-code"), ("0", "quotes"), ("", "quotes"), ("quotes", "quotes")]
+)
+def test_the_answer_stands_in_the_settings_for_all_that_asks_a_model(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, typed: str, model: str
+) -> None:
+    monkeypatch.setattr(who_reads, "find_readers", lambda: READY)
+    done = CliRunner().invoke(app, ["init", "--graph"], input=f"{typed}\n\n")
+    assert done.exit_code == 0, done.output
+    assert "1  Claude Code: your subscription" in done.output
+    assert "(Codex: not logged in)" in done.output
+    kept = tomllib.loads(Path("slowwave.toml").read_text(encoding="utf-8"))
+    assert {name: table["llm"]["model"] for name, table in kept.items() if "llm" in table} == dict.fromkeys(
+        ("ingest", "consolidate", "communities", "steward"), model
+    )
+
+
+@pytest.mark.parametrize("typed", ["7", "cladue-code", "rules"])
+def test_what_nobody_can_be_is_refused_and_nothing_is_written(machine: Path, typed: str) -> None:
+    done = CliRunner().invoke(app, ["init", "--graph"], input=f"{typed}\n\n")
+    assert done.exit_code != 0
+    assert not Path("slowwave.toml").exists()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_first_ingest_asks_in_a_terminal_and_elsewhere_says_how_to_choose(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    asked = []
+    monkeypatch.setattr(who_reads, "_is_terminal", lambda: is_terminal)
+    monkeypatch.setattr(who_reads, "ask_who_reads", lambda: asked.append(1) or "quotes")
+    talk = written(Path("talk.jsonl"), said([("Marta", "I keep bees on the roof.")]))
+    for _ in range(2):
+        done = CliRunner().invoke(app, ["ingest", str(talk)])
+        assert done.exit_code == 0, done.output
+    assert len(asked) == is_terminal  # once: then there is a memory
+    assert Path("slowwave.toml").exists() == is_terminal
+    if not is_terminal:
+        done = CliRunner().invoke(app, ["ingest", str(talk), "--store", "other"])
+        assert "Nobody reads yet" in done.output
+        assert "slowwave init" in done.output
