@@ -71,7 +71,8 @@ def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> None:
     for line in _lines(shown):
         out.print(line, markup=False, highlight=False)
     for each in shown.found:
-        out.print(fact_lines(each.query, each.facts[:ANSWERS], shown.speakers))
+        walked = [fact for fact in each.facts if "hops" in fact.parts and each.query == OVER_TWO_RELATIONS]
+        out.print(fact_lines(each.query, (walked or each.facts)[:ANSWERS], shown.speakers))
     _next_commands(keep)
 
 
@@ -92,11 +93,12 @@ async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) 
 
 def _look(uri: str, summary: dict[str, Any]) -> _Shown:
     with OpenMemory.open(uri) as memory:
-        found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=4, graph="bfs")]
+        found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=5, graph="bfs")]
         _, groups = memory.communities(limit=GROUPS)
         _, persons = memory.entities(limit=PEOPLE, type="person")
         people = tuple((person, _most_telling(memory.facts_of(person.name)[1])) for person in persons)
-        changed, again = changes(memory.snapshot), repeated(memory.snapshot)
+        changed = [change for change in changes(memory.snapshot) if change["now"]]
+        again = repeated(memory.snapshot)
         speakers = memory.speakers([fact for each in found for fact in each.facts])
     counted = stats(Store.open(uri), datetime.now(UTC))
     return _Shown(summary, counted, changed, again, people, groups, found, speakers)
@@ -124,8 +126,7 @@ def _lines(shown: _Shown) -> Iterator[str]:
     if shown.changes:
         yield from _title("What changed, and since when")
     for change in shown.changes[:CHANGES]:
-        now = change["now"] or "(it is over)"
-        yield from _wrapped(f"{change['valid_to']:%Y-%m-%d}  ", now)
+        yield from _wrapped(f"{change['valid_to']:%Y-%m-%d}  ", change["now"])
         yield _cut(f"    before: {change['before']}")
     if shown.repeated:
         yield from _title("Said several times, kept once")
