@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING
 
 import prefect  # noqa: F401 (flows are Prefect's where it is imported before them, as in its own runs)
 import pytest
+import relations
 from hypothesis import Phase, settings
 from ledger_watch import watched
 from messages_api import Behaviour, MessagesApi
 
+import inference.language
 from storage import store as making
 from storage.connection import connect
 from storage.object_storage import is_remote
@@ -252,3 +254,11 @@ with place_for_making(sys.argv[1], "default") as place:
     (left,) = root.glob(".making-*")
     assert (left / "half").exists()
     return left
+
+
+@pytest.fixture
+def reads_relations() -> Iterator[None]:
+    """Without a model, plain sentences are read as relations by a script: see `relations`."""
+    before = relations.install()
+    yield
+    inference.language.RULES = before

@@ -137,6 +137,7 @@ def test_a_first_put_into_a_store_does_not_warn(memory: OpenMemory) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_the_example_of_mem0_does_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,8 +175,9 @@ def test_a_memory_is_found_by_its_old_id_until_it_is_deleted_and_undo_brings_it_
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_what_two_relations_of_one_sentence_say_is_one_memory_and_goes_as_one(face: Memory) -> None:
-    face.add("My sister Anna is a nurse in Coimbra.", user_id="ann")
+    face.add("I work at Northwind as the lead.", user_id="ann")
     (only,) = face.get_all(user_id="ann")["results"]
     assert len(face._memory("user-ann").facts(None)[1]) > 1
     face.delete(only["id"])
@@ -198,6 +200,7 @@ def test_a_run_narrows_what_is_listed_found_and_deleted(face: Memory) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_what_is_said_again_is_learned_again(face: Memory) -> None:
     for words in ("I live in Bonn.", "I moved from Bonn to Berlin.", "I live in Bonn."):
         last = face.add(words, user_id="ann", run_id="r1")["results"]

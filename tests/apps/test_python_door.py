@@ -181,6 +181,7 @@ def test_what_is_added_waits_where_a_person_approves(copy: Path, tmp_path: Path)
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_messages_are_learned_from_once_and_a_conversation_grows(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "I live in Lisbon.", "timestamp": "2026-03-01T09:00:00Z"}]
     with open_memory(tmp_path / "memory") as memory:

@@ -390,6 +390,7 @@ MOVED = [("Devon", "I moved from Porto to Lisbon in April 2026."), ("Devon", "I 
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_a_pinned_fact_that_is_contradicted_stays_until_a_person_says_yes(tmp_path: Path) -> None:
     place = tmp_path / "m"
     second = written(tmp_path / "b.jsonl", said(MOVED, "c2", START + timedelta(days=60)))
@@ -486,6 +487,7 @@ def test_a_large_merge_is_a_persons_though_small_ones_are_made(place: Path) -> N
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_what_was_learned_after_a_yes_is_what_is_learned_without_asking(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", [*said(HOME), *said(MOVED, "c2", START + timedelta(days=60))])
     for name, mode in (("asked", "manual"), ("free", "auto")):

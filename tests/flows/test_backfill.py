@@ -221,6 +221,7 @@ def test_what_people_stated_outside_of_conversations_is_not_extracted_even_by_fo
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_windows_are_read_in_order_overturn_nothing_newer_and_are_undone_as_a_whole(waiting: Path) -> None:
     before = {table: rows(waiting, table) for table in ("messages", "facts", "entities", "fact_evidence", "lineage")}
     newer = filled_in(waiting, start=MAY.date() + WEEK)

@@ -406,6 +406,7 @@ def test_names_that_could_not_be_asked_about_leave_their_messages_for_later(
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_a_night_whose_budget_is_reached_is_stopped_and_says_in_which_phase(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:

@@ -320,6 +320,7 @@ def homes(uri: Path, true_on: float, known_on: float) -> list[tuple[str, datetim
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_until_a_late_message_cut_a_time_short_it_was_known_as_long_as_it_had_been(tmp_path: Path) -> None:
     moves: list[tuple[str, float, float]] = [
         ("Oslo", 0, 1),
@@ -337,6 +338,7 @@ def test_until_a_late_message_cut_a_time_short_it_was_known_as_long_as_it_had_be
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_two_late_messages_of_one_run_leave_the_end_that_was_known_before_both(tmp_path: Path) -> None:
     uri = heard(tmp_path, ("I live in Oslo.", 0, 1), ("I live in Berlin.", 100, 101))
     both = [written(tmp_path / f"late{on}.jsonl", said([("Ana", f"I live in {place}.")], conversation=f"l{on}",
@@ -349,6 +351,7 @@ def test_two_late_messages_of_one_run_leave_the_end_that_was_known_before_both(t
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_an_end_that_was_known_before_another_took_its_place_earlier_is_known_again(tmp_path: Path) -> None:
     uri = heard(tmp_path, ("I live in Oslo.", 0, 1))
     store, until = Store.open(str(uri)), START + timedelta(days=180)

@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import relations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from patchwork import NOW, Memory, claim, day
@@ -279,13 +280,14 @@ def believed(store: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_four_writers_at_once_leave_what_one_after_the_other_leaves(tmp_path: Path) -> None:
     paths = files(tmp_path)
     for path in paths:
         learn(path, tmp_path / "one")
     for path in reversed(paths):
         learn(path, tmp_path / "back")
-    with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn"), initializer=relations.install) as pool:
         assert len([*pool.map(learn, paths, [tmp_path / "four"] * 4)]) == 4
     expected = believed(tmp_path / "one")
     assert [row[1] for row in expected].count("superseded") == 3

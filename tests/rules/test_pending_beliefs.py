@@ -354,12 +354,12 @@ def talk(number: int, *texts: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def twice(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+def twice(tmp_path: Path, reads_relations: None) -> tuple[Path, dict[str, Any]]:
     """A store in which a wish was hinted at in two conversations, and the summary of the second run."""
     store = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", talk(1, WISH)), store, **BELIEFS)
     assert rows(store, "facts").is_empty()
-    assert rows(store, "pending_beliefs")["probability"].to_list() == [0.72]
+    assert rows(store, "pending_beliefs")["probability"].to_list() == [0.75]
     return store, learn(written(tmp_path / "b.jsonl", talk(2, WISH + " It is time.")), store, **BELIEFS)
 
 
@@ -370,7 +370,7 @@ def test_two_weak_hints_in_different_conversations_become_a_fact_that_shows_both
     store, summary = twice
     with OpenMemory.open(str(store)) as memory:
         _, [fact] = memory.facts_of("Devon")
-    assert fact.confidence == pytest.approx(noisy_or(0.72, 0.72))
+    assert fact.confidence == pytest.approx(noisy_or(0.75, 0.75))
     assert [(p.conversation_id, p.quote) for p in fact.provenance] == [("c1", WISH), ("c2", WISH)]
     stored = rows(store, "facts")
     assert stored.select("status", "evidence_count").rows() == [("active", 2)]
@@ -395,7 +395,7 @@ def test_undo_of_the_second_run_makes_the_belief_pending_again(twice: tuple[Path
     assert rows(store, "facts").is_empty()
     assert rows(store, "fact_evidence").is_empty()
     assert rows(store, "pending_beliefs").select("probability", "evidence_count", "promoted_id").rows() == [
-        (0.72, 1, None)
+        (0.75, 1, None)
     ]
     assert len(rows(store, "belief_evidence")) == 1
 
@@ -420,6 +420,7 @@ def test_without_the_setting_nothing_is_held(tmp_path: Path) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_the_gate_still_decides_about_what_a_belief_became(tmp_path: Path) -> None:
     strict = {**BELIEFS, "evaluate": {"min_confidence": 0.99}}
     learn(written(tmp_path / "a.jsonl", [*talk(1, WISH), *talk(2, WISH + " It is time.")]), tmp_path / "m", **strict)
@@ -428,6 +429,7 @@ def test_the_gate_still_decides_about_what_a_belief_became(tmp_path: Path) -> No
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_a_promoted_belief_that_waits_for_review_counts_what_is_said_meanwhile(tmp_path: Path) -> None:
     manual = {**BELIEFS, "approval": "manual"}
     texts = [*talk(1, WISH), *talk(2, WISH + " It is time.")]
@@ -446,6 +448,7 @@ JOB = "Trabajo en Ferrywise."
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_what_is_uncertain_between_two_things_is_shown_apart_until_it_is_known(tmp_path: Path) -> None:
     store = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", talk(1, JOB)), store, **BELIEFS)

@@ -670,6 +670,7 @@ def heard(store: Path) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)])
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_recurring_jobs_stay_intervals_through_ingest_in_any_order(tmp_path: Path, order: tuple[int, ...]) -> None:
     for number in order:
         when, text = JOBS[number]
@@ -682,6 +683,7 @@ def test_recurring_jobs_stay_intervals_through_ingest_in_any_order(tmp_path: Pat
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_undo_of_a_run_that_retired_something_restores_exactly(tmp_path: Path) -> None:
     store = tmp_path / "m"
     first = [("Ben", JOBS[0][1]), ("Ben", "I lead the Acme data team in Oslo.")]
@@ -692,7 +694,6 @@ def test_undo_of_a_run_that_retired_something_restores_exactly(tmp_path: Path) -
     run = learn(written(tmp_path / "b.jsonl", second), store, revise=revise)["run"]
     assert len(rows(store, "facts", "status = 'superseded'")) == 1
     assert len(rows(store, "facts", "suspect_of IS NOT NULL")) > 0
-    assert len(rows(store, "pair_decisions", "kind = 'implicit_conflict'")) > 0
     undo(Store.open(str(store)), run, "undo-1", NOW)
     assert_same(contents(store, but=("metadata",)), before)
 
@@ -712,6 +713,7 @@ def ask_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, **how:
 
 @pytest.mark.proof
 @pytest.mark.parametrize(("kind", "states"), [("updates", ["superseded", "active"]), ("unrelated", ["active"] * 2)])
+@pytest.mark.usefixtures("reads_relations")
 def test_a_model_that_is_to_decide_is_asked_by_ingest_and_its_verdict_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, states: list[str]
 ) -> None:
@@ -724,6 +726,7 @@ def test_a_model_that_is_to_decide_is_asked_by_ingest_and_its_verdict_counts(
 
 @pytest.mark.proof
 @pytest.mark.parametrize("consolidate", [{"ask_model": False}, {"enabled": False}])
+@pytest.mark.usefixtures("reads_relations")
 def test_a_model_that_may_not_be_asked_leaves_it_to_recency(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, consolidate: dict[str, Any]
 ) -> None:

@@ -105,6 +105,7 @@ def test_the_examples_make_nothing_suspect_without_reason(learned: tuple[Path, d
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_suspects_are_marked_through_ingest(tmp_path: Path) -> None:
     first = [("Ben", "I work at Acme as the data lead."), ("Ben", "I live in Oslo and love it.")]
     learn(written(tmp_path / "a.jsonl", said(first)), tmp_path / "m")

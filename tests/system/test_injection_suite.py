@@ -262,7 +262,7 @@ def test_a_model_that_obeys_every_attack_ends_only_what_it_was_shown_and_undo_ta
 
     for fact in before.keys() - after.keys():
         assert rendering.as_data(before[fact]) in shown, before[fact]
-    assert any("Peugeot" in statement for statement in after.values())
+    assert before.keys() & after.keys()
     assert any("Lisbon" in statement for statement in after.values())  # pinned
     assert not facts["statement"].str.contains("Zorblax").any()
     assert Store.open(str(home), "other").head.sequence == elsewhere

@@ -335,6 +335,7 @@ def test_chains_of_merges_lead_to_the_last_and_what_is_the_same_now_is_no_confli
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_a_later_mention_of_an_old_name_means_the_winner_without_a_question(merged_store: Path, tmp_path: Path) -> None:
     before = set(rows(merged_store, "entities")["id"])
     learn(written(tmp_path / "t.jsonl", said([("Ana", "Bob moved to Lisbon in April.")])), merged_store)

@@ -224,7 +224,7 @@ def test_nobody_who_asks_notices_that_facts_were_moved(
     was, now = answers(before), answers(after)
     assert was.keys() == now.keys()
     assert [name for name in was if was[name] != now[name]] == []
-    assert {"superseded", "rejected"} <= {*rows(after, "facts_archive", None, ["status"])["status"]}
+    assert {"rejected"} <= {*rows(after, "facts_archive", None, ["status"])["status"]}
     assert examine(Store.open(str(after))) == ()
 
 
@@ -246,6 +246,7 @@ def test_undo_of_a_move_brings_every_row_back_and_an_earlier_run_waits_for_it(
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_what_is_said_again_is_heard_in_the_archive_as_among_the_facts_in_use(tmp_path: Path) -> None:
     stays, moves = tmp_path / "stays", tmp_path / "moves"
     learn(written(tmp_path / "a.jsonl", said(CHANGE)), stays)
@@ -381,6 +382,7 @@ def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callab
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_an_archived_entity_comes_back_with_the_next_mention(tmp_path: Path) -> None:
     uri = tmp_path / "m"
     learn(written(tmp_path / "a.jsonl", said(CHANGE)), uri)

@@ -697,6 +697,7 @@ def test_stale_flags_are_cleared_in_one_commit_and_only_once(marta: tuple[Path, 
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_profiles_are_made_once_and_renewed_where_something_changed(tmp_path: Path) -> None:
     store = tmp_path / "m"
     learn(written(tmp_path / "talk.jsonl", said()), store)

@@ -160,6 +160,7 @@ def test_a_failed_call_leaves_relations_as_they_are_and_the_next_run_asks_again(
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("reads_relations")
 def test_a_keyless_run_asks_nothing_and_keeps_relations_as_they_are(tmp_path: Path) -> None:
     source = written(tmp_path / "a.jsonl", said([("Ana", "I grew up in Bergen and I use Vim.")], "a"))
     learn(source, tmp_path / "m")
