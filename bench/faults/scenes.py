@@ -264,7 +264,7 @@ def restored(place: Path) -> None:
 def merged(place: Path) -> None:
     """Two entities become one."""
     run = existing_run("merge", str(place), "default", LATER)
-    merge(run, "Redis", "Lisbon", force=True)
+    merge(run, "Redis", "PgBouncer", force=True)
 
 
 ALL = (

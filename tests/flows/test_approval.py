@@ -399,7 +399,7 @@ def test_a_pinned_fact_that_is_contradicted_stays_until_a_person_says_yes(tmp_pa
         change(place, id_, pinned=pl.lit(True))
     told = learn(second, place)
     assert told["counts"]["changes proposed"] == len(waiting(place)) == 2
-    assert all("pinned" in each.risks and each.action == "override" for each in waiting(place))
+    assert all(each.action == "override" and "is pinned" in each.title for each in waiting(place))
     assert len(rows(place, "facts", "status = 'active'")) == 4
     before, run = contents(place), review(place)
     yes, no = waiting(place)
