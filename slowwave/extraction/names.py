@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
 
+from slowwave.lexicon import words_of
 from slowwave.resolution.mentions import is_role, kin_of
 from slowwave.text import SYLLABIC, normalise_name, word_set
 
@@ -22,62 +23,16 @@ MAX_NAME_WORDS = 6
 _MAX_WORD = 60
 _OUTER = "\"'“”‘’«»()[]{}<>*_`~,.;:!?…¿¡–—-/\\|#"
 
-_LANGUAGES = """python javascript typescript rust golang java kotlin scala haskell ruby php perl sql bash html css
-    elixir erlang clojure fortran cobol julia matlab c++ c# f# lua dart zig ocaml groovy powershell
-    solidity"""
-_TOOLS = """postgres postgresql mysql mariadb sqlite redis rabbitmq kafka nats docker podman kubernetes k8s helm
-    terraform ansible pulumi git github gitlab bitbucket jira confluence slack trello asana figma
-    obsidian vim neovim nvim emacs vscode pycharm intellij react vue angular svelte sveltekit next.js
-    nuxt node.js nodejs express django flask fastapi rails laravel spring bootstrap tailwind jquery
-    redux webpack vite npm pnpm yarn poetry ruff mypy eslint prettier pytest jest mocha cypress
-    playwright selenium junit numpy pandas polars scipy scikit-learn sklearn pytorch tensorflow keras
-    spark hadoop airflow prefect dagster dbt snowflake bigquery redshift clickhouse duckdb lancedb
-    pinecone qdrant weaviate milvus chroma elasticsearch opensearch mongodb dynamodb cassandra couchbase
-    firebase supabase aws azure gcp heroku vercel netlify cloudflare nginx apache caddy traefik haproxy
-    systemd pgbouncer grafana prometheus datadog sentry splunk kibana linux ubuntu debian fedora macos
-    android ios chatgpt claude ollama openai langchain huggingface jupyter excel powerpoint photoshop
-    lightroom zoom celery gunicorn uvicorn sqlalchemy alembic pydantic flask-login graphql grpc
-    websocket oauth jwt"""
+_LANGUAGES = words_of("programming_languages")
+_TOOLS = words_of("tools")
 _KNOWN = dict.fromkeys(_LANGUAGES.split(), "language") | dict.fromkeys(_TOOLS.split(), "tool")
 _LOWER_CASE_TOO = frozenset(_KNOWN) - {"spring", "express", "yarn", "poetry", "excel", "zoom", "helm",
 "spark", "sentry", "prefect",
                                        "rust", "chroma", "apache", "prettier", "react", "celery", "caddy",
                                        "julia", "dart", "java", "claude"}  # fmt: skip
 
-_NOT_NAMES = word_set(
-    """i i'm i've i'll i'd im ive the a an and or but so if then than that this these those there here it
-    it's its he she they we you your yours my mine our ours his her hers their them us me him who whom
-    whose what when where why which how yes no nah nope yeah yep yup ok okay oh ah aha wow hey hi hello
-    hiya howdy bye goodbye thanks thank please sorry well now today tomorrow yesterday tonight once also
-    too just even still already never ever always often sometimes maybe perhaps probably actually
-    honestly basically really very quite rather such some any all each every both either neither none
-    nothing something anything everything nobody somebody anybody everybody everyone someone one two
-    three four five six seven eight nine ten first second third last next another other others many much
-    more most few little less several after before since until while during because although though
-    unless whether as at by for from in into of off on onto out over per through to toward under up upon
-    with within without about above across against along among around behind below beneath beside
-    between beyond despite down except inside like near outside past am is are was were be been being do
-    does did done have has had having can could will would shall should may might must let let's not
-    don't doesn't didn't can't cannot won't wouldn't isn't aren't wasn't weren't good great nice cool
-    awesome amazing lovely perfect sure right exactly absolutely definitely totally congrats
-    congratulations cheers lol haha ha hmm ugh aww monday tuesday wednesday thursday friday saturday
-    sunday january february march april may june july august september october november december jan feb
-    mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun going gonna got get getting
-    gotta been being looking thinking trying working having making taking seeing feeling hearing running
-    found done fixed released noted agreed decided turns turned remember note reason update also back
-    come go see look take make give put keep tell say said show run call check wait api url http https
-    json yaml toml csv xml cpu gpu ram utc ok lol btw fyi tbh imo imho wtf omg asap faq todo tbd ui ux
-    db vm vms mb gb kb tb usd eur gbp am pm tv pc id ids pr prs ssh tcp ip dns tls ssl pdf sdk cli ide
-    crud rest orm mvp kpi eta qa ci cd env dsn php's el la los las un una unos unas y o pero que qué de
-    del en con por para sin mi mis tu tus su sus yo él ella nosotros ellos es son está están soy estoy
-    hay muy más también ya sí no ayer hoy mañana gracias hola buenos buenas claro bueno vale"""
-)
-_PRONOUNS = word_set(
-    """it them they he she him her we us you me i this that these those one ones someone something anything
-    everything nothing everyone everybody anyone nobody stuff things thing lot lots some any all both
-    each other others same so such who what which there here myself yourself himself herself itself
-    themselves ourselves yours mine ours theirs way ways"""
-)
+_NOT_NAMES = word_set(words_of("not_names"))
+_PRONOUNS = word_set(words_of("pronouns"))
 _JOINERS = frozenset({"of", "de", "da", "do", "dos", "del", "la", "van", "von", "der", "den", "&"})
 _ORGANIZATION = re.compile(
     r"\b(?:Inc|Ltd|GmbH|LLC|Corp|Corporation|Company|Labs?|Analytics|Systems|Studios?|Group|Bank"
@@ -97,17 +52,7 @@ _PRIVATE = re.compile(
 _COMMON_NOUN = re.compile(r"(?:ings?|tions?|ments?|ness|ity|ities|ges|ism|ances?|ences?)$")
 _CAPITAL = re.compile(r"[A-ZÀ-Þ]")
 _CHUNK = re.compile(r"\S+")
-_NAMING_VERB = word_set(
-    """is was has had will would does did says said told wants wanted works worked lives lived likes liked
-    loves loved hates uses used runs ran manages managed owns owned joined left moved started finished
-    puts plays drinks eats studies teaches knows thinks and answers needs can could should also still
-    never just prefers built made bought broke fixed wrote leads reports went came listens sends sent
-    stays asked whose who vive trabaja es tiene dice runs turned started stopped switched migrated
-    replaced upgraded listens answers allows stores sits signed agreed decided hired married collects
-    speaks studies teaches drinks eats hates stays builds sells reads watches gets became becomes helps
-    makes keeps shows takes looks loves adores enjoys prefers visited attended wore met lost won broke
-    found asked called bought sold adopted"""
-)
+_NAMING_VERB = word_set(words_of("verbs_after_names"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +171,8 @@ case, without a sign before it; or absent."""
 _TECHNICAL = frozenset({"tool", "language", "file", "config", "project", "organization", "session"})
 _LEARNED = _TECHNICAL | {"place", "event"}
 _SPEAKERS = word_set("user assistant system")
-_DETERMINERS = word_set(
-    """a an the my your his her its our their this that these those some any no every each another all both many much
-    more most few several own new old good bad great best little un una unos unas el la los las mi tu su mis tus sus
-    nuestro nuestra este esta ese esa"""
-)
-_BARE_PLACES = word_set(
-    """home school work town bed church college university class nature space public office outdoors outside inside
-    abroad downtown gym campus court prison hospital market casa"""
-)
+_DETERMINERS = word_set(words_of("determiners"))
+_BARE_PLACES = word_set(words_of("places_without_names"))
 _TIME = re.compile(
     r"^(?:(?:last|next|this|every|early|late|mid|the)[\s-])*(?:mon|tues?|wednes|thurs?|fri|satur|sun)days?$"
     rf"|^(?:(?:last|next|this|every|early|late|mid)[\s-])*(?:{MONTH_NAME})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?$"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from slowwave.lexicon import words_of
 from slowwave.records import RosterEntry, Turn
 from slowwave.text import normalise_name, row_id, strip_code, word_set
 
@@ -219,43 +220,7 @@ _UNREAL = re.compile(
 )
 _DENIED = re.compile(r"\b(?:not|never|nunca|nicht|don['’]t|do\snot|isn['’]t)\s[^,;]*$", re.IGNORECASE)
 _ALSO_NAMES = word_set("april may june august will mark grace joy hope rose")
-_NO_NAME = word_set(
-    """happy sad glad fine good great okay alright tired exhausted sick ill well better worse busy free back home done
-    ready sure certain sorry afraid scared angry mad upset excited thrilled proud grateful thankful lucky blessed
-    single married divorced engaged pregnant retired unemployed vegan vegetarian pescatarian diabetic allergic gay
-    straight bi bisexual trans queer nonbinary new old young late early here there out away online offline alive
-    hungry thirsty full cold hot warm curious confused lost stuck bored impressed worried nervous stressed overwhelmed
-    anxious depressed dead broke rich poor tall short blind deaf awake asleep open closed right left wrong perfect
-    human male female adult jewish muslim christian catholic protestant hindu buddhist atheist agnostic orthodox
-    mormon sikh swiss german french british english irish scottish welsh american canadian mexican brazilian
-    argentinian chilean colombian peruvian spanish portuguese italian greek turkish polish czech slovak hungarian
-    romanian bulgarian serbian croatian slovenian austrian dutch belgian danish swedish norwegian finnish icelandic
-    russian ukrainian belarusian estonian latvian lithuanian georgian armenian iranian iraqi israeli palestinian
-    lebanese syrian egyptian moroccan tunisian algerian nigerian kenyan ethiopian ghanaian indian pakistani
-    bangladeshi nepali chinese japanese korean thai vietnamese filipino indonesian malaysian australian european
-    asian african latino latina hispanic arab black white brown bavarian texan catalan basque galician
-    team lead leader head chief senior junior principal staff engineer developer manager director product project
-    program owner scrum master designer architect analyst scientist consultant lawyer doctor nurse teacher professor
-    student intern trainee founder cofounder co-founder ceo cto cfo coo cio cmo cpo vp svp evp hr it qa devops sre
-    admin administrator officer president chair chairman secretary assistant associate specialist coordinator
-    freelancer contractor accountant researcher artist musician writer editor author photographer therapist driver
-    pilot chef cook customer client user member support sales marketing operations finance legal security data
-    software hardware frontend backend fullstack full-stack mobile web cloud machine level type class gen plan group
-    part version option category step number phase stage generation zodiac aries taurus gemini cancer libra scorpio
-    sagittarius capricorn aquarius pisces virgo boomer millennial god king queen batman legend groot
-    mac windows google amazon facebook instagram twitter whatsapp signal discord telegram youtube netflix apple
-    microsoft iphone chatgpt gpt ai llm bot agent anonymous someone nobody anybody everyone
-    crazy not maybe tomorrow later anytime asap if when back names stupid dumb lazy weird silly picky cheap paranoid
-    nicht kein nunca lord sir madam boss mom mum dad mother father baby honey
-    feliz contento contenta cansado cansada nuevo nueva listo lista ingeniero ingeniera médico médica abogado abogada
-    profesor profesora estudiante español española mexicano mexicana argentino argentina colombiano colombiana
-    alemán alemana vegano vegana jefe jefa
-    deutscher deutsche schweizer schweizerin österreicher österreicherin veganer veganerin vegetarier vegetarierin
-    lehrer lehrerin student studentin arzt ärztin anwalt anwältin ingenieur ingenieurin entwickler entwicklerin
-    informatiker informatikerin rentner rentnerin mutter vater chef chefin kunde kundin anfänger anfängerin beamter
-    beamtin koch köchin künstler künstlerin single christ christin moslem muslima jude jüdin berliner münchner hamburger
-    geschäftsführer geschäftsführerin gründer gründerin leiter leiterin projektleiter projektleiterin"""
-)
+_NO_NAME = word_set(words_of("no_persons_names"))
 _ING = word_set("sterling ming ling bing ning ting ying jing qing xing king yiling meiling channing manning downing")
 _FAREWELL = (
     r"(?:best|kind|warm|with\s(?:kind|best|warm))\s(?:regards|wishes)|regards|sincerely|yours\s(?:truly|sincerely)|signed"

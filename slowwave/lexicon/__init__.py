@@ -1,11 +1,26 @@
-"""Word tables: words that the rules read, as data.
+"""Words that the rules read.
 
+- `words.toml`: the lists, as data; `words_of` gives one
 - `statement_words`: negation, amounts, times, persons; stop words; a quick check for words of time
-- `verbs`: verbs and the relations of their clauses; nouns of events, and the verbs for them
 - `labels`: types and relations in English and Spanish
 - `languages`: the language of a text, and the small words of each
-- `family_names`: common family names in Chinese, Japanese and Korean
-- `given_names`: common given names
+- `family_names`, `given_names`: common names of people
 - `place_hierarchy`: towns, regions, countries
 - `noise_phrases`: small talk, procedure, examples of noise
 """
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+
+def words_of(name: str) -> str:
+    """The text of a list in `words.toml`; raises `KeyError` for an unknown name."""
+    return _lists()[name]
+
+
+@cache
+def _lists() -> dict[str, str]:
+    return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))

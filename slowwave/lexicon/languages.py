@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from slowwave.text import word_set
 
+from . import words_of
 from .statement_words import FUNCTION_WORDS
 
 ENGLISH = "English"
@@ -21,72 +22,15 @@ NAMES: Mapping[str, str] = {
 }  # fmt: skip
 """Languages by their codes, which settings have."""
 
+_LATIN_SCRIPT = ("Spanish", "German", "French", "Portuguese", "Italian", "Dutch")
 SMALL_WORDS: Mapping[str, frozenset[str]] = {
     ENGLISH: FUNCTION_WORDS,
-    "Spanish": word_set(
-        "a al algo algún alguna algunas alguno algunos ante antes aquí así aunque cada como cómo con cual cuál "
-        "cuáles cuando cuándo cuanta cuánta cuántas cuanto cuánto cuántos de del desde donde dónde e el él ella "
-        "ellas ellos en entonces entre era eran es esa esas ese eso esos esta está estaba están estas este esto "
-        "estos estoy fue fueron ha haber había han has hasta hay he la las le les lo los más me mi mis muy ni no "
-        "nos nosotros nuestra nuestro o os otra otro para pero por porque pues que qué quien quién quiénes se sea "
-        "ser si sí sobre son soy su sus también te tengo ti tiene tienen tu tú tus un una unas uno unos usted "
-        "vosotros y ya yo"
-    ),
-    "German": word_set(
-        "ab aber alle als also am an auch auf aus bei bin bis bist da dabei damit dann das dass dein deine dem den "
-        "denn der des die dies diese dieser dieses dir doch du durch ein eine einem einen einer eines er es euch "
-        "für gegen gibt hab habe haben hast hat hatte hatten ich ihm ihn ihnen ihr ihre im in ins ist ja jede "
-        "jeder jetzt kann kein keine man mein meine mich mir mit nach nicht noch nun nur ob oder schon sehr sein "
-        "seine seit sich sie sind so über um und uns unser unter vom von vor wann war waren warum was welche "
-        "welchem welchen welcher welches wem wen wenn wer werden wessen wie wieder wieso wieviel will wir wird wo "
-        "woher wohin wurde wurden zu zum zur"
-    ),
-    "French": word_set(
-        "à ai as au aussi aux avait avec avez avons c ce ceci cela celle celui ces cet cette chez combien comme "
-        "comment d dans de des donc dont du elle elles en encore entre es est et étaient était être eu eux fait il "
-        "ils j je l la le les leur leurs lui m ma mais me même mes moi mon n ne nos notre nous on ont ou où par "
-        "pas plus pour pourquoi qu quand que quel quelle quelles quels qui quoi s sa sans se sera ses si sommes "
-        "son sont suis sur t ta te tes toi ton très tu un une vos votre vous y"
-    ),
-    "Portuguese": word_set(
-        "a à ainda ao aos aquela aquele as às até com como da das de dela dele delas deles depois do dos e é ela "
-        "elas ele eles em entre era essa esse esta está estão este eu foi foram há isso isto já lá lhe mais mas me "
-        "mesmo meu meus minha muito na não nas nem no nos nós nossa nosso num numa o onde os ou para pela pelas "
-        "pelo pelos por porque pra qual quais quando quantas quanto quantos que quê quem sem ser será seu seus se "
-        "só são sou sua suas também te tem têm tenho teu ti tinha tu tua um uma umas uns vai você vocês vou"
-    ),
-    "Italian": word_set(
-        "a ad ai al alla allo anche c che chi ci come con così cosa da dal dalla dei del della delle dello di dove "
-        "e è ed era gli ha hai hanno ho i il in io l la le lei lo loro lui ma me mi mia mio ne nel nella no noi "
-        "non o per perché più quale quali quando quanti quanto quello questa questo se sei si sono su sua sul suo "
-        "ti tu tuo un una uno voi"
-    ),
-    "Dutch": word_set(
-        "aan al als ben bij dan dat de der deze die dit doen door dus een en er geen ging had heb hebben heeft het "
-        "hij hoe hoeveel hun ik in is je jij jullie kan maar me meer met mij mijn moet naar niet nog nu of om ons "
-        "onze ook op over te toen tot uit van veel voor waar waarom wanneer was wat we wel welke wie wij wil zal "
-        "ze zich zij zijn zo"
-    ),
+    **{language: word_set(words_of(f"small_words_{language.lower()}")) for language in _LATIN_SCRIPT},
 }
 """Words of languages in Latin script that stand in most sentences and are never looked for, also question words."""
 
 DATES: Mapping[str, frozenset[str]] = {
-    "Spanish": word_set(
-        "enero febrero marzo abril mayo junio julio agosto septiembre setiembre octubre noviembre diciembre lunes "
-        "martes miércoles jueves viernes sábado domingo semana"
-    ),
-    "German": word_set(
-        "januar jänner februar märz april mai juni juli august september oktober november dezember montag dienstag "
-        "mittwoch donnerstag freitag samstag sonnabend sonntag woche wochenende"
-    ),
-    "French": word_set(
-        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre lundi mardi mercredi "
-        "jeudi vendredi samedi dimanche semaine"
-    ),
-    "Portuguese": word_set(
-        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro segunda terça quarta "
-        "quinta sexta feira sábado domingo semana"
-    ),
+    language: word_set(words_of(f"words_of_dates_{language.lower()}")) for language in _LATIN_SCRIPT[:4]
 }
 """Words of dates; statements have them where messages have other words ("gestern")."""
 DATES_IN_SIGNS = (

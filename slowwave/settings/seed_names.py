@@ -6,8 +6,10 @@ with the reason why there is none.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -30,209 +32,42 @@ class SeedName:
     why: str = ""
     how: str = ""
     as_ours: Callable[[Any], Any] | None = None
-    kinds: tuple[type, ...] = (bool, int, float)
+    kinds: tuple[type, ...] = ()
 
 
-def _is(*ours: str) -> SeedName:
-    return SeedName(ours)
-
-
-def _none(why: str) -> SeedName:
-    return SeedName(why=why)
-
-
-def _both(name: str) -> SeedName:
-    """A setting of consolidation, which runs after each batch of `ingest` and as a flow."""
-    return SeedName((f"ingest.consolidate.{name}", f"consolidate.{name}"))
-
-
-def _beliefs(name: str) -> SeedName:
-    """A setting of pending beliefs, which `ingest` holds and `decay` caps."""
-    return SeedName((f"ingest.beliefs.{name}", f"decay.beliefs.{name}"))
-
-
-def _use(name: str) -> SeedName:
-    """A setting of what makes entities important: where they are ranked, weighed by the steward and reported."""
-    return SeedName(tuple(f"{section}.use.{name}" for section in ("recall", "steward", "report")))
-
-
-def _measures(ours: str) -> SeedName:
-    """Four numbers, as a table or in this order."""
+def _of_measures(numbers: list[Any]) -> Any:
     names = ("facts", "entities", "predicates", "confidence")
-    return SeedName(
-        (ours,),
-        how=f"a table, or a list: {', '.join(names)}",
-        as_ours=lambda numbers: dict(zip(names, numbers, strict=True)) if len(numbers) == len(names) else numbers,
-        kinds=(list,),
-    )
+    return dict(zip(names, numbers, strict=True)) if len(numbers) == len(names) else numbers
 
 
-_FILES = "the text of a prompt is a template in `prompts/templates`, with its version in the ledger"
+_ANY_KIND = (bool, int, float)
+_CONVERSIONS: Mapping[str, tuple[str, Callable[[Any], Any], tuple[type, ...]]] = {
+    "four numbers": ("a table, or a list: facts, entities, predicates, confidence", _of_measures, (list,)),
+    "spread or bfs": ("true: `spread`; false: `bfs`", lambda on: "spread" if on else "bfs", _ANY_KIND),
+    "1 less it": ("1 less it: 0.7 is a diversity of 0.3", lambda share: round(1.0 - share, 9), _ANY_KIND),
+}
 
-_SOFIA: Mapping[str, SeedName] = {
-    "similarity.flag_cosine": _is("ingest.evaluate.flag_cosine"),
-    "similarity.containment": _is("ingest.evaluate.flag_containment"),
-    "similarity.length_ratio": _is("ingest.evaluate.length_ratio"),
-    "split.thresholds": _is("split.thresholds"),
-    "split.cut_distance": _is("split.cut_distance"),
-    "split.label_terms": _is("split.label_terms"),
-    "split.min_topics": _is("split.min_topics"),
-    "split.min_topic_size": _is("split.min_topic_size"),
-    "split.proactive_ratio": _is("split.proactive_ratio"),
-    "report.stale_days": _is("report.stale_days"),
-    "report.stale_max_access": _is("report.stale_max_access"),
-    "limbic.beta_deg": _use("degree_weight"),
-    "limbic.alpha_cons": _use("days_weight"),
-    "limbic.d_max": _use("max_degree"),
-    "limbic.temporal_floor": _use("temporal_floor"),
-    "limbic.lambda_hourly": _use("decay_per_hour"),
-    "limbic.beta_sal": _is("recall.use.importance_weight"),
-    "limbic.gamma": _is("recall.use.company_weight"),
-    "limbic.rrf_k": _is("recall.rrf_k"),
-    "limbic.expansion": _is("recall.expansion"),
-}
-_X_MEM: Mapping[str, SeedName] = {
-    "enable_consolidation": _is("ingest.consolidate.enabled"),
-    "consolidation_resolve_threshold": _both("resolve_cosine"),
-    "consolidation_text_dedup_threshold": _both("text_dedup"),
-    "consolidation_cluster_concurrency": _both("cluster_concurrency"),
-    "consolidation_max_existing_matches": _both("max_existing_matches"),
-    "consolidation_max_cluster_size": _both("max_cluster_size"),
-    "consolidation_pairwise_max_batch": _both("pairwise_max_batch"),
-    "consolidation_rerank": _both("rerank"),
-    "rerank_multiplier": _both("rerank_multiplier"),
-    "enable_artifact_consolidation": _both("artifacts.enabled"),
-    "artifact_consolidation_confidence_threshold": _both("artifacts.link_confidence"),
-    "artifact_text_dedup_threshold": _both("artifacts.text_dedup"),
-}
-_ZEPH: Mapping[str, SeedName] = {
-    "graph.enabled": _is("ingest.extract.enabled"),
-    "graph.extract_model": _is("ingest.llm.extract_model"),
-    "graph.extract_provider": _is("ingest.llm.extract_model"),
-    "graph.max_entities_per_message": _is("ingest.extract.max_entities_per_message"),
-    "graph.max_edges_per_message": _is("ingest.extract.max_facts_per_message"),
-    "graph.max_hops": _is("recall.walk.max_hops"),
-    "graph.recall_limit": _is("recall.k"),
-    "graph.extraction_timeout_secs": _is("ingest.llm.timeout_s"),
-    "graph.entity_similarity_threshold": _is("ingest.resolve.entity_similarity"),
-    "graph.entity_ambiguous_threshold": _is("ingest.resolve.entity_ambiguous"),
-    "graph.use_embedding_resolution": _is("ingest.resolve.use_embedding_resolution"),
-    "graph.community_refresh_interval": _is("ingest.extract.community_refresh_interval"),
-    "graph.community_summary_concurrency": _is("communities.concurrency"),
-    "graph.community_summary_max_prompt_bytes": _is("communities.max_prompt_bytes"),
-    "graph.lpa_edge_chunk_size": _none("relations are one array, of which a million take 16 MB: nothing is chunked"),
-    "graph.expired_edge_retention_days": _is("decay.expired_edge_retention_days"),
-    "graph.max_entities": _is("decay.max_entities"),
-    "graph.temporal_decay_rate": _is("recall.walk.temporal_decay_rate"),
-    "graph.edge_history_limit": _is("recall.history_limit"),
-    "graph.link_weight_decay_lambda": _is("decay.link_weight_decay_lambda"),
-    "graph.link_weight_decay_interval_secs": _is("decay.link_weight_decay_interval_secs"),
-    "graph.conflict_resolution_strategy": _is("ingest.revise.strategy"),
-    "graph.pool_size": _none("LanceDB has no pool of connections; fleets have `fleet.width`"),
-    "graph.belief_mem.enabled": _beliefs("enabled"),
-    "graph.belief_mem.promote_threshold": _beliefs("promote_threshold"),
-    "graph.belief_mem.belief_decay_rate": _beliefs("decay_rate"),
-    "graph.belief_mem.max_pending_beliefs": _beliefs("max_pending"),
-    "graph.belief_mem.min_entry_prob": _beliefs("min_entry"),
-    "graph.belief_mem.max_candidates_per_group": _beliefs("max_per_group"),
-    "graph.belief_mem.retrieval_top_k": _is("recall.uncertain_limit"),
-    "graph.note_linking.enabled": _is("ingest.extract.note_linking.enabled"),
-    "graph.note_linking.similarity_threshold": _is("ingest.extract.note_linking.similarity"),
-    "graph.note_linking.top_k": _is("ingest.extract.note_linking.top_k"),
-    "graph.note_linking.timeout_secs": _is("ingest.extract.note_linking.timeout_s"),
-    "graph.note_linking.link_weight_decay_lambda": _is("decay.link_weight_decay_lambda"),
-    "graph.note_linking.link_weight_decay_interval_secs": _is("decay.link_weight_decay_interval_secs"),
-    "graph.spreading_activation.enabled": SeedName(
-        ("recall.graph",), how="true: `spread`; false: `bfs`", as_ours=lambda on: "spread" if on else "bfs"
-    ),
-    "graph.spreading_activation.decay_lambda": _is("recall.walk.spread.decay_lambda"),
-    "graph.spreading_activation.max_hops": _is("recall.walk.spread.max_hops"),
-    "graph.spreading_activation.activation_threshold": _is("recall.walk.spread.activation_threshold"),
-    "graph.spreading_activation.inhibition_threshold": _is("recall.walk.spread.inhibition_threshold"),
-    "graph.spreading_activation.max_activated_nodes": _is("recall.walk.spread.max_activated_nodes"),
-    "graph.spreading_activation.seed_structural_weight": _is("recall.walk.seed_structural_weight"),
-    "graph.spreading_activation.seed_community_cap": _is("recall.walk.seed_community_cap"),
-    "graph.belief_revision.enabled": _is("ingest.revise.belief_revision"),
-    "graph.belief_revision.similarity_threshold": _is("ingest.revise.revision_cosine"),
-    "graph.rpe.enabled": _is("ingest.surprise.enabled"),
-    "graph.rpe.threshold": _is("ingest.surprise.threshold"),
-    "graph.rpe.max_skip_turns": _is("ingest.surprise.max_skip_turns"),
-    "llm.providers": _none("a model is named where it is used, as provider/model: [ingest.llm] model"),
-    "llm.router.quality_gate": _none("answers are checked against their schema; none is judged by its likeness"),
-}
-_REFLECTIONS: Mapping[str, SeedName] = {
-    "eval.min_confidence": _is("ingest.evaluate.min_confidence"),
-    "eval.grounding_ratio": _is("ingest.evaluate.grounding_ratio"),
-    "eval.ungrounded_factor": _is("ingest.evaluate.ungrounded_factor"),
-    "eval.min_quality": _is("ingest.evaluate.min_quality"),
-    "approval.mode": _is("approval.mode"),
-    "aspects.weights": _measures("recall.aspects.weights"),
-    "aspects.saturation": _measures("recall.aspects.saturation"),
-    "chunk.tokens": _is("ingest.extract.chunk_tokens"),
-    "chunk.overlap": _is("ingest.extract.chunk_overlap"),
-}
-_PGMEMORY: Mapping[str, SeedName] = {
-    "steward.interval_minutes": _none("when a flow runs is its schedule in `prefect.yaml`, hourly for the steward"),
-    "steward.prune_threshold": _is("steward.prune_threshold"),
-    "steward.grace_period_hours": _is("steward.grace_period_hours"),
-    "steward.decay_half_days": _is("steward.decay_half_days"),
-    "steward.merge_threshold": _is("steward.merge_threshold"),
-    "steward.batch_size": _is("steward.batch_size"),
-    "steward.merge_scan": _is("steward.merge_scan"),
-    "steward.merge_neighbors": _is("steward.merge_neighbors"),
-    "steward.min_half_life_days": _is("steward.min_half_life_days"),
-    "steward.learning_events": _is("steward.learning_events"),
-    "pipeline.ingest_min_len": _is("ingest.noise.min_assistant_chars"),
-    "pipeline.content_score_pre_gate": _is("ingest.noise.content_gate"),
-    "pipeline.content_score_gate": _none(
-        "a fact is measured by the gate of its message (`ingest.noise.content_gate`); a second one would do nothing"
-    ),
-    "pipeline.noise_min_len": _is("ingest.noise.min_chunk_chars"),
-    "pipeline.noise_min_alnum_ratio": _is("ingest.noise.min_alnum_ratio"),
-    "pipeline.dedup_threshold": _is("ingest.evaluate.reassert_cosine"),
-    "pipeline.source_extension_threshold": _is("ingest.evaluate.related_cosine"),
-    "pipeline.topic_boundary_threshold": _is("ingest.noise.topic_boundary"),
-    "pipeline.max_group_chars": _is("ingest.noise.max_group_chars"),
-    "pipeline.quality_protos": _is("ingest.noise.quality_prototypes"),
-    "pipeline.noise_protos": _is("ingest.noise.noise_prototypes"),
-    "rejection.capacity": _is("ingest.noise.rejection_capacity"),
-    "rejection.rebuild_every": _is("ingest.noise.rebuild_every"),
-    "rejection.max_protos": _is("ingest.noise.max_learned"),
-    "rejection.noise_top_k": _is("ingest.noise.noise_top_k"),
-    "pipeline.retrieval_top_k": _is("recall.k"),
-    "pipeline.retrieval_max_tokens": _is("mcp.token_budget"),
-    "search.min_quality": _is("recall.min_quality"),
-    "search.mmr_lambda": SeedName(
-        ("recall.diversity",), how="1 less it: 0.7 is a diversity of 0.3", as_ours=lambda share: round(1.0 - share, 9)
-    ),
-    "prompts.qa": _none(_FILES),
-    "prompts.merge": _none(_FILES),
-    "prompts.conversation": _none(_FILES),
-}
+
+def _seed(value: Any) -> SeedName:
+    """A row of `seed_names.toml`: ours, a list of ours, or a table."""
+    table = value if isinstance(value, dict) else {"ours": value}
+    ours = table.get("ours", [])
+    how, as_ours, kinds = _CONVERSIONS.get(table.get("as", ""), ("", None, _ANY_KIND))
+    return SeedName((ours,) if isinstance(ours, str) else tuple(ours), table.get("why", ""), how, as_ours, kinds)
+
+
+_TABLES = tomllib.loads(Path(__file__).with_name("seed_names.toml").read_text(encoding="utf-8"))
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {n: tuple(places) for n, places in _TABLES.pop("groups").items()}
+)
+"""Tables of the united tree that lie elsewhere here (SEMANTICS §6.7); what is in them has our names, or theirs."""
 SYSTEMS: Mapping[str, Mapping[str, SeedName]] = MappingProxyType(
-    {"sofia": _SOFIA, "x-mem": _X_MEM, "zeph": _ZEPH, "Reflections.ai": _REFLECTIONS, "pgmemory": _PGMEMORY}
+    {system: {name: _seed(value) for name, value in names.items()} for system, names in _TABLES.items()}
 )
 """All names of each system, by their path in its file."""
 SEED_NAMES: Mapping[str, SeedName] = MappingProxyType(
     {name: seed for names in SYSTEMS.values() for name, seed in names.items()}
 )
-GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "llm": ("ingest.llm", "consolidate.llm", "steward.llm", "communities.llm"),
-        "pipeline": ("ingest.noise",),
-        "graph": ("ingest.extract",),
-        "memory.graph": ("ingest.extract",),
-        "extract": ("ingest.extract",),
-        "belief_mem": ("ingest.beliefs", "decay.beliefs"),
-        "rpe": ("ingest.surprise",),
-        "eval": ("ingest.evaluate",),
-        "artifacts": ("ingest.consolidate.artifacts", "consolidate.artifacts"),
-        "search": ("recall",),
-        "recall.bfs": ("recall.walk",),
-        "recall.search": ("recall",),
-    }
-)
-"""Tables of the united tree that lie elsewhere here (SEMANTICS §6.7); what is in them has our names, or theirs."""
 
 
 def _spellings() -> Iterator[tuple[str, str]]:
