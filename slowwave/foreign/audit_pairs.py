@@ -1,13 +1,12 @@
 """Duplicates and contradictions in an export, among the live items about one thing.
 
 A contradiction is reported only where the rest of the words agree: of 533 pairs of sentences that differ in a denial
-alone, 523 contradict each other (SICK, development split); for numbers and opposite words there is no such figure, so
-each example names its kind.
+alone, 523 contradict each other (SICK, development split); for opposite words there is no such figure, so each example
+names its kind. Other numbers are mostly other things or other days: a model judges them once the export is imported.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -16,98 +15,16 @@ from typing import Any
 import polars as pl
 
 from slowwave import frames
-from slowwave.comparison.guards import GUARDS, guards_pass, is_time_bound, read_names, read_polarities, straight
+from slowwave.comparison.guards import GUARDS, guards_pass, straight
 from slowwave.comparison.similarity import FOUND, SimilarityThresholds, Vectors, similar_pairs
 from slowwave.deduplication.blocking import find_pairs
 from slowwave.foreign.records import Foreign
-from slowwave.lexicon.statement_words import MONTHS, NUMBER_WORDS, POLARITY, RELATIVE_TIME, UNITS, WEEKDAYS
+from slowwave.lexicon.statement_words import POLARITY
 from slowwave.revision.mutual_exclusion import Forms, bare_name, exclude, read_claim
 from slowwave.revision.mutual_exclusion import names_both as says_both
 from slowwave.revision.predicates import canonicalise
 from slowwave.settings import EvaluateSettings, MergeSettings
 from slowwave.words import content_stems
-
-# What an audit reads out of a statement: what it is about, how it denies, what it counts, and when that was. A count
-# is a number of something: "2 cats", "two cats", "20 euros". A date, a year, a time of day, and the number of a
-# chapter or a room are none: two statements that differ in one speak of two things or two events, which may both
-# hold.
-
-
-_DENIAL = rf"\b(?:{'|'.join(POLARITY.values())})\b"
-_PLAIN = ("not", "never", "no", "no longer")
-_CANNOT = r"\b(?:cannot|can't|cant|can not|unable to|not able to)\b"
-_CARDINALS = {word: value for word, value in NUMBER_WORDS.items() if value.isdigit() and word not in ("both", "single")}
-_DAY = r"\d{1,2}(?:st|nd|rd|th|\.)?"
-_MONTH = rf"(?:{'|'.join(sorted(MONTHS, key=len, reverse=True))})\b\.?"
-_NUMBERED = (
-    "chapter|page|part|season|episode|room|bus|line|version|level|grade|route|number|gate|platform|floor|step|"
-    "apartment|flat|track|class|volume|issue|phase|day|week|month|year|capítulo|página|kapitel|seite"
-)
-_OCCASION = (
-    rf"(?:the )?{_DAY} (?:of |de )?{_MONTH}(?:,? (?:of |de )?\d{{4}})?|{_MONTH} {_DAY}(?:,? \d{{4}})?(?!\d)|"
-    rf"\d+(?:[/:-]\d+)+|\d+(?:\.\d+){{2,}}|\d+(?:st|nd|rd|th)\b|(?:19|20)\d\d(?!\w)|at \d+|"
-    rf"\d+ ?(?:am|pm|a\.m|p\.m|o'clock|uhr)\b|(?:{_NUMBERED}) \d+|"
-    rf"(?:{_MONTH}|(?:{'|'.join(WEEKDAYS)})\b)"
-)
-_UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True) if unit[0].isalpha())
-_DIGITS = rf"(?:\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\d.,:/-]*\d)(?=(?:{_UNIT})\b|\W|$)"
-_COUNT = rf"{_DIGITS}|(?:{'|'.join(_CARDINALS)})\b"
-_MONEY = r"\d+,\d\d(?= ?[€$£%])"
-_ANY = re.compile(
-    rf"(?<![\w.,:/-])(?:(?P<money>{_MONEY})|(?P<occasion>{_OCCASION})|(?P<count>{_COUNT}))", re.IGNORECASE
-)
-_BLANK = "0"
-_COUNTED = pl.Struct({"rest": pl.String, "counts": pl.List(pl.String), "occasions": pl.List(pl.String)})
-
-
-def read_matter(texts: pl.Series) -> pl.Series:
-    """The words of each text that say what it is about, without common endings: no denials, no numbers."""
-    plain = pl.DataFrame({"text": straight(texts).str.to_lowercase().str.replace_all(_DENIAL, " ")})
-    word = pl.element()
-    is_number = word.str.contains(r"\p{N}") | word.is_in([*_CARDINALS])
-    return plain.select(words=content_stems("text").list.eval(word.filter(~is_number)))["words"]
-
-
-def read_denials(texts: pl.Series) -> pl.Series:
-    """How each text denies: `none`, `not` or `cannot` for one plain denial, `other` for several or less than that."""
-    small = straight(texts).str.to_lowercase()
-    read = pl.DataFrame({"text": small, "marks": read_polarities(small)})
-    size, first = pl.col("marks").list.len(), pl.col("marks").list.first()
-    kind = (
-        pl.when(size == 0).then(pl.lit("none"))
-        .when((size == 1) & pl.col("text").str.contains(_CANNOT)).then(pl.lit("cannot"))
-        .when((size == 1) & first.is_in(_PLAIN)).then(pl.lit("not"))
-        .otherwise(pl.lit("other"))
-    )  # fmt: skip
-    return read.select(kind=kind)["kind"]
-
-
-def read_counts(texts: pl.Series) -> pl.Series:
-    """Structs of `counts`, the numbers of something in their order, `rest`, the text without them, and `occasions`.
-
-    Occasions are dates, times of day, and numbers that name something, in the order of the text.
-    """
-    small = straight(texts)
-    relative = small.str.to_lowercase().str.extract_all(rf"\b(?:{RELATIVE_TIME})\b").to_list()
-    rows = [(*_counted(text), times) for text, times in zip(small, relative, strict=True)]
-    counted = [{"rest": rest, "counts": counts, "occasions": [*on, *times]} for rest, counts, on, times in rows]
-    return pl.Series("counted", counted, dtype=_COUNTED)
-
-
-def _counted(text: str) -> tuple[str, list[str], list[str]]:
-    counts: list[str] = []
-    occasions: list[str] = []
-
-    def blank(found: re.Match[str]) -> str:
-        word = found[0].lower()
-        if found["occasion"] is not None:
-            occasions.append(word)
-            return found[0]
-        counts.append(_CARDINALS.get(word, word.replace(",", "." if found["money"] else "")))
-        return f"{_BLANK} " if text[found.end() : found.end() + 1].isalpha() else _BLANK
-
-    return _ANY.sub(blank, text), counts, occasions
-
 
 # Findings with their rates, as a table, as JSON or as Markdown.
 
@@ -202,7 +119,10 @@ def _escaped(text: str) -> str:
 
 
 SAME_MATTER = 0.8
-_DENIABLE = tuple(guard for guard in GUARDS if guard.name not in ("polarity", "word", "order", "list"))
+_DENIAL = rf"\b(?:{'|'.join(POLARITY.values())})\b"
+# A denial or an opposite word changes the words, too: these guards say nothing more of such a pair.
+_BESIDES = tuple(guard for guard in GUARDS if guard.name not in ("polarity", "antonym", "word", "order", "list"))
+_KINDS = {"polarity": "denied", "antonym": "opposite"}
 _PAIRS = {"a": pl.UInt32(), "b": pl.UInt32(), "kind": pl.String()}
 
 
@@ -260,57 +180,33 @@ def _near(
 
 
 def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataFrame:
-    """_PAIRS: those that say the same, and those that differ in a denial, a number or an opposite alone."""
-    texts = items.rows["statement"]
-    read = items.rows.select("statement", "target", words=read_matter(texts), denial=read_denials(texts))
+    """_PAIRS: those that say the same, and those of the same matter that differ in a denial or an opposite alone."""
+    plain = straight(items.rows["statement"]).str.to_lowercase().str.replace_all(_DENIAL, " ")
+    read = items.rows.select("statement", "target", words=plain.to_frame("text").select(content_stems("text"))["text"])
     one, two = read[pairs["a"]], read[pairs["b"]]
     rows = pl.concat([pairs, one, two.rename({name: f"{name}_b" for name in two.columns})], how="horizontal")
-    shared, every = (_size("words", name, "words_b") for name in ("set_intersection", "set_union"))
-    overlap = pl.when(every > 0).then(shared / every).otherwise(0.0)
+    shared, every = (
+        getattr(pl.col("words").list, operation)("words_b").list.len()
+        for operation in ("set_intersection", "set_union")
+    )
     is_alike = (pl.col("cosine") >= merge.merge_cosine) | (pl.col("jaccard") >= merge.text_dedup).fill_null(False)
-    left = [_size(*ends) for ends in (("words", "set_difference", "words_b"), ("words_b", "set_difference", "words"))]
-    is_turned = (left[0] == 1) & (left[1] == 1) & (shared > 0)
-    rows = rows.with_columns(overlap=overlap, is_alike=is_alike, is_turned=is_turned)
-    near = rows.filter(pl.any_horizontal("is_alike", "is_turned") | (pl.col("overlap") >= SAME_MATTER))
-    near = near.with_columns(_marks(near["statement"], near["statement_b"]))
-    guard, one_target = pl.col("guard"), pl.col("target") == pl.col("target_b")
-    denies = (pl.col("denial") == "none") != (pl.col("denial_b") == "none")
-    agrees = (pl.col("denial") == pl.col("denial_b")) & pl.col("denial").is_in(["not", "cannot"])
+    is_turned = (pl.col("words").list.len() == shared + 1) & (pl.col("words_b").list.len() == shared + 1) & (shared > 0)
+    near = rows.with_columns(is_alike=is_alike, is_turned=is_turned, overlap=shared / every).filter(
+        pl.any_horizontal("is_alike", "is_turned") | (pl.col("overlap") >= SAME_MATTER)
+    )
+    near = near.with_columns(
+        guard=guards_pass(near["statement"], near["statement_b"])["failed_guard"],
+        agrees=guards_pass(near["statement"], near["statement_b"], _BESIDES)["passes"],
+    )
+    differs = (pl.col("guard") == "polarity") & (pl.col("overlap") >= SAME_MATTER)
+    turned = (pl.col("guard") == "antonym") & pl.col("is_turned")
     kind = (
-        pl.when(guard.is_null() & pl.col("is_alike") & one_target).then(pl.lit("same"))
-        .when(agrees & pl.col("denies_alike") & (pl.col("overlap") == 1.0) & one_target).then(pl.lit("same"))
-        .when(denies & pl.col("is_one_time") & (pl.col("overlap") >= SAME_MATTER)).then(pl.lit("denied"))
-        .when((guard == "quantity") & pl.col("is_other_number")).then(pl.lit("another number"))
-        .when((guard == "antonym") & pl.col("is_turned")).then(pl.lit("opposite"))
-    )  # fmt: skip
+        pl.when(pl.col("guard").is_null() & pl.col("is_alike") & (pl.col("target") == pl.col("target_b")))
+        .then(pl.lit("same"))
+        .when((differs | turned) & pl.col("agrees"))
+        .then(pl.col("guard").replace(_KINDS))
+    )
     return near.with_columns(kind=kind).drop_nulls("kind").sort("a", "b").select(*_PAIRS)
-
-
-def _marks(one: pl.Series, two: pl.Series) -> list[pl.Series]:
-    """Of pairs of statements the first guard that tells them apart, and in what they agree.
-
-    `denies_alike`: in all but their words, with the same names in the same order, whatever they deny; `is_one_time`:
-    they speak of the same dates, or of none; `is_other_number`: they count differently, say the same but for that, and
-    speak of no passing time.
-    """
-    counts = [pl.DataFrame({"counted": read_counts(side)}).unnest("counted") for side in (one, two)]
-    same_times, other = ((counts[0][name] == counts[1][name]) for name in ("occasions", "counts"))
-    same_size = counts[0]["counts"].list.len() == counts[1]["counts"].list.len()
-    rest = guards_pass(counts[0]["rest"], counts[1]["rest"])["passes"]
-    passing = is_time_bound(one) | is_time_bound(two)
-    names = [read_names(straight(side)).struct.field("names") for side in (one, two)]
-    return [
-        guards_pass(one, two)["failed_guard"].alias("guard"),
-        (guards_pass(one, two, _DENIABLE)["passes"] & (names[0] == names[1])).alias("denies_alike"),
-        same_times.alias("is_one_time"),
-        (~other & same_size & rest & ~passing).alias("is_other_number"),
-    ]
-
-
-def _size(words: str, operation: str, others: str) -> pl.Expr:
-    """How many words a set operation of two columns leaves."""
-    size: pl.Expr = getattr(pl.col(words).list, operation)(others).list.len()
-    return size
 
 
 def _one_at_a_time(live: pl.DataFrame, foreign: Foreign) -> pl.DataFrame:

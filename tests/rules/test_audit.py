@@ -84,10 +84,7 @@ def test_the_same_in_other_words_is_a_duplicate_and_another_word_is_not(tmp_path
     ("one", "other", "kind"),
     [
         ("Ana eats meat on Sundays", "Ana does not eat meat on Sundays", "denied"),
-        ("Ana has 2 bicycles in the cellar", "Ana has 3 bicycles in the cellar", "another number"),
         ("Ana prefers hot tea at work", "Ana prefers cold tea at work", "opposite"),
-        ("Ana has two dogs", "Ana has three dogs", "another number"),
-        ("Ana pays $1,200 rent each month", "Ana pays $1,500 rent each month", "another number"),
     ],
 )
 def test_each_kind_of_contradiction_is_told_with_what_it_contradicts(
@@ -109,18 +106,6 @@ def test_numbers_of_other_days_and_other_things_contradict_nothing(tmp_path: Pat
     )
     found = look(memories(tmp_path / "m.json", *[text for pair in pairs for text in pair]))
     assert told(found["contradictions"]) == []
-
-
-def test_denials_that_agree_are_told_as_said_twice(tmp_path: Path) -> None:
-    pairs = (
-        ("Ana never drinks milk", "Ana doesn't drink milk"),
-        ("Ana cannot swim", "Ana is unable to swim"),
-        ("Ana doesn't know Bo Miller", "Bo Miller doesn't know Ana"),
-        ("Ana rarely eats meat", "Ana doesn't eat meat"),
-    )
-    found = look(memories(tmp_path / "m.json", *[text for pair in pairs for text in pair]))
-    assert [each.split(" (")[0] for each in told(found["near_duplicates"])] == [pairs[0][1], pairs[1][1]]
-    assert found["contradictions"].count == 0
 
 
 def test_what_is_said_of_two_people_or_no_longer_holds_contradicts_nothing(tmp_path: Path) -> None:
