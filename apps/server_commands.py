@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -43,15 +42,6 @@ def up(
     status: Annotated[
         bool, typer.Option("--status", help="Only show what is up. Exit code 1 if a part of it is not.")
     ] = False,
-    write_units: Annotated[
-        Path | None,
-        typer.Option(
-            "--write-units",
-            metavar="DIR",
-            help="Only write units of systemd and agents of launchd for the same options; enable nothing.",
-            show_default=False,
-        ),
-    ] = None,
     port: Port = 4200,
     part: Annotated[
         Literal["server", "worker", "deployments"] | None,
@@ -68,20 +58,10 @@ def up(
     """
     from .local_server.parts import PARTS, become, run_now, running, start_all
     from .local_server.setup import setup_of
-    from .local_server.units import how_to_enable
-    from .local_server.units import write_units as write
 
     setup = setup_of(place.uri, place.namespace, tuple(watch or ()), port)
     if part is not None:
         become(setup, place, part)
-    if write_units is not None:
-        files = write(setup, write_units.expanduser().resolve(), Path.cwd(), os.environ)
-        lines = how_to_enable(setup, files)
-        if as_json:
-            print_json({"files": [str(each) for each in files], "enable": lines})
-            return
-        out.print("\n".join([*(f"Wrote {each}" for each in files), *lines]), markup=False, soft_wrap=True)
-        return
     if status and run:
         raise UnusableInput("--status starts nothing, and --run starts a deployment.", "Leave one of them out.")
     is_up = all(running(setup, each) for each in PARTS)

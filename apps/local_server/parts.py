@@ -49,8 +49,6 @@ Part = Literal["server", "worker"]
 PARTS: tuple[Part, ...] = ("server", "worker")
 POOL = "slowwave"
 TAG = "slowwave"  # of every deployment of prefect.yaml
-STOP_WITH = "SLOWWAVE_STOP_WITH"
-"""Set in units: the command that stops a part there, for what ends otherwise may be started again."""
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Asks this machine without the proxy that `http_proxy` names."""
 STARTS_WITHIN_S, ENDS_WITHIN_S, LOCKED_WITHIN_S = 600.0, 60.0, 2.0
@@ -249,20 +247,12 @@ def _wait(setup: Setup, part: Part, process: subprocess.Popen[bytes] | None, is_
 
 def _end_of_log(setup: Setup, part: Part) -> str:
     path = log_file(setup, part)
-    if not path.exists():  # the part was started by systemd or launchd
-        return "See its journal."
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
     return "\n".join([f"The end of {path}:", *lines])
 
 
 def stop_all(setup: Setup) -> list[Part]:
-    """Stop what is up, the worker first, while the server still hears how its runs end; returns the stopped parts.
-
-    Raises `Refused` where systemd or launchd started it: launchd would start it again.
-    """
-    up = [found for part in reversed(PARTS) if (found := running(setup, part))]
-    if commands := [found["stop_with"] for found in up if found.get("stop_with")]:
-        raise Refused("It was started as a service.", f"Stop it there: {'; '.join(commands)}")
+    """Stop what is up, the worker first, while the server still hears how its runs end; returns the stopped parts."""
     return [part for part in reversed(PARTS) if stop(setup, part)]
 
 
@@ -330,9 +320,9 @@ def _hold_lock(setup: Setup, part: Part) -> None:
         time.sleep(LOOKS_EVERY_S)
     file.truncate(0)
     since = datetime.now(UTC).isoformat()
-    pid, stop_with = os.getpid(), os.environ.get(STOP_WITH)
+    pid = os.getpid()
     me = {"pid": pid, "started": started_at(pid), "since": since, "options": setup.options}
-    json.dump({**me, "prefect": installed_prefect(), "stop_with": stop_with}, file)
+    json.dump({**me, "prefect": installed_prefect()}, file)
     file.flush()
     os.set_inheritable(os.dup(file.fileno()), True)
 

@@ -20,7 +20,7 @@ PORT = 4200
 DATABASE = "SLOWWAVE_DATABASE_URL"
 DRIVERS = {"postgresql://": "postgresql+asyncpg://", "postgres://": "postgresql+asyncpg://"}
 OWN_VARIABLES = "environment"
-"""The file of the folder with more variables, such as keys of providers: units of systemd and launchd see no shell."""
+"""The file of the folder with more variables, such as keys of providers: a start by cron or systemd sees no shell."""
 
 SERVER_PASSWORD, CLIENT_PASSWORD = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"
 """What the server asks for, and what its clients send: `user:password`."""

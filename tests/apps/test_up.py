@@ -1,14 +1,12 @@
-"""`slowwave up` and `slowwave down`: what is deployed, which processes are up, units, and errors with the way out."""
+"""`slowwave up` and `slowwave down`: what is deployed, which processes are up, and errors with the way out."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-import plistlib
 import re
 import shlex
-import shutil
 import signal
 import stat
 import subprocess
@@ -33,7 +31,6 @@ from apps.configuration import Place, parse_settings
 from apps.local_server import parts
 from apps.local_server.deployments import deployments_of
 from apps.local_server.setup import Setup, environment, keep_password, password, setup_from, setup_of, variables_in
-from apps.local_server.units import how_to_enable, launchd_agent, systemd_unit, write_units
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.settings import Settings
 
@@ -347,17 +344,6 @@ def test_what_an_earlier_process_left_is_no_part_while_the_next_one_takes_its_lo
         assert parts.stop(setup, "server") is False
 
 
-def test_a_service_is_stopped_where_it_was_started(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    setup = Setup(MEMORY, port=free_port())
-    monkeypatch.setenv("SLOWWAVE_STOP_WITH", "launchctl bootout gui/501/slowwave.server")
-    with held(setup) as process:
-        assert command(monkeypatch, "down", "--port", setup.port) == 4
-        assert process.poll() is None
-    assert "launchctl bootout gui/501/slowwave.server" in capsys.readouterr().err.replace("\n", " ")
-
-
 def test_down_needs_only_the_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -543,77 +529,6 @@ def test_options_that_cannot_be_used_end_with_two(
     assert command(monkeypatch, "up", "--part", "boiler") == 2
     assert "--watch takes a folder" in (told := capsys.readouterr().err)
     assert "boiler" in told
-
-
-# Units
-
-
-ODD = Setup('/data/50% $HOME "q"/memory', watched=("/data/my talks",), port=4201)
-
-
-def words_of(line: str) -> list[str]:
-    """The words of a quoted command as systemd reads them."""
-    found = re.findall(r'"((?:[^"\\]|\\.)*)"', line)
-    return [re.sub(r"\\(.)", r"\1", word).replace("%%", "%").replace("$$", "$") for word in found]
-
-
-def test_units_and_agents_start_the_same_command_whatever_is_in_its_paths(tmp_path: Path) -> None:
-    files = write_units(
-        ODD, tmp_path / "units", tmp_path, {"XDG_DATA_HOME": "/data/50%", "ANTHROPIC_API_KEY": "secret"}
-    )
-    assert [each.name for each in files] == [
-        "slowwave-server-4201.service", "slowwave.server-4201.plist",
-        "slowwave-worker-4201.service", "slowwave.worker-4201.plist",
-    ]  # fmt: skip
-    assert not any("secret" in each.read_text(encoding="utf-8") for each in files)
-    for part, unit, agent in zip(parts.PARTS, files[::2], files[1::2], strict=True):
-        text = unit.read_text(encoding="utf-8")
-        (line,) = re.findall("^ExecStart=(.*)$", text, re.MULTILINE)
-        read = plistlib.loads(agent.read_bytes())
-        assert words_of(line) == read["ProgramArguments"] == ODD.command(part)
-        assert read["Label"] == agent.stem
-        launchctl = f"launchctl bootout gui/{os.getuid()}/{agent.stem}"
-        assert read["EnvironmentVariables"] == {"XDG_DATA_HOME": "/data/50%", "SLOWWAVE_STOP_WITH": launchctl}
-        assert f'Environment="SLOWWAVE_STOP_WITH=systemctl --user stop {unit.name}"' in text
-        assert 'Environment="XDG_DATA_HOME=/data/50%%"' in text
-    lines = "\n".join(how_to_enable(ODD, files))
-    assert all(str(each) in lines for each in files)
-    moved = tuple(Path("/my units", each.name) for each in files)
-    words = [word for line in how_to_enable(ODD, moved) for word in shlex.split(line, comments=True)]
-    assert all(str(each) in words for each in moved)
-
-
-def test_the_database_of_the_shell_is_refused_unless_services_see_it(tmp_path: Path) -> None:
-    shell = {"SLOWWAVE_DATABASE_URL": "postgresql://u:p@h/prefect"}
-    with pytest.raises(UnusableInput, match=r"Services do not see SLOWWAVE_DATABASE_URL.*environment"):
-        write_units(ODD, tmp_path / "units", tmp_path, shell)
-    ODD.folder.mkdir(parents=True)
-    (ODD.folder / "environment").write_text("SLOWWAVE_DATABASE_URL=postgresql://u:p@h/prefect\n", encoding="utf-8")
-    assert len(write_units(ODD, tmp_path / "units", tmp_path, shell)) == 4
-
-
-def test_the_worker_comes_after_the_server_and_a_restart_of_one_leaves_the_other() -> None:
-    worker = systemd_unit(ODD, "worker", Path("/data/100%"), {})
-    assert "After=slowwave-server-4201.service" in worker
-    assert "Requires=" not in worker
-    assert "WorkingDirectory=/data/100%%\n" in worker
-    assert plistlib.loads(launchd_agent(ODD, "worker", Path("/data/100%"), {}))["WorkingDirectory"] == "/data/100%"
-
-
-def test_a_path_with_a_line_break_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnusableInput, match="line break"):
-        write_units(Setup("/data/a\nExecStart=/bin/evil"), tmp_path, tmp_path, {})
-    assert not list(tmp_path.glob("*.service"))
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
-def test_systemd_takes_the_units(tmp_path: Path) -> None:
-    files = [str(each) for each in write_units(Setup(MEMORY), tmp_path, tmp_path, {}) if each.suffix == ".service"]
-    checked = subprocess.run(
-        ["systemd-analyze", "--user", "--no-pager", "--man=no", "verify", *files], capture_output=True, text=True,
-        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}, check=False,
-    )  # fmt: skip
-    assert [line for line in checked.stderr.splitlines() if "slowwave-" in line] == []
 
 
 # All of it
