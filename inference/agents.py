@@ -263,21 +263,34 @@ AGENTS: Mapping[str, Agent] = {
 
 
 def object_in(answer: Any) -> Any:
-    """The object that an answer is, or that stands in its text, perhaps in a block of code; `ValueError` without."""
+    """The object that an answer is, or that stands in its text, perhaps in a block of code; `ValueError` without.
+
+    What is null was left out: `strict` lets no property be absent.
+    """
     if not isinstance(answer, str):
-        return answer
+        return _without_nulls(answer)
     text = answer.strip()
-    return json.loads(text[text.find("{") : text.rfind("}") + 1] or text)
+    return _without_nulls(json.loads(text[text.find("{") : text.rfind("}") + 1] or text))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def strict(schema: Any) -> Any:
-    """A JSON schema as OpenAI's structured outputs want it: no further properties, and all of them required."""
+    """A JSON schema as OpenAI's structured outputs want it: no further properties, all required, optional ones null."""
     if isinstance(schema, list):
         return [strict(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     plain = {name: strict(value) for name, value in schema.items() if name != "default"}
     if isinstance(schema.get("properties"), dict):
-        plain["properties"] = {name: strict(value) for name, value in schema["properties"].items()}
+        needed = schema.get("required", ())
+        plain["properties"] = {
+            name: strict(value) if name in needed else {"anyOf": [strict(value), {"type": "null"}]}
+            for name, value in schema["properties"].items()
+        }
         plain |= {"additionalProperties": False, "required": list(schema["properties"])}
     return plain

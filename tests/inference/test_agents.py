@@ -15,10 +15,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 from inference import agent_calls
-from inference.agents import AGENTS
+from inference.agents import AGENTS, object_in, strict
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
+from prompts.responses import WindowExtraction
 from slowwave.errors import MissingDependency, MissingKey
 from slowwave.ingestion.transcripts import READER
 from slowwave.records import Prompt
@@ -299,3 +300,16 @@ def test_a_budget_of_calls_holds_for_agents(act: Act) -> None:
     assert [answer.skipped for answer in answers] == [False, False, True]
     assert language.budget_reached
     assert len(calls(log)) == 2
+
+
+def test_what_may_be_absent_may_be_null_where_all_is_required_and_null_is_absent() -> None:
+    schema = strict(WindowExtraction.model_json_schema())
+    claim = schema["$defs"]["FactClaim"]
+    assert claim["required"] == [*claim["properties"]]
+    assert claim["properties"]["date"]["anyOf"][1] == {"type": "null"}
+    answer = {"new": None, "facts": [{"m": 1, "who": 1, "fact": "Ana lives in Oslo.", "date": None}]}
+    assert (
+        object_in(answer)
+        == object_in(json.dumps(answer))
+        == {"facts": [{"m": 1, "who": 1, "fact": "Ana lives in Oslo."}]}
+    )
