@@ -89,18 +89,29 @@ DECISIONS = _schema(
 )
 
 
+_EMPTY: dict[int, tuple[Schema, pl.DataFrame]] = {}
+
+
 def empty(schema: Schema) -> pl.DataFrame:
     """A frame with these columns and no rows."""
-    return pl.DataFrame(schema=dict(schema))
+    known = _EMPTY.get(id(schema))
+    if known is None or known[0] is not schema:  # the schema is kept, so that no other one gets its number
+        known = _EMPTY[id(schema)] = schema, pl.DataFrame(schema=dict(schema))
+    return known[1]
 
 
 def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """The frame with every column of the schema, absent ones null; columns beyond the schema stay at the end."""
+    there = frame.schema
+    if list(there.items())[: len(schema)] == list(schema.items()):
+        return frame
     own = [
-        pl.col(name).cast(kind) if name in frame.columns else pl.lit(None, dtype=kind).alias(name)
+        (pl.col(name) if there[name] == kind else pl.col(name).cast(kind))
+        if name in there
+        else pl.lit(None, dtype=kind).alias(name)
         for name, kind in schema.items()
     ]
-    return frame.select(*own, *[name for name in frame.columns if name not in schema])
+    return frame.select(*own, *[name for name in there if name not in schema])
 
 
 def beside(pairs: pl.DataFrame, rows: pl.DataFrame, first: str = "a_id", second: str = "b_id") -> pl.DataFrame:

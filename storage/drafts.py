@@ -50,7 +50,7 @@ class ProposingStore(Store):
         self.out_of_sight = store.out_of_sight
 
     def _transaction(self, lease: Lease, run_id: str, now: datetime) -> Transaction:
-        return Drafting(self._what, self.db, self._row, lease, run_id, now, self.clock)
+        return Drafting(self._what, self.db, self._row, lease, run_id, now, self.clock, self._written)
 
 
 class Drafting(Transaction):
@@ -67,6 +67,10 @@ class Drafting(Transaction):
         if len(frame):
             table_named(name)
             self._writes.append((name, frame, frame["id"].to_list()))
+
+    def insert(self, name: str, frame: pl.DataFrame) -> None:
+        """Gather new rows."""
+        self.upsert(name, frame)
 
     def put_back(self, name: str, frame: pl.DataFrame) -> None:
         """Gather rows that keep their stamps."""

@@ -84,8 +84,9 @@ class Store:
         self.out_of_sight: Callable[[Reading], Mapping[str, str]] | None = None  # rows, by table, that are not seen
         with plain_errors(str(db.uri), HEAD):
             self._row = HeadRow(db)
-        # tables at the version they had last: on object storage opening one is several requests
-        self._shared: dict[str, tuple[int, Table]] | None = {} if is_remote(uri) else None
+        # tables at the version they had last: opening one takes as long as reading a row
+        self._shared: dict[str, tuple[int, Table]] = {}
+        self._written: dict[str, Table] | None = None if is_remote(uri) else {}  # elsewhere handles see newer versions
 
     @classmethod
     def open(
@@ -202,7 +203,7 @@ class Store:
             reading.hidden = self.out_of_sight(reading)
 
     def _transaction(self, lease: Lease, run_id: str, now: datetime) -> Transaction:
-        return Transaction(self.db, self._row, lease, run_id, now, self.clock)
+        return Transaction(self.db, self._row, lease, run_id, now, self.clock, self._written)
 
     def append(self, name: str, frame: pl.DataFrame, now: datetime | None = None, run_id: str = "") -> None:
         """Add rows to a log table: no lease, no commit, not undone."""

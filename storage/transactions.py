@@ -46,11 +46,12 @@ class Transaction(Reading):
         run_id: str,
         now: datetime,
         clock: Callable[[], datetime],
+        handles: dict[str, Table] | None = None,
     ) -> None:
         self._db, self._row, self._lease = db, row, lease
         self.run_id, self.now, self.dims, self._clock = run_id, now, lease.dims, clock
         self.undoes: list[str] = []
-        self._handles: dict[str, Table] = {}
+        self._handles = {} if handles is None else handles  # those of earlier commits, which see newer versions
         self._used: set[str] = set()
         self.before: dict[str, int] = {}
         self.versions: dict[str, int] = dict(lease.versions)
@@ -98,6 +99,11 @@ class Transaction(Reading):
         """Insert or replace full rows by id; nothing happens for an empty frame."""
         if len(frame):
             self._merge(name, to_rows(name, frame, self.dims, self.now, self.run_id))
+
+    def insert(self, name: str, frame: pl.DataFrame) -> None:
+        """Add full rows whose ids are new, which the caller knows; nothing happens for an empty frame."""
+        if len(frame):
+            self._add(name, to_rows(name, frame, self.dims, self.now, self.run_id))
 
     def put_back(self, name: str, frame: pl.DataFrame) -> None:
         """Write rows exactly as they were read earlier, stamps included."""
@@ -175,13 +181,17 @@ class Transaction(Reading):
         the rows that have them are deleted, and the new ones added: no comparison is left that another writer could
         disturb, and what one does in between moves the table by a version more (fencing).
         """
-        self.rows += rows.num_rows
         if not self._is_looked_up(name, rows):
+            self.rows += rows.num_rows
             self._write(name, lambda table: _upserted(table, rows))
             return
         there = self._places_of(name, rows["id"].to_pylist())
         if there:
             self._write(name, methodcaller("delete", f"_rowid IN ({', '.join(map(str, there))})"))
+        self._add(name, rows)
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        self.rows += rows.num_rows
         self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)))
 
     def _places_of(self, name: str, ids: Sequence[str]) -> list[int]:
@@ -279,6 +289,9 @@ class Transaction(Reading):
 
     def abandon(self) -> None:
         """Best effort to leave no trace; the next writer's recovery would do the same."""
+        kept = dict(self._handles)
+        self._handles.clear()  # for the next one: whatever went wrong may be about one of them
+        self._handles = kept
         with suppress(RuntimeError, ValueError, OSError):
             if not self._row.is_current(self._lease):
                 return

@@ -42,12 +42,14 @@ from .late_arrivals import (
 )
 from .mutual_exclusion import MutualExclusion, names_of, single_valued
 from .repetition import (
+    DUPLICATES,
     NEIGHBOURS,
     OPTIONS,
     evidence_rows,
     fact_sources,
     find_exact_duplicates,
     find_flags,
+    first_evidence,
     pairs_of,
     stated_duplicates,
     with_evidence,
@@ -212,6 +214,8 @@ def plan_application(
     undecided = _undecided(passed, near.facts, messages)
     past, fresh = undecided.filter(is_past(now)), undecided.filter(~is_past(now))
     single = single_valued(fresh["predicate"], near.predicates) if revise.conflicts else frozenset[str]()
+    if past.is_empty() and _stand_alone(fresh, directives, near, single, settings, revise):
+        return _all_created(fresh, others, batches, near, settings, now)
     spared = frozenset[str]()
     while True:
         unfolded, around = replay_evidence(fresh, others, near.facts, near.evidence, ReplayScope(single, spared))
@@ -273,6 +277,62 @@ def plan_application(
         ).unique("id", maintain_order=True),
         tuple(again.iter_rows()),
         everyone.join(supersessions.retired, on="id", how="semi").select(*_RETIRED),
+    )
+
+
+def _stand_alone(
+    fresh: pl.DataFrame,
+    directives: pl.DataFrame,
+    near: Surroundings,
+    single: frozenset[str],
+    settings: EvaluateSettings,
+    revise: ReviseSettings,
+) -> bool:
+    """Whether nothing known can decide about the candidates, nor one of them about another: each becomes a fact.
+
+    No directive, relation with one object, statement in the same words, near neighbour, or evidence that is later.
+    """
+    least = min(settings.reassert_cosine, revise.revision_cosine)
+    nearest, last = near.neighbours["cosine"].max(), near.evidence["occurred_at"].max()
+    rows = frames.conform(near.facts, frames.FACTS)
+    hashes = fresh["statement_hash"]
+    return not (
+        fresh.is_empty()
+        or len(directives)
+        or len(near.directives)
+        or len(near.flags)
+        or revise.implicit_conflicts
+        or not single.isdisjoint(fresh["predicate"])
+        or rows["suspect_of"].count()
+        or hashes.n_unique() < len(hashes)
+        or hashes.is_in(rows["statement_hash"].implode()).any()
+        or (nearest is not None and nearest >= least)
+        or (last is not None and last > fresh["said_at"].min())
+        or near.evidence["fact_id"].is_in(fresh["id"].implode()).any()
+    )
+
+
+def _all_created(
+    fresh: pl.DataFrame,
+    others: pl.DataFrame,
+    batches: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    now: datetime,
+) -> ApplicationPlan:
+    """Each candidate as a fact beside those that are known, flagged where it looks like one of them."""
+    flags = find_flags(fresh, others.filter("is_live"), pairs_of(fresh, others, near.neighbours), settings)
+    none = pl.DataFrame(schema=DUPLICATES)
+    facts = frames.conform(_decided(fresh, none, flags), frames.FACTS)
+    return ApplicationPlan(
+        facts.select(
+            *frames.FACTS, *[name for name in near.facts.columns if name not in frames.FACTS and name in facts]
+        ),
+        first_evidence(fresh),
+        frames.empty(frames.LINEAGE),
+        aspects.aspect_rows(_typed(facts, near.entities)),
+        _applied(batches, fresh),
+        decision_rows(fresh, none, flags, [], settings, now),
     )
 
 

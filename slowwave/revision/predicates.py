@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
+from unicodedata import category, normalize
 
 import polars as pl
 
@@ -96,11 +98,9 @@ DEFAULT: tuple[Predicate, ...] = (
     Predicate("similar_to"),
 )
 """The closed list for conversations; a claim that fits none of these is an observation."""
-_TABLE = pl.DataFrame(
-    [(form, p.name, p.cardinality, "default") for p in DEFAULT for form in p.forms],
-    schema=["alias", "canonical", "cardinality", "source"],
-    orient="row",
-)
+_TABLE: Mapping[str, tuple[str, str | None, str]] = {
+    form: (p.name, p.cardinality, "default") for p in reversed(DEFAULT) for form in reversed(p.forms)
+}
 _DOMAINS: Mapping[str, str] = {p.name: p.domain for p in DEFAULT if p.domain}
 _VALUED = frozenset(p.name for p in DEFAULT if p.takes_value)
 _CANONICAL: Mapping[str, str] = {form: p.name for p in DEFAULT for form in p.forms}
@@ -126,6 +126,7 @@ _TURNS: Mapping[str, re.Pattern[str]] = {
 _PAST = re.compile(r"(?<=\w{2})e?d$")
 _PRESENT = re.compile(r"(?<=\w{2})(?:es|s|e)$")
 _COLUMNS = ["alias", "canonical", "cardinality", "source"]
+_FORMS = {"raw": pl.String, "canonical": pl.String, "cardinality": pl.String, "source": pl.String}
 
 
 def known_relation(raw: str) -> str:
@@ -138,19 +139,14 @@ def takes_value(raw: str) -> bool:
     return known_relation(raw) in _VALUED
 
 
-def normal_form(raw: str) -> pl.Expr:
-    """Column `raw` in snake case: NFKC, lower, letters and digits joined by `_`, at most 256 bytes (S2-12)."""
-    joined = (
-        pl.col(raw)
-        .str.normalize("NFKC")
-        .str.replace_all(r"(\p{Ll})(\p{Lu})", "${1}_${2}")
-        .str.to_lowercase()
-        .str.replace_all(r"['’]", "")
-        .str.replace_all(r"[^\p{L}\p{M}\p{N}]+", "_")
-        .str.strip_chars("_")
-    )
-    cut = joined.map_elements(lambda form: cut_bytes(form, MAX_RELATION_BYTES), return_dtype=pl.String)
-    return pl.when(joined.str.len_bytes() > MAX_RELATION_BYTES).then(cut).otherwise(joined)
+@lru_cache(maxsize=65_536)
+def normal_form(raw: str) -> str:
+    """A relation in snake case: NFKC, lower, letters and digits joined by `_`, at most 256 bytes (S2-12)."""
+    plain = normalize("NFKC", raw)
+    parted = (f"_{c}" if last.islower() and c.isupper() else c for last, c in zip(f" {plain}", plain, strict=False))
+    lower = "".join(parted).lower().replace("'", "").replace("’", "")
+    words = "".join(c if category(c)[0] in "LMN" else " " for c in lower).split()
+    return cut_bytes("_".join(words), MAX_RELATION_BYTES)
 
 
 def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
@@ -158,18 +154,13 @@ def canonicalise(raw: pl.Series, learned: pl.DataFrame) -> pl.DataFrame:
 
     `learned` holds rows of the `predicates` table; a row from a file outranks the default table, a model's does not.
     """
-    relations = pl.DataFrame({"raw": raw.cast(pl.String).unique(maintain_order=True).drop_nulls()})
-    relations = relations.with_columns(alias=normal_form("raw"))
-    return (
-        relations.join(_table(learned), on="alias", how="left", maintain_order="left")
-        .with_columns(
-            canonical=pl.coalesce("canonical", "alias"),
-            cardinality=pl.coalesce("cardinality", pl.when(pl.col("alias").str.contains(DATED)).then(pl.lit("1"))),
-            source=pl.col("source").fill_null("raw"),
-        )
-        .with_columns(pl.col("cardinality").fill_null("n"))
-        .select("raw", "canonical", "cardinality", "source")
-    )
+    known = _table(learned)
+    rows = []
+    for relation in raw.cast(pl.String).unique(maintain_order=True).drop_nulls():
+        form = normal_form(relation)
+        canonical, cardinality, source = known.get(form, (form, None, "raw"))
+        rows.append((relation, canonical, cardinality or ("1" if re.search(DATED, form) else "n"), source))
+    return pl.DataFrame(rows, schema=_FORMS, orient="row")
 
 
 def unmapped(canonical: pl.DataFrame) -> list[str]:
@@ -244,9 +235,13 @@ def domain_of(canonical: str) -> str:
     return _DOMAINS.get(_CANONICAL.get(affirmed, affirmed), "")
 
 
-def _table(learned: pl.DataFrame) -> pl.DataFrame:
-    """One row per alias: file over default over model."""
-    known = pl.concat([frames.conform(learned, frames.PREDICATES).select(_COLUMNS), _TABLE])
-    return known.sort(
-        pl.col("source").replace_strict(_RANK, default=3, return_dtype=pl.Int8), maintain_order=True
-    ).unique("alias", keep="first", maintain_order=True)
+def _table(learned: pl.DataFrame) -> Mapping[str, tuple[str, str | None, str]]:
+    """(canonical form, cardinality, source) by alias: file over default over model."""
+    if learned.is_empty():
+        return _TABLE
+    rows = sorted(learned.select(_COLUMNS).iter_rows(), key=lambda row: _RANK.get(row[3], 3))
+    known: dict[str, tuple[str, str | None, str]] = {}
+    for alias, canonical, cardinality, source in rows:
+        if alias not in known and not (alias in _TABLE and _RANK.get(source, 3) > _RANK["default"]):
+            known[alias] = canonical or alias, cardinality, source
+    return {**_TABLE, **known}

@@ -362,6 +362,14 @@ def evidence_rows(
     return pl.concat(parts)
 
 
+def first_evidence(fresh: pl.DataFrame) -> pl.DataFrame:
+    """FACT_EVIDENCE of facts that nobody stated before: the message of each."""
+    said = fresh.filter(pl.col("message_id").is_not_null())
+    rows = said.select("message_id", "confidence", "quote", fact_id="id", occurred_at="said_at")
+    ids = [row_id("v", *pair) for pair in rows.select("fact_id", "message_id").iter_rows()]
+    return frames.conform(rows.with_columns(id=pl.Series(ids, dtype=pl.String)), frames.FACT_EVIDENCE)
+
+
 def without_evidence(facts: pl.DataFrame, again: pl.DataFrame) -> pl.DataFrame:
     """The facts with a lower evidence_count, where messages (id, again_of) are facts of their own now."""
     fewer = again.group_by(id="again_of").agg(fewer=pl.len().cast(pl.Int64))

@@ -141,6 +141,8 @@ def search_terms(rows: pl.DataFrame, names: pl.DataFrame, most: int | pl.Expr = 
     `names` (name, entity_id, entity_type) are left out of facts about their entity, and names of persons everywhere.
     Words of kinship such as "sister" stay, because people search with them.
     """
+    if rows[COLUMN].null_count() == len(rows):  # no model has given any
+        return pl.Series(COLUMN, [None] * len(rows), dtype=pl.String)
     parts = names.select("entity_id", "entity_type", word=parts_of_names(pl.col("name"))).explode("word")
     parts = parts.drop_nulls("word").filter(~pl.col("word").is_in(sorted(ROLES)))
     own = parts.group_by("entity_id").agg(pl.col("word").unique())

@@ -37,9 +37,9 @@ class Applied:
     refused: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenPatches:
-    """The open batches with their candidates (vectors included), directives and messages."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Patches:
+    """Batches with their candidates (vectors included), directives and messages, stored already or not."""
 
     batches: pl.DataFrame
     candidates: pl.DataFrame
@@ -47,11 +47,11 @@ class _OpenPatches:
     messages: pl.DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
-    """The decisions on the open batches."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What becomes of the candidates of some batches."""
 
-    patches: _OpenPatches
+    patches: Patches
     verdict: EvaluationPlan
     plan: ApplicationPlan
 
@@ -91,11 +91,14 @@ def apply_patches(
 
 def _decide(
     reading: Reading, settings: IngestSettings, run: Run, batch_ids: Sequence[str] | None = None
-) -> _Decision | None:
+) -> Decision | None:
     """What becomes of the open batches; None when there is none."""
     patches = _open_patches(reading, batch_ids)
-    if patches.batches.is_empty():
-        return None
+    return None if patches.batches.is_empty() else decide(reading, patches, settings, run.now)
+
+
+def decide(reading: Reading, patches: Patches, settings: IngestSettings, now: datetime) -> Decision:
+    """What becomes of the candidates: judged alone, then beside as much of the store as may matter to them."""
     verdict = evaluate(
         patches.candidates.drop("vector"),
         patches.messages,
@@ -107,8 +110,8 @@ def _decide(
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
     vectors = patches.candidates.filter(pl.col("id").is_in(passed["id"].implode())).select("id", "scope", "vector")
     given = passed, vectors, patches.directives, patches.messages, approved
-    plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), run.now)
-    return _Decision(patches, verdict, plan)
+    plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now)
+    return Decision(patches, verdict, plan)
 
 
 def plan_over_store(
@@ -135,13 +138,13 @@ def plan_over_store(
     return plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
 
 
-def _open_patches(reading: Reading, batch_ids: Sequence[str] | None) -> _OpenPatches:
+def _open_patches(reading: Reading, batch_ids: Sequence[str] | None) -> Patches:
     named = "" if batch_ids is None else f" AND id IN ({', '.join(map(quoted, batch_ids)) or 'NULL'})"
     batches = reading.frame("patch_batches", f"({OPEN}){named}")
     candidates = reading.by_ids(
         "facts", batches["id"], key="patch_batch_id", where="status = 'candidate'", with_vector=True
     )
-    return _OpenPatches(
+    return Patches(
         batches,
         candidates,
         reading.by_ids("fact_directives", candidates["id"], list(DIRECTIVES), key="candidate_id"),
@@ -163,26 +166,41 @@ def _strategy(settings: IngestSettings) -> ReviseSettings:
 # Writing: facts, evidence and decisions.
 
 
-def _write(tx: Transaction, decided: _Decision, *, waits: bool) -> None:
-    verdict, plan = decided.verdict, decided.plan
-    facts = pl.concat([plan.facts, verdict.rejected.select(plan.facts.columns)], how="diagonal_relaxed")
+def _write(tx: Transaction, decided: Decision, *, waits: bool) -> None:
+    write_facts(tx, decided_facts(tx, decided))
+    write_beside_facts(tx, decided, waits=waits)
+
+
+def decided_facts(reading: Reading, decided: Decision) -> pl.DataFrame:
+    """Full rows, with vectors, of the candidates and of the facts that change with them."""
+    plan = decided.plan
+    rejected = decided.verdict.rejected
+    known = [name for name in plan.facts.columns if name in rejected.columns]  # what is not stored yet has no stamps
+    facts = pl.concat([plan.facts, rejected.select(known)], how="diagonal_relaxed")
     once = facts.unique("id", keep="first", maintain_order=True)
-    _write_facts(tx, _with_vectors(tx, once, decided.patches, dict(plan.again)))
-    tx.upsert("fact_evidence", plan.evidence)
+    return _with_vectors(reading, once, decided.patches, dict(plan.again))
+
+
+def write_beside_facts(
+    tx: Transaction, decided: Decision, *, waits: bool = False, new: pl.Series | None = None
+) -> None:
+    """Write everything of a decision but the facts; `new` are ids of facts that are in no table yet."""
+    verdict, plan = decided.verdict, decided.plan
+    is_all_new = new is not None and plan.facts["id"].is_in(new.implode()).all()
+    write = tx.insert if is_all_new else tx.upsert  # what belongs to new facts alone is new, too
+    write("fact_evidence", plan.evidence)
+    write("fact_aspects", plan.aspects)
+    write("refusals", verdict.refusals)
+    write("decisions", plan.decisions)
     tx.upsert("lineage", plan.lineage)
-    tx.upsert("fact_aspects", plan.aspects)
-    tx.upsert("refusals", verdict.refusals)
-    tx.upsert("decisions", plan.decisions)
     tx.upsert("pair_decisions", plan.pairs)
     rest = verdict.batches.filter(~pl.col("id").is_in(plan.batches["id"].to_list()))
     done = plan.batches.with_columns(state=pl.lit("needs_review")) if waits else plan.batches
-    tx.upsert("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
+    write("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
     add_aliases_of_facts(tx, plan.facts, decided.patches.messages)
 
 
-def _with_vectors(
-    tx: Transaction, facts: pl.DataFrame, patches: _OpenPatches, again: Mapping[str, str]
-) -> pl.DataFrame:
+def _with_vectors(reading: Reading, facts: pl.DataFrame, patches: Patches, again: Mapping[str, str]) -> pl.DataFrame:
     """Full rows need their vectors: those of candidates are at hand, those of changed facts are read again.
 
     What holds `again` (new id, known id) has the vector of the known fact.
@@ -190,7 +208,7 @@ def _with_vectors(
     source = facts.with_columns(source=pl.col("id").replace(again)).drop("vector", strict=False)
     mine = patches.candidates.select("id", "vector")
     others = source.join(mine, left_on="source", right_on="id", how="anti")["source"]
-    stored = [tx.by_ids(name, others, ["id", "vector"]) for name in FACT_TABLES]
+    stored = [reading.by_ids(name, others, ["id", "vector"]) for name in FACT_TABLES]
     vectors = pl.concat([mine, *stored]).unique("id", keep="first").rename({"id": "source"})
     return source.join(vectors, on="source", how="left", maintain_order="left").drop("source")
 
@@ -198,26 +216,32 @@ def _with_vectors(
 def write_supersessions(tx: Transaction, facts: pl.DataFrame, lineage: pl.DataFrame, decisions: pl.DataFrame) -> None:
     """Write facts that ended, and others that changed with them; full rows without vectors."""
     stored = pl.concat([tx.by_ids(name, facts["id"], ["id", "vector"]) for name in FACT_TABLES])
-    _write_facts(tx, facts.drop("vector", strict=False).join(stored, on="id", how="left", maintain_order="left"))
+    write_facts(tx, facts.drop("vector", strict=False).join(stored, on="id", how="left", maintain_order="left"))
     tx.upsert("lineage", lineage)
     tx.upsert("decisions", decisions)
 
 
-def _write_facts(tx: Transaction, facts: pl.DataFrame) -> None:
-    """Write full rows of facts to the table that they are in: what is in the archive stays there."""
-    moved = tx.by_ids("facts_archive", facts["id"], ["id"])["id"]
+def write_facts(tx: Transaction, facts: pl.DataFrame, new: pl.Series | None = None) -> None:
+    """Write full rows of facts to the table that they are in: what is in the archive stays there.
+
+    `new` are ids of facts that are in no table yet.
+    """
+    is_new = pl.col("id").is_in((facts["id"].clear() if new is None else new).implode())
+    known = facts.filter(~is_new)
+    moved = tx.by_ids("facts_archive", known["id"], ["id"])["id"]
     is_moved = pl.col("id").is_in(moved.implode())
-    tx.upsert("facts", facts.filter(~is_moved))
-    tx.upsert("facts_archive", facts.filter(is_moved))
+    tx.upsert("facts", known.filter(~is_moved))
+    tx.upsert("facts_archive", known.filter(is_moved))
+    tx.insert("facts", facts.filter(is_new))
 
 
-def _counted(decided: _Decision) -> Applied:
+def _counted(decided: Decision) -> Applied:
     verdict, plan = decided.verdict, decided.plan
     refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
     return Applied(len(verdict.batches), len(verdict.rejected), plan.summary(), refused)
 
 
-def _proposed(run: Run, decided: _Decision) -> Applied:
+def _proposed(run: Run, decided: Decision) -> Applied:
     """The written part of a plan that waits for a person; patches with nothing left to decide are closed."""
     with store_of(replace(run, proposes=None)).commit(run.id, "ingest.settle", run.now) as tx:
         settle_patches(tx, decided.plan.facts["id"])
@@ -271,4 +295,4 @@ def _add_missing_evidence(tx: Transaction, originals: pl.Series | None) -> None:
     more = repeats.group_by(id="fact_id").agg(more=pl.len().cast(pl.Int64))
     facts = facts_by(tx, more["id"], with_vector=True).join(more, on="id")
     tx.upsert("fact_evidence", repeats)
-    _write_facts(tx, facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))
+    write_facts(tx, facts.with_columns(pl.col("evidence_count").fill_null(1) + pl.col("more")).drop("more"))

@@ -82,11 +82,14 @@ def _mention(name: str, entity_type: str, now: datetime) -> pl.DataFrame:
 
 
 def _known(reading: Reading, name: str) -> pl.DataFrame:
-    wanted = [normalise_name(name)]
-    aliased = reading.by_ids("entity_aliases", wanted, ["entity_id"], key="alias_name")["entity_id"]
-    own = reading.by_ids("entities", wanted, ["id"], key="canonical_name")["id"]
-    itself = pl.Series([name], dtype=pl.String)  # an id: the person who speaks as `user` may have no name yet
-    return reading.by_ids("entities", pl.concat([aliased, own, itself]), where="merged_into IS NULL")
+    """The entities of that name, alias or id: the person who speaks as `user` may have no name yet."""
+    called = quoted(normalise_name(name))
+    own = reading.frame("entities", f"(canonical_name = {called} OR id = {quoted(name)}) AND merged_into IS NULL")
+    aliased = reading.by_ids("entity_aliases", [normalise_name(name)], ["entity_id"], key="alias_name")["entity_id"]
+    others = reading.by_ids(
+        "entities", aliased.filter(~aliased.is_in(own["id"].implode())), where="merged_into IS NULL"
+    )
+    return pl.concat([own, others]).unique("id")
 
 
 def _unknown(reading: Reading, name: str) -> UnusableInput:
@@ -97,9 +100,11 @@ def _unknown(reading: Reading, name: str) -> UnusableInput:
 
 
 def _met(row: pl.DataFrame, now: datetime) -> Target:
-    """A known entity, seen now; an archived one is active again."""
-    seen = revived(row).with_columns(last_seen_at=pl.max_horizontal("last_seen_at", pl.lit(now, dtype=frames.TIME)))
+    """A known entity, seen now; an archived one is active again. One that was seen that day is not written again."""
     entity = row.row(0, named=True)
+    seen_at = entity["last_seen_at"]
+    is_same = entity["status"] != "archived" and seen_at is not None and seen_at.date() >= now.date()
+    seen = row.clear() if is_same else revived(row).with_columns(last_seen_at=pl.lit(now, dtype=frames.TIME))
     names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
     names_in_use = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
     vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})
@@ -164,7 +169,7 @@ def state(run: Run, reading: Reading, target: Target, texts: pl.Series) -> State
 
 def _messages(run: Run, reading: Reading, target: Target, texts: pl.Series) -> pl.DataFrame:
     """What was said, as messages of one conversation; nothing is left to extract from them."""
-    first = reading.count("messages", f"conversation_id = {quoted(CONVERSATION)}")
+    first = sum(reading.by_ids("episodes", [episode_id(CONVERSATION)], ["messages"])["messages"])
     names = [f"observation-{digest(target.id, text, run.now)}" for text in texts]
     return pl.DataFrame({"message_id": names, "content": texts}).with_columns(
         id=pl.Series([row_id("m", CONVERSATION, name) for name in names], dtype=pl.String),
@@ -207,16 +212,22 @@ def _with_vectors(run: Run, rows: pl.DataFrame, texts: pl.DataFrame) -> pl.DataF
     return rows.join(texts.select("id").with_columns(vectors), on="id", how="left", maintain_order="left")
 
 
-def write_statements(tx: Transaction, stated: Statements) -> None:
-    """Store the rows; they were made of the state that `tx` holds."""
+def write_statements(tx: Transaction, stated: Statements) -> bool:
+    """Store messages and entity, of the state that `tx` holds; candidates and batches are left to the caller.
+
+    Returns whether these messages, and so all that is made of them, are new. They are not where the same was said at
+    the same moment and was retired since.
+    """
     tx.upsert("entities", stated.entities)
     tx.upsert("entity_aliases", stated.target.resolution.aliases)
     tx.upsert("decisions", stated.target.resolution.decisions)
-    tx.upsert("messages", stated.messages)
+    is_new = not tx.count_ids("messages", stated.messages["id"])
+    (tx.insert if is_new else tx.upsert)("messages", stated.messages)
     tx.upsert("episodes", _episode(tx, stated.messages))
-    tx.upsert("episode_entities", _link(stated.target))
-    tx.upsert("facts", stated.facts)
-    tx.upsert("patch_batches", stated.batches)
+    link = _link(stated.target)
+    if not tx.count_ids("episode_entities", link["id"]):
+        tx.insert("episode_entities", link)
+    return is_new
 
 
 def _episode(tx: Transaction, messages: pl.DataFrame) -> pl.DataFrame:

@@ -63,7 +63,7 @@ def near_candidates(
     known = [*directives["known_id"].drop_nulls(), *stored["known_id"].drop_nulls()]
     alike = facts_by(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE)
     contested = _contested(reading, passed, predicates, revise)
-    ids = [*passed["id"], *neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls()]
+    ids = [*neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls()]
     named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
     called, worded = _named(reading, named, is_late, now), _worded_like(reading, named, now)
     facts = _once([facts_by(reading, ids), alike, called, worded, speakers, contested])
@@ -72,10 +72,11 @@ def near_candidates(
     facts = _once([facts, *_same_sentence(reading, facts.filter(is_meant), may_end)])
     facts = _with_history(reading, facts, may_end, predicates, revise, is_late=is_late)
     facts = _once([facts, facts_by(reading, facts["suspect_of"].drop_nulls())])
+    supported = passed.filter(pl.col("evidence_count") > 1)  # by further messages, stored with the candidate
     entities = pl.concat([frame[end] for frame in (facts, passed) for end in ("subject_id", "object_id")])
     return Surroundings(
         facts,
-        reading.by_ids("fact_evidence", pl.concat([facts["id"], passed["id"]]).unique(), key="fact_id"),
+        reading.by_ids("fact_evidence", pl.concat([facts["id"], supported["id"]]).unique(), key="fact_id"),
         neighbours.select(*NEIGHBOURS),
         reading.by_ids("entities", entities),
         reading.by_ids("entity_aliases", entities, key="entity_id"),

@@ -9,12 +9,14 @@ from typing import Any
 import polars as pl
 
 from recall.proposals import Proposal
+from slowwave import frames
 from slowwave.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen
 from slowwave.errors import Refused, UnusableInput
 from slowwave.graph.links import KIND as STRUCTURAL
 from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposals import Proposing
+from slowwave.revision.candidates import DIRECTIVES
 from slowwave.settings import IngestSettings
 from slowwave.text import as_json
 from slowwave.types import Added, Outcome
@@ -24,14 +26,24 @@ from storage.connection import has_namespace
 from storage.rows import quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
+from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
-from tasks.ingest.application import apply_patches
+from tasks.ingest.application import (
+    Decision,
+    Patches,
+    apply_patches,
+    decide,
+    decided_facts,
+    write_beside_facts,
+    write_facts,
+)
 from tasks.ingest.statements import SCOPE, Statements, Target, find_target, new_target, state, write_statements
 from tasks.runtime.engine import task
-from tasks.runtime.runs import Run, as_run, existing_store, store_of
-from tasks.runtime.writing import proposal_of
+from tasks.runtime.runs import Run, as_run, existing_store, in_one_commit, store_of
+from tasks.runtime.writing import proposal_of, under_approval
 
 _KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
+_COMPARED = ["id", "owner_entity_id", "status", "statement"]
 _OUTCOMES = {
     "added": RunCount.FACTS_LEARNED,
     "confirmed": RunCount.FACTS_CONFIRMED,
@@ -53,13 +65,35 @@ class Retired:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ObservationPlan:
-    """The rows of a call, for one state of the store: new texts, and all screened texts."""
+    """What becomes of the texts of a call, for one state of the store.
+
+    `known` are the comparable observations of the entity. `stated` and `decided` are None where no text is new; `facts`
+    are the rows to store, flagged.
+    """
 
     target: Target
     screened: pl.DataFrame
+    known: pl.DataFrame
     known_ids: Mapping[str, str]
     stated: Statements | None
     is_waiting: bool
+    decided: Decision | None = None
+    facts: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """The arguments of a call: texts about an entity, which `create` may make."""
+
+    name: str
+    texts: Sequence[str]
+    settings: IngestSettings
+    entity_type: str | None
+    create: bool
+
+    def parameters(self) -> dict[str, Any]:
+        """What the row of the run says of the call."""
+        return {"entity": self.name, "texts": len(self.texts), "type": self.entity_type, "create": self.create}
 
 
 def observe(
@@ -71,15 +105,116 @@ def observe(
     entity_type: str | None = None,
     create: bool = False,
 ) -> Added:
-    """`add_observations` as a run of its own, which can be undone; raises for an unknown entity before it begins."""
-    _check(run, name, texts, settings, entity_type, create)
-    added = as_run(
-        run,
-        {"entity": name, "texts": len(texts), "type": entity_type, "create": create},
-        lambda: add_observations(run, name, texts, settings, entity_type=entity_type, create=create),
-        lambda added: {count: added.counts.get(outcome, 0) for outcome, count in _OUTCOMES.items()},
-    )
+    """State something about an entity as a run of one commit: each new text becomes a fact in the usual way (S0-02).
+
+    It is flagged where it looks like another observation. What the entity is held to be word for word is passed over;
+    what says the same in other words confirms it (§6.2). Raises `UnusableInput` for an unknown entity unless `create`,
+    which makes one of `entity_type`; nothing is written then, and no run is recorded.
+    """
+    if not texts:
+        raise UnusableInput("There is nothing to observe.", "Say one text or more.")
+    asked = _Observed(name, texts, settings, entity_type, create)
+    if not has_namespace(run.store, run.namespace):
+        new_target(name, entity_type, run.now) if create else existing_store(run)  # raises before a store is made
+    snapshot = store_of(run).snapshot()
+    plan = _planned(run, snapshot, asked)
+    is_approved = under_approval(run, "patch", settings.approval, risks=False).proposes is None
+    if plan.is_waiting or not (is_approved or plan.stated is None):
+        added = as_run(run, asked.parameters(), lambda: _left_to_patches(run, asked), _counts)
+    else:
+        added = in_one_commit(
+            run, "observe", asked.parameters(), lambda tx: _written(tx, run, asked, plan, snapshot), _counts
+        )
     return replace(added, run=run.id)
+
+
+def _counts(added: Added) -> dict[RunCount, int]:
+    return {count: added.counts.get(outcome, 0) for outcome, count in _OUTCOMES.items()}
+
+
+def _written(tx: Transaction, run: Run, asked: _Observed, plan: _ObservationPlan, snapshot: Snapshot) -> Added:
+    if tx.is_overtaken(snapshot):
+        plan = _planned(run, tx, asked)
+    if plan.stated is not None and plan.decided is not None and plan.facts is not None:
+        new = plan.stated.facts["id"] if write_statements(tx, plan.stated) else None
+        write_facts(tx, plan.facts, new=new)
+        write_beside_facts(tx, plan.decided, new=new)
+    return _added(plan, plan.facts)
+
+
+def _left_to_patches(run: Run, asked: _Observed) -> Added:
+    """The texts as candidates, in patches that are applied or wait for a person, as those of an ingest."""
+    store = store_of(run)
+    with store.commit(run.id, "observations.candidates", run.now) as tx:
+        plan = _stated(run, tx, asked)
+        if plan.stated is not None:
+            write_statements(tx, plan.stated)
+            tx.upsert("facts", plan.stated.facts)
+            tx.upsert("patch_batches", plan.stated.batches)
+    apply_patches(run, asked.settings, look_back=False)
+    ids = pl.Series([], dtype=pl.String) if plan.stated is None else plan.stated.facts["id"]
+    return _added(plan, store.snapshot().by_ids("facts", ids))
+
+
+def _planned(run: Run, reading: Reading, asked: _Observed) -> _ObservationPlan:
+    """The whole plan: texts that are new, what becomes of them, and their flags."""
+    plan = _stated(run, reading, asked)
+    if plan.stated is None:
+        return plan
+    stated = plan.stated
+    patches = Patches(stated.batches, stated.facts, frames.empty(DIRECTIVES), stated.messages)
+    decided = decide(reading, patches, asked.settings, run.now)
+    facts = _flagged(decided_facts(reading, decided), plan, reading.dims, asked.settings)
+    return replace(plan, decided=decided, facts=facts)
+
+
+def _stated(run: Run, reading: Reading, asked: _Observed) -> _ObservationPlan:
+    """The texts that are new, as candidates."""
+    target = find_target(reading, asked.name, asked.entity_type, run.now, asked.settings.resolve, create=asked.create)
+    # Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared.
+    where = f"({live_sql(run.now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
+    known = reading.by_ids(
+        "facts", [] if target.is_new else [target.id], _COMPARED, key="owner_entity_id", where=where, with_vector=True
+    )
+    by_text = dict(known.sort(pl.col("status") == "active", "id").select("statement", "id").iter_rows())
+    screened = screen(asked.texts, by_text)
+    fresh = screened.filter(pl.col("outcome") == "new")["content"]
+    stated = None if fresh.is_empty() else state(run, reading, target, fresh)
+    waiting = known.filter(pl.col("status") == "candidate")["statement"]
+    is_waiting = bool(waiting.is_in(screened["content"].implode()).any())
+    return _ObservationPlan(target, screened, known, by_text, stated, is_waiting)
+
+
+def _flagged(facts: pl.DataFrame, plan: _ObservationPlan, dims: int, settings: IngestSettings) -> pl.DataFrame:
+    """The facts; new live ones with a flag where another live one of the entity looks like them (S0-02)."""
+    assert plan.stated is not None
+    order = plan.stated.facts.select("id").with_row_index("place")
+    new = facts.filter(pl.col("status") == "active").join(order, on="id").sort("place")
+    ended = facts.filter(pl.col("status") != "active")["id"]
+    others = plan.known.filter(pl.col("status") == "active", ~pl.col("id").is_in(ended.implode()))
+    if new.is_empty() or (len(new) == 1 and others.is_empty()):
+        return facts
+    texts = [part.select("id", owner="owner_entity_id", text="statement") for part in (new, others)]
+    vectors = [unit_matrix(part["vector"], dims) for part in (new, others)]
+    marks = plan_flags(texts[0], vectors[0], texts[1], vectors[1], settings.evaluate).select("id", *MARKS)
+    return facts.drop(MARKS).join(
+        pl.concat([marks, facts.join(marks, on="id", how="anti").select("id", *MARKS)]), on="id", maintain_order="left"
+    )
+
+
+def _added(plan: _ObservationPlan, facts: pl.DataFrame | None) -> Added:
+    """The outcome of each text, by the rows that stand for the new ones."""
+    rows = [] if facts is None else facts.select("id", "statement", "status", "status_reason", *MARKS).to_dicts()
+    ids = set() if plan.stated is None else set(plan.stated.facts["id"])
+    by_text = {row["statement"]: row for row in rows if row["id"] in ids}
+    outcomes = [
+        _outcome(content, by_text[content])
+        if outcome == "new"
+        else Outcome(content, outcome, plan.known_ids.get(content) if outcome == "known" else None, reason)
+        for content, outcome, reason in plan.screened.select("content", "outcome", "reason").iter_rows()
+    ]
+    target, redacted = plan.target, int(plan.screened["has_secret"].sum())
+    return Added(target.name, target.id, target.is_new, tuple(outcomes), redacted)
 
 
 def retire(
@@ -95,102 +230,6 @@ def retire(
         lambda: delete_observations(run, entity_id, ids, replaced_by),
         lambda done: {RunCount.FACTS_RETIRED: len(done.facts), RunCount.FLAGS_CLEARED: len(done.flags_cleared)},
     )
-
-
-def _check(
-    run: Run, name: str, texts: Sequence[str], settings: IngestSettings, entity_type: str | None, create: bool
-) -> None:
-    """Raise for what cannot be observed before a store is made or a run recorded, be it only by its parameters."""
-    if not texts:
-        raise UnusableInput("There is nothing to observe.", "Say one text or more.")
-    if create and not has_namespace(run.store, run.namespace):
-        new_target(name, entity_type, run.now)
-    else:
-        find_target(existing_store(run).snapshot(), name, entity_type, run.now, settings.resolve, create=create)
-
-
-@task("add observations")
-def add_observations(
-    run: Run,
-    name: str,
-    texts: Sequence[str],
-    settings: IngestSettings,
-    *,
-    entity_type: str | None = None,
-    create: bool = False,
-) -> Added:
-    """State something about an entity: each new text becomes a fact in the usual way, flagged where it looks alike.
-
-    What the entity is held to be word for word is passed over; what says the same in other words confirms it (§6.2).
-    Raises `UnusableInput` for an unknown entity unless `create`, which makes one of `entity_type` (S0-02).
-    """
-    store = store_of(run)
-    snapshot = store.snapshot()
-    entity = (name, entity_type, create)
-    decided = _decide(run, snapshot, entity, texts, settings)
-    if decided.stated is not None:
-        with store.commit(run.id, "observations.candidates", run.now) as tx:
-            if tx.is_overtaken(snapshot):
-                decided = _decide(run, tx, entity, texts, settings)
-            if decided.stated is not None:
-                write_statements(tx, decided.stated)
-    if decided.stated is not None or decided.is_waiting:
-        apply_patches(run, settings, look_back=False)
-    if decided.stated is not None:
-        _flag(run, decided.target.id, decided.stated.facts["id"], settings)
-    return _added(store.snapshot(), decided)
-
-
-def _decide(
-    run: Run, reading: Reading, entity: tuple[str, str | None, bool], texts: Sequence[str], settings: IngestSettings
-) -> _ObservationPlan:
-    name, entity_type, create = entity
-    target = find_target(reading, name, entity_type, run.now, settings.resolve, create=create)
-    stored = reading.by_ids(
-        "facts", [target.id], ["id", "status", "statement"], key="owner_entity_id", where=_comparable(run)
-    )
-    by_text = dict(stored.sort(pl.col("status") == "active", "id").select("statement", "id").iter_rows())
-    screened = screen(texts, by_text)
-    fresh = screened.filter(pl.col("outcome") == "new")["content"]
-    stated = None if fresh.is_empty() else state(run, reading, target, fresh)
-    waiting = stored.filter(pl.col("status") == "candidate")["statement"]
-    return _ObservationPlan(target, screened, by_text, stated, bool(waiting.is_in(screened["content"].implode()).any()))
-
-
-def _comparable(run: Run) -> str:
-    """Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared."""
-    return f"({live_sql(run.now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
-
-
-def _flag(run: Run, entity_id: str, ids: pl.Series, settings: IngestSettings) -> None:
-    """Flag what has become live against every live observation of the entity and earlier ones of the call (S0-02)."""
-    with store_of(run).commit(run.id, "observations.flags", run.now) as tx:
-        where = f"{live_sql(run.now)} AND {_KINDS} AND scope = {quoted(SCOPE)}"
-        live = tx.by_ids("facts", [entity_id], key="owner_entity_id", where=where, with_vector=True)
-        is_mine = pl.col("id").is_in(ids.implode())
-        order = pl.DataFrame({"id": ids}).with_row_index("place")
-        mine = live.join(order, on="id").sort("place").drop("place")
-        others = live.filter(~is_mine)
-        texts = [part.select("id", owner="owner_entity_id", text="statement") for part in (mine, others)]
-        vectors = [unit_matrix(part["vector"], tx.dims) for part in (mine, others)]
-        planned = plan_flags(texts[0], vectors[0], texts[1], vectors[1], settings.evaluate)
-        flagged = mine.drop(MARKS).join(planned.select("id", *MARKS), on="id", maintain_order="left")
-        changed = flagged.join(mine.select("id", *MARKS), on=["id", *MARKS], how="anti", nulls_equal=True)
-        tx.upsert("facts", changed)
-
-
-def _added(snapshot: Snapshot, decided: _ObservationPlan) -> Added:
-    facts = decided.stated.facts["id"] if decided.stated is not None else pl.Series([], dtype=pl.String)
-    stored = snapshot.by_ids("facts", facts, ["id", "statement", "status", "status_reason", *MARKS])
-    by_text = {row["statement"]: row for row in stored.iter_rows(named=True)}
-    outcomes = [
-        _outcome(content, by_text[content])
-        if outcome == "new"
-        else Outcome(content, outcome, decided.known_ids.get(content) if outcome == "known" else None, reason)
-        for content, outcome, reason in decided.screened.select("content", "outcome", "reason").iter_rows()
-    ]
-    target, redacted = decided.target, int(decided.screened["has_secret"].sum())
-    return Added(target.name, target.id, target.is_new, tuple(outcomes), redacted)
 
 
 def _outcome(content: str, fact: Mapping[str, Any]) -> Outcome:

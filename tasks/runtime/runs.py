@@ -248,12 +248,6 @@ def _begun(run: Run, parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def finished_row(run: Run, parameters: Mapping[str, Any], summary: Mapping[str, Any]) -> pl.DataFrame:
-    """The row of a run that is over within one commit, which also writes this row."""
-    summary = {"run": run.id, "state": "completed", "counts": {}, **summary}
-    return pl.DataFrame([{**_begun(run, parameters), **_ending("completed", summary, Usage())}])
-
-
 def _ending(state: str, summary: dict[str, Any], usage: Usage) -> dict[str, Any]:
     return {
         "state": state,
@@ -341,6 +335,33 @@ def as_run(
     with recorded(run, tally, dict(parameters)):
         done = work()
         tally.counts = count(done)
+    return done
+
+
+def finished_row(run: Run, parameters: Mapping[str, Any], summary: Mapping[str, Any]) -> pl.DataFrame:
+    """The row of a run that is over within one commit, which also writes this row."""
+    summary = {"run": run.id, "state": "completed", "counts": {}, **summary}
+    return pl.DataFrame([{**_begun(run, parameters), **_ending("completed", summary, Usage())}])
+
+
+def in_one_commit(
+    run: Run,
+    kind: str,
+    parameters: Mapping[str, Any],
+    work: Callable[[Transaction], R],
+    count: Callable[[R], dict[RunCount, int]],
+) -> R:
+    """Do the work in one commit, which records it as a run too: all of it is there afterwards, or nothing.
+
+    The work raises what is wrong before it writes; then there is no run.
+    """
+    begun = _begun(run, parameters)
+    with watched_run(run) as ended:
+        with store_of(run).commit(run.id, kind, run.now) as tx:
+            done = work(tx)
+            summary = {**Counts(run.id, count(done)).summary(), **lease_wait(tx.lease.waited_s)}
+            tx.insert("runs", pl.DataFrame([{**begun, **_ending("completed", summary, Usage())}]))
+        ended("completed", summary)
     return done
 
 
