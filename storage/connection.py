@@ -323,18 +323,23 @@ def newest_on_disk(address: str, table: str) -> int | None:
 
 
 def newest_file_on_disk(address: str, table: str) -> tuple[int, int, int] | None:
-    """The newest version of a table, with the number and the time of change of its manifest's file; None as above.
+    """The newest version of a table, with the number and the time of change of its manifest's file; None as above."""
+    newest = newest_on_disk(address, table)
+    return None if newest is None else manifest_on_disk(address, table, newest)
+
+
+def manifest_on_disk(address: str, table: str, version: int) -> tuple[int, int, int] | None:
+    """A version, with the number and the time of change of its manifest's file; None as above, or where it is gone.
 
     They also differ where the folder was removed and another store was put in its place, whose version is the same.
     """
-    newest = newest_on_disk(address, table)
-    if newest is None:
+    if is_remote(address):
         return None
     try:
-        found = os.stat(f"{address.removeprefix('file://')}/{table}.lance/_versions/{manifest_name(newest)}")
+        found = os.stat(f"{address.removeprefix('file://')}/{table}.lance/_versions/{manifest_name(version)}")
     except OSError:  # cleaned up, or the folder was removed meanwhile
         return None
-    return newest, found.st_ino, found.st_mtime_ns
+    return version, found.st_ino, found.st_mtime_ns
 
 
 def manifest_name(version: int) -> str:

@@ -11,7 +11,7 @@ import polars as pl
 
 from slowwave.errors import SlowwaveError, StoreMismatch
 
-from .connection import answer, numbered, query_of
+from .connection import answer, manifest_on_disk, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, plain_errors
 from .rows import column_names, empty_frame, filled, id_filters, table_named
 from .schema import Role
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 
+Place = tuple[int, int, int]
+"""A version and the file of its manifest: another store in the same folder has other files."""
 MANY = 5000  # ids from which reading all of a table is faster than looking each up
 
 
@@ -205,7 +207,7 @@ class Snapshot(Reading):
         versions: Mapping[str, int],
         sequence: int,
         embedding: tuple[str, int],
-        shared: dict[str, tuple[int, Table]] | None = None,
+        shared: dict[str, tuple[Place, Table]] | None = None,
     ) -> None:
         self._db, self.versions, self.sequence = db, dict(versions), sequence
         self._shared = shared if shared is not None else {}
@@ -233,11 +235,12 @@ class Snapshot(Reading):
         if TABLES[name].role is Role.LOG:
             return open_table(self._db, name)
         version = self.versions.get(name, 1)  # version 1 is the table before its first row
-        cached, table = self._shared.get(name, (0, None))
-        if table is None or cached != version:
+        place = manifest_on_disk(str(self._db.uri), name, version) or (version, 0, 0)
+        cached, table = self._shared.get(name, (None, None))
+        if table is None or cached != place:
             table = open_table(self._db, name)
             _check_out(table, name, version)
-            self._shared[name] = version, table
+            self._shared[name] = place, table
         return table
 
     def frame(

@@ -25,7 +25,7 @@ from .lease import make_once
 from .object_storage import check_bucket, is_remote
 from .rows import BEGUN, CREATED, to_rows
 from .schema import Role
-from .snapshots import Reading, Snapshot, open_table, read_rows
+from .snapshots import Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, tables_of
 from .telemetry import note_commit
 from .transactions import Transaction
@@ -85,8 +85,10 @@ class Store:
         with plain_errors(str(db.uri), HEAD):
             self._row = HeadRow(db)
         # tables at the version they had last: opening one takes as long as reading a row
-        self._shared: dict[str, tuple[int, Table]] = {}
-        self._written: dict[str, Table] | None = None if is_remote(uri) else {}  # elsewhere handles see newer versions
+        self._shared: dict[str, tuple[Place, Table]] = {}
+        self._written: dict[str, tuple[Place, Table]] | None = (
+            None if is_remote(uri) else {}
+        )  # elsewhere handles see newer versions
 
     @classmethod
     def open(

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from slowwave.errors import Fenced, StoreMismatch
 
-from .connection import answer, newest_on_disk, query_of
+from .connection import answer, manifest_on_disk, newest_on_disk, query_of
 from .head import HeadRow, Lease
 from .object_storage import is_remote
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
-from .snapshots import Reading, Snapshot, version_gone
+from .snapshots import Place, Reading, Snapshot, version_gone
 from .versions import begin_again, leap
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ class Transaction(Reading):
         run_id: str,
         now: datetime,
         clock: Callable[[], datetime],
-        handles: dict[str, Table] | None = None,
+        handles: dict[str, tuple[Place, Table]] | None = None,
     ) -> None:
         self._db, self._row, self._lease = db, row, lease
         self.run_id, self.now, self.dims, self._clock = run_id, now, lease.dims, clock
         self.undoes: list[str] = []
-        self._handles = {} if handles is None else handles  # those of earlier commits, which see newer versions
+        self._handles: dict[str, Table] = {}
+        self._kept = {} if handles is None else handles  # those of earlier commits, which see newer versions
         self._used: set[str] = set()
         self.before: dict[str, int] = {}
         self.versions: dict[str, int] = dict(lease.versions)
@@ -92,7 +93,9 @@ class Transaction(Reading):
             self._unseen.discard(name)
             self._recover(name)
         if name not in self._handles:
-            self._handles[name] = self._db.open_table(name)
+            place = manifest_on_disk(str(self._db.uri), name, self.versions.get(name, 1))
+            known, table = self._kept.pop(name, (None, None))
+            self._handles[name] = table if table is not None and known == place else self._db.open_table(name)
         return self._handles[name]
 
     def upsert(self, name: str, frame: pl.DataFrame) -> None:
@@ -289,9 +292,7 @@ class Transaction(Reading):
 
     def abandon(self) -> None:
         """Best effort to leave no trace; the next writer's recovery would do the same."""
-        kept = dict(self._handles)
-        self._handles.clear()  # for the next one: whatever went wrong may be about one of them
-        self._handles = kept
+        self._kept.clear()  # whatever went wrong may be about one of them
         with suppress(RuntimeError, ValueError, OSError):
             if not self._row.is_current(self._lease):
                 return
@@ -319,6 +320,9 @@ class Transaction(Reading):
         self._write("commits", lambda table: table.add(rows))
         self._check_what_was_read()
         self._row.publish(self._lease, self.versions, **self.more)
+        for name, table in self._handles.items():
+            if place := manifest_on_disk(str(self._db.uri), name, self.versions.get(name, 1)):
+                self._kept[name] = place, table
         return self.sequence
 
     def _check_what_was_read(self) -> None:

@@ -292,13 +292,14 @@ def _stand_alone(
 
     No directive, relation with one object, statement in the same words, near neighbour, or evidence that is later.
     """
+    first = fresh["said_at"].min()
+    if not isinstance(first, datetime):
+        return False
     least = min(settings.reassert_cosine, revise.revision_cosine)
-    nearest, last = near.neighbours["cosine"].max(), near.evidence["occurred_at"].max()
     rows = frames.conform(near.facts, frames.FACTS)
     hashes = fresh["statement_hash"]
     return not (
-        fresh.is_empty()
-        or len(directives)
+        len(directives)
         or len(near.directives)
         or len(near.flags)
         or revise.implicit_conflicts
@@ -306,8 +307,8 @@ def _stand_alone(
         or rows["suspect_of"].count()
         or hashes.n_unique() < len(hashes)
         or hashes.is_in(rows["statement_hash"].implode()).any()
-        or (nearest is not None and nearest >= least)
-        or (last is not None and last > fresh["said_at"].min())
+        or (near.neighbours["cosine"] >= least).any()
+        or (near.evidence["occurred_at"] > first).any()
         or near.evidence["fact_id"].is_in(fresh["id"].implode()).any()
     )
 
