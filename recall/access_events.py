@@ -166,6 +166,6 @@ async def _whole(tables: Tables, name: str, columns: Sequence[str]) -> pl.DataFr
     """These columns of a whole table; nothing is read of one that was never written to."""
     if tables.versions[name] <= 1:
         return empty_frame(name, 1).select(columns)
-    found = pl.from_arrow(await tables[name].query().select(list(columns)).to_arrow())
+    found = pl.from_arrow(await (await tables.table(name)).query().select(list(columns)).to_arrow())
     assert isinstance(found, pl.DataFrame)
     return found

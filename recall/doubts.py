@@ -22,7 +22,7 @@ from storage.snapshots import Snapshot
 from storage.warm import Tables
 
 if TYPE_CHECKING:
-    from lancedb import AsyncTable
+    pass
 
 
 PENDING = "kind = 'implicit_conflict' AND outcome = 'pending'"
@@ -58,9 +58,11 @@ class Conflicts:
         self._pairs = pl.DataFrame(schema=dict.fromkeys(PAIR, pl.String))
         self._version = 0
 
-    async def of(self, pairs: AsyncTable, version: int) -> pl.DataFrame:
+    async def of(self, tables: Tables) -> pl.DataFrame:
         """All of them."""
+        version = tables.versions["pair_decisions"]
         if version != self._version:
+            pairs = await tables.table("pair_decisions")
             found = pl.from_arrow(await pairs.query().where(PENDING).select(list(PAIR)).to_arrow())
             assert isinstance(found, pl.DataFrame)
             self._pairs, self._version = found, version
@@ -69,7 +71,7 @@ class Conflicts:
 
 async def doubts(tables: Tables, rows: Sequence[Row], conflicts: Conflicts, moment: Moment) -> Doubts:
     """What others say about rows of facts (id, suspect_of, supersedes_id); reads nothing more where nothing does."""
-    pairs = await conflicts.of(tables["pair_decisions"], tables.versions["pair_decisions"])
+    pairs = await conflicts.of(tables)
     pending = _both_ways(pairs, (row["id"] for row in rows), moment) if len(pairs) else {}
     others = _others(rows, pending)
     if not others:
@@ -232,7 +234,7 @@ class PendingBeliefs:
 async def _hopes(tables: Tables) -> Hopes:
     if tables.versions["pending_beliefs"] <= 1:
         return Hopes()
-    query = tables["pending_beliefs"].query().where(_OPEN).select(["subject_id", "object_id"])
+    query = (await tables.table("pending_beliefs")).query().where(_OPEN).select(["subject_id", "object_id"])
     found = pl.from_arrow(await query.to_arrow())
     assert isinstance(found, pl.DataFrame)
     pairs = frozenset((min(pair), max(pair)) for pair in found.unique().iter_rows())

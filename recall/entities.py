@@ -243,18 +243,18 @@ class EntitySearch:
     """The index of names, kept as long as no commit changes entities or their other names."""
 
     def __init__(self) -> None:
-        self._index: tuple[tuple[int, ...], NameIndexes] | None = None
+        self._index: tuple[tuple[int, ...], NameIndexes, Mapping[str, tuple[Any, ...]]] | None = None
 
     async def at(self, tables: Tables) -> NameIndexes:
         """The index at the versions of these open handles, which have SEARCH_TABLES."""
-        kept = self._kept(tables.versions)
+        kept = self._kept(tables.versions) or self._followed(tables)
         if kept is None:
             read = asyncio.gather(
-                tables["entities"].query().where(LISTED).select(list(_ENTITY)).to_arrow(),
-                tables["entity_aliases"].query().select(list(_ALIAS)).to_arrow(),
+                (await tables.table("entities")).query().where(LISTED).select(list(_ENTITY)).to_arrow(),
+                (await tables.table("entity_aliases")).query().select(list(_ALIAS)).to_arrow(),
             )
             entities, aliases = map(pl.DataFrame, map(pl.from_arrow, await read))
-            kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases))
+            kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases), entities)
         return kept
 
     def of(self, snapshot: Snapshot) -> NameIndexes:
@@ -262,15 +262,36 @@ class EntitySearch:
         kept = self._kept(snapshot.versions)
         if kept is None:
             entities = snapshot.frame("entities", LISTED, _ENTITY)
-            kept = self._keep(snapshot.versions, _indexed(entities, snapshot.frame("entity_aliases", columns=_ALIAS)))
+            made = _indexed(entities, snapshot.frame("entity_aliases", columns=_ALIAS))
+            kept = self._keep(snapshot.versions, made, entities)
         return kept
 
     def _kept(self, versions: Mapping[str, int]) -> NameIndexes | None:
         index = self._index
         return index[1] if index is not None and index[0] == _key(versions) else None
 
-    def _keep(self, versions: Mapping[str, int], made: NameIndexes) -> NameIndexes:
-        self._index = (_key(versions), made)
+    def _followed(self, tables: Tables) -> NameIndexes | None:
+        """The index, if no commit since it was made changed what it has of an entity, or any other name."""
+        if self._index is None:
+            return None
+        before, made, known = self._index
+        steps = tables.steps(SEARCH_TABLES[0], before[0], tables.versions[SEARCH_TABLES[0]])
+        if steps is None or before[1:] != _key(tables.versions)[1:]:
+            return None
+        for change in (change for step in steps for change in step.changes):
+            if isinstance(change, frozenset):
+                return None
+            rows = pl.DataFrame(pl.from_arrow(change))
+            if not {*_ENTITY, "merged_into", "status"} <= {*rows.columns}:
+                return None
+            listed = rows.filter(pl.col("merged_into").is_null(), pl.col("status").ne_missing("archived"))
+            if len(listed) < len(rows) or any(known.get(row[0]) != row for row in listed.select(_ENTITY).iter_rows()):
+                return None
+        self._index = _key(tables.versions), made, known
+        return made
+
+    def _keep(self, versions: Mapping[str, int], made: NameIndexes, entities: pl.DataFrame) -> NameIndexes:
+        self._index = (_key(versions), made, {row[0]: row for row in entities.select(_ENTITY).iter_rows()})
         return made
 
 
@@ -304,7 +325,7 @@ async def near_entities(tables: Tables, vector: Vector, limit: int) -> dict[str,
         places, cosines = resident.nearest(vector, limit, _WHOLE)
         named = zip(resident.rows(places, ("id",)), cosines, strict=True)
         return {row["id"]: cosine for row, cosine in named if cosine > 0.0}
-    query = tables.nearest("entities", vector, limit).where(WHOLE).select(["id", "_distance"])
+    query = (await tables.nearest("entities", vector, limit)).where(WHOLE).select(["id", "_distance"])
     near = with_cosines(await query.to_arrow())
     return dict(near.filter(pl.col("cosine") > 0.0).iter_rows())
 
@@ -365,10 +386,10 @@ async def _by_meaning(tables: Tables, question: Question, limit: int) -> dict[st
     if not question.has_meaning:
         return {}
     parts = await asyncio.gather(
-        *(
-            tables.nearest(name, question.vector, limit).select(["id", "_distance"]).to_arrow()
+        *[
+            (await tables.nearest(name, question.vector, limit)).select(["id", "_distance"]).to_arrow()
             for name in ("entities", "entity_profiles")
-        )
+        ]
     )
     nearer = pl.concat(map(with_cosines, parts)).group_by("id").agg(pl.col("cosine").round(6).max())
     best = nearer.sort("cosine", "id", descending=[True, False]).head(limit)

@@ -32,6 +32,7 @@ from .entities import EntitySearch
 from .facts import LEARNED, ends_of
 
 if TYPE_CHECKING:
+    from storage.row_steps import Change
     from storage.snapshots import Reading
     from storage.warm import Tables
 
@@ -65,13 +66,15 @@ class Read:
 class Landscape:
     """A graph with what belongs to it: links between the same entities, (n,) communities (-1: none), (m,) scopes.
 
-    It holds at every time from `since` until before `until`, where these are given.
+    `tied` are the facts that it was made of. It holds at every time from `since` until before `until`, where these are
+    given.
     """
 
     graph: Graph
     similar: Graph
     communities: Places
     scopes: pl.Series
+    tied: frozenset[str] = frozenset()
     since: datetime | None = None
     until: datetime | None = None
 
@@ -111,7 +114,7 @@ class Graphs:
     async def at(self, tables: Tables, moment: Moment) -> Landscape:
         """The landscape of a moment at the versions of these open handles, which have GRAPH_TABLES."""
         async with self._loading:
-            kept = self._kept(tables.versions, moment)
+            kept = self._kept(tables.versions, moment) or self._followed(tables, moment)
             if kept is None:
                 wanted = _reads(moment)
                 parts = await asyncio.gather(*(_frame(tables, name, read) for name, read in wanted.items()))
@@ -140,6 +143,19 @@ class Graphs:
         is_kept = live is not None and live[0] == _key(versions, _LIVE_TABLES) and live[1].holds_at(moment.now)
         return live[1] if live is not None and is_kept else None
 
+    def _followed(self, tables: Tables, moment: Moment) -> Landscape | None:
+        """The live landscape, if no commit since it was made changed anything that it shows."""
+        live = self._live
+        if moment.is_past or live is None or not live[1].holds_at(moment.now):
+            return None
+        now = _key(tables.versions, _LIVE_TABLES)
+        for name, before, after in zip(_LIVE_TABLES, live[0], now, strict=True):
+            steps = tables.steps(name, int(str(before)), int(str(after)))
+            if steps is None or any(_shows(live[1], name, change) for step in steps for change in step.changes):
+                return None
+        self._live = now, live[1]
+        return live[1]
+
     def _keep(self, versions: Mapping[str, int], moment: Moment, made: Landscape) -> None:
         if not moment.is_past:
             self._live = (_key(versions, _LIVE_TABLES), made)
@@ -152,6 +168,21 @@ class Graphs:
 
 def _key(versions: Mapping[str, int], names: tuple[str, ...], *times: datetime | None) -> tuple[object, ...]:
     return (*(versions.get(name, 1) for name in names), *times)
+
+
+def _shows(land: Landscape, name: str, change: Change) -> bool:
+    """Whether a change of a table changes a landscape; a new entity is in none as long as nothing ties it."""
+    if isinstance(change, frozenset):
+        return name != "facts" or not land.tied.isdisjoint(change)
+    rows = pl.DataFrame(pl.from_arrow(change))
+    if name == "facts":
+        needed = {"kind", "subject_id", "object_id", "polarity", "mentions"} <= {*rows.columns}
+        return not needed or bool(rows.select(_ties().any()).item()) or not land.tied.isdisjoint(rows["id"])
+    if name != "entities" or "created_at" not in rows.columns:
+        return True
+    is_listed = pl.col("merged_into").is_null() & pl.col("status").ne_missing("archived")
+    is_known = pl.col("id").is_in([*land.graph.place_of]) | (pl.col("created_at") == pl.col("updated_at"))
+    return not rows.select((is_listed & is_known).all()).item()
 
 
 def _reads(moment: Moment) -> Mapping[str, Read]:
@@ -177,7 +208,7 @@ def _past_reads(moment: Moment) -> dict[str, Read]:
 
 
 async def _frame(tables: Tables, name: str, read: Read) -> pl.DataFrame:
-    query = tables[name].query().select(list(read.columns))
+    query = (await tables.table(name)).query().select(list(read.columns))
     found = pl.from_arrow(await (query.where(read.where) if read.where else query).to_arrow())
     assert isinstance(found, pl.DataFrame)
     return found
@@ -192,6 +223,7 @@ def _landscape(read: Frames, moment: Moment) -> Landscape:
         _similar(graph, read["entity_links"]),
         _communities(graph, read["communities"]),
         graph.edges.select("id").join(frames_["facts"], on="id", maintain_order="left")["scope"],
+        frozenset(read["facts"]["id"]),
         _time(ends.filter(ends <= moment.now).max()),
         _time(ends.filter(ends > moment.now).min()),
     )

@@ -133,6 +133,6 @@ class Faded:
 
 
 async def _column(tables: Tables, name: str, where: str) -> list[str]:
-    rows = pl.from_arrow(await tables[name].query().where(where).select(["id"]).to_arrow())
+    rows = pl.from_arrow(await (await tables.table(name)).query().where(where).select(["id"]).to_arrow())
     assert isinstance(rows, pl.DataFrame)
     return rows["id"].to_list()

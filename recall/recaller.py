@@ -102,11 +102,9 @@ class Recaller:
         self._reads = {
             (past, walked): _tables(past, walked, settings.limbic) for past in (False, True) for walked in (False, True)
         }
-        residents = Residents(RESIDENT, settings.held_mb << 20)
+        residents = Residents(store, RESIDENT, settings.held_mb << 20)
         self._warm = {
-            names: WarmTables(
-                store.db.uri, names, store.db.storage_options, pinned, None if names == ENTITY_TABLES else residents
-            )
+            names: WarmTables(store, names, pinned, None if names == ENTITY_TABLES else residents)
             for names in {*self._reads.values(), ENTITY_TABLES}
         }
         self._names, self._conflicts, self._faded = NameCache(), Conflicts(), Faded(settings.min_quality)
@@ -306,11 +304,11 @@ class Recaller:
         deadline: Deadline,
         only: str | None = None,
     ) -> list[Answer]:
-        """Answers from the last known state while the head is read, and once more if the head has moved."""
+        """Answers from the newest state; where its head is read over a network, from the last known one meanwhile."""
         names = self._reads[questions[0].moment.is_past, settings.graph != "none"]
         warm, model = self._warm[names], questions[0].model
         latest, answer = warm.latest, partial(self._answers_from, questions, settings, only, deadline)
-        guess = asyncio.create_task(answer(latest)) if latest else None
+        guess = asyncio.create_task(answer(latest)) if latest and not self.store.is_local else None
         try:
             newest = await warm.newest(is_eager=len(questions) >= OFTEN, on_change=deadline.extend)
             if newest is not self._answered.get(names):
@@ -344,7 +342,7 @@ class Recaller:
                 if len(some) > 1:
                     vectors = np.stack([question.vector for question in some])
                     for resident in (tables.residents[name] for name in some[0].tables if name in tables.residents):
-                        foreseen.enter_context(resident.vectors.foreseen(vectors))
+                        foreseen.enter_context(resident.foreseen(vectors))
                 work = (self._answer_from(tables, question, settings, only, deadline) for question in some)
                 answered += await tables.together(*work)
         return answered

@@ -71,9 +71,10 @@ RESIDENT = {
     "messages": ResidentSpec(_MESSAGE_COLUMNS, words="search_text", has_vectors=True, is_compared=False),
     "facts": ResidentSpec((*_FACT, *_PAST, "scope"), words="search_terms", has_vectors=True, end="valid_to"),
     "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
-    "fact_evidence": ResidentSpec(EVIDENCE),
+    "fact_evidence": ResidentSpec(("id", *EVIDENCE)),
     "entities": ResidentSpec(
-        ("id", "name", "entity_type", "merged_into", "status", "parent_entity_id"), has_vectors=True
+        ("id", "name", "canonical_name", "entity_type", "summary", "merged_into", "status", "parent_entity_id"),
+        has_vectors=True,
     ),
 }
 """The parts of a namespace that are kept in memory, if it is not too large, so that a question makes no query."""
@@ -328,7 +329,7 @@ def _joined(views: Sequence[_Matches]) -> _Matches:
 async def _lexical(tables: Tables, question: Question, matches: _Matches, neighbours: float) -> dict[str, float]:
     """The lexical scores of the messages that match in words and, by a share, of the turns beside them."""
     resident = tables.residents.get("messages")
-    size = len(resident.columns) if resident is not None else await tables["messages"].count_rows()
+    size = len(resident) if resident is not None else await (await tables.table("messages")).count_rows()
     lexical = lexical_scores(matches.scores, full_match(prose(question.content), size))
     if neighbours:
         loudest = sorted(matches.scores, key=lambda name: (-matches.scores[name], name))[:LOUDEST]
@@ -373,8 +374,8 @@ async def _by_words(tables: Tables, question: Question, limit: int) -> _Matches:
     if resident is not None:
         places, scores = resident.matching(terms, limit, within)
         rows = resident.rows(places, _PLACE)
-        return _Matches({row["id"]: row for row in rows}, _by_id(rows, scores), resident.vectors[places])
-    query = await tables["messages"].search(terms, query_type="fts", fts_columns="search_text")
+        return _Matches({row["id"]: row for row in rows}, _by_id(rows, scores), resident.vectors(places))
+    query = await (await tables.table("messages")).search(terms, query_type="fts", fts_columns="search_text")
     query = query.where(within.sql) if within is not None else query
     found = frame_of(await query.limit(limit).select([*_PLACE, "vector", "_score"]).to_arrow())
     if signs := signs_of(terms):
@@ -398,8 +399,9 @@ async def _with_signs(
         return found
     says = " OR ".join(f"contains(search_text, {quoted(word)})" for word in asked)
     where = says if within is None else f"({says}) AND ({within.sql})"
-    query = tables["messages"].query().where(where).limit(SCANNED_MATCHES)
-    rows, size = await tables.together(query.select(["id", "search_text"]).to_arrow(), tables["messages"].count_rows())
+    table = await tables.table("messages")
+    query = table.query().where(where).limit(SCANNED_MATCHES)
+    rows, size = await tables.together(query.select(["id", "search_text"]).to_arrow(), table.count_rows())
     texts = frame_of(rows)
     (scores,) = await asyncio.to_thread(best_scores, texts["search_text"], [signs], size, max(MOST_TEXTS, limit))
     more = texts.select("id", _score=pl.Series(scores, dtype=pl.Float32)).filter(pl.col("_score") > 0)
@@ -421,12 +423,13 @@ async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]
     resident = tables.residents.get("facts")
     if resident is not None:
         places, _ = resident.matching(terms, limit, question.condition)
-        return resident.columns["id"].at(places)
+        return resident.values("id", places)
     asked = [*dict.fromkeys(index_terms(terms))][:MOST_TERMS]
-    if not asked or (size := await tables["facts"].count_rows()) > SCANNED_FACTS:
+    table = await tables.table("facts")
+    if not asked or (size := await table.count_rows()) > SCANNED_FACTS:
         return []
     says = " OR ".join(f"contains(search_terms, {quoted(word)})" for word in asked)
-    query = tables["facts"].query().where(f"({says}) AND ({question.where})")
+    query = table.query().where(f"({says}) AND ({question.where})")
     rows = frame_of(await query.select(["id", "search_terms"]).to_arrow())
     (scores,) = await asyncio.to_thread(best_scores, rows["search_terms"], [terms], size, max(MOST_TEXTS, limit))
     return (
@@ -460,10 +463,10 @@ async def _nearest(tables: Tables, name: str, question: Question, limit: int) ->
     resident = tables.residents.get(name)
     if resident is not None:
         places, cosines = resident.nearest(question.vector, limit, question.condition)
-        near = [*zip(resident.columns["message_id"].at(places), cosines, strict=True)]
+        near = [*zip(resident.values("message_id", places), cosines, strict=True)]
         return near, len(near) < limit
     columns = ["message_id", "_distance", "status"]
-    query = tables.nearest(name, question.vector, limit).select(columns)
+    query = (await tables.nearest(name, question.vector, limit)).select(columns)
     if not question.is_narrow:
         found = with_cosines(await query.nprobes(_PROBES).to_arrow())
         active = found.filter(pl.col("status") == "active")

@@ -93,7 +93,7 @@ async def _found(
     settings: RecallSettings,
     ends: float | None,
 ) -> tuple[Walked, ...]:
-    if not tables.residents and await tables["facts"].count_rows() > WALKED_FACTS:
+    if not tables.residents and await (await tables.table("facts")).count_rows() > WALKED_FACTS:
         _warn_of_no_walks()
         return ()
     land, names = await tables.together(graphs.at(tables, question.moment), graphs.names.at(tables))

@@ -8,10 +8,11 @@ thousandth of that: where no index has the texts, only those that say most of a 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import count as count_from
 from types import MappingProxyType
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
@@ -129,6 +130,10 @@ class Columns:
         """One column."""
         return self._columns[name]
 
+    def items(self) -> Iterable[tuple[str, Column]]:
+        """All columns by name."""
+        return self._columns.items()
+
     def frame(self, names: Iterable[str]) -> pl.DataFrame:
         """Some of the columns as a frame."""
         return pl.DataFrame([self._columns[name].whole().alias(name) for name in names])
@@ -189,58 +194,79 @@ K1, B = 1.2, 0.75
 
 
 class WordIndex:
-    """n texts, and for each of w words the texts that say it: `places[starts[j]:starts[j + 1]]`, with its `weights`.
+    """n texts, and for each word the texts that say it: `places[starts[j]:starts[j + 1]]`, so often as `counts` say.
 
-    A weight is what the word adds to the score of that text: its rarity × its frequency, damped by the text's length.
-    Where an index of `earlier` texts is given, only texts that it does not have are taken apart. Where these are only
-    some `of` more texts, the words that are asked for are as rare as in all of them; `holding` says of how many texts
-    each is a word, where these texts are not all that say it.
+    `words` are the numbers of the words, in order. Indexes of `earlier` texts share their numbers with it, the first of
+    them, and only texts that none of them has are taken apart.
     """
 
-    def __init__(
-        self,
-        texts: Iterable[str],
-        earlier: WordIndex | None = None,
-        of: int = 0,
-        holding: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
-        self._numbers: dict[str, int] = dict(earlier._numbers) if earlier is not None else {}
+    def __init__(self, texts: Iterable[str], *earlier: WordIndex) -> None:
+        self._numbers: dict[str, int] = earlier[0]._numbers if earlier else {}
+        self._next: Iterator[int] = earlier[0]._next if earlier else count_from(0)
         self._known: dict[int, Words] = {}  # by hash: the texts themselves would be held twice
-        known = earlier._known if earlier is not None else {}
+        known = [index._known for index in earlier]
         parts = []
         for text in texts:
             key = hash(text)
             if key not in self._known:
-                self._known[key] = known[key] if key in known else self._taken_apart(text)
+                found = next((words[key] for words in known if key in words), None)
+                self._known[key] = self._taken_apart(text) if found is None else found
             parts.append(self._known[key])
-        lengths = np.fromiter(map(len, parts), np.int64, len(parts))
-        words = np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int64)
         self.size = len(parts)
-        where = words * max(self.size, 1) + np.repeat(np.arange(self.size), lengths)
+        self.lengths = np.fromiter(map(len, parts), np.int32, len(parts))
+        words = np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int64)
+        where = words * max(self.size, 1) + np.repeat(np.arange(self.size), self.lengths)
         pairs, counts = np.unique(where, return_counts=True)
         word, places = np.divmod(pairs, max(self.size, 1))
-        count = np.bincount(word, minlength=len(self._numbers))
-        said = count.copy()
-        for name, number in holding.items():
-            if name in self._numbers:
-                said[self._numbers[name]] = max(number, count[self._numbers[name]])
-        rarity = np.log1p((np.maximum(max(self.size, of), said) - said + 0.5) / (said + 0.5))
-        damping = K1 * (1.0 - B + B * lengths / max(lengths.mean(), 1.0)) if self.size else np.zeros(0)
-        self.starts = np.concatenate(([0], np.cumsum(count)))
+        self.words, first = np.unique(word, return_index=True)
+        self.starts = np.append(first, len(word))
         self.places: Words = places.astype(np.int32)
-        self.weights: Scores = rarity[word] * counts * (K1 + 1.0) / (counts + damping[places])
+        self.counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+
+    def saying(self, word: str) -> tuple[Words, npt.NDArray[Any]]:
+        """Where the texts are that say a word, and how often each does."""
+        number = self._numbers.get(word, -1)
+        slot = int(np.searchsorted(self.words, number))
+        is_said = slot < len(self.words) and self.words[slot] == number
+        span = slice(self.starts[slot], self.starts[slot + 1]) if is_said else slice(0, 0)
+        return self.places[span], self.counts[span]
 
     def scores(self, query: str) -> Scores:
-        """(n,) BM25 of each text, 0 where it has no word of the query; a word that the query has twice counts twice."""
-        total = np.zeros(self.size)
-        for word in index_terms(query):
-            if (number := self._numbers.get(word)) is not None:
-                span = slice(self.starts[number], self.starts[number + 1])
-                total[self.places[span]] += self.weights[span]
-        return total
+        """(n,) `word_scores` of these texts alone."""
+        return word_scores(query, [(self, None)])[0]
 
     def _taken_apart(self, text: str) -> Words:
-        return np.array([self._numbers.setdefault(word, len(self._numbers)) for word in index_terms(text)], np.int32)
+        words = index_terms(text)
+        return np.array([self._numbers.setdefault(word, next(self._next)) for word in words], np.int32)
+
+
+def word_scores(
+    query: str,
+    parts: Sequence[tuple[WordIndex, npt.NDArray[np.bool_] | None]],
+    of: int = 0,
+    holding: Mapping[str, int] = MappingProxyType({}),
+) -> list[Scores]:
+    """BM25 of each text of each part, 0 where it has no word of the query; a word that stands there twice counts twice.
+
+    A part may have texts that are `gone` and count no more (their scores mean nothing). Where the texts are only some
+    `of` more, words are as rare as in all of them; `holding` says how many texts have a word, where others have it too.
+    """
+    here = [index.size if gone is None else index.size - int(gone.sum()) for index, gone in parts]
+    long = [int(i.lengths.sum()) if gone is None else int(i.lengths[~gone].sum()) for i, gone in parts]
+    size, mean = sum(here), max(sum(long) / max(sum(here), 1), 1.0)
+    scores = [np.zeros(index.size) for index, _ in parts]
+    for word in index_terms(query):
+        found = [index.saying(word) for index, _ in parts]
+        said = sum(
+            len(places) if gone is None else len(places) - int(gone[places].sum())
+            for (places, _), (_, gone) in zip(found, parts, strict=True)
+        )
+        said = max(said, holding.get(word, 0))
+        rarity = np.log1p((max(size, of, said) - said + 0.5) / (said + 0.5))
+        for (index, _), (places, counts), total in zip(parts, found, scores, strict=True):
+            damping = K1 * (1.0 - B + B * index.lengths[places] / mean)
+            total[places] += rarity * counts * (K1 + 1.0) / (counts + damping)
+    return scores
 
 
 def index_terms(text: str) -> list[str]:
@@ -283,8 +309,8 @@ def best_scores(texts: pl.Series, queries: Sequence[str], of: int, most: int) ->
     """
     texts = texts.fill_null("")
     if len(texts) <= most:
-        whole = WordIndex(texts, of=of)
-        return [whole.scores(query) for query in queries]
+        whole = WordIndex(texts)
+        return [word_scores(query, [(whole, None)], of)[0] for query in queries]
     asked = pl.DataFrame(
         [(number, word) for number, query in enumerate(queries) for word in _telling(index_terms(query))],
         schema={"query": pl.Int64, "word": pl.String},
@@ -311,12 +337,12 @@ def best_scores(texts: pl.Series, queries: Sequence[str], of: int, most: int) ->
     places = kept["place"].unique().sort()
     others = {word for query in queries for word in index_terms(query)} - {*saying["word"]}
     holding = {word: int(texts.str.contains(word, literal=True).sum()) for word in sorted(others)}
-    index = WordIndex(texts.gather(places), of=of, holding=holding | dict(saying.iter_rows()))
+    index, number_of = WordIndex(texts.gather(places)), holding | dict(saying.iter_rows())
     own = {number: rows["place"] for (number,), rows in kept.group_by("query")}
     found = []
     for number, query in enumerate(queries):
         scores = np.zeros(len(texts))
-        scores[places.to_numpy()] = index.scores(query)
+        scores[places.to_numpy()] = word_scores(query, [(index, None)], of, number_of)[0]
         mask = np.zeros(len(texts), bool)
         mask[own.get(number, pl.Series([], dtype=pl.UInt32)).to_numpy()] = True
         found.append(np.where(mask, scores, 0.0))

@@ -99,6 +99,10 @@ def _head_of(row: Mapping[str, Any]) -> Head:
     return Head(**values | {"versions": json.loads(versions) if isinstance(versions, str) else versions})
 
 
+_last: dict[str, tuple[tuple[int, int, int], Head]] = {}
+"""By address of a namespace: what was read last or written by this process, and the file at or before that."""
+
+
 class HeadRow:
     """Reads and moves the head of one namespace."""
 
@@ -106,16 +110,19 @@ class HeadRow:
         self._table: Table = db.open_table(HEAD)
         self._clock = clock or Clock()
         self._uri = str(db.uri)
-        self._last: tuple[tuple[int, int, int], Head] | None = None  # what was read, and the file at or before that
+        self._has_read = False
         self._longest_poll_s = _LONGEST_POLL_S[is_remote(str(db.uri))]
 
     def read(self) -> Head:
         """The head as it is now: the one that was read last, as long as its table has no newer file."""
         newest = newest_file_on_disk(self._uri, HEAD)
-        if self._last is not None and self._last[0] == newest:
-            return self._last[1]
+        last = _last.get(self._uri)
+        if self._has_read and last is not None and last[0] == newest:
+            return last[1]
         head = self._read()
-        self._last = None if newest is None else (newest, head)
+        self._has_read = True
+        if newest is not None:
+            _last[self._uri] = newest, head
         return head
 
     def _read(self) -> Head:
@@ -207,7 +214,7 @@ class HeadRow:
         """Keep what this process wrote as the head, so as not to read it, unless it was moved again since."""
         newest = newest_file_on_disk(self._uri, HEAD)
         if newest is not None and newest[0] == version:
-            self._last = newest, _head_of(row)
+            _last[self._uri] = newest, _head_of(row)
 
     def _holds(self, wanted: Mapping[str, int | float | str]) -> bool:
         """Whether the head has the values of this process: after a lost answer the change looks like a conflict.

@@ -1,39 +1,49 @@
-"""Residents: tables of one state read into memory whole, so that a question to them is arrays and no query at all.
+"""Residents: tables of one state read into memory, so that a question to them is arrays and no query at all.
 
-A query of LanceDB takes a millisecond or more however small the table is, and one question makes a dozen of them.
+A query of LanceDB takes a millisecond or more however small the table is, and one question makes a dozen of them. What
+is in memory follows each commit by the rows that it changed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .columns import Columns, WordIndex, column_of, release_unused_memory
+from .columns import Column, Columns, Plain, WordIndex, column_of, release_unused_memory, word_scores
 from .columns import Row as Row
+from .row_steps import RowStep, follow, own_steps, read_step
 from .vectors import Penalties, VectorRows, Vectors, least_of_best
 
 if TYPE_CHECKING:
     from lancedb import AsyncTable
 
+    from .store import Store
     from .warm import Tables
 
 AT_ONCE = 16 << 20
 """Bytes on disk up to which the first question reads the tables into memory: faster than one question by queries.
-Larger tables are read at the second question to one state, so that one question after each commit never waits."""
+Larger tables are read at the second question to one state, so that the first one does not wait for all of them."""
 PART = 4_096
 """Vectors that are read at a time."""
 CONDITIONS_KEPT = 2
 """Of a table: a question that names a time is put to all that may answer and to what is of that time, in turn."""
 ROWS_AT_ONCE = 20_000
 """Rows up to which all rows of a table are built at once; of a larger table only the requested rows and columns."""
+NEWEST, NEWER = 256, 4_096
+"""Rows of the parts behind the large one: the last takes each commit, and is joined to the other where it is full."""
+RAGGED = 0.1
+"""Share of rows behind the large part, or gone from it, from which the table is read anew beside the old one."""
 
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -75,58 +85,57 @@ class ResidentSpec:
     end: str | None = None
     is_compared: bool = True
 
+    @property
+    def read(self) -> list[str]:
+        """All columns that a changed row brings."""
+        more = [*([self.words] if self.words else []), *(["vector"] if self.has_vectors else [])]
+        return [*dict.fromkeys((*self.columns, *more))]
 
-class Resident:
-    """One table at one version. Rows that are handed out are shared: they are to be read only."""
 
-    def __init__(self, columns: Columns, vectors: VectorRows, words: WordIndex | None = None, end: str | None = None):
-        self.columns, self.vectors, self.words = columns, vectors, words
+class Part:
+    """Rows that never change, and what was worked out of them. Rows that are handed out are shared: only to be read.
+
+    `frame` has all columns of the spec, where the part is small enough to be joined to another.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        vectors: VectorRows,
+        words: WordIndex | None = None,
+        end: str | None = None,
+        frame: pl.DataFrame | None = None,
+    ) -> None:
+        self.columns, self.vectors, self.words, self.frame = columns, vectors, words, frame
         self._ends = [] if end is None else columns[end].whole().drop_nulls().unique().sort().to_list()
-        self._rows: list[Row] | None = None
         self._keys: dict[Key, tuple[Offsets, Offsets]] = {}
         self._met: dict[tuple[str, int], tuple[Mask, Penalties]] = {}
 
-    def places(self, key: Key, ids: Iterable[Hashable], where: Condition | None = None) -> Offsets:
-        """Where the rows are whose key is among the ids, in their order."""
-        if not len(self.columns):
+    def __len__(self) -> int:
+        """How many rows it has."""
+        return len(self.columns)
+
+    def places(self, key: Key, hashes: Offsets) -> Offsets:
+        """Where the rows are whose key has one of these hashes, in their order."""
+        if not len(self) or not len(hashes):
             return np.zeros(0, np.int64)
-        hashes, order = self._by(key)
-        wanted = np.fromiter({hash(name) for name in ids}, np.int64)
-        first = np.searchsorted(hashes, wanted)
-        counts = np.searchsorted(hashes, wanted, "right") - first
+        known, order = self._by(key)
+        first = np.searchsorted(known, hashes)
+        counts = np.searchsorted(known, hashes, "right") - first
         slots = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        found: Offsets = np.sort(order[slots])
-        return found if where is None else found[self.mask(where)[found]]
+        return np.sort(order[slots])
 
     def rows(self, places: Offsets, columns: Sequence[str]) -> Sequence[Row]:
         """The rows at these places: these columns, and perhaps others."""
-        if len(self.columns) > ROWS_AT_ONCE:
+        if len(self) > ROWS_AT_ONCE:
             return self.columns.rows(places, columns)
-        if self._rows is None:
-            self._rows = self.columns.rows(np.arange(len(self.columns)))
         return [self._rows[place] for place in places.tolist()]
 
-    def mask(self, where: Condition) -> Mask:
-        """(n,) which rows meet a condition."""
-        return self._meeting(where)[0]
+    @cached_property
+    def _rows(self) -> list[Row]:
+        return self.columns.rows(np.arange(len(self)))
 
-    def nearest(self, vector: Vectors, k: int, where: Condition) -> tuple[Offsets, list[float]]:
-        """The `k` rows nearest to a unit vector that meet the condition, with their cosines, best first."""
-        places, cosines = self.vectors.nearest(vector, k, self._meeting(where)[1])
-        return places, cosines.tolist()
-
-    def matching(self, query: str, k: int, where: Condition | None) -> tuple[Offsets, list[float]]:
-        """The `k` rows whose words match a query best (BM25), best first."""
-        if self.words is None:
-            return np.zeros(0, np.int64), []
-        scores = self.words.scores(query)
-        if where is not None:
-            scores[~self.mask(where)] = 0.0
-        near = np.flatnonzero(scores >= max(least_of_best(scores, k), np.finfo(np.float64).tiny))
-        best = near[np.lexsort((near, -scores[near]))[:k]]
-        return best, scores[best].tolist()
-
-    def _meeting(self, where: Condition) -> tuple[Mask, Penalties]:
+    def meeting(self, where: Condition) -> tuple[Mask, Penalties]:
         """A mask of the rows that meet a condition, and penalties for all other rows and for rows without a vector."""
         key = (where.sql, 0) if where.at is None else (where.kind, bisect_right(self._ends, where.at))
         if key not in self._met:
@@ -143,64 +152,390 @@ class Resident:
         if key not in self._keys:
             frame = self.columns.frame([key] if isinstance(key, str) else key)
             values: Iterable[Hashable] = frame[key] if isinstance(key, str) else frame.iter_rows()
-            hashes = np.fromiter(map(hash, values), np.int64, len(self.columns))
+            hashes = np.fromiter(map(hash, values), np.int64, len(self))
             order = np.argsort(hashes, kind="stable")
             self._keys[key] = hashes[order], order
         return self._keys[key]
 
 
+class Resident:
+    """One table at one version: a large part, and the rows that came since in two small ones; some rows are gone.
+
+    A place counts the rows of all parts, one after the other. `after` gives the table of a later version and leaves
+    this one as it is.
+    """
+
+    def __init__(
+        self, spec: ResidentSpec, kinds: pl.Schema, parts: Sequence[Part], gone: Sequence[Mask | None] = ()
+    ) -> None:
+        self.spec, self._kinds, self._parts = spec, kinds, tuple(parts)
+        self._gone = tuple(gone) or (None,) * len(self._parts)
+        self._starts = np.concatenate(([0], np.cumsum([len(part) for part in self._parts])))
+        self._size = int(self._starts[-1]) - sum(int(gone.sum()) for gone in self._gone if gone is not None)
+
+    def __len__(self) -> int:
+        """How many rows the table has."""
+        return self._size
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether so many rows changed that reading the table anew pays."""
+        behind = int(self._starts[-1]) - len(self._parts[0])
+        gone = 0 if self._gone[0] is None else int(self._gone[0].sum())
+        return behind + gone > max(RAGGED * len(self._parts[0]), NEWER)
+
+    @property
+    def words(self) -> WordIndex | None:
+        """The words of the large part, for the index of the table that is read anew."""
+        return self._parts[0].words
+
+    def places(self, key: Key, ids: Iterable[Hashable], where: Condition | None = None) -> Offsets:
+        """Where the rows are whose key is among the ids, in their order."""
+        hashes = np.fromiter({hash(name) for name in ids}, np.int64)
+        found = self._joined(part.places(key, hashes) for part in self._parts)
+        return found if where is None else found[self.mask(where)[found]]
+
+    def values(self, name: str, places: Offsets) -> list[Any]:
+        """The values of a column at these places."""
+        found: list[Any] = []
+        for part, _, own in self._of(places):
+            found += part.columns[name].at(own)
+        return found if self._is_in_order(places) else self._reordered(found, places)
+
+    def column(self, name: str) -> pl.Series:
+        """A column of all rows."""
+        values = [part.columns[name].whole() for part in self._parts]
+        live = (
+            each if gone is None else each.filter(pl.Series(~gone))
+            for each, gone in zip(values, self._gone, strict=True)
+        )
+        return pl.concat([each.cast(values[0].dtype) for each in live])
+
+    def rows(self, places: Offsets, columns: Sequence[str]) -> Sequence[Row]:
+        """The rows at these places: these columns, and perhaps others."""
+        if len(places) and places.max() < len(self._parts[0]):
+            return self._parts[0].rows(places, columns)
+        found: list[Row] = []
+        for part, _, own in self._of(places):
+            found += part.rows(own, columns)
+        return found if self._is_in_order(places) else self._reordered(found, places)
+
+    def vectors(self, places: Offsets) -> Vectors:
+        """(m, d) the vectors at these places."""
+        if len(places) and places.max() < len(self._parts[0]):
+            return self._parts[0].vectors[places]
+        found = np.zeros((len(places), self._parts[0].vectors.dims), np.float32)
+        for part, which, own in self._of(places):
+            if len(own):
+                found[which] = part.vectors[own]
+        return found
+
+    def mask(self, where: Condition) -> Mask:
+        """(n,) which rows meet a condition and are not gone; n counts the rows of all parts."""
+        masks = []
+        for part, gone in zip(self._parts, self._gone, strict=True):
+            met = part.meeting(where)[0]
+            masks.append(met if gone is None else met & ~gone)
+        return masks[0] if len(masks) == 1 else np.concatenate(masks)
+
+    def nearest(self, vector: Vectors, k: int, where: Condition) -> tuple[Offsets, list[float]]:
+        """The `k` rows nearest to a unit vector that meet the condition, with their cosines, best first."""
+        found = []
+        for part, gone, start in zip(self._parts, self._gone, self._starts, strict=False):
+            if not len(part):
+                continue
+            penalties = part.meeting(where)[1]
+            if gone is not None:
+                penalties = np.where(gone, np.float32(-np.inf), penalties)
+            places, cosines = part.vectors.nearest(vector, k, penalties)
+            found.append((places + start, cosines))
+        if len(found) == 1:
+            return found[0][0], found[0][1].tolist()
+        if not found:
+            return np.zeros(0, np.int64), []
+        places, cosines = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.lexsort((places, -cosines))[:k]
+        return places[order], cosines[order].tolist()
+
+    def matching(self, query: str, k: int, where: Condition | None) -> tuple[Offsets, list[float]]:
+        """The `k` rows whose words match a query best (BM25), best first."""
+        indexes = [part.words for part in self._parts]
+        if any(index is None for index in indexes):
+            return np.zeros(0, np.int64), []
+        pairs = [(index, gone) for index, gone in zip(indexes, self._gone, strict=True) if index is not None]
+        scores = np.concatenate(word_scores(query, pairs))
+        if where is not None:
+            scores[~self.mask(where)] = 0.0
+        else:
+            scores[~self._live] = 0.0
+        near = np.flatnonzero(scores >= max(least_of_best(scores, k), np.finfo(np.float64).tiny))
+        best = near[np.lexsort((near, -scores[near]))[:k]]
+        return best, scores[best].tolist()
+
+    @contextmanager
+    def foreseen(self, vectors: Vectors) -> Iterator[None]:
+        """Compare many vectors (m, d) at once with the large part; until the block ends they are looked up."""
+        with self._parts[0].vectors.foreseen(vectors):
+            yield
+
+    def after(self, step: RowStep) -> Resident:
+        """The table after a step."""
+        resident = self
+        for change in step.changes:
+            if isinstance(change, frozenset):
+                resident = resident._without(change)
+            elif len(change):
+                rows = pl.DataFrame(pl.from_arrow(change.select(self.spec.read)))
+                rows = rows.cast(self._kinds) if rows.schema != self._kinds else rows
+                resident = resident._without(rows["id"])._with(rows)
+        return resident
+
+    def _without(self, ids: Iterable[str]) -> Resident:
+        hashes = np.fromiter({hash(name) for name in ids}, np.int64)
+        gone = []
+        for part, known in zip(self._parts, self._gone, strict=True):
+            places = part.places("id", hashes)
+            if len(places):
+                known = np.zeros(len(part), np.bool_) if known is None else known.copy()
+                known[places] = True
+            gone.append(known)
+        return self._of_parts(self._parts, gone)
+
+    def _with(self, rows: pl.DataFrame) -> Resident:
+        """With more rows: in the last part, which is joined to the one before where it is full."""
+        large, *small = self._parts
+        gone = self._gone[0]
+        frames = [_live(part, lost) for part, lost in zip(small, self._gone[1:], strict=True)]
+        if small and len(frames[-1]) + len(rows) <= NEWEST:
+            newest = self._small([frames[-1], rows], small[-1:])
+            return self._of_parts([large, *small[:-1], newest], [gone, *self._gone[1:-1], None])
+        if len(small) < 2:
+            return self._of_parts([*self._parts, self._small([rows])], [*self._gone, None])
+        joined = [self._small(frames, small), self._small([rows])]
+        return self._of_parts([large, *joined], [gone, None, None])
+
+    def _of_parts(self, parts: Sequence[Part], gone: Sequence[Mask | None]) -> Resident:
+        return Resident(self.spec, self._kinds, parts, gone)
+
+    def _small(self, frames: Sequence[pl.DataFrame], earlier: Sequence[Part] = ()) -> Part:
+        """A small part of these rows; texts of `earlier` ones are not taken apart again."""
+        frame = pl.concat([frame for frame in frames if len(frame)])
+        columns = Columns({name: Plain(frame[name]) for name in self.spec.columns}, len(frame))
+        vectors = VectorRows(len(frame), self._parts[0].vectors.dims)
+        if self.spec.has_vectors:
+            vectors.write(0, _matrix(frame["vector"], vectors.dims))
+        words = None
+        if self.spec.words is not None:
+            known = [part.words for part in (self._parts[0], *earlier) if part.words is not None]
+            words = WordIndex(frame[self.spec.words].fill_null(""), *known)
+        return Part(columns, vectors, words, self.spec.end, frame)
+
+    @cached_property
+    def _live(self) -> Mask:
+        """(n,) the rows that are not gone."""
+        both = zip(self._parts, self._gone, strict=True)
+        return np.concatenate([np.ones(len(part), np.bool_) if gone is None else ~gone for part, gone in both])
+
+    def _joined(self, found: Iterable[Offsets]) -> Offsets:
+        """Places of each part as places of the table, without those that are gone."""
+        placed = []
+        for own, gone, start in zip(found, self._gone, self._starts, strict=False):
+            placed.append((own if gone is None else own[~gone[own]]) + start)
+        return placed[0] if len(placed) == 1 else np.concatenate(placed)
+
+    def _of(self, places: Offsets) -> Iterator[tuple[Part, Mask, Offsets]]:
+        """The places by part: which of them are there, and where."""
+        for part, start in zip(self._parts, self._starts, strict=False):
+            which = (places >= start) & (places < start + len(part))
+            yield part, which, places[which] - start
+
+    def _is_in_order(self, places: Offsets) -> bool:
+        """Whether the parts of these places follow each other."""
+        owners = np.searchsorted(self._starts, places, "right")
+        return bool((owners[1:] >= owners[:-1]).all())
+
+    def _reordered(self, found: list[Any], places: Offsets) -> list[Any]:
+        """Values that were read part by part, in the order of their places."""
+        order = np.argsort(np.searchsorted(self._starts, places, "right"), kind="stable")
+        ordered: list[Any] = [None] * len(found)
+        for value, slot in zip(found, order.tolist(), strict=True):
+            ordered[slot] = value
+        return ordered
+
+
+def _live(part: Part, gone: Mask | None) -> pl.DataFrame:
+    """The rows of a small part that are not gone."""
+    if part.frame is None:
+        return pl.DataFrame()
+    return part.frame if gone is None else part.frame.filter(pl.Series(~gone))
+
+
+def _matrix(vectors: pl.Series, dims: int) -> Vectors:
+    """(n, d) of a column of vectors, zeros where there is none."""
+    rows = np.zeros((len(vectors), dims), np.float32)
+    there = vectors.is_not_null().to_numpy()
+    if there.any():
+        rows[there] = vectors.drop_nulls().to_numpy().astype(np.float32, copy=False).reshape(-1, dims)
+    return np.nan_to_num(rows)
+
+
+State = Mapping[str, Resident]
+SURPRISING = ("undo", "gate", "repair", "forget", "import", "reembed", "migrate")
+"""Kinds of commits, or their beginnings, after which rows may have marks that are older than the commit."""
+
+
 class Residents:
     """The tables in memory, by name, at the state of the last question; none if they take more than `most` bytes.
 
-    Tables that a commit left alone are kept. Belongs to one event loop.
+    What commits change is taken over. A table of which too much changed is read anew, beside the old one where that can
+    still follow. May be asked in any thread; tables are read on one event loop.
     """
 
-    def __init__(self, wanted: Mapping[str, ResidentSpec], most: int) -> None:
-        self._wanted, self._most = wanted, most
-        self._read: dict[str, tuple[int, Resident]] = {}
-        self._tables: Mapping[str, Resident] = {}
+    def __init__(self, store: Store, wanted: Mapping[str, ResidentSpec], most: int) -> None:
+        self._store, self._address, self._wanted, self._most = store, str(store.db.uri), wanted, most
+        self._tables: dict[str, tuple[int, Resident]] = {}
+        self._state: State = {}
         self._at: Mapping[str, int] = {}
+        self._sequence = 0
         self._requested: Mapping[str, int] = {}
-        self._loading = asyncio.Lock()
+        self._steps: dict[str, list[RowStep]] = {name: [] for name in wanted}
+        self._renewed: dict[str, asyncio.Task[None]] = {}
+        self._loading, self._lock = asyncio.Lock(), threading.RLock()
+        follow(self._address, wanted)
 
-    def current(self, tables: Tables) -> Mapping[str, Resident] | None:
-        """The tables of this state; None if `of` must first decide whether to read them."""
-        return self._tables if self._at == self._versions(tables) else None
+    def current(self, versions: Mapping[str, int]) -> State | None:
+        """The tables of this state; None if `of` must first read something."""
+        at = {name: versions[name] for name in self._wanted}
+        with self._lock:
+            if at == self._at:
+                return self._state
+            return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
 
-    async def of(self, tables: Tables, *, is_eager: bool = False) -> Mapping[str, Resident]:
+    async def of(self, tables: Tables, *, is_eager: bool = False) -> State:
         """The tables of this state; with `is_eager` they are read at the first question."""
-        versions = self._versions(tables)
+        versions = {name: tables.versions[name] for name in self._wanted}
         async with self._loading:
-            if versions == self._at:
-                return self._tables
-            stats = await asyncio.gather(*(tables[name].stats() for name in self._wanted))
+            if (state := self.current(versions)) is not None:
+                return state
+            if self._state and await asyncio.to_thread(self._follow_others, versions) is True:
+                self._renew(tables)
+                return self._state
+            stats = await asyncio.gather(*[(await tables.table(name)).stats() for name in self._wanted])
             size = sum(int(each["total_bytes"]) for each in stats)
             if self._most >= size > AT_ONCE and not is_eager and versions != self._requested:
                 self._requested = versions
                 return {}
-            if size > self._most:
-                self._read, self._tables, self._at = {}, {}, versions
-                return self._tables
-            for name, version in versions.items():
-                if self._read.get(name, (0,))[0] != version:
-                    self._read[name] = version, await self._loaded(tables, name)
+            read: dict[str, tuple[int, Resident]] = {}
+            if size <= self._most:
+                for name, version in versions.items():
+                    known = self._tables.get(name)
+                    is_same = known is not None and known[0] == version
+                    read[name] = known if known and is_same else (version, await self._loaded(tables, name))
                     release_unused_memory()
-            self._tables, self._at = {name: table for name, (_, table) in self._read.items()}, versions
-        return self._tables
+            with self._lock:
+                self._steps = {name: [] for name in self._wanted}
+                self._take(read, versions)
+        return self._state
 
-    def _versions(self, tables: Tables) -> Mapping[str, int]:
-        return {name: tables.versions[name] for name in self._wanted}
+    def steps(self, name: str, before: int, after: int) -> list[RowStep] | None:
+        """What was taken over between two versions of a table; None where that is not known."""
+        if before == after:
+            return []
+        with self._lock:
+            steps = self._steps.get(name, [])
+            begun = next((n for n, step in enumerate(steps) if step.before == before), None)
+            ended = next((n for n, step in enumerate(steps) if step.after == after), None)
+            return None if begun is None or ended is None or ended < begun else steps[begun : ended + 1]
+
+    def _take(self, tables: dict[str, tuple[int, Resident]], at: Mapping[str, int]) -> None:
+        self._tables, self._at = tables, dict(at)
+        self._state = {name: table for name, (_, table) in tables.items()}
+
+    def _follow(self, at: Mapping[str, int], find: Callable[[str, int, int], list[RowStep] | None]) -> bool:
+        """Take over the steps that `find` gives for each table; whether they lead to this state."""
+        found = {name: find(name, self._tables[name][0], version) for name, version in at.items()}
+        if any(steps is None for steps in found.values()):
+            return False
+        tables = {}
+        for name, steps in found.items():
+            resident = self._tables[name][1]
+            for step in steps or ():
+                resident = resident.after(step)
+            tables[name] = at[name], resident
+            self._steps[name] = [*self._steps[name], *(steps or ())][-KEPT_STEPS:]
+        self._take(tables, at)
+        return True
+
+    def _follow_others(self, at: Mapping[str, int]) -> bool:
+        """Read what the commits of others changed."""
+        with self._lock:
+            is_plain = self._are_plain()
+
+            def find(name: str, have: int, want: int) -> list[RowStep] | None:
+                if (own := own_steps(self._address, name, have, want)) is not None:
+                    return own
+                resident, spec = self._tables[name][1], self._wanted[name]
+                read = read_step(self._store.db, name, have, want, resident.column("id"), spec.read, is_plain=is_plain)
+                return None if read is None else [read]
+
+            return self._follow(at, find)
+
+    def _are_plain(self) -> bool:
+        """Whether no commit since the last state gave rows back as they were."""
+        snapshot = self._store.snapshot()
+        seen, self._sequence = self._sequence, snapshot.sequence
+        if not seen:
+            return False
+        since = snapshot.frame("commits", f"sequence > {seen}", ["kind", "undoes"])
+        is_surprising = since["kind"].str.starts_with(SURPRISING[0])
+        for kind in SURPRISING[1:]:
+            is_surprising |= since["kind"].str.starts_with(kind)
+        return not (is_surprising.any() or (since["undoes"].list.len() > 0).any())
+
+    def _renew(self, tables: Tables) -> None:
+        """Begin to read tables anew of which much changed; the old ones answer meanwhile."""
+        for name, (version, resident) in self._tables.items():
+            if resident.is_ragged and name not in self._renewed:
+                self._renewed[name] = asyncio.create_task(self._read_anew(tables, name, version))
+
+    async def _read_anew(self, tables: Tables, name: str, version: int) -> None:
+        try:
+            fresh = await self._loaded(tables, name)
+            with self._lock:
+                now, _ = self._tables[name]
+                steps = self.steps(name, version, now)
+                if steps is not None and self._at.get(name) == now:
+                    for step in steps:
+                        fresh = fresh.after(step)
+                    self._take({**self._tables, name: (now, fresh)}, self._at)
+            release_unused_memory()
+        finally:
+            self._renewed.pop(name, None)
 
     async def _loaded(self, tables: Tables, name: str) -> Resident:
         spec = self._wanted[name]
-        table, size = tables[name], await tables[name].count_rows()
+        table = await tables.table(name)
+        size = await table.count_rows()
         # one column at a time: of several that are read at once, all are in memory twice
-        columns = {column: column_of(await tables.column(name, column)) for column in spec.columns}
+        columns, kinds = dict[str, Column](), dict[str, pl.DataType]()
+        for column in spec.columns:
+            values = await tables.column(name, column)
+            columns[column], kinds[column] = column_of(values), values.dtype
         vectors = await _vectors(table, size, spec.is_compared) if spec.has_vectors else VectorRows(size, 0)
-        earlier = self._read[name][1].words if name in self._read else None
+        earlier = [self._tables[name][1].words] if name in self._tables else []
         texts = await tables.column(name, spec.words) if spec.words else None
-        words = await asyncio.to_thread(WordIndex, texts.fill_null(""), earlier) if texts is not None else None
-        return Resident(Columns(columns, size), vectors, words, spec.end)
+        words = None
+        if texts is not None:
+            words = await asyncio.to_thread(WordIndex, texts.fill_null(""), *(each for each in earlier if each))
+        if spec.words is not None:
+            kinds.setdefault(spec.words, pl.String())
+        if spec.has_vectors:
+            kinds["vector"] = pl.Array(pl.Float32, vectors.dims)
+        return Resident(spec, pl.Schema(kinds), [Part(Columns(columns, size), vectors, words, spec.end)])
+
+
+KEPT_STEPS = 512
+"""Steps of a table that are remembered, for what else follows it."""
 
 
 async def _vectors(table: AsyncTable, count: int, is_compared: bool) -> VectorRows:

@@ -146,6 +146,11 @@ class Store:
         return cls.open(uri, namespace, retention=retention, embedding=embedding, storage_options=storage_options)
 
     @property
+    def is_local(self) -> bool:
+        """Whether it lies on a disk, so that a look at its head is no request over the network."""
+        return not is_remote(self.uri)
+
+    @property
     def head(self) -> Head:
         """The published state and the lease."""
         with plain_errors(str(self.db.uri), HEAD):

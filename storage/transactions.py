@@ -18,6 +18,7 @@ from slowwave.errors import Fenced, StoreMismatch
 from .connection import answer, manifest_on_disk, newest_on_disk, query_of
 from .head import HeadRow, Lease
 from .object_storage import is_remote
+from .row_steps import Change, RowStep, keep_step
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
 from .snapshots import Place, Reading, Snapshot, version_gone
@@ -59,6 +60,7 @@ class Transaction(Reading):
         self.more: dict[str, int | str] = {}
         self.recovered: dict[str, tuple[int, int]] = {}
         self.missing: list[str] = []
+        self._row_changes: dict[str, list[Change] | None] = {}  # of the rows of tables; None: not known row by row
         self._unseen: set[str] = set()  # tables that may be ahead of the head and are looked at when they are used
         self.rows = 0
 
@@ -118,7 +120,8 @@ class Transaction(Reading):
         distinct = sorted(set(ids))
         self.rows += len(distinct)
         for where in id_filters(distinct):
-            self._write(name, methodcaller("delete", where))
+            self._write(name, methodcaller("delete", where), [])
+        self._note(name, [frozenset(distinct)])
 
     def write_anew(self, name: str, rows: pa.RecordBatchReader) -> None:
         """Put these rows in the place of all rows, in new files. The table's indexes are gone afterwards."""
@@ -150,6 +153,7 @@ class Transaction(Reading):
     def adopt(self, name: str) -> None:
         """Take a new table into the history of the namespace, without what an interrupted attempt left in it."""
         table = self.handle(name)
+        self._note(name, None)
         if table.version > 1:
             table.restore(1)
         self.before[name], self.versions[name] = 0, table.version
@@ -157,6 +161,7 @@ class Transaction(Reading):
     def put_back_whole(self, name: str, version: int) -> None:
         """Make an earlier version current where the newest cannot be read, under a number that no commit names."""
         self._renew()
+        self._note(name, None)
         lost = self.versions.get(name, 1)
         leap(self._db, name, lost)  # the number that the head names must not get another content
         table = self._db.open_table(name)
@@ -171,6 +176,7 @@ class Transaction(Reading):
 
     def start_again(self, name: str) -> None:
         """Create a lost table again, empty, with versions beyond those of older commits."""
+        self._note(name, None)
         begin_again(self._db, name, table_named(name).schema(self.dims), self.versions[name])
         self.missing = [other for other in self.missing if other != name]
         self._handles.pop(name, None)
@@ -186,16 +192,16 @@ class Transaction(Reading):
         """
         if not self._is_looked_up(name, rows):
             self.rows += rows.num_rows
-            self._write(name, lambda table: _upserted(table, rows))
+            self._write(name, lambda table: _upserted(table, rows), [rows])
             return
         there = self._places_of(name, rows["id"].to_pylist())
         if there:
-            self._write(name, methodcaller("delete", f"_rowid IN ({', '.join(map(str, there))})"))
+            self._write(name, methodcaller("delete", f"_rowid IN ({', '.join(map(str, there))})"), [])
         self._add(name, rows)
 
     def _add(self, name: str, rows: pa.Table) -> None:
         self.rows += rows.num_rows
-        self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)))
+        self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [rows])
 
     def _places_of(self, name: str, ids: Sequence[str]) -> list[int]:
         """The row numbers of those ids that are there, by which the engine deletes sooner than by keys."""
@@ -209,8 +215,10 @@ class Transaction(Reading):
         is_large = self.handle(name).count_rows() >= LARGE and rows.num_rows <= IDS_PER_FILTER
         return is_large and "id" in table_named(name).keys
 
-    def _write(self, name: str, work: Callable[[Table], object]) -> None:
+    def _write(self, name: str, work: Callable[[Table], object], changes: Sequence[Change] | None = None) -> None:
+        """One write of a table; `changes` are those of its rows, if they are known."""
         self._renew()
+        self._note(name, changes)
         self._before(name)
         table = self.handle(name)
         try:
@@ -225,6 +233,13 @@ class Transaction(Reading):
                 f"One write moved table {name} by {moved} versions: another writer is at work.", "Run it again."
             )
         self.versions[name] = table.version
+
+    def _note(self, name: str, changes: Sequence[Change] | None) -> None:
+        known = self._row_changes.setdefault(name, [])
+        if known is None or changes is None:
+            self._row_changes[name] = None
+        else:
+            known.extend(changes)
 
     def _before(self, name: str) -> None:
         if table_named(name).role is Role.LOG:
@@ -320,6 +335,9 @@ class Transaction(Reading):
         self._write("commits", lambda table: table.add(rows))
         self._check_what_was_read()
         self._row.publish(self._lease, self.versions, **self.more)
+        for name, before in self.before.items():
+            if (changes := self._row_changes.get(name, [])) is not None:
+                keep_step(str(self._db.uri), name, RowStep(before, self.versions[name], tuple(changes)))
         for name, table in self._handles.items():
             if place := manifest_on_disk(str(self._db.uri), name, self.versions.get(name, 1)):
                 self._kept[name] = place, table

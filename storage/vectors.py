@@ -159,7 +159,7 @@ class VectorRows:
     """(n, d) vectors, zeros where a row has none, as they are written part by part; `seal` makes their short forms."""
 
     def __init__(self, count: int, dims: int) -> None:
-        self._count, self._width = count, 4 * dims
+        self._count, self._width, self.dims = count, 4 * dims, dims
         is_large = count * self._width > IN_MEMORY
         self._file = _reserved(count * self._width) if is_large else None
         if self._file is not None:

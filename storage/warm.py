@@ -6,7 +6,6 @@ Tables in memory (`residents`) are read there, all others with queries of LanceD
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -16,33 +15,45 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .connection import HEAD, freshness, newest_on_disk
+from .connection import freshness
 from .residents import Condition, Key, MatchedRows, Resident, Residents, Row
+from .row_steps import RowStep
 from .rows import filled, id_filters, kinds_of, quoted
 
 if TYPE_CHECKING:
     from lancedb import AsyncConnection, AsyncTable
     from lancedb.query import AsyncVectorQuery
 
+    from .store import Store
+
 Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Open tables, the versions at which they are, the model of their vectors, and those that are held in memory.
+    """Tables at their versions, opened when they are used, with the model of their vectors and what is in memory.
 
-    `columns` are those that each table has at its version: what was added to it later is read as empty.
+    `handles` are those that are open, with the columns that each has: what was added to a table later is read as empty.
     """
 
-    handles: Mapping[str, AsyncTable]
     versions: Mapping[str, int]
+    handles: dict[str, tuple[AsyncTable, frozenset[str]]]
+    open: Callable[[str, int], Coroutine[None, None, AsyncTable]]
     embed_model: str = ""
-    columns: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     residents: Mapping[str, Resident] = field(default_factory=lambda: MappingProxyType({}))
+    steps: Callable[[str, int, int], Sequence[RowStep] | None] = lambda name, before, after: None
 
-    def __getitem__(self, name: str) -> AsyncTable:
-        """One table."""
-        return self.handles[name]
+    async def table(self, name: str) -> AsyncTable:
+        """One table, open."""
+        if name not in self.handles:
+            table = await self.open(name, self.versions[name])
+            self.handles[name] = table, frozenset((await table.schema()).names)
+        return self.handles[name][0]
+
+    async def columns(self, name: str) -> frozenset[str]:
+        """The columns of a table."""
+        await self.table(name)
+        return self.handles[name][1]
 
     async def together(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """What several reads give: at once where they are queries; of tables in memory nothing is waited for.
@@ -78,7 +89,7 @@ class Tables:
         resident = self.residents.get(name)
         if resident is not None:
             places = np.unique(np.concatenate([resident.places(key, ids, where) for key, ids in keys.items()]))
-            return MatchedRows(resident.rows(places, columns), resident.vectors[places])
+            return MatchedRows(resident.rows(places, columns), resident.vectors(places))
         wanted = [*columns, "vector"]
         parts = await _at_once([self._fetched(name, key, ids, wanted, where) for key, ids in keys.items()])
         return found_in(pl.concat(parts).unique("id", keep="first", maintain_order=True))
@@ -90,7 +101,7 @@ class Tables:
             return resident.rows(resident.places(TURN, turns), columns)
         talks = ", ".join(map(quoted, sorted({talk for talk, _ in turns})))
         places = ", ".join(map(str, sorted({place for _, place in turns})))
-        query = self[name].query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
+        query = (await self.table(name)).query().where(f"conversation_id IN ({talks}) AND ordinal IN ({places})")
         return frame_of(await query.select(list(columns)).to_arrow()).rows(named=True)
 
     async def _fetched(
@@ -102,22 +113,25 @@ class Tables:
         self, name: str, key: str, ids: Sequence[str], columns: Sequence[str], where: str | None = None
     ) -> pl.DataFrame:
         """Rows whose `key` is among the ids, and that pass a filter, always by query."""
-        known = [column for column in columns if column in self.columns[name]]
+        there = await self.columns(name)
+        known = [column for column in columns if column in there]
         more = f" AND ({where})" if where else ""
         wanted = [f"{part}{more}" for part in id_filters(list(ids), key)] or ["false"]
-        parts = [await self[name].query().where(part).select(known).to_arrow() for part in wanted]
+        table = await self.table(name)
+        parts = [await table.query().where(part).select(known).to_arrow() for part in wanted]
         found = pl.concat([frame_of(part) for part in parts])
         return found if len(known) == len(columns) else filled(found, kinds_of(name, columns)).select(columns)
 
-    def nearest(self, name: str, vector: npt.NDArray[np.float32], limit: int) -> AsyncVectorQuery:
+    async def nearest(self, name: str, vector: npt.NDArray[np.float32], limit: int) -> AsyncVectorQuery:
         """A query for the rows of a table whose vectors are nearest; `with_cosines` reads what it answers."""
-        return self[name].query().nearest_to(vector).column("vector").distance_type("dot").limit(limit)
+        return (await self.table(name)).query().nearest_to(vector).column("vector").distance_type("dot").limit(limit)
 
     async def column(self, name: str, column: str) -> pl.Series:
         """One column of all rows of a table."""
-        if column not in self.columns[name]:
-            return pl.Series(column, [None] * await self[name].count_rows(), kinds_of(name, [column])[column])
-        return pl.Series((await self[name].query().select([column]).to_arrow())[column])
+        table = await self.table(name)
+        if column not in await self.columns(name):
+            return pl.Series(column, [None] * await table.count_rows(), kinds_of(name, [column])[column])
+        return pl.Series((await table.query().select([column]).to_arrow())[column])
 
 
 async def _at_once(work: Iterable[Coroutine[Any, Any, Read]]) -> list[Read]:
@@ -163,70 +177,52 @@ class WarmTables:
 
     def __init__(
         self,
-        address: str,
+        store: Store,
         names: Sequence[str],
-        storage_options: dict[str, str] | None = None,
         pinned: tuple[Mapping[str, int], str] | None = None,
         residents: Residents | None = None,
     ) -> None:
-        self._address, self._names, self._options, self._pinned = address, tuple(names), storage_options, pinned
-        self._residents = residents
-        self._seen: int | None = None
+        self._store, self._names, self._pinned, self._residents = store, tuple(names), pinned, residents
         self._db: AsyncConnection | None = None
-        self._head: AsyncTable | None = None
         self.latest: Tables | None = None
 
     async def newest(self, *, is_eager: bool = False, on_change: Callable[[], None] = lambda: None) -> Tables:
         """The tables of the newest commit; the very object of the last time if nothing has moved.
 
-        With `is_eager` the tables in memory are read at once. `on_change` is called before
-        tables are opened or read into memory, which may take long.
+        With `is_eager` the tables in memory are read at once. `on_change` is called before they are, which may take
+        long.
         """
-        seen = None if self._pinned else newest_on_disk(self._address, HEAD)
+        versions, model = self._pinned or await self._state()
+        wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         tables = self.latest
-        if tables is None or (seen is None and not self._pinned) or seen != self._seen:
-            tables = await self._opened(tables or Tables({}, {}), on_change)
+        if tables is None or tables.versions != wanted or tables.embed_model != model:
+            known = tables.versions if tables is not None else {}
+            handles = {} if tables is None else tables.handles
+            stays = {name: handle for name, handle in handles.items() if known.get(name) == wanted[name]}
+            tables = Tables(wanted, stays, self._open, model)
         if self._residents is not None:
-            residents = self._residents.current(tables)
+            residents = self._residents.current(tables.versions)
             if residents is None:
                 on_change()
                 reading = self._residents.of(tables, is_eager=is_eager)
                 residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
-            tables = tables if residents is tables.residents else replace(tables, residents=residents)
-        self.latest, self._seen = tables, seen
+            if residents is not tables.residents:
+                tables = replace(tables, residents=residents, steps=self._residents.steps)
+        self.latest = tables
         return tables
 
-    async def _opened(self, tables: Tables, on_change: Callable[[], None]) -> Tables:
-        versions, model = await self._state()
-        wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
-        if wanted == tables.versions:
-            return tables
-        on_change()
-        moved = [name for name, version in wanted.items() if tables.versions.get(name) != version]
-        opened = await _at_once([self._open(name, wanted[name]) for name in moved])
-        schemas = await _at_once([table.schema() for table in opened])
-        handles = {**tables.handles, **dict(zip(moved, opened, strict=True))}
-        columns = {name: frozenset(schema.names) for name, schema in zip(moved, schemas, strict=True)}
-        return Tables(handles, wanted, model, {**tables.columns, **columns})
-
     async def _state(self) -> tuple[Mapping[str, int], str]:
-        if self._pinned is not None:
-            return self._pinned
-        if self._head is None:
-            self._head = await self._open(HEAD)
-        else:
-            await self._head.checkout_latest()
-        row = (await self._head.query().select(["versions", "embed_model"]).to_arrow()).to_pylist()[0]
-        return json.loads(row["versions"]), row["embed_model"]
+        head = self._store.head if self._store.is_local else await asyncio.to_thread(lambda: self._store.head)
+        return head.versions, head.embed_model
 
-    async def _open(self, name: str, version: int | None = None) -> AsyncTable:
+    async def _open(self, name: str, version: int) -> AsyncTable:
         if self._db is None:
             import lancedb
 
+            address, options = str(self._store.db.uri), self._store.db.storage_options
             self._db = await lancedb.connect_async(
-                self._address, storage_options=self._options, read_consistency_interval=freshness(self._address)
+                address, storage_options=options, read_consistency_interval=freshness(address)
             )
         table = await self._db.open_table(name)
-        if version is not None:
-            await table.checkout(version)
+        await table.checkout(version)
         return table

@@ -135,31 +135,17 @@ def test_in_a_memory_of_very_many_facts_relations_are_not_even_read(
 def test_the_first_recall_of_a_state_may_take_longer_and_so_may_one_after_a_commit(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = WarmTables._opened
+    real = WarmTables._open
 
-    async def slow(*how: Any) -> Any:
+    async def slow(self: WarmTables, *how: Any) -> Any:
         await asyncio.sleep(0.3)
-        return await real(*how)
+        return await real(self, *how)
 
-    monkeypatch.setattr(WarmTables, "_opened", slow)
+    monkeypatch.setattr(WarmTables, "_open", slow)
     with opened(place, 250) as memory:
         assert memory.recall(QUERY, now=NOW).facts
         with Store.open(str(place)).commit("later", "later", NOW) as tx:
             tx.upsert("entity_aliases", pl.DataFrame([{"id": "a", "alias_name": "mana", "entity_id": "e_marta"}]))
-        real_state = WarmTables._state
-
-        async def changed(self: WarmTables) -> Any:
-            found = await real_state(self)
-            monkeypatch.setattr(WarmTables, "_open", slowly)
-            return found
-
-        async def slowly(self: WarmTables, *how: Any) -> Any:
-            await asyncio.sleep(0.3)
-            return await opening(self, *how)
-
-        opening = WarmTables._open
-        monkeypatch.setattr(WarmTables, "_opened", real)
-        monkeypatch.setattr(WarmTables, "_state", changed)
         assert memory.recall(QUERY, now=NOW).facts
 
 

@@ -171,7 +171,7 @@ def asked(place: Path, text: str, **how: Any) -> tuple[Walked, ...]:
     settings = RecallSettings.model_validate({"graph": how.pop("graph", "bfs"), "walk": how})
 
     async def walk() -> tuple[Walked, ...]:
-        tables = await WarmTables(store.db.uri, GRAPH_TABLES, store.db.storage_options).newest()
+        tables = await WarmTables(store, GRAPH_TABLES).newest()
         return await walked(tables, Graphs(), question, settings)
 
     return asyncio.run(walk())

@@ -14,8 +14,13 @@ import pytest
 from storage.residents import Resident
 from storage.warm import Tables
 
-QUERIES = Tables({}, {})
-IN_MEMORY = Tables({}, {}, residents={"facts": cast(Resident, None)})
+
+async def nothing(name: str, version: int) -> Any:
+    raise AssertionError(name)
+
+
+QUERIES = Tables({}, {}, nothing)
+IN_MEMORY = Tables({}, {}, nothing, residents={"facts": cast(Resident, None)})
 
 
 class Failed(Exception):

@@ -1,0 +1,139 @@
+"""What commits did to the rows of a table, so that what is in memory follows instead of being read anew.
+
+A process keeps what it wrote itself for a while. Of commits of others the difference of two versions is read: each row
+has the version that last wrote it, its mark.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from .connection import manifest_on_disk
+from .rows import MARK, id_filters
+from .snapshots import read_rows
+
+if TYPE_CHECKING:
+    from lancedb.db import DBConnection
+
+MOST_ROWS = 2_000
+"""Rows of a table that a process keeps of what it wrote."""
+TOO_MANY = 0.2
+"""Share of changed rows from which reading the whole table is faster than following it."""
+
+Change: TypeAlias = pa.Table | frozenset[str]
+"""Full rows that were put in the place of those with their ids or beside the others, or the ids of rows that went."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowStep:
+    """The changes, in their order, that lead from the version `before` of a table to the version `after`."""
+
+    before: int
+    after: int
+    changes: tuple[Change, ...]
+
+    @property
+    def size(self) -> int:
+        """How many rows are written or gone."""
+        return sum(len(change) for change in self.changes)
+
+
+class _Written:
+    """The last steps of each table that this process wrote, with the manifest that each led to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps: dict[tuple[str, str], deque[tuple[RowStep, object]]] = {}
+
+    def follow(self, address: str, names: Iterable[str]) -> None:
+        with self._lock:
+            for name in names:
+                self._steps.setdefault((address, name), deque())
+
+    def keep(self, address: str, name: str, step: RowStep) -> None:
+        if (address, name) not in self._steps:
+            return
+        place = manifest_on_disk(address, name, step.after)
+        with self._lock:
+            steps = self._steps[address, name]
+            steps.append((step, place))
+            while len(steps) > 1 and sum(each.size + 1 for each, _ in steps) > MOST_ROWS:
+                steps.popleft()
+
+    def between(self, address: str, name: str, before: int, after: int) -> list[RowStep] | None:
+        with self._lock:
+            steps = [*self._steps.get((address, name), ())]
+        found: list[RowStep] = []
+        version = after
+        for step, place in reversed(steps):
+            if version == before:
+                break
+            if step.after == version:
+                if not found and place != manifest_on_disk(address, name, after):
+                    return None  # another store lies in that folder now
+                found.append(step)
+                version = step.before
+        return found[::-1] if version == before else None
+
+
+_written = _Written()
+
+
+def follow(address: str, names: Iterable[str]) -> None:
+    """From here on keep the steps of these tables."""
+    _written.follow(address, names)
+
+
+def keep_step(address: str, name: str, step: RowStep) -> None:
+    """Keep what this process has just published, where somebody follows the table."""
+    _written.keep(address, name, step)
+
+
+def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep] | None:
+    """The steps between two versions, if this process wrote all of them and still has them."""
+    return [] if before == after else _written.between(address, name, before, after)
+
+
+def read_step(
+    db: DBConnection, name: str, before: int, after: int, ids: pl.Series, columns: Sequence[str], *, is_plain: bool
+) -> RowStep | None:
+    """The difference of two versions as a step with these columns; None where it is large, or cannot be read.
+
+    `ids` are those of the rows at the version `before`. Where only rows were added, replaced and deleted since
+    (`is_plain`), the rows of newer marks are all that was written. A restored version has rows with the marks they had:
+    then both versions are compared.
+    """
+    try:
+        table = db.open_table(name)
+        table.checkout(after)
+        if is_plain:
+            written = read_rows(table, f"{MARK} > {before}", columns)
+            is_known = written["id"].is_in(ids.implode())
+            if table.count_rows() == len(ids) + int((~is_known).sum()):
+                return _step(before, after, written, frozenset(), len(ids))
+        old = db.open_table(name)
+        old.checkout(before)
+        marks = [read_rows(each, None, ["id", MARK]) for each in (old, table)]
+        changed = marks[1].join(marks[0], on=["id", MARK], how="anti")["id"]
+        gone = frozenset(ids.filter(~ids.is_in(marks[1]["id"].implode())))
+        if len(changed) + len(gone) > TOO_MANY * max(len(ids), 1):
+            return None
+        parts = [read_rows(table, where, columns) for where in id_filters(changed.to_list())]
+    except (ValueError, RuntimeError, OSError):
+        return None
+    written = pl.concat(parts) if parts else read_rows(table, "false", columns)
+    return _step(before, after, written, gone, len(ids))
+
+
+def _step(before: int, after: int, written: pl.DataFrame, gone: frozenset[str], size: int) -> RowStep | None:
+    if len(written) + len(gone) > max(TOO_MANY * size, 1_000):
+        return None
+    changes: tuple[Change, ...] = (written.to_arrow(),) if len(written) else ()
+    return RowStep(before, after, (*changes, gone) if gone else changes)
