@@ -342,6 +342,17 @@ def manifest_on_disk(address: str, table: str, version: int) -> tuple[int, int, 
     return version, found.st_ino, found.st_mtime_ns
 
 
+def folder_on_disk(address: str) -> tuple[int, int] | None:
+    """What tells the folder of a namespace from another one that was put in its place; None as above."""
+    if is_remote(address):
+        return None
+    try:
+        found = os.stat(f"{address.removeprefix('file://')}/{HEAD}.lance")
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
 def manifest_name(version: int) -> str:
     """The name of the manifest of a version."""
     return f"{LARGEST - version:0{LONGEST}}{_MANIFEST}"

@@ -28,6 +28,8 @@ from .vectors import Penalties, VectorRows, Vectors, least_of_best
 if TYPE_CHECKING:
     from lancedb import AsyncTable
 
+    from .head import Head
+    from .snapshots import Snapshot
     from .store import Store
     from .warm import Tables
 
@@ -397,11 +399,20 @@ class Residents:
         self._state: State = {}
         self._at: Mapping[str, int] = {}
         self._sequence = 0
+        self._folder: object = None
         self._requested: Mapping[str, int] = {}
         self._steps: dict[str, list[RowStep]] = {name: [] for name in wanted}
         self._renewed: dict[str, asyncio.Task[None]] = {}
         self._loading, self._lock = asyncio.Lock(), threading.RLock()
         follow(self._address, wanted)
+
+    def belong_to(self, folder: object) -> None:
+        """Forget everything if another store lies in the folder now."""
+        with self._lock:
+            if self._folder not in (None, folder):
+                self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
+                self._steps = {name: [] for name in self._wanted}
+            self._folder = folder
 
     def current(self, versions: Mapping[str, int]) -> State | None:
         """The tables of this state; None if `of` must first read something."""
@@ -418,13 +429,13 @@ class Residents:
             if (state := self.current(versions)) is not None:
                 return state
             if self._state and await asyncio.to_thread(self._follow_others, versions) is True:
-                self._renew(tables)
                 return self._state
             stats = await asyncio.gather(*[(await tables.table(name)).stats() for name in self._wanted])
             size = sum(int(each["total_bytes"]) for each in stats)
             if self._most >= size > AT_ONCE and not is_eager and versions != self._requested:
                 self._requested = versions
                 return {}
+            sequence = self._sequence_of(await asyncio.to_thread(lambda: self._store.head), versions)
             read: dict[str, tuple[int, Resident]] = {}
             if size <= self._most:
                 for name, version in versions.items():
@@ -434,6 +445,7 @@ class Residents:
                     release_unused_memory()
             with self._lock:
                 self._steps = {name: [] for name in self._wanted}
+                self._sequence = sequence
                 self._take(read, versions)
         return self._state
 
@@ -469,7 +481,7 @@ class Residents:
     def _follow_others(self, at: Mapping[str, int]) -> bool:
         """Read what the commits of others changed."""
         with self._lock:
-            is_plain = self._are_plain()
+            is_plain = self._are_plain(at)
 
             def find(name: str, have: int, want: int) -> list[RowStep] | None:
                 if (own := own_steps(self._address, name, have, want)) is not None:
@@ -480,10 +492,10 @@ class Residents:
 
             return self._follow(at, find)
 
-    def _are_plain(self) -> bool:
+    def _are_plain(self, at: Mapping[str, int]) -> bool:
         """Whether no commit since the last state gave rows back as they were."""
         snapshot = self._store.snapshot()
-        seen, self._sequence = self._sequence, snapshot.sequence
+        seen, self._sequence = self._sequence, self._sequence_of(snapshot, at)
         if not seen:
             return False
         since = snapshot.frame("commits", f"sequence > {seen}", ["kind", "undoes"])
@@ -492,7 +504,7 @@ class Residents:
             is_surprising |= since["kind"].str.starts_with(kind)
         return not (is_surprising.any() or (since["undoes"].list.len() > 0).any())
 
-    def _renew(self, tables: Tables) -> None:
+    def renew(self, tables: Tables) -> None:
         """Begin to read tables anew of which much changed; the old ones answer meanwhile."""
         for name, (version, resident) in self._tables.items():
             if resident.is_ragged and name not in self._renewed:
@@ -511,6 +523,10 @@ class Residents:
             release_unused_memory()
         finally:
             self._renewed.pop(name, None)
+
+    def _sequence_of(self, state: Head | Snapshot, at: Mapping[str, int]) -> int:
+        """The number of the commit that a state is of, if these are its versions; else 0."""
+        return state.sequence if all(state.versions.get(name, 1) == version for name, version in at.items()) else 0
 
     async def _loaded(self, tables: Tables, name: str) -> Resident:
         spec = self._wanted[name]

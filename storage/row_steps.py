@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 2_000
 """Rows of a table that a process keeps of what it wrote."""
-TOO_MANY = 0.2
-"""Share of changed rows from which reading the whole table is faster than following it."""
+TOO_MANY, FEW = 0.2, 1_000
+"""Share of changed rows from which reading the whole table is faster than following it, and what is never many."""
 
 Change: TypeAlias = pa.Table | frozenset[str]
 """Full rows that were put in the place of those with their ids or beside the others, or the ids of rows that went."""
@@ -123,7 +123,7 @@ def read_step(
         marks = [read_rows(each, None, ["id", MARK]) for each in (old, table)]
         changed = marks[1].join(marks[0], on=["id", MARK], how="anti")["id"]
         gone = frozenset(ids.filter(~ids.is_in(marks[1]["id"].implode())))
-        if len(changed) + len(gone) > TOO_MANY * max(len(ids), 1):
+        if len(changed) + len(gone) > max(TOO_MANY * len(ids), FEW):
             return None
         parts = [read_rows(table, where, columns) for where in id_filters(changed.to_list())]
     except (ValueError, RuntimeError, OSError):
@@ -133,7 +133,7 @@ def read_step(
 
 
 def _step(before: int, after: int, written: pl.DataFrame, gone: frozenset[str], size: int) -> RowStep | None:
-    if len(written) + len(gone) > max(TOO_MANY * size, 1_000):
+    if len(written) + len(gone) > max(TOO_MANY * size, FEW):
         return None
     changes: tuple[Change, ...] = (written.to_arrow(),) if len(written) else ()
     return RowStep(before, after, (*changes, gone) if gone else changes)

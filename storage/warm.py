@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .connection import freshness
+from .connection import folder_on_disk, freshness
 from .residents import Condition, Key, MatchedRows, Resident, Residents, Row
 from .row_steps import RowStep
 from .rows import filled, id_filters, kinds_of, quoted
@@ -183,6 +183,7 @@ class WarmTables:
         residents: Residents | None = None,
     ) -> None:
         self._store, self._names, self._pinned, self._residents = store, tuple(names), pinned, residents
+        self._folder: tuple[int, int] | None = None
         self._db: AsyncConnection | None = None
         self.latest: Tables | None = None
 
@@ -192,6 +193,10 @@ class WarmTables:
         With `is_eager` the tables in memory are read at once. `on_change` is called before they are, which may take
         long.
         """
+        if (folder := folder_on_disk(str(self._store.db.uri))) != self._folder:
+            self._folder, self._db, self.latest = folder, None, None
+            if self._residents is not None:
+                self._residents.belong_to(folder)
         versions, model = self._pinned or await self._state()
         wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         tables = self.latest
@@ -208,6 +213,7 @@ class WarmTables:
                 residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
             if residents is not tables.residents:
                 tables = replace(tables, residents=residents, steps=self._residents.steps)
+                self._residents.renew(tables)
         self.latest = tables
         return tables
 

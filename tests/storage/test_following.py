@@ -1,0 +1,257 @@
+"""What is in memory follows the store: after any history it answers as a fresh process does."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from conftest import EPOCH
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stores import fact
+
+from storage import residents, row_steps
+from storage.residents import Condition, Resident, Residents, ResidentSpec, State
+from storage.store import Store
+from storage.undo import undo
+from storage.upkeep import tend
+from storage.warm import WarmTables
+from tasks.runtime.runs import vector_column
+
+SPECS = {
+    "facts": ResidentSpec(
+        ("id", "statement", "subject_id", "status", "valid_to", "confidence", "message_id"),
+        words="statement", has_vectors=True, end="valid_to",
+    ),
+    "fact_evidence": ResidentSpec(("id", "fact_id", "message_id", "occurred_at")),
+}  # fmt: skip
+WORDS = ("violin", "boat", "honey", "orchestra", "harbour")
+LIVE = Condition("status = 'active'", lambda: pl.col("status") == "active")
+
+
+def vectors_of(texts: list[str]) -> np.ndarray:
+    """A unit vector of the width of the test stores for each text."""
+    raw = np.array([[text.count(letter) for letter in "aonb"] for text in texts], np.float32) + 0.1
+    return raw / np.linalg.norm(raw, axis=1, keepdims=True)
+
+
+def rows_of(numbers: list[int], turn: int) -> pl.DataFrame:
+    texts = [f"{WORDS[n % 5]} {WORDS[(n + turn) % 5]} {WORDS[turn % 5]}" for n in numbers]
+    made = [
+        fact(f"f{n}", text, subject_id=f"e{n % 3}", status="active" if (n + turn) % 4 else "superseded")
+        for n, text in zip(numbers, texts, strict=True)
+    ]
+    return pl.DataFrame(made, infer_schema_length=None).with_columns(vector_column(vectors_of(texts)))
+
+
+def evidence_of(numbers: list[int], turn: int) -> pl.DataFrame:
+    rows = [{"id": f"v{n}-{turn}", "fact_id": f"f{n}", "message_id": f"m{turn}", "occurred_at": EPOCH} for n in numbers]
+    return pl.DataFrame(rows)
+
+
+def answers(state: State) -> dict[str, Any]:
+    """All that is answered, by ids."""
+    facts, evidence = state["facts"], state["fact_evidence"]
+    ids = facts.column("id").to_list()
+    found: dict[str, Any] = {"ids": sorted(ids), "size": (len(facts), len(evidence))}
+    places = facts.places("id", sorted(ids))
+    columns = ("id", "statement", "subject_id", "status", "confidence")
+    rows = [{name: row[name] for name in columns} for row in facts.rows(places, columns)]
+    found["rows"] = sorted(rows, key=lambda row: row["id"])
+    found["values"] = sorted(facts.values("statement", places))
+    vectors = dict(zip(facts.values("id", places), facts.vectors(places), strict=True))
+    found["vectors"] = [vectors[name].tolist() for name in sorted(vectors)]
+    found["met"] = sorted(facts.values("id", np.flatnonzero(facts.mask(LIVE))))
+    for subject in ("e0", "e1", "e2"):
+        found[subject] = sorted(facts.values("id", facts.places("subject_id", [subject], LIVE)))
+    for query in ("violin honey", "boat boat", "harbour"):
+        scores = facts.matching(query, 100, LIVE)
+        found[query] = sorted(zip(np.round(scores[1], 9), facts.values("id", scores[0]), strict=True))
+        vector = vectors_of([query])[0]
+        near = facts.nearest(vector, 100, LIVE)
+        found[query, "near"] = sorted(zip(np.round(near[1], 9), facts.values("id", near[0]), strict=True))
+    found["evidence"] = sorted(evidence.values("id", evidence.places("fact_id", [f"f{n}" for n in range(12)])))
+    return found
+
+
+class Reader:
+    """Reads the tables of a store into memory, on a loop of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.warm = WarmTables(store, [*SPECS], residents=Residents(store, SPECS, 1 << 30))
+
+    def state(self) -> State:
+        return self.loop.run_until_complete(self.warm.newest(is_eager=True)).residents
+
+    async def renewed(self) -> None:
+        """What is read anew is there."""
+        assert self.warm._residents is not None
+        await asyncio.gather(*self.warm._residents._renewed.values())
+
+    def close(self) -> None:
+        self.loop.run_until_complete(self.renewed())
+        self.loop.close()
+
+
+numbers = st.lists(st.integers(0, 11), min_size=1, max_size=6, unique=True)
+deeds = st.one_of(
+    st.tuples(st.just("put"), numbers),
+    st.tuples(st.just("remove"), numbers),
+    st.tuples(st.just("say"), numbers),
+    st.tuples(st.just("undo"), numbers),
+    st.tuples(st.just("tend"), numbers),
+    st.tuples(st.just("fail"), numbers),
+)
+
+
+def do(store: Store, deed: str, chosen: list[int], turn: int) -> None:
+    run = f"r{turn}"
+    if deed == "undo":
+        done = [row["run_id"] for row in store.commits().iter_rows(named=True) if row["kind"] == "test"]
+        undone = {name for names in store.commits()["undoes"].drop_nulls() for name in names}
+        left = [name for name in done if name not in undone]
+        if left:
+            undo(store, left[-1], run, EPOCH, cascade=True)
+        return
+    if deed == "tend":
+        tend(store, run, EPOCH, thorough=True)
+        return
+    try:
+        with store.commit(run, "test", EPOCH) as tx:
+            if deed in ("put", "fail"):
+                tx.upsert("facts", rows_of(chosen, turn))
+            if deed == "remove":
+                tx.delete("facts", [f"f{n}" for n in chosen])
+            if deed == "say":
+                tx.upsert("fact_evidence", evidence_of(chosen, turn))
+                tx.upsert("facts", rows_of(chosen[:1], turn))
+            if deed == "fail":
+                raise ZeroDivisionError
+    except ZeroDivisionError:
+        pass
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["of this process", "of another"])
+@given(history=st.lists(st.tuples(deeds, st.booleans()), min_size=1, max_size=8))
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_after_any_history_memory_answers_as_a_fresh_process_does(
+    empty_store: Path, tmp_path_factory: pytest.TempPathFactory, is_own: bool, history: list[Any]
+) -> None:
+    place = tmp_path_factory.mktemp("following") / "store"
+    shutil.copytree(empty_store, place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(residents, "NEWEST", 3)
+        patch.setattr(residents, "NEWER", 6)
+        store = Store.open(str(place))
+        do(store, "put", [*range(12)], 0)
+        reader = Reader(store)
+        reader.state()
+        for turn, ((deed, chosen), is_looked_at) in enumerate(history, 1):
+            do(store, deed, chosen, turn)
+            if not is_own:
+                patch.setattr(row_steps, "_written", row_steps._Written())
+            if is_looked_at or turn == len(history):
+                fresh = Reader(Store.open(str(place)))
+                assert answers(reader.state()) == answers(fresh.state())
+                fresh.close()
+        reader.close()
+
+
+@pytest.fixture
+def filled(new_store: Callable[[], Store]) -> Store:
+    store = new_store()
+    do(store, "put", [*range(12)], 0)
+    return store
+
+
+def test_who_reads_an_older_commit_sees_its_rows(filled: Store) -> None:
+    reader = Reader(filled)
+    before = reader.state()
+    expected = answers(before)
+    do(filled, "put", [0, 1, 20], 1)
+    do(filled, "remove", [2], 2)
+    after = reader.state()
+    assert answers(before) == expected
+    assert answers(after) != expected
+    reader.close()
+
+
+def test_what_is_written_is_taken_over_and_not_read_again(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(filled)
+    reader.state()
+    monkeypatch.setattr(Residents, "_loaded", None)  # nothing may be read whole any more
+    monkeypatch.setattr(residents, "read_step", None)
+    do(filled, "put", [0, 30], 1)
+    assert len(reader.state()["facts"]) == 13
+    reader.close()
+
+
+def test_of_the_commits_of_others_only_the_difference_is_read(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(filled)
+    reader.state()
+    do(filled, "put", [0], 1)
+    reader.state()
+    monkeypatch.setattr(Residents, "_loaded", None)
+    sizes: list[int] = []
+    real = residents.read_step
+
+    def measured(*given: Any, **how: Any) -> Any:
+        step = real(*given, **how)
+        sizes.append(step.size)
+        return step
+
+    monkeypatch.setattr(residents, "read_step", measured)
+    do(filled, "put", [0, 31], 2)
+    do(filled, "remove", [5], 3)
+    monkeypatch.setattr(row_steps, "_written", row_steps._Written())
+    assert len(reader.state()["facts"]) == 12
+    assert sizes == [3]
+    reader.close()
+
+
+def test_a_table_of_which_much_changed_is_read_anew_beside_the_old_one(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(residents, "NEWER", 2)
+    reader = Reader(filled)
+    reader.state()
+    do(filled, "put", [40, 41, 42, 43], 1)
+    assert reader.state()["facts"].is_ragged
+    do(filled, "put", [44], 2)
+    expected = answers(reader.state())
+    reader.loop.run_until_complete(reader.renewed())
+    assert not reader.state()["facts"].is_ragged
+    assert answers(reader.state()) == expected
+    reader.close()
+
+
+def test_another_store_in_the_same_folder_is_read_anew(filled: Store, empty_store: Path) -> None:
+    reader = Reader(filled)
+    reader.state()
+    shutil.rmtree(filled.uri)
+    shutil.copytree(empty_store, filled.uri)
+    other = Store.open(filled.uri)
+    do(other, "put", [1, 2], 5)
+    fresh = Reader(Store.open(filled.uri))
+    assert answers(reader.state()) == answers(fresh.state())
+    for each in (reader, fresh):
+        each.close()
+
+
+def test_parts_answer_in_the_order_that_was_asked_for(filled: Store) -> None:
+    reader = Reader(filled)
+    do(filled, "put", [50], 1)
+    facts: Resident = reader.state()["facts"]
+    do(filled, "put", [51], 2)
+    facts = reader.state()["facts"]
+    places = np.array([facts.places("id", [name])[0] for name in ("f51", "f3", "f50", "f1")])
+    assert facts.values("id", places) == ["f51", "f3", "f50", "f1"]
+    assert [row["id"] for row in facts.rows(places, ["id"])] == ["f51", "f3", "f50", "f1"]
+    reader.close()
