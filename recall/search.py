@@ -69,11 +69,27 @@ _PAST = ("created_at", "replaced_by", "status_reason")
 _MESSAGE_COLUMNS = (*_PLACE, "role", "speaker", "content", "created_at", "scope", "has_injection")
 RESIDENT = {
     "messages": ResidentSpec(_MESSAGE_COLUMNS, words="search_text", has_vectors=True, is_compared=False),
-    "facts": ResidentSpec((*_FACT, *_PAST, "scope"), words="search_terms", has_vectors=True, end="valid_to"),
+    "facts": ResidentSpec(
+        (*_FACT, *_PAST, "scope", "kind", "owner_entity_id", "statement_hash"),
+        words="search_terms",
+        has_vectors=True,
+        end="valid_to",
+    ),
     "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(("id", *EVIDENCE)),
+    "entity_aliases": ResidentSpec(("id", "alias_name", "entity_type", "entity_id")),
     "entities": ResidentSpec(
-        ("id", "name", "canonical_name", "entity_type", "summary", "merged_into", "status", "parent_entity_id"),
+        (
+            "id",
+            "name",
+            "canonical_name",
+            "entity_type",
+            "summary",
+            "merged_into",
+            "status",
+            "parent_entity_id",
+            "last_seen_at",
+        ),
         has_vectors=True,
     ),
 }

@@ -23,6 +23,7 @@ import polars as pl
 from .columns import Column, Columns, Plain, WordIndex, column_of, release_unused_memory, word_scores
 from .columns import Row as Row
 from .row_steps import RowStep, follow, own_steps, read_step
+from .snapshots import IN_MEMORY
 from .vectors import Penalties, VectorRows, Vectors, least_of_best
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ AT_ONCE = 16 << 20
 Larger tables are read at the second question to one state, so that the first one does not wait for all of them."""
 PART = 4_096
 """Vectors that are read at a time."""
-CONDITIONS_KEPT = 2
-"""Of a table: a question that names a time is put to all that may answer and to what is of that time, in turn."""
+CONDITIONS_KEPT = 6
+"""Of a table: questions to all that may answer and to what is of a time, and those of a statement, come in turn."""
 ROWS_AT_ONCE = 20_000
 """Rows up to which all rows of a table are built at once; of a larger table only the requested rows and columns."""
 NEWEST, NEWER = 256, 4_096
@@ -212,6 +213,27 @@ class Resident:
             for each, gone in zip(values, self._gone, strict=True)
         )
         return pl.concat([each.cast(values[0].dtype) for each in live])
+
+    def has(self, columns: Iterable[str]) -> bool:
+        """Whether all of these columns are in memory."""
+        return all(name in self._kinds and (name != "vector" or self.spec.has_vectors) for name in columns)
+
+    def can_judge(self, where: Condition) -> bool:
+        """Whether all columns of a condition are in memory."""
+        return self.has(where.expression().meta.root_names())
+
+    def frame(self, places: Offsets, columns: Sequence[str]) -> pl.DataFrame:
+        """These columns of the rows at these places."""
+        made = {name: self._series(name, places) for name in columns}
+        return pl.DataFrame(made)
+
+    def _series(self, name: str, places: Offsets) -> pl.Series:
+        if name != "vector":
+            return pl.Series(name, self.values(name, places), self._kinds[name])
+        vectors = self.vectors(places)
+        whole = pl.Series(name, vectors, self._kinds[name]) if len(places) else pl.Series(name, [], self._kinds[name])
+        is_there = pl.Series("there", vectors.any(axis=1)) if len(places) else pl.Series("there", [], pl.Boolean)
+        return pl.select(pl.when(is_there).then(whole).alias(name))[name]
 
     def rows(self, places: Offsets, columns: Sequence[str]) -> Sequence[Row]:
         """The rows at these places: these columns, and perhaps others."""
@@ -405,6 +427,7 @@ class Residents:
         self._renewed: dict[str, asyncio.Task[None]] = {}
         self._loading, self._lock = asyncio.Lock(), threading.RLock()
         follow(self._address, wanted)
+        IN_MEMORY[self._address] = self
 
     def belong_to(self, folder: object) -> None:
         """Forget everything if another store lies in the folder now."""
@@ -416,7 +439,7 @@ class Residents:
 
     def current(self, versions: Mapping[str, int]) -> State | None:
         """The tables of this state; None if `of` must first read something."""
-        at = {name: versions[name] for name in self._wanted}
+        at = {name: versions.get(name, 1) for name in self._wanted}
         with self._lock:
             if at == self._at:
                 return self._state

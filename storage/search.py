@@ -21,6 +21,8 @@ from .tables import TABLES
 if TYPE_CHECKING:
     from lancedb.table import Table
 
+    from .residents import Condition, Resident
+
 _COMPARED = ("id", ROW, "vector")
 EXACT_ROWS = 10_000  # up to here reading all vectors costs no more than asking the index
 _QUERIES_PER_CALL = 100  # rows that the index does not contain are in memory once per query
@@ -49,6 +51,16 @@ def nearest(reading: Reading, name: str, vectors: np.ndarray, k: int, where: str
     if not len(vectors) or not k:
         return pl.DataFrame(schema=FOUND)
     return nearest_in(reading, name, where)(vectors, k)
+
+
+def nearest_in_memory(resident: Resident, vectors: np.ndarray, k: int, where: Condition) -> pl.DataFrame:
+    """`nearest` of a table in memory: FOUND without numbers, best first."""
+    parts = [pl.DataFrame(schema=FOUND)]
+    for query, vector in enumerate(vectors):
+        places, cosines = resident.nearest(vector, k, where)
+        found = {"query": [query] * len(places), "id": resident.values("id", places), "cosine": cosines}
+        parts.append(pl.DataFrame(found).with_columns(pl.lit(None).alias(ROW)).select(*FOUND).cast(pl.Schema(FOUND)))
+    return pl.concat(parts)
 
 
 def nearest_in(reading: Reading, name: str, where: str | None = None) -> Nearest:

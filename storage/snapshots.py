@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakValueDictionary
 
 import polars as pl
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.query import AsyncQueryBase, ColumnOrdering
     from lancedb.table import Table
+
+    from .residents import Condition, Resident
 
 
 Place = tuple[int, int, int]
@@ -88,6 +91,17 @@ def _ordering(name: str) -> ColumnOrdering:
     return ColumnOrdering(column_name=name.removeprefix("-"), ascending=not name.startswith("-"))
 
 
+class TablesInMemory(Protocol):
+    """Tables of a namespace that this process has in memory."""
+
+    def current(self, versions: Mapping[str, int]) -> Mapping[str, Resident] | None:
+        """The tables at these versions; None where they are not in memory."""
+
+
+IN_MEMORY: WeakValueDictionary[str, TablesInMemory] = WeakValueDictionary()
+"""By address of a namespace: the tables that somebody in this process asks questions to."""
+
+
 class Reading:
     """What a snapshot and a transaction can both read."""
 
@@ -106,6 +120,10 @@ class Reading:
     def handle(self, name: str) -> Table:
         """The open LanceDB table."""
         raise NotImplementedError
+
+    def resident(self, name: str) -> Resident | None:
+        """The table in memory, if it is there at this version and nothing of it is out of sight."""
+        return None
 
     def is_blank(self, name: str) -> bool:
         """Whether nothing was ever written to the table, so that no query is needed."""
@@ -180,9 +198,25 @@ class Reading:
         if with_vector and "vector" not in wanted:
             wanted.append("vector")
         distinct = [] if self.is_blank(name) else sorted({i for i in ids if i is not None})
+        resident = self.resident(name) if distinct else None
+        if resident is not None and column in resident.spec.columns:
+            places = resident.places(column, distinct)
+            if not len(places):
+                distinct = []
+            elif where is None and resident.has(wanted):
+                return resident.frame(places, wanted)
         more = f" AND ({where})" if where else ""
         parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, column)]
         return pl.concat(parts) if parts else _no_rows(name, self.dims, tuple(wanted))
+
+    def meeting(
+        self, name: str, key: str, ids: Sequence[str], where: Condition, columns: Sequence[str]
+    ) -> pl.DataFrame:
+        """Rows whose `key` is among `ids` and that meet a condition, in no particular order."""
+        resident = self.resident(name)
+        if resident is not None and resident.has((key, *columns)) and resident.can_judge(where):
+            return resident.frame(resident.places(key, ids, where), columns)
+        return self.by_ids(name, ids, columns, key=key, where=where.sql)
 
     def count(self, name: str, where: str | None = None) -> int:
         """Number of rows, optionally of those that match."""
@@ -214,6 +248,15 @@ class Snapshot(Reading):
         self.embed_model, self.dims = embedding
         self._handles: dict[str, Table] = {}
         self._columns: dict[str, frozenset[str]] = {}
+
+    def resident(self, name: str) -> Resident | None:
+        """The table in memory, if it is there at this version and nothing of it is out of sight."""
+        return None if name in self.hidden else self._in_memory.get(name)
+
+    @cached_property
+    def _in_memory(self) -> Mapping[str, Resident]:
+        known = IN_MEMORY.get(str(self._db.uri))
+        return (known.current(self.versions) if known is not None else None) or {}
 
     def require(self, embedding: tuple[str, int]) -> None:
         """Raise `StoreMismatch` unless its vectors are of this (model, dims)."""

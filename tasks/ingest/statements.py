@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from typing import Any
 
 import polars as pl
 
@@ -18,7 +20,6 @@ from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in, name_to_stor
 from slowwave.revision.candidates import MAX_QUOTE, build_candidates
 from slowwave.settings import ExtractSettings, ResolveSettings
 from slowwave.text import digest, normalise_name, row_id
-from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import log
@@ -62,7 +63,7 @@ def find_target(
         types = ", ".join(sorted(same["entity_type"].unique()))
         raise UnusableInput(f"Several entities are called {name!r}: {types}.", "Say which with --type.")
     if len(same):
-        return _met(same.sort("id").head(1), now)
+        return _met(reading, same.sort("id").row(0, named=True), now)
     if not create:
         raise _unknown(reading, name)
     return new_target(name, entity_type, now)
@@ -83,13 +84,11 @@ def _mention(name: str, entity_type: str, now: datetime) -> pl.DataFrame:
 
 def _known(reading: Reading, name: str) -> pl.DataFrame:
     """The entities of that name, alias or id: the person who speaks as `user` may have no name yet."""
-    called = quoted(normalise_name(name))
-    own = reading.frame("entities", f"(canonical_name = {called} OR id = {quoted(name)}) AND merged_into IS NULL")
-    aliased = reading.by_ids("entity_aliases", [normalise_name(name)], ["entity_id"], key="alias_name")["entity_id"]
-    others = reading.by_ids(
-        "entities", aliased.filter(~aliased.is_in(own["id"].implode())), where="merged_into IS NULL"
-    )
-    return pl.concat([own, others]).unique("id")
+    wanted = [normalise_name(name)]
+    aliased = reading.by_ids("entity_aliases", wanted, ["entity_id"], key="alias_name")["entity_id"]
+    own = reading.by_ids("entities", wanted, ["id"], key="canonical_name")["id"]
+    ids = pl.concat([aliased, own, pl.Series([name], dtype=pl.String)])
+    return reading.by_ids("entities", ids, _MET).filter(pl.col("merged_into").is_null())
 
 
 def _unknown(reading: Reading, name: str) -> UnusableInput:
@@ -99,12 +98,15 @@ def _unknown(reading: Reading, name: str) -> UnusableInput:
     return UnusableInput(f"Unknown entity {name!r}.{hint}", "Make it with --create, and say what it is with --type.")
 
 
-def _met(row: pl.DataFrame, now: datetime) -> Target:
+_MET = ["id", "name", "entity_type", "status", "last_seen_at", "merged_into"]
+
+
+def _met(reading: Reading, entity: Mapping[str, Any], now: datetime) -> Target:
     """A known entity, seen now; an archived one is active again. One that was seen that day is not written again."""
-    entity = row.row(0, named=True)
     seen_at = entity["last_seen_at"]
     is_same = entity["status"] != "archived" and seen_at is not None and seen_at.date() >= now.date()
-    seen = row.clear() if is_same else revived(row).with_columns(last_seen_at=pl.lit(now, dtype=frames.TIME))
+    row = reading.by_ids("entities", [] if is_same else [entity["id"]])
+    seen = revived(row).with_columns(last_seen_at=pl.lit(now, dtype=frames.TIME))
     names = {"window": [0], "canonical_name": [normalise_name(entity["name"])], "entity_id": [entity["id"]]}
     names_in_use = pl.DataFrame({**names, "entity_type": [entity["entity_type"]]})
     vectorless = frames.empty({"id": frames.TEXT, "text": frames.TEXT})

@@ -25,10 +25,20 @@ from slowwave.revision.repetition import NEIGHBOURS
 from slowwave.revision.revision_state import ENDED_BY
 from slowwave.revision.supersession import RETRACT, SUPERSEDE, long_names
 from slowwave.settings import EvaluateSettings, ReviseSettings
-from slowwave.validity import MAX_CHAIN, live_sql, time_sql
+from slowwave.validity import MAX_CHAIN, is_live, live_sql, time_sql
 from storage.changes import FACT_TABLES
-from storage.rows import ROW, quoted
-from storage.search import FOUND, MATCHED, by_scope, matching_many, nearest, nearest_among, unit_matrix
+from storage.residents import Condition
+from storage.rows import quoted
+from storage.search import (
+    FOUND,
+    MATCHED,
+    by_scope,
+    matching_many,
+    nearest,
+    nearest_among,
+    nearest_in_memory,
+    unit_matrix,
+)
 from storage.snapshots import Reading
 
 NEIGHBOURS_PER_FACT = 5
@@ -36,6 +46,8 @@ WORDED_PER_DIRECTIVE = 20
 _EVER_ACTIVE = "status IN ('active', 'superseded')"
 _REPEATS = f"status = 'rejected' AND status_reason LIKE '{REPEATED}%'"
 _ENDING = [SUPERSEDE, RETRACT]
+_NAMED = ["id", "canonical_name", "name", "entity_type"]
+_ALIASES = list(frames.ALIASES)
 
 
 def near_candidates(
@@ -78,8 +90,8 @@ def near_candidates(
         facts,
         reading.by_ids("fact_evidence", pl.concat([facts["id"], supported["id"]]).unique(), key="fact_id"),
         neighbours.select(*NEIGHBOURS),
-        reading.by_ids("entities", entities),
-        reading.by_ids("entity_aliases", entities, key="entity_id"),
+        reading.by_ids("entities", entities, _NAMED),
+        reading.by_ids("entity_aliases", entities, _ALIASES, key="entity_id"),
         predicates=predicates,
         directives=stored,
         flags=_pending_contradictions(reading, facts["id"]),
@@ -103,8 +115,8 @@ def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> S
     entities = pl.concat([facts["subject_id"], facts["object_id"]])
     near = Surroundings(
         _once([facts, *_predecessors(reading, facts)]),
-        entities=reading.by_ids("entities", entities),
-        aliases=reading.by_ids("entity_aliases", entities, key="entity_id"),
+        entities=reading.by_ids("entities", entities, _NAMED),
+        aliases=reading.by_ids("entity_aliases", entities, _ALIASES, key="entity_id"),
     )
     near = replace(near, evidence=reading.by_ids("fact_evidence", near.facts["id"], key="fact_id"))
     return with_dependents(reading, near, facts)
@@ -142,20 +154,28 @@ def _once(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _neighbours(reading: Reading, candidates: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    """NEIGHBOURS: the live facts and the other candidates of its scope that each candidate is nearest to.
-
-    With the numbers of the rows of facts.
-    """
+    """NEIGHBOURS, with `is_stored`: the live facts and the other candidates of its scope nearest to each candidate."""
     rows = candidates.filter(pl.col("vector").is_not_null())
     vectors, ids, k = unit_matrix(rows["vector"], reading.dims), rows["id"], NEIGHBOURS_PER_FACT
+    resident = reading.resident("facts")
 
     def near(places: np.ndarray, where: str) -> pl.DataFrame:
-        live = nearest(reading, "facts", vectors[places], k, where)
-        return pl.concat([live, nearest_among(ids.gather(places), vectors[places], k)])
+        if resident is None:
+            live = nearest(reading, "facts", vectors[places], k, where)
+        else:
+            live = nearest_in_memory(resident, vectors[places], k, _live_in(rows["scope"][int(places[0])], where, now))
+        others = nearest_among(ids.gather(places), vectors[places], k)
+        return pl.concat([live.with_columns(is_stored=True), others.with_columns(is_stored=False)])
 
-    found = by_scope(rows["scope"], live_sql(now), near, FOUND)
+    found = by_scope(rows["scope"], live_sql(now), near, {**FOUND, "is_stored": pl.Boolean})
     named = found.with_columns(candidate_id=ids.gather(found["query"]))
-    return named.select("candidate_id", ROW, fact_id="id", cosine=pl.col("cosine").cast(pl.Float64))
+    return named.select("candidate_id", "is_stored", fact_id="id", cosine=pl.col("cosine").cast(pl.Float64))
+
+
+def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
+    """What is live in a scope."""
+    is_there = pl.col("scope").is_null() if scope is None else pl.col("scope") == scope
+    return Condition(sql, lambda: is_live(now) & is_there, f"live in {scope}", now)
 
 
 def _telling(
@@ -168,10 +188,10 @@ def _telling(
     """
     near = pl.col("cosine") >= min(settings.related_cosine, revise.revision_cosine)
     naming = directives.filter(pl.col("known_id").is_null())["candidate_id"]
-    stays = near | pl.col(ROW).is_null() | pl.col("candidate_id").is_in(naming.implode())
+    stays = near | ~pl.col("is_stored") | pl.col("candidate_id").is_in(naming.implode())
     far = neighbours.filter(~stays)
     ends = ["owner_entity_id", "subject_id"]
-    about = reading.by_numbers("facts", far[ROW].unique().sort(), ["id", *ends])
+    about = reading.by_ids("facts", far["fact_id"].unique(), ["id", *ends])
     ours = passed.select(ends)
     same = pl.any_horizontal(pl.col(end).is_in(ours[end].drop_nulls().implode()) for end in ends)
     return pl.concat(
@@ -286,6 +306,8 @@ def _is_late(reading: Reading, passed: pl.DataFrame, messages: pl.DataFrame) -> 
     if first is None:
         return False
     assert isinstance(first, datetime)
+    if (evidence := reading.resident("fact_evidence")) is not None:
+        return bool((evidence.column("occurred_at") > first).any())
     return len(reading.frame("fact_evidence", f"occurred_at > {time_sql(first)}", ["id"], limit=1)) > 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -20,9 +21,10 @@ from slowwave.revision.candidates import DIRECTIVES
 from slowwave.settings import IngestSettings
 from slowwave.text import as_json
 from slowwave.types import Added, Outcome
-from slowwave.validity import live_sql
+from slowwave.validity import is_live, live_sql
 from storage.changes import FACT_TABLES
 from storage.connection import has_namespace
+from storage.residents import Condition
 from storage.rows import quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
@@ -43,7 +45,7 @@ from tasks.runtime.runs import Run, as_run, existing_store, in_one_commit, store
 from tasks.runtime.writing import proposal_of, under_approval
 
 _KINDS = f"kind IN ({', '.join(map(quoted, KINDS))})"
-_COMPARED = ["id", "owner_entity_id", "status", "statement"]
+_COMPARED = ["id", "owner_entity_id", "status", "statement", "vector"]
 _OUTCOMES = {
     "added": RunCount.FACTS_LEARNED,
     "confirmed": RunCount.FACTS_CONFIRMED,
@@ -171,10 +173,8 @@ def _planned(run: Run, reading: Reading, asked: _Observed) -> _ObservationPlan:
 def _stated(run: Run, reading: Reading, asked: _Observed) -> _ObservationPlan:
     """The texts that are new, as candidates."""
     target = find_target(reading, asked.name, asked.entity_type, run.now, asked.settings.resolve, create=asked.create)
-    # Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared.
-    where = f"({live_sql(run.now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
-    known = reading.by_ids(
-        "facts", [] if target.is_new else [target.id], _COMPARED, key="owner_entity_id", where=where, with_vector=True
+    known = reading.meeting(
+        "facts", "owner_entity_id", [] if target.is_new else [target.id], _comparable(run.now), _COMPARED
     )
     by_text = dict(known.sort(pl.col("status") == "active", "id").select("statement", "id").iter_rows())
     screened = screen(asked.texts, by_text)
@@ -183,6 +183,13 @@ def _stated(run: Run, reading: Reading, asked: _Observed) -> _ObservationPlan:
     waiting = known.filter(pl.col("status") == "candidate")["statement"]
     is_waiting = bool(waiting.is_in(screened["content"].implode()).any())
     return _ObservationPlan(target, screened, known, by_text, stated, is_waiting)
+
+
+def _comparable(now: datetime) -> Condition:
+    """Live, or a candidate of a run that was killed or that waits for review; only of the scope that is compared."""
+    sql = f"({live_sql(now)} OR status = 'candidate') AND {_KINDS} AND scope = {quoted(SCOPE)}"
+    is_comparable = (is_live(now) | (pl.col("status") == "candidate")) & (pl.col("scope") == SCOPE)
+    return Condition(sql, lambda: is_comparable & pl.col("kind").is_in(KINDS), "comparable", now)
 
 
 def _flagged(facts: pl.DataFrame, plan: _ObservationPlan, dims: int, settings: IngestSettings) -> pl.DataFrame:
