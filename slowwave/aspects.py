@@ -120,6 +120,8 @@ class Tagging:
 
 def merge(model_tags: pl.Series, found: pl.Series) -> Tagging:
     """Union of a model's tags and the classifier's, once each, in taxonomy order; others are counted (S3-15, S3-16)."""
+    if not model_tags.count():  # what was found is in that order
+        return Tagging(found.cast(frames.TEXTS), 0)
     both = pl.DataFrame({"tags": model_tags.cast(frames.TEXTS), "found": found.cast(frames.TEXTS)}).with_row_index(
         "row"
     )

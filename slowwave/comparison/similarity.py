@@ -144,6 +144,7 @@ def cosines(vectors: Vectors, first: npt.NDArray[np.integer], second: npt.NDArra
 
 FOUND = {"a": pl.UInt32(), "b": pl.UInt32(), "cosine": pl.Float64(), "match_type": pl.String()}
 _JOIN = 500_000  # pairs in memory at once
+_FEW = 4_000  # pairs up to which all are compared
 _ROUNDING = 1e-5
 
 
@@ -175,6 +176,9 @@ def similar_pairs(
     a text has none. A part has some million pairs at most.
     """
     codes = np.zeros(len(texts), np.uint32) if group is None else group.fill_null("").rank("dense").to_numpy()
+    if 0 < (len(texts) - first_new) * len(texts) <= _FEW:
+        yield _each_pair(texts, vectors, thresholds, codes, first_new)
+        return
     at_border = [pl.DataFrame(schema=FOUND)]
     for pairs in near_rows(vectors, thresholds.cosine, codes, first_new):
         near = pairs.with_columns(match_type=pl.lit("cosine"))
@@ -186,6 +190,27 @@ def similar_pairs(
         # Products of matrices and of vectors round differently: at the threshold the former decides.
         contained = contained.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING)
         yield contained.join(pl.concat(at_border), on=["a", "b"], how="anti")
+
+
+def _each_pair(
+    texts: pl.Series, vectors: Vectors, thresholds: SimilarityThresholds, codes: np.ndarray, first_new: int
+) -> pl.DataFrame:
+    """FOUND of few texts, compared one by one."""
+    b, a = np.nonzero(np.tril(np.ones((len(texts) - first_new, len(texts)), np.bool_), first_new - 1))
+    one_group = codes[a] == codes[b + first_new]
+    a, b = a[one_group], b[one_group]
+    products = vectors[first_new:] @ vectors.T
+    pairs = pl.DataFrame({"a": a, "b": b + first_new, "cosine": products[b, a]})
+    first, second = (texts.cast(pl.String).gather(pairs[end]) for end in ("a", "b"))
+    lengths = pl.DataFrame({"first": first.str.len_chars(), "second": second.str.len_chars()})
+    ratio = lengths.select(pl.max_horizontal("first", "second") / pl.min_horizontal("first", "second").clip(1))
+    is_near = pairs["cosine"].cast(pl.Float64) >= thresholds.cosine
+    may = ~is_near & (ratio.to_series().fill_null(0.0) >= thresholds.length_ratio)
+    rows = may.arg_true()
+    share = word_overlap(first.gather(rows), second.gather(rows))["containment"]
+    contained = pairs[rows].filter(share >= thresholds.containment).with_columns(match_type=pl.lit("containment"))
+    found = pl.concat([pairs.filter(is_near).with_columns(match_type=pl.lit("cosine")), contained])
+    return found.cast(pl.Schema(FOUND))
 
 
 def _by_words(
@@ -242,12 +267,17 @@ def _looked_up(
     having = spread.select("group", "word", row_b="row", length_b="length")
     everyone = sizes.select("group", row_b="row", length_b="length")
     wordless = sizes.filter(pl.col("needed") == 0).with_columns(often=pl.lit(len(sizes)))
+    is_new, is_new_b = pl.col("row") >= first_new, pl.col("row_b") >= first_new
     for rows, longer, key in ((prefix, having, ["group", "word"]), (wordless, everyone, ["group"])):
-        costs = rows.group_by("row").agg(cost=pl.col("often").sum()).sort("row")
-        parts = costs.select("row", part=pl.col("cost").cum_sum() // _JOIN)
-        for (_,), part in rows.join(parts, on="row").group_by("part", maintain_order=True):
-            both = part.join(longer, on=key).filter(_is_longer(thresholds, first_new))
-            yield both.select("row", "row_b", "needed").unique()
+        # never old ones with old ones: an entity may have thousands
+        for some, others in ((rows.filter(is_new), longer), (rows.filter(~is_new), longer.filter(is_new_b))):
+            costs = some.group_by("row").agg(cost=pl.col("often").sum()).sort("row")
+            parts = costs.select("row", part=pl.col("cost").cum_sum() // _JOIN)
+            if len(others) < len(longer):
+                parts = parts.with_columns(part=pl.lit(0))
+            for (_,), part in some.join(parts, on="row").group_by("part", maintain_order=True):
+                both = part.join(others, on=key).filter(_is_longer(thresholds, first_new))
+                yield both.select("row", "row_b", "needed").unique()
 
 
 def _is_longer(thresholds: SimilarityThresholds, first_new: int) -> pl.Expr:

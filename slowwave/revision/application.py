@@ -426,6 +426,8 @@ def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame
 
 def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
     """Active and superseded facts with said_at, first_at (latest, earliest evidence), place -1 and comparison keys."""
+    if near.facts.is_empty():
+        near = replace(near, facts=frames.empty(frames.FACTS))
     at = pl.col("occurred_at")
     times = near.evidence.group_by(id="fact_id").agg(said_at=at.max(), first_at=at.min())
     facts = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)

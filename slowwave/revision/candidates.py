@@ -157,6 +157,8 @@ def build_candidates(
 
 def _support(facts: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
     """SUPPORT: the further messages that say a fact."""
+    if not facts["also"].count():
+        return frames.empty(SUPPORT)
     more = facts.select("confidence", "statement", fact_id="id", message_id="also").explode("message_id")
     more = more.drop_nulls("message_id")
     rows = more.join(messages.select("message_id", "occurred_at"), on="message_id", maintain_order="left")
@@ -183,6 +185,8 @@ def _linked(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 def _with_mentions(claims: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     """The ids of the entities that each claim mentions beside its ends, in place of their names, each once."""
+    if not claims["mentions"].count():
+        return claims.with_columns(pl.col("mentions").fill_null([]))
     numbered = claims.with_row_index("row")
     each = numbered.select("row", "window", *_ENDS, name="mentions").explode("name").drop_nulls("name")
     canonical = {name: normalise_name(name) for name in each["name"].unique()}
@@ -347,6 +351,8 @@ def _directives(facts: pl.DataFrame) -> pl.DataFrame:
 
     A directive that points at a claim of its own window means the candidate of that claim.
     """
+    if not facts["resolves"].count() and not facts["ended"].any():
+        return frames.empty(DIRECTIVES)
     own = facts.select("window", "claim", own_id="id")
     given = (
         facts.select("window", pl.col("id").alias("candidate_id"), "resolves")

@@ -67,6 +67,8 @@ def pairs_of(fresh: pl.DataFrame, others: pl.DataFrame, neighbours: pl.DataFrame
 
     `fresh` and `others` need id and place; facts from before the batch have place -1.
     """
+    if neighbours.is_empty():
+        return pl.DataFrame(schema={"id": pl.String, "target_id": pl.String, "cosine": pl.Float64})
     near = neighbours.select(id="candidate_id", target_id="fact_id", cosine="cosine")
     both = pl.concat([near, near.select(id="target_id", target_id="id", cosine="cosine")])
     targets = pl.concat([part.select(target_id="id", target_place="place") for part in (fresh, others)])
@@ -208,6 +210,9 @@ def find_flags(
     Similar (S0-02): a fact of the same owner and scope, by cosine, by contained words, or the same edge in other words
     (S2-13). Related (S4-21): the nearest other fact of the scope.
     """
+    if len(fresh) == 1 and others.is_empty():
+        none = {"similar_to_id": pl.String, "similarity_score": pl.Float64, "related_id": pl.String}
+        return fresh.select("id", *(pl.lit(None, dtype=kind).alias(name) for name, kind in none.items()))
     columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
     everyone = pl.concat([part.select(columns) for part in (fresh, others)]).with_columns(
         words=word_sets(pl.concat([fresh["statement"], others["statement"]])),

@@ -97,8 +97,13 @@ def _decide(
     return None if patches.batches.is_empty() else decide(reading, patches, settings, run.now)
 
 
-def decide(reading: Reading, patches: Patches, settings: IngestSettings, now: datetime) -> Decision:
-    """What becomes of the candidates: judged alone, then beside as much of the store as may matter to them."""
+def decide(
+    reading: Reading, patches: Patches, settings: IngestSettings, now: datetime, *, is_flagged: bool = True
+) -> Decision:
+    """What becomes of the candidates: judged alone, then beside as much of the store as may matter to them.
+
+    Without `is_flagged` the caller flags those that share words with others about the same.
+    """
     verdict = evaluate(
         patches.candidates.drop("vector"),
         patches.messages,
@@ -110,7 +115,7 @@ def decide(reading: Reading, patches: Patches, settings: IngestSettings, now: da
     passed = verdict.passed.filter(pl.col("patch_batch_id").is_in(approved["id"].to_list()))
     vectors = patches.candidates.filter(pl.col("id").is_in(passed["id"].implode())).select("id", "scope", "vector")
     given = passed, vectors, patches.directives, patches.messages, approved
-    plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now)
+    plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now, is_flagged=is_flagged)
     return Decision(patches, verdict, plan)
 
 
@@ -124,12 +129,15 @@ def plan_over_store(
     settings: EvaluateSettings,
     revise: ReviseSettings,
     now: datetime,
+    *,
+    is_flagged: bool = True,
 ) -> ApplicationPlan:
     """`plan_application` of the `passed` candidates, with as much of the store as may matter to them.
 
     `vectors`: (id, scope, vector) of the candidates.
     """
-    near = near_candidates(reading, passed, vectors, directives, messages, settings, revise, now)
+    given = passed, vectors, directives, messages, settings, revise, now
+    near = near_candidates(reading, *given, is_flagged=is_flagged)
     messages = with_speakers(reading, passed, messages, near)
     plan = plan_application(passed, directives, messages, batches, near, settings, now, revise=revise)
     if plan.retired.is_empty():

@@ -54,6 +54,8 @@ def add_aliases_of_facts(tx: Transaction, facts: pl.DataFrame, messages: pl.Data
     `facts`: full rows, written by the same commit; `messages`: full rows of those that were read. A name that was
     denied, or is over, gives no alias.
     """
+    if not ((facts["predicate"] == "known_as").any() or (messages["role"] == "document").any()):
+        return
     is_affirmed = (pl.col("polarity") != "negated").fill_null(True)
     active = facts.filter((pl.col("status") == "active") & pl.col("subject_id").is_not_null())
     called = active.filter((pl.col("predicate") == "known_as") & is_affirmed & pl.col("object_text").is_not_null())

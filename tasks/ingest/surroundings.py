@@ -59,14 +59,17 @@ def near_candidates(
     settings: EvaluateSettings,
     revise: ReviseSettings,
     now: datetime,
+    *,
+    is_flagged: bool = True,
 ) -> Surroundings:
     """The surroundings of the `passed` candidates (FACTS) with their `directives` and `messages`.
 
     `vectors`: (id, scope, vector) of the candidates. What leans on a fact that ends is not among them: see
-    `with_dependents`.
+    `with_dependents`. Without `is_flagged` others look for what is alike in words alone, about the same subject.
     """
     is_late = _is_late(reading, passed, messages)
-    neighbours = _telling(reading, _neighbours(reading, vectors, now), passed, directives, settings, revise)
+    neighbours = _neighbours(reading, vectors, now)
+    neighbours = _telling(reading, neighbours, passed, directives, settings, revise, is_flagged=is_flagged)
     predicates = reading.frame("predicates")
     ending = directives.filter(pl.col("known_id").is_null() | pl.col("action").is_in(_ENDING))
     directed = passed.filter(pl.col("id").is_in(ending["candidate_id"].implode()))
@@ -125,6 +128,8 @@ def surroundings_of_facts(reading: Reading, ids: Sequence[str] | pl.Series) -> S
 def with_speakers(reading: Reading, passed: pl.DataFrame, messages: pl.DataFrame, near: Surroundings) -> pl.DataFrame:
     """The messages, and those of the facts whose relation allows one object, or that give a day to come: who said
     these decides what ends them."""
+    if near.facts.is_empty():
+        return messages
     single = single_valued(pl.concat([near.facts["predicate"], passed["predicate"]]).unique(), near.predicates)
     is_plan = pl.col("event_at") > pl.col("valid_from")
     rivals = near.facts.filter(pl.col("predicate").is_in(list(single)) | is_plan)["id"]
@@ -180,9 +185,9 @@ def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
 
 def _telling(
     reading: Reading, neighbours: pl.DataFrame, passed: pl.DataFrame, directives: pl.DataFrame,
-    settings: EvaluateSettings, revise: ReviseSettings,
+    settings: EvaluateSettings, revise: ReviseSettings, *, is_flagged: bool,
 ) -> pl.DataFrame:  # fmt: skip
-    """The neighbours that can decide anything: near enough, about the same subject or owner, or perhaps named.
+    """The neighbours that can decide anything: near enough, perhaps named or, for flags, about the same subject.
 
     In a large memory every candidate has five neighbours and hardly one of these.
     """
@@ -190,6 +195,8 @@ def _telling(
     naming = directives.filter(pl.col("known_id").is_null())["candidate_id"]
     stays = near | ~pl.col("is_stored") | pl.col("candidate_id").is_in(naming.implode())
     far = neighbours.filter(~stays)
+    if far.is_empty() or not is_flagged:
+        return neighbours.filter(stays)
     ends = ["owner_entity_id", "subject_id"]
     about = reading.by_ids("facts", far["fact_id"].unique(), ["id", *ends])
     ours = passed.select(ends)

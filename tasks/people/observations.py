@@ -165,7 +165,7 @@ def _planned(run: Run, reading: Reading, asked: _Observed) -> _ObservationPlan:
         return plan
     stated = plan.stated
     patches = Patches(stated.batches, stated.facts, frames.empty(DIRECTIVES), stated.messages)
-    decided = decide(reading, patches, asked.settings, run.now)
+    decided = decide(reading, patches, asked.settings, run.now, is_flagged=False)
     facts = _flagged(decided_facts(reading, decided), plan, reading.dims, asked.settings)
     return replace(plan, decided=decided, facts=facts)
 

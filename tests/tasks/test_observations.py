@@ -25,6 +25,7 @@ from inference.embedding import Embedder, open_embedder
 from recall.entity_review import duplicates_of
 from slowwave import frames
 from slowwave.api import OpenMemory
+from slowwave.comparison import similarity
 from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
 from slowwave.deduplication.observations import (
     connected,
@@ -97,17 +98,18 @@ def facts(*texts: str, scope: str = "global") -> pl.DataFrame:
     st.integers(0, 14),
     st.sampled_from([0.0, 0.3, 0.7, 1.0]),
     st.sampled_from([1.0, 2.0]),
+    st.sampled_from([0, 4_000]),
 )
 def test_the_pairs_are_those_that_comparing_all_of_them_finds(
-    told: list[tuple[str, str]], seed: int, first_new: int, share: float, ratio: float
+    told: list[tuple[str, str]], seed: int, first_new: int, share: float, ratio: float, few: int
 ) -> None:
     texts, groups = [text for text, _ in told], [group for _, group in told]
     vectors = unit(np.random.default_rng(seed).integers(-1, 2, (len(told), 3)))
     likeness = SimilarityThresholds(0.85, share, ratio)
-    found = similar_pairs(
-        pl.Series(texts, dtype=pl.String), vectors, likeness, group=pl.Series(groups, dtype=pl.String),
-        first_new=first_new,
-    )  # fmt: skip
+    given = pl.Series(texts, dtype=pl.String), vectors, likeness
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(similarity, "_FEW", few)
+        found = [*similar_pairs(*given, group=pl.Series(groups, dtype=pl.String), first_new=first_new)]
     expected = [
         (a, b, kind)
         for b in range(first_new, len(told))
