@@ -25,7 +25,7 @@ from .lease import make_once
 from .object_storage import check_bucket, is_remote
 from .rows import BEGUN, CREATED, to_rows
 from .schema import Role
-from .snapshots import Place, Reading, Snapshot, open_table, read_rows
+from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, tables_of
 from .telemetry import note_commit
 from .transactions import Transaction
@@ -204,6 +204,8 @@ class Store:
                 raise plain from error
             raise
         note_commit(kind, tx, began, lease.waited_s)
+        if (known := IN_MEMORY.get(str(self.db.uri))) is not None:
+            known.current(tx.versions)  # who asks next finds it done
 
     def _hide(self, reading: Reading) -> None:
         if self.out_of_sight is not None:
