@@ -109,10 +109,10 @@ def alias(
     as_json: JsonOption = False,
 ) -> None:
     """Add a name to an entity. A name of another entity is refused: merge the two."""
-    from tasks.entities.alias_and_rename import alias_entity_as_run
+    from tasks.entities.alias_and_rename import alias_entity
 
     run = place.run("entity-alias")
-    called = alias_entity_as_run(run, entity, name)
+    called = alias_entity(run, entity, name)
     if as_json:
         print_json({"run": run.id if called.is_new else None, **asdict(called)})
     elif called.is_new:
@@ -130,10 +130,10 @@ def rename(
     as_json: JsonOption = False,
 ) -> None:
     """Rename an entity. It keeps its other names, and later messages do not change the new one."""
-    from tasks.entities.alias_and_rename import rename_entity_as_run
+    from tasks.entities.alias_and_rename import rename_entity
 
     run = place.run("entity-rename")
-    called = rename_entity_as_run(run, entity, name)
+    called = rename_entity(run, entity, name)
     if as_json:
         print_json({"run": run.id if called.is_new else None, **asdict(called)})
     elif called.is_new:
@@ -151,10 +151,10 @@ def pin_entity(
     as_json: JsonOption = False,
 ) -> None:
     """Keep an entity and all its facts for ever."""
-    from tasks.entities.pins import pin_entity_as_run
+    from tasks.entities.pins import pin_entity
 
     run = place.run("entity-pin")
-    _tell_pins(run, pin_entity_as_run(run, entity, not off), as_json)
+    _tell_pins(run, pin_entity(run, entity, not off), as_json)
 
 
 def pin(
@@ -165,10 +165,10 @@ def pin(
     as_json: JsonOption = False,
 ) -> None:
     """Keep facts for ever: they are never archived, or merged into others."""
-    from tasks.entities.pins import pin_facts_as_run
+    from tasks.entities.pins import pin_facts
 
     run = place.run("pin")
-    _tell_pins(run, pin_facts_as_run(run, ids, not off), as_json)
+    _tell_pins(run, pin_facts(run, ids, not off), as_json)
 
 
 def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:

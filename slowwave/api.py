@@ -560,25 +560,22 @@ class OpenMemory:
             return tuple(runs)
 
     def revise(self, fact: str, statement: str) -> Added:
-        """State a live fact anew: the statement is added to its entity, and the fact is retired and points at it.
+        """State a live fact anew, as one run: the statement is added to its entity, and the fact is retired.
 
-        Nothing is retired where the statement is refused, or says the same as the fact (`confirmed`, with its id).
-        These are two runs; `chain` has both versions. Raises as `retire` does.
+        It points at the new one, and `chain` has both. Nothing is retired where the statement is refused, or says the
+        same as the fact (`confirmed`, with its id), or waits for a person. Raises as `retire` does.
         """
         refuse_a_fork()
         from recall.history import fact_named
-        from tasks.people.observations import observe, plan_to_retire, retire
+        from tasks.people.observations import observe
 
         old, place = fact_named(self.snapshot, checked_text("fact", fact)), self.place
         with self._adding:
             owner = self.snapshot.by_ids("facts", [old], ["owner_entity_id"]).item()
-            plan_to_retire(self.snapshot, place.run("retire"), owner, [old])  # raises before anything is added
             settings = place.kept(place.settings.ingest)
-            added = observe(place.run("observe"), owner, [checked_text("statement", statement)], settings)
-            new = added.outcomes[0].fact_id
-            if new is not None and new != old:
-                retire(place.run("retire"), owner, [old], replaced_by=new)
-            return added
+            return observe(
+                place.run("observe"), owner, [checked_text("statement", statement)], settings, instead_of=old
+            )
 
     def close(self) -> None:
         """Write the pending access events; the memory can be used again after that."""

@@ -19,8 +19,7 @@ from slowwave.text import digest, normalise_name
 from slowwave.validity import live_sql
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.runtime.engine import task
-from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
+from tasks.runtime.runs import Run, embedder_of, existing_store, in_one_commit, store_of, vector_column
 
 from .retirement import renew_profiles
 
@@ -48,29 +47,24 @@ class Called:
     is_new: bool = True
 
 
-@task("alias entity")
 def alias_entity(run: Run, entity: str, alias: str) -> Called:
-    """Let an entity be known under one more name (S2-04); a name that it has already changes nothing.
+    """Let an entity be known under one more name, as a run of its own (S2-04); a name that it has changes nothing.
 
-    Raises `Refused` for a name of another entity of its type, and `UnusableInput` for what cannot be a name.
+    Raises `Refused` for a name of another entity of its type, and `UnusableInput` for what cannot be a name, before the
+    run begins.
     """
-    store = store_of(run)
-    with store.commit(run.id, "entity.alias", run.now) as tx:
-        called, row = _alias(tx, entity, alias)
-        if called.is_new:
-            _register(tx, run, row, called.name, "alias", f"A person said that it is also called {called.name!r}.")
-    return called
-
-
-def alias_entity_as_run(run: Run, entity: str, alias: str) -> Called:
-    """`alias_entity` as a run of its own; it raises before the run begins."""
     called, _ = _alias(existing_store(run).snapshot(), entity, alias)
     if not called.is_new:
         return called
-    return as_run(
-        run, {"entity": entity, "alias": alias}, lambda: alias_entity(run, entity, alias),
-        lambda done: {RunCount.NAMES_ADDED: int(done.is_new)},
-    )  # fmt: skip
+
+    def write(tx: Transaction) -> Called:
+        called, row = _alias(tx, entity, alias)
+        if called.is_new:
+            _register(tx, run, row, called.name, "alias", f"A person said that it is also called {called.name!r}.")
+        return called
+
+    parameters = {"entity": entity, "alias": alias}
+    return in_one_commit(run, "entity.alias", parameters, write, lambda done: {RunCount.NAMES_ADDED: int(done.is_new)})
 
 
 def _alias(reading: Reading, entity: str, alias: str) -> tuple[Called, dict[str, Any]]:
@@ -84,38 +78,32 @@ def _alias(reading: Reading, entity: str, alias: str) -> tuple[Called, dict[str,
     return Called(row["id"], row["name"], normalise_name(shown), not is_own), row
 
 
-@task("rename entity")
 def rename_entity(run: Run, entity: str, name: str) -> Called:
-    """Give an entity the name that it is shown under; it stays known under its others, and mentions change it no more.
+    """Give an entity the name that it is shown under, as a run of its own; mentions change it no more.
 
-    Raises `Refused` for a name of another entity, and `UnusableInput` for what cannot be a name. The canonical name is
-    what it was; the vector is computed again from the new name.
+    It stays known under its others. Raises `Refused` for a name of another entity, and `UnusableInput` for what cannot
+    be a name, before the run begins. The canonical name is what it was; the vector is computed again from the new name.
     """
-    store = store_of(run)
-    called, row = _rename(store.snapshot(), entity, name)
+    called, row = _rename(existing_store(run).snapshot(), entity, name)
     if not called.is_new:
         return called
-    vector = new_vector(run, str(embed_texts(pl.DataFrame([row]))[0]))
-    with store.commit(run.id, "entity.rename", run.now) as tx:
+    text = str(embed_texts(pl.DataFrame([row]))[0])
+    vector = new_vector(run, text)
+
+    def write(tx: Transaction) -> Called:
         called, now = _rename(tx, entity, name)
         if called.is_new:
-            if embed_texts(pl.DataFrame([now]))[0] != embed_texts(pl.DataFrame([row]))[0]:
-                vector = new_vector(run, str(embed_texts(pl.DataFrame([now]))[0]))
-            _write_name(tx, run, now, called, vector)
-    if called.is_new:
-        renew_profiles(run, _profiles_naming(store.snapshot(), run, called.entity_id))
-    return called
-
-
-def rename_entity_as_run(run: Run, entity: str, name: str) -> Called:
-    """`rename_entity` as a run of its own; it raises before the run begins."""
-    called, _ = _rename(existing_store(run).snapshot(), entity, name)
-    if not called.is_new:
+            current = str(embed_texts(pl.DataFrame([now]))[0])
+            _write_name(tx, run, now, called, vector if current == text else new_vector(run, current))
         return called
-    return as_run(
-        run, {"entity": entity, "name": name}, lambda: rename_entity(run, entity, name),
-        lambda done: {RunCount.ENTITIES_RENAMED: int(done.is_new)},
-    )  # fmt: skip
+
+    parameters = {"entity": entity, "name": name}
+    called = in_one_commit(
+        run, "entity.rename", parameters, write, lambda done: {RunCount.ENTITIES_RENAMED: int(done.is_new)}
+    )
+    if called.is_new:
+        renew_profiles(run, _profiles_naming(store_of(run).snapshot(), run, called.entity_id))
+    return called
 
 
 def _rename(reading: Reading, entity: str, name: str) -> tuple[Called, dict[str, Any]]:

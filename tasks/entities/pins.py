@@ -15,8 +15,7 @@ from slowwave.lifecycle.run_counts import RunCount
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.runtime.engine import task
-from tasks.runtime.runs import Run, as_run, existing_store, store_of
+from tasks.runtime.runs import Run, existing_store, in_one_commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,48 +27,43 @@ class Pinned:
     pinned: bool = True
 
 
-@task("pin entity")
 def pin_entity(run: Run, entity: str, pinned: bool = True) -> Pinned:
-    """Keep an entity and all that is known of it for ever, or no longer (S2-52, S4-07)."""
-    with store_of(run).commit(run.id, "entity.pin", run.now) as tx:
-        rows = _entity_row(tx, entity)
-        done = _planned(rows, "name", pinned)
-        tx.upsert("entities", _changed(rows, done))
-        _write_decisions(tx, run, done)
-    return done
+    """Keep an entity and all that is known of it for ever, or no longer, as a run of its own (S2-52, S4-07).
 
-
-@task("pin facts")
-def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
-    """Keep facts for ever, or no longer: they are never pruned, merged away or evicted (S4-07, G4).
-
-    `ids` may be beginnings, or the short forms that tables show. All are pinned or none: raises `UnusableInput` for an
-    id that names no fact, or several, and for a fact that is over.
+    It raises before the run begins; where nothing would change there is no run.
     """
-    with store_of(run).commit(run.id, "facts.pin", run.now) as tx:
-        rows = _fact_rows(tx, ids, pinned)
-        done = _planned(rows, "statement", pinned)
-        tx.upsert("facts", _changed(rows, done))
-        _write_decisions(tx, run, done)
-    return done
-
-
-def pin_entity_as_run(run: Run, entity: str, pinned: bool = True) -> Pinned:
-    """`pin_entity` as a run of its own. It raises before the run begins; where nothing would change there is no run."""
     planned = _planned(_entity_row(existing_store(run).snapshot(), entity), "name", pinned)
     if not planned.changed:
         return planned
-    parameters = {"entity": entity, "pinned": pinned}
-    return as_run(run, parameters, lambda: pin_entity(run, entity, pinned), _count_pins)
+
+    def write(tx: Transaction) -> Pinned:
+        rows = _entity_row(tx, entity)
+        return _pin(tx, run, "entities", rows, _planned(rows, "name", pinned))
+
+    return in_one_commit(run, "entity.pin", {"entity": entity, "pinned": pinned}, write, _count_pins)
 
 
-def pin_facts_as_run(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
-    """`pin_facts` as a run of its own. It raises before the run begins; where nothing would change there is no run."""
+def pin_facts(run: Run, ids: Sequence[str], pinned: bool = True) -> Pinned:
+    """Keep facts for ever, or no longer, as a run of its own: never pruned, merged away or evicted (S4-07, G4).
+
+    `ids` may be beginnings, or the short forms that tables show. All are pinned or none: raises `UnusableInput` for an
+    id that names no fact, or several, and for a fact that is over. Where nothing would change there is no run.
+    """
     planned = _planned(_fact_rows(existing_store(run).snapshot(), ids, pinned), "statement", pinned)
     if not planned.changed:
         return planned
-    parameters = {"ids": list(ids), "pinned": pinned}
-    return as_run(run, parameters, lambda: pin_facts(run, ids, pinned), _count_pins)
+
+    def write(tx: Transaction) -> Pinned:
+        rows = _fact_rows(tx, ids, pinned)
+        return _pin(tx, run, "facts", rows, _planned(rows, "statement", pinned))
+
+    return in_one_commit(run, "facts.pin", {"ids": list(ids), "pinned": pinned}, write, _count_pins)
+
+
+def _pin(tx: Transaction, run: Run, name: str, rows: pl.DataFrame, done: Pinned) -> Pinned:
+    tx.upsert(name, _changed(rows, done))
+    _write_decisions(tx, run, done)
+    return done
 
 
 def _count_pins(done: Pinned) -> dict[RunCount, int]:

@@ -92,6 +92,7 @@ class _Observed:
     settings: IngestSettings
     entity_type: str | None
     create: bool
+    instead_of: str | None = None
 
     def parameters(self) -> dict[str, Any]:
         """What the row of the run says of the call."""
@@ -106,20 +107,24 @@ def observe(
     *,
     entity_type: str | None = None,
     create: bool = False,
+    instead_of: str | None = None,
 ) -> Added:
     """State something about an entity as a run of one commit: each new text becomes a fact in the usual way (S0-02).
 
     It is flagged where it looks like another observation. What the entity is held to be word for word is passed over;
     what says the same in other words confirms it (§6.2). Raises `UnusableInput` for an unknown entity unless `create`,
-    which makes one of `entity_type`; nothing is written then, and no run is recorded.
+    which makes one of `entity_type`; nothing is written then, and no run is recorded. `instead_of` is a live fact of
+    the entity that the first text replaces: it is retired and points at it, unless the text is refused or says the same.
     """
     if not texts:
         raise UnusableInput("There is nothing to observe.", "Say one text or more.")
-    asked = _Observed(name, texts, settings, entity_type, create)
+    asked = _Observed(name, texts, settings, entity_type, create, instead_of)
     if not has_namespace(run.store, run.namespace):
         new_target(name, entity_type, run.now) if create else existing_store(run)  # raises before a store is made
     snapshot = store_of(run).snapshot()
     plan = _planned(run, snapshot, asked)
+    if instead_of is not None:
+        plan_to_retire(snapshot, run, plan.target.id, [instead_of])  # raises before anything is added
     is_approved = under_approval(run, "patch", settings.approval, risks=False).proposes is None
     if plan.is_waiting or not (is_approved or plan.stated is None):
         added = as_run(run, asked.parameters(), lambda: _left_to_patches(run, asked), _counts)
@@ -127,6 +132,8 @@ def observe(
         added = in_one_commit(
             run, "observe", asked.parameters(), lambda tx: _written(tx, run, asked, plan, snapshot), _counts
         )
+    if instead_of is not None:
+        renew_profiles(run, [added.entity_id])
     return replace(added, run=run.id)
 
 
@@ -141,7 +148,16 @@ def _written(tx: Transaction, run: Run, asked: _Observed, plan: _ObservationPlan
         new = plan.stated.facts["id"] if write_statements(tx, plan.stated) else None
         write_facts(tx, plan.facts, new=new)
         write_beside_facts(tx, plan.decided, new=new)
-    return _added(plan, plan.facts)
+    added = _added(plan, plan.facts)
+    winner = added.outcomes[0].fact_id
+    if asked.instead_of is not None and winner not in (None, asked.instead_of) and _is_active(tx, asked.instead_of):
+        _retire(tx, run, plan.target.id, [asked.instead_of], winner)
+    return added
+
+
+def _is_active(tx: Transaction, fact: str) -> bool:
+    """Whether a fact still holds: what was stated may have ended it."""
+    return tx.by_ids("facts", [fact], ["status"])["status"].to_list() == ["active"]
 
 
 def _left_to_patches(run: Run, asked: _Observed) -> Added:
@@ -231,12 +247,15 @@ def retire(
     planned = plan_to_retire(existing_store(run).snapshot(), run, entity_id, ids)
     if dry_run:
         return _retired(entity_id, planned)
-    return as_run(
+    retired = in_one_commit(
         run,
+        "observations.retire",
         {"entity": entity_id, "ids": list(ids)},
-        lambda: delete_observations(run, entity_id, ids, replaced_by),
+        lambda tx: _retire(tx, run, entity_id, ids, replaced_by),
         lambda done: {RunCount.FACTS_RETIRED: len(done.facts), RunCount.FLAGS_CLEARED: len(done.flags_cleared)},
     )
+    renew_profiles(run, [entity_id])
+    return retired
 
 
 def _outcome(content: str, fact: Mapping[str, Any]) -> Outcome:
@@ -259,13 +278,18 @@ def delete_observations(run: Run, entity_id: str, ids: Sequence[str], replaced_b
     the entity, `Refused` those that are pinned.
     """
     with store_of(run).commit(run.id, "observations.retire", run.now) as tx:
-        plan = plan_to_retire(tx, run, entity_id, ids)
-        if replaced_by is not None:
-            is_gone = pl.col("id").is_in(plan.retired)
-            winner = pl.when(is_gone).then(pl.lit(replaced_by)).otherwise("replaced_by")
-            plan = replace(plan, facts=plan.facts.with_columns(replaced_by=winner))
-        write_retirement(tx, plan)
+        retired = _retire(tx, run, entity_id, ids, replaced_by)
     renew_profiles(run, [entity_id])
+    return retired
+
+
+def _retire(tx: Transaction, run: Run, entity_id: str, ids: Sequence[str], replaced_by: str | None) -> Retired:
+    plan = plan_to_retire(tx, run, entity_id, ids)
+    if replaced_by is not None:
+        is_gone = pl.col("id").is_in(plan.retired)
+        winner = pl.when(is_gone).then(pl.lit(replaced_by)).otherwise("replaced_by")
+        plan = replace(plan, facts=plan.facts.with_columns(replaced_by=winner))
+    write_retirement(tx, plan)
     return _retired(entity_id, plan)
 
 

@@ -24,7 +24,7 @@ from slowwave.integrations.mem0 import Memory, _namespace
 from slowwave.integrations.shared import library
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.pins import pin_facts_as_run
+from tasks.entities.pins import pin_facts
 
 LISBON = "I live in Lisbon."
 PORTO = "I moved from Lisbon to Porto in April 2026."
@@ -216,7 +216,7 @@ def test_all_memories_but_the_pinned_ones_are_deleted_and_those_are_named(face: 
         [{"role": "user", "content": "The ferry has four engines."}, {"role": "user", "content": "It is blue."}],
         user_id="ann", infer=False,
     )["results"]  # fmt: skip
-    pin_facts_as_run(face._memory("user-ann").place.run("pin"), [kept["id"].partition(":")[2]], True)
+    pin_facts(face._memory("user-ann").place.run("pin"), [kept["id"].partition(":")[2]], True)
     with pytest.raises(Refused, match=kept["id"]):
         face.delete_all(user_id="ann")
     assert [each["id"] for each in face.get_all(user_id="ann")["results"]] == [kept["id"]]

@@ -38,7 +38,7 @@ from slowwave.settings import SleepSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.pins import pin_facts_as_run
+from tasks.entities.pins import pin_facts
 from tasks.runtime.runs import existing_run
 
 PEOPLE = ("Marta", "Devon", "Priya", "Bruno", "Ingrid")
@@ -197,7 +197,7 @@ def test_what_a_person_pinned_stays_and_why_tells_what_became_of_the_others(
     quoted: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pinned, other = rows(quoted, "facts", "status = 'active'").select("id", "message_id").head(2).iter_rows()
-    pin_facts_as_run(existing_run("pin", str(quoted), "default", NOW), [pinned[0]])
+    pin_facts(existing_run("pin", str(quoted), "default", NOW), [pinned[0]])
     serve(reader)
     reread(quoted)
     assert rows(quoted, "facts", "status = 'active'").filter(pl.col("id") == pinned[0])["pinned"].to_list() == [True]

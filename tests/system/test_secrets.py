@@ -30,7 +30,7 @@ from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.filters.redaction import redact_values
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
 from storage.store import Store
-from tasks.entities.alias_and_rename import alias_entity_as_run
+from tasks.entities.alias_and_rename import alias_entity
 from tasks.people.observations import observe
 from tasks.runtime.engine import flow, task
 from tasks.runtime.runs import Run, new_run
@@ -140,7 +140,7 @@ def told(planted: Planted, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         imported = import_export(run_of(store, "import"), export(planted, folder.parent), IngestSettings())
         answers.append(str(imported))
         with suppress(SlowwaveError):
-            alias_entity_as_run(run_of(store, "alias"), "Marta", planted.plant("email", "an alias"))
+            alias_entity(run_of(store, "alias"), "Marta", planted.plant("email", "an alias"))
         with suppress(SlowwaveError):
             planted_name = planted.plant("groq", "an entity that was made")
             observe(run_of(store), planted_name, ["It is slow."], IngestSettings(), entity_type="tool", create=True)

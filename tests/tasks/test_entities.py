@@ -34,9 +34,9 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.alias_and_rename import alias_entity, alias_entity_as_run, rename_entity_as_run
+from tasks.entities.alias_and_rename import alias_entity, rename_entity
 from tasks.entities.merges import Merged, merge, merge_entities
-from tasks.entities.pins import pin_entity, pin_entity_as_run, pin_facts, pin_facts_as_run
+from tasks.entities.pins import pin_entity, pin_facts
 from tasks.ingest.statements import find_target
 from tasks.runtime.runs import Run, new_run
 
@@ -491,7 +491,7 @@ def test_an_alias_is_one_more_name_and_known_ones_change_nothing(store: Path) ->
         alias_entity(run_of(store), "Robert Smith", "Acme")
     before = contents(store)
     for known in ("Robbie", "ROBERT SMITH"):
-        assert not alias_entity_as_run(run_of(store), "Robert Smith", known).is_new
+        assert not alias_entity(run_of(store), "Robert Smith", known).is_new
     assert_same(contents(store), before)
 
 
@@ -510,7 +510,7 @@ def test_an_alias_is_one_more_name_and_known_ones_change_nothing(store: Path) ->
 def test_a_name_of_another_or_no_name_at_all_is_refused(
     template: Path, name: str, error: type[Exception], words: str
 ) -> None:
-    for way in (alias_entity_as_run, rename_entity_as_run):
+    for way in (alias_entity, rename_entity):
         with pytest.raises(error, match=words):
             way(run_of(template), "Robert Smith", name)
     assert rows(template, "runs").is_empty()
@@ -518,19 +518,19 @@ def test_a_name_of_another_or_no_name_at_all_is_refused(
 
 def test_the_name_that_is_shown_may_not_be_that_of_another_type_either(template: Path) -> None:
     with pytest.raises(Refused, match="Acme"):
-        rename_entity_as_run(run_of(template), "Robert Smith", "Acme")
+        rename_entity(run_of(template), "Robert Smith", "Acme")
 
 
 def test_a_name_that_a_person_gave_is_shown_everywhere_and_undo_takes_it_back(template: Path, store: Path) -> None:
     run = run_of(store, "entity-rename")
-    assert rename_entity_as_run(run, "Bob", "Sailor  Bob").entity == "Bob"
+    assert rename_entity(run, "Bob", "Sailor  Bob").entity == "Bob"
     named = row(store, "Bob")
     assert (named["name"], named["canonical_name"], named["is_renamed"]) == ("Sailor Bob", "bob", True)
     vector = rows(store, "entities", f"id = '{named['id']}'", ["vector"])["vector"][0]
     assert vector.to_list() == pytest.approx(SEAT.embed(["sailor bob: a sailor"])[0].tolist())
     assert "knows → Sailor Bob" in rows(store, "entity_profiles", f"id = '{id_of('Ana')}'")["text"][0]
     assert exact_row(Store.open(str(store)).snapshot(), "sailor bob")["id"] == id_of("Bob")
-    assert not rename_entity_as_run(run_of(store), "Bob", "Sailor Bob").is_new
+    assert not rename_entity(run_of(store), "Bob", "Sailor Bob").is_new
     take_back(store, run.id)
     assert_same(contents(store), contents(template))
 
@@ -542,7 +542,7 @@ def test_pins_are_set_told_and_taken_back(template: Path, store: Path) -> None:
     run = run_of(store, "pin")
     short = IDS[BOB_TEA].rpartition("_")[2][:8]
     both = tuple(sorted([(IDS[BOB_TEA], BOB_TEA), (IDS[ROBERT_TEA], ROBERT_TEA)]))
-    assert pin_facts_as_run(run, [short, IDS[ROBERT_TEA]]).changed == both
+    assert pin_facts(run, [short, IDS[ROBERT_TEA]]).changed == both
     assert set(rows(store, "facts", "pinned")["statement"]) == {BOB_TEA, ROBERT_TEA}
     assert decisions(store, "pin") == sorted([IDS[BOB_TEA], IDS[ROBERT_TEA]])
     again = pin_facts(run_of(store, "pin"), [short])
@@ -567,9 +567,9 @@ def test_what_cannot_be_pinned_is_named_and_nothing_is_changed(template: Path) -
         ([], "nothing to pin"),
     ):
         with pytest.raises(UnusableInput, match=words):
-            pin_facts_as_run(run_of(template, "pin"), ids)
+            pin_facts(run_of(template, "pin"), ids)
     with pytest.raises(UnknownName):
-        pin_entity_as_run(run_of(template, "entity-pin"), "Nobody Known")
+        pin_entity(run_of(template, "entity-pin"), "Nobody Known")
     assert rows(template, "runs").is_empty()
 
 
