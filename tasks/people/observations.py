@@ -114,7 +114,7 @@ def observe(
     It is flagged where it looks like another observation. What the entity is held to be word for word is passed over;
     what says the same in other words confirms it (§6.2). Raises `UnusableInput` for an unknown entity unless `create`,
     which makes one of `entity_type`; nothing is written then, and no run is recorded. `instead_of` is a live fact of
-    the entity that the first text replaces: it is retired and points at it, unless the text is refused or says the same.
+    the entity that the first text replaces: it is retired and points at it, unless the text is refused or the same.
     """
     if not texts:
         raise UnusableInput("There is nothing to observe.", "Say one text or more.")
