@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -29,6 +30,7 @@ from .object_storage import exist, folders, is_remote, one_endpoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from lancedb import Session
     from lancedb.db import DBConnection
     from lancedb.query import AsyncQuery, AsyncQueryBase, AsyncTakeQuery
     from lancedb.table import Table
@@ -103,6 +105,7 @@ _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is rea
 LARGEST = 2**64 - 1
 LONGEST = len(str(LARGEST))
 NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
+INDEX_CACHE, METADATA_CACHE = 256 << 20, 64 << 20
 _MANIFEST = ".manifest"
 _AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
@@ -259,7 +262,20 @@ def connect(uri: str, namespace: str, storage_options: Mapping[str, str] | None 
 
     options: dict[str, Any] = {"new_table_enable_stable_row_ids": "true", **one_endpoint(storage_options or {})}
     where = f"{uri.rstrip('/')}/{check_namespace(namespace)}"
-    return lancedb.connect(where, storage_options=options, read_consistency_interval=freshness(uri))
+    return lancedb.connect(
+        where, storage_options=options, read_consistency_interval=freshness(uri), session=engine_session()
+    )
+
+
+@cache
+def engine_session() -> Session:
+    """What the engine keeps in memory, for all namespaces of this process.
+
+    By default it may keep seven gigabytes, and does: of each version of each table that was read.
+    """
+    from lancedb import Session
+
+    return Session(index_cache_size_bytes=INDEX_CACHE, metadata_cache_size_bytes=METADATA_CACHE)
 
 
 def freshness(uri: str) -> timedelta | None:
@@ -320,6 +336,19 @@ def newest_on_disk(address: str, table: str) -> int | None:
         return None
     newest = min(named).removesuffix(_MANIFEST)
     return LARGEST - int(newest) if newest.isdecimal() else None
+
+
+def is_newest_on_disk(address: str, table: str, version: int) -> bool | None:
+    """Whether a version of a table is its newest, by two names of files; None where they do not tell.
+
+    Versions follow each other without a gap, so no list of all of them is needed, which grows with the history.
+    """
+    if is_remote(address):
+        return None
+    folder = f"{address.removeprefix('file://')}/{table}.lance/_versions"
+    if not os.path.exists(f"{folder}/{manifest_name(version)}"):
+        return None
+    return not os.path.exists(f"{folder}/{manifest_name(version + 1)}")
 
 
 def newest_file_on_disk(address: str, table: str) -> tuple[int, int, int] | None:

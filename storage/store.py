@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.errors import NoStoreYet, StoreMismatch, UnknownName
+from slowwave.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
 from slowwave.settings import RetentionSettings
 
 from .connection import HEAD, NO_STORE, connect, has_namespace, namespaces, place_for_making
@@ -23,6 +24,7 @@ from .disk import WAY_OUT, in_plain_words, plain_errors
 from .head import Head, HeadRow, Lease, create_head
 from .lease import make_once
 from .object_storage import check_bucket, is_remote
+from .pieces import FEW, Pieces
 from .rows import BEGUN, CREATED, to_rows
 from .schema import Role
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
@@ -33,6 +35,8 @@ from .transactions import Transaction
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.table import Table
+
+log = logging.getLogger("slowwave")
 
 # When commits were made, told so that it never runs against their order, whatever the clocks of the writers did.
 
@@ -70,6 +74,7 @@ def _longest_rise(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
 
 REQUESTS = 8  # at once, while a namespace is made on object storage
 PINNED = (Role.STATE, Role.HISTORY)
+JOINING = "upkeep"  # the kind of the commit that joins pieces, and who makes it
 RECORDS = ("run", "gate")  # commits that tell what a run did: no vector is written or compared
 
 
@@ -85,6 +90,7 @@ class Store:
         with plain_errors(str(db.uri), HEAD):
             self._row = HeadRow(db)
         # tables at the version they had last: opening one takes as long as reading a row
+        self._pieces = Pieces()
         self._shared: dict[str, tuple[Place, Table]] = {}
         self._written: dict[str, tuple[Place, Table]] | None = (
             None if is_remote(uri) else {}
@@ -204,8 +210,21 @@ class Store:
                 raise plain from error
             raise
         note_commit(kind, tx, began, lease.waited_s)
+        self._join_pieces(tx, kind)
         if (known := IN_MEMORY.get(str(self.db.uri))) is not None:
             known.current(tx.versions)  # who asks next finds it done
+
+    def _join_pieces(self, tx: Transaction, kind: str) -> None:
+        """Join the small pieces that this process left, now and then; another writer only puts it off."""
+        due = self._pieces.add(tx.small_puts(FEW)) if kind != JOINING else {}
+        if not due:
+            return
+        try:
+            with self.commit(JOINING, JOINING, tx.now) as joining:
+                for name, ids in due.items():
+                    joining.rewrite(name, joining.whole_rows(name, ids))
+        except (LeaseBusy, Fenced, StoreMismatch) as error:
+            log.info("small pieces stay as they are for now: %s", error)
 
     def _hide(self, reading: Reading) -> None:
         if self.out_of_sight is not None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slowwave.errors import Fenced, StoreMismatch
 
-from .connection import answer, manifest_on_disk, newest_on_disk, query_of
+from .connection import answer, is_newest_on_disk, manifest_on_disk, query_of
 from .head import HeadRow, Lease
 from .object_storage import is_remote
 from .row_steps import Change, RowStep, keep_step
@@ -114,6 +114,19 @@ class Transaction(Reading):
         """Write rows exactly as they were read earlier, stamps included."""
         if len(frame):
             self._merge(name, exact_rows(name, frame, self.dims))
+
+    def whole_rows(self, name: str, ids: Sequence[str]) -> pl.DataFrame:
+        """Rows with all columns that the table has, vectors and stamps among them."""
+        columns = self.handle(name).schema.names
+        return pl.concat([self.frame(name, where, columns) for where in id_filters(list(ids))])
+
+    def rewrite(self, name: str, rows: pl.DataFrame) -> None:
+        """Write rows, whole and with their stamps, once more as they are: in one piece behind the others."""
+        if len(rows):
+            for where in id_filters(rows["id"].to_list()):
+                self._write(name, methodcaller("delete", where), [])
+            again = exact_rows(name, rows, self.dims)
+            self._write(name, methodcaller("add", again, on_bad_vectors=_on_bad_vectors(again)), [])
 
     def delete(self, name: str, ids: Sequence[str] | pl.Series) -> None:
         """Remove rows by id."""
@@ -234,6 +247,16 @@ class Transaction(Reading):
             )
         self.versions[name] = table.version
 
+    def small_puts(self, most: int) -> dict[str, list[str]]:
+        """By table: the ids of rows that this commit put, where these are few and nothing else was done to it."""
+        puts = {}
+        for name in self.before:
+            changes = self._row_changes.get(name) or []
+            ids = [id_ for change in changes if isinstance(change, pa.Table) for id_ in change["id"].to_pylist()]
+            if 0 < len(ids) <= most:
+                puts[name] = ids
+        return puts
+
     def _note(self, name: str, changes: Sequence[Change] | None) -> None:
         known = self._row_changes.setdefault(name, [])
         if known is None or changes is None:
@@ -273,7 +296,7 @@ class Transaction(Reading):
 
     def _recover(self, name: str, is_repair: bool = False) -> None:
         version = self._lease.versions[name]
-        if newest_on_disk(str(self._db.uri), name) == version:
+        if is_newest_on_disk(str(self._db.uri), name, version):
             return
         try:
             table = self._handles.get(name) or self._db.open_table(name)
@@ -332,7 +355,7 @@ class Transaction(Reading):
             "dims": self.more.get("dims", self._lease.dims),
         }
         rows = single_row("commits", row, self.now, self.run_id)
-        self._write("commits", lambda table: table.add(rows))
+        self._write("commits", lambda table: table.add(rows), [rows])
         self._check_what_was_read()
         self._row.publish(self._lease, self.versions, **self.more)
         for name, before in self.before.items():
@@ -346,12 +369,12 @@ class Transaction(Reading):
     def _check_what_was_read(self) -> None:
         """A writer that lost its lease may have slipped rows into a table that this one read."""
         for name in self._used & self.versions.keys():
-            newest = newest_on_disk(str(self._db.uri), name)
-            if newest is None:
+            is_newest = is_newest_on_disk(str(self._db.uri), name, self.versions[name])
+            if is_newest is None:
                 table = self._open(name)
                 table.checkout_latest()
-                newest = table.version
-            if newest != self.versions[name]:
+                is_newest = table.version == self.versions[name]
+            if not is_newest:
                 raise Fenced(f"Table {name} was changed by another writer.", "Run it again.")
 
 

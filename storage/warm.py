@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .connection import folder_on_disk, freshness
+from .connection import engine_session, folder_on_disk, freshness
 from .residents import Condition, Key, MatchedRows, Resident, Residents, Row
 from .row_steps import RowStep
 from .rows import filled, id_filters, kinds_of, quoted
@@ -227,7 +227,10 @@ class WarmTables:
 
             address, options = str(self._store.db.uri), self._store.db.storage_options
             self._db = await lancedb.connect_async(
-                address, storage_options=options, read_consistency_interval=freshness(address)
+                address,
+                storage_options=options,
+                read_consistency_interval=freshness(address),
+                session=engine_session(),
             )
         table = await self._db.open_table(name)
         await table.checkout(version)
