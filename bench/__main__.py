@@ -26,6 +26,7 @@ BENCHMARKS: Mapping[str, str] = {
     "embedding": "texts per second of the embedder",
     "ingest": "keyless ingest: rate, time by stage, memory",
     "latency": "recall over 500, 10,000 and 100,000 facts, one at a time and many at once",
+    "loop": "a line written and three questions, again and again, beside mem0, LangGraph and SQLite",
     "peers": "one question over 500, 10,000 and 100,000 texts, beside mem0 and BM25",
     "modes": "which way of recalling finds most, and what it costs",
     "examples": "evidence recall on the bundled examples",

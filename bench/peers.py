@@ -125,22 +125,27 @@ def _words(texts: Sequence[str]) -> Any:
 
 @contextmanager
 def by_mem0(place: Path, texts: Sequence[str]) -> Iterator[Search]:
+    """mem0 with these texts."""
+    with mem0_of(place, texts) as memory:
+        yield lambda question: [
+            row["memory"] for row in memory.search(question, top_k=K, filters={"user_id": "ada"})["results"]
+        ]
+
+
+@contextmanager
+def mem0_of(place: Path, texts: Sequence[str]) -> Iterator[Any]:
     """mem0 as `pip install mem0ai` gives it; it sends nothing, and neither a model nor a network is asked."""
     os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(place / "home")}  # both are read when it is imported
     logging.disable(logging.WARNING)  # it says which extras are missing
-    from mem0 import OpenMemory as Mem0
+    from mem0 import Memory as Mem0
 
     seat = open_embedder()
     memory = Mem0.from_config(_mem0_settings(place, seat))
     memory.embedding_model = _SameEmbedder(seat)
     for text in texts:
         memory.add(text, user_id="ada", infer=False)
-
-    def search(question: str) -> list[str]:
-        return [row["memory"] for row in memory.search(question, top_k=K, filters={"user_id": "ada"})["results"]]
-
     try:
-        yield search
+        yield memory
     finally:
         memory.vector_store.client.close()
         memory.close()

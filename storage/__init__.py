@@ -12,6 +12,8 @@ Namespaces, commits and snapshots
 - `lease`: who may write
 - `store`: opens and makes namespaces; begins commits and snapshots
 - `transactions`: one commit
+- `row_steps`: the rows that a commit changed, for what follows it in memory
+- `pieces`: small files of many commits, joined
 - `drafts`: a commit whose changes wait for a person
 - `snapshots`: reads of one commit
 - `versions`: which versions of the past can still be read

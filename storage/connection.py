@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -105,7 +104,7 @@ _PUBLISHED = f"{HEAD}.lance/_versions"  # holds a file only once the head is rea
 LARGEST = 2**64 - 1
 LONGEST = len(str(LARGEST))
 NO_STORE = "Check the path: --store, SLOWWAVE_STORE, or `store` of `open_memory`. `slowwave ingest PATH` makes a store."
-INDEX_CACHE, METADATA_CACHE = 256 << 20, 64 << 20
+INDEX_CACHE, METADATA_CACHE = 128 << 20, 32 << 20
 _MANIFEST = ".manifest"
 _AT_ONCE = 4  # queries: one alone leaves cores idle
 _MAKING = ".making-"  # begins the name of a folder in which a namespace is made
@@ -267,12 +266,8 @@ def connect(uri: str, namespace: str, storage_options: Mapping[str, str] | None 
     )
 
 
-@cache
 def engine_session() -> Session:
-    """What the engine keeps in memory, for all namespaces of this process.
-
-    By default it may keep seven gigabytes, and does: of each version of each table that was read.
-    """
+    """What the engine may keep in memory for one connection; by default seven gigabytes, of each version it reads."""
     from lancedb import Session
 
     return Session(index_cache_size_bytes=INDEX_CACHE, metadata_cache_size_bytes=METADATA_CACHE)

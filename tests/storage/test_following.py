@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import fact
 
-from storage import residents, row_steps
+from storage import residents, row_steps, snapshots
 from storage.residents import Condition, Resident, Residents, ResidentSpec, State
 from storage.store import Store
 from storage.undo import undo
@@ -138,6 +138,12 @@ def do(store: Store, deed: str, chosen: list[int], turn: int) -> None:
         pass
 
 
+def as_another_process(patch: pytest.MonkeyPatch) -> None:
+    """What is written from here on is handed to nobody."""
+    patch.setattr(row_steps, "_written", row_steps._Written())
+    snapshots.IN_MEMORY.clear()
+
+
 @pytest.mark.parametrize("is_own", [True, False], ids=["of this process", "of another"])
 @given(history=st.lists(st.tuples(deeds, st.booleans()), min_size=1, max_size=8))
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -154,9 +160,9 @@ def test_after_any_history_memory_answers_as_a_fresh_process_does(
         reader = Reader(store)
         reader.state()
         for turn, ((deed, chosen), is_looked_at) in enumerate(history, 1):
-            do(store, deed, chosen, turn)
             if not is_own:
-                patch.setattr(row_steps, "_written", row_steps._Written())
+                as_another_process(patch)
+            do(store, deed, chosen, turn)
             if is_looked_at or turn == len(history):
                 fresh = Reader(Store.open(str(place)))
                 assert answers(reader.state()) == answers(fresh.state())
@@ -208,9 +214,9 @@ def test_of_the_commits_of_others_only_the_difference_is_read(filled: Store, mon
         return step
 
     monkeypatch.setattr(residents, "read_step", measured)
+    as_another_process(monkeypatch)
     do(filled, "put", [0, 31], 2)
     do(filled, "remove", [5], 3)
-    monkeypatch.setattr(row_steps, "_written", row_steps._Written())
     assert len(reader.state()["facts"]) == 12
     assert sizes == [3]
     reader.close()
