@@ -47,6 +47,7 @@ from storage.undo import undo
 from tasks.entities.merges import merge
 from tasks.entities.retirement import restore
 from tasks.people.forgetting import find_subject, forget
+from tasks.people.observations import observe
 from tasks.people.review import approve
 from tasks.runtime.runs import existing_run, new_run
 
@@ -261,6 +262,14 @@ def restored(place: Path) -> None:
     restore(run, of_run=_first_run(place, "steward"))
 
 
+def observed(place: Path) -> None:
+    """Line by line is stated, so often that small pieces are joined."""
+    settings = IngestSettings.model_validate({"llm": KEYLESS})
+    for number, said in enumerate(("likes trams", "owns a kayak", "sings in a choir", "keeps bees", "reads maps") * 4):
+        run = existing_run("observe", str(place), "default", LATER + timedelta(minutes=number))
+        observe(run, "Devon Clarke", [f"Devon {said} on line {number}."], settings)
+
+
 def merged(place: Path) -> None:
     """Two entities become one."""
     run = existing_run("merge", str(place), "default", LATER)
@@ -283,6 +292,7 @@ ALL = (
     Scene("undo", kept, undone),
     Scene("restore", kept, restored),
     Scene("merge", talks, merged),
+    Scene("observe", talks, observed),
     Scene("backfill", unread, backfilled, asks=True),
     Scene("reembed", turning, reembedded),
 )
