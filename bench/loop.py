@@ -42,8 +42,10 @@ WRITE_BAR, BATCH_BAR = 60.0, 1_000.0
 PEER_SIZE = 20_000
 PEERS: Mapping[str, Callable[[], bool]] = {
     "mem0": lambda: bool(find_spec("mem0")),
-    "langgraph": lambda: bool(find_spec("langgraph.store.sqlite")) and hasattr(sqlite3.Connection, "enable_load_extension"),
-}  # fmt: skip
+    "langgraph": lambda: bool(
+        hasattr(sqlite3.Connection, "enable_load_extension") and find_spec("langgraph.store.sqlite")
+    ),
+}
 """By name: whether it can be measured here."""
 ASKERS = 4
 P99_BAR, STALE_BAR_S, MEMORY_BAR = 100.0, 1.0, 600.0
