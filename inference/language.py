@@ -45,7 +45,7 @@ Rule = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def extract_facts(context: Mapping[str, Any]) -> dict[str, Any]:
-    """What the keyless extractor finds in the window."""
+    """What is found in the window without a model."""
     from slowwave.extraction.quotes import extract_window
 
     return extract_window(context["window"])

@@ -147,7 +147,7 @@ def orders(data: bytes) -> None:
 
 
 def talk(data: bytes) -> None:
-    """The keyless extractor, on what a person says and on a passage, and what becomes of its claims."""
+    """Quotations, of what a person says and on a passage, and what becomes of its claims."""
     text = data.decode("utf-8", "replace")
     turns = (Turn(0, "Marta", "user", text, NOW), Turn(1, "notes", "document", text[: len(text) // 2], NOW))
     window = Window("c", "global", turns)
