@@ -18,6 +18,7 @@ from slowwave.errors import Fenced, StoreMismatch
 from .connection import answer, is_newest_on_disk, manifest_on_disk, query_of
 from .head import HeadRow, Lease
 from .object_storage import is_remote
+from .pieces import FEW
 from .row_steps import Change, RowStep, keep_step
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
@@ -198,10 +199,11 @@ class Transaction(Reading):
     def _merge(self, name: str, rows: pa.Table) -> None:
         """Put rows in the place of those with their keys, and beside the others.
 
-        In a small table the engine compares all keys. In a large one that takes long, and its way by the index is no
-        shorter for rows that are there, and lets keys in twice where two writers meet. There the keys are looked up,
-        the rows that have them are deleted, and the new ones added: no comparison is left that another writer could
-        disturb, and what one does in between moves the table by a version more (fencing).
+        Many keys are compared with all of a small table by the engine. For few rows, or in a large table, that takes
+        long, and its way by the index is no shorter for rows that are there, and lets keys in twice where two writers
+        meet. There the keys are looked up, the rows that have them are deleted, and the new ones added: no comparison
+        is left that another writer could disturb, and what one does in between moves the table by a version more
+        (fencing).
         """
         if not self._is_looked_up(name, rows):
             self.rows += rows.num_rows
@@ -225,8 +227,9 @@ class Transaction(Reading):
         return found
 
     def _is_looked_up(self, name: str, rows: pa.Table) -> bool:
-        is_large = self.handle(name).count_rows() >= LARGE and rows.num_rows <= IDS_PER_FILTER
-        return is_large and "id" in table_named(name).keys
+        is_small = rows.num_rows <= FEW
+        is_large = not is_small and rows.num_rows <= IDS_PER_FILTER and self.handle(name).count_rows() >= LARGE
+        return (is_small or is_large) and "id" in table_named(name).keys
 
     def _write(self, name: str, work: Callable[[Table], object], changes: Sequence[Change] | None = None) -> None:
         """One write of a table; `changes` are those of its rows, if they are known."""
