@@ -119,7 +119,7 @@ def own_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tu
     """Rounds through the Python API, the cost of many lines about one entity, and MiB of memory."""
     with OpenMemory.open(uri) as memory:
         warm, found = rounds_of(memory.add_observations, memory.recall, facts, rounds)
-        said = [f"{MARK} {number}: {what}" for number, (_, what) in enumerate(lines(BATCH))]
+        said = [f"On day {number}: {what}" for number, (_, what) in enumerate(lines(BATCH))]
         batch = cost_of(memory.add_observations, facts[0].subject, said)
         return warm, found, batch, peak_memory_mib()
 
