@@ -7,6 +7,7 @@ is in memory follows each commit by the rows that it changed.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ import polars as pl
 from .columns import Column, Columns, Plain, WordIndex, column_of, release_unused_memory, word_scores
 from .columns import Row as Row
 from .row_steps import RowStep, follow, own_steps, read_step
+from .rows import quoted
 from .snapshots import IN_MEMORY
 from .vectors import Penalties, VectorRows, Vectors, least_of_best
 
@@ -404,7 +406,7 @@ def _matrix(vectors: pl.Series, dims: int) -> Vectors:
 
 
 State = Mapping[str, Resident]
-SURPRISING = ("undo", "gate", "repair", "forget", "import", "reembed", "migrate")
+SURPRISING = ("repair", "forget", "import", "reembed", "migrate")
 """Kinds of commits, or their beginnings, after which rows may have marks that are older than the commit."""
 
 
@@ -421,7 +423,7 @@ class Residents:
         self._state: State = {}
         self._at: Mapping[str, int] = {}
         self._sequence = 0
-        self._folder: object = None
+        self._of: tuple[object, str] | None = None
         self._requested: Mapping[str, int] = {}
         self._steps: dict[str, list[RowStep]] = {name: [] for name in wanted}
         self._renewed: dict[str, asyncio.Task[None]] = {}
@@ -429,13 +431,13 @@ class Residents:
         follow(self._address, wanted)
         IN_MEMORY[self._address] = self
 
-    def belong_to(self, folder: object) -> None:
-        """Forget everything if another store lies in the folder now."""
+    def belong_to(self, folder: object, model: str) -> None:
+        """Forget everything if another store lies in the folder now, or its vectors are of another model."""
         with self._lock:
-            if self._folder not in (None, folder):
+            if self._of not in (None, (folder, model)):
                 self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
                 self._steps = {name: [] for name in self._wanted}
-            self._folder = folder
+            self._of = folder, model
 
     def current(self, versions: Mapping[str, int]) -> State | None:
         """The tables of this state; None if `of` must first read something."""
@@ -504,28 +506,46 @@ class Residents:
     def _follow_others(self, at: Mapping[str, int]) -> bool:
         """Read what the commits of others changed."""
         with self._lock:
-            is_plain = self._are_plain(at)
+            restored = self._restored(at)
 
             def find(name: str, have: int, want: int) -> list[RowStep] | None:
                 if (own := own_steps(self._address, name, have, want)) is not None:
                     return own
                 resident, spec = self._tables[name][1], self._wanted[name]
-                read = read_step(self._store.db, name, have, want, resident.column("id"), spec.read, is_plain=is_plain)
+                returned = None if restored is None else self._returned(name, restored.get(name, have))
+                read = read_step(self._store.db, name, have, want, resident.column("id"), spec.read, returned)
                 return None if read is None else [read]
 
             return self._follow(at, find)
 
-    def _are_plain(self, at: Mapping[str, int]) -> bool:
-        """Whether no commit since the last state gave rows back as they were."""
+    def _restored(self, at: Mapping[str, int]) -> Mapping[str, int] | None:
+        """By table: the version before the first run that was taken back since the last state; None: it is not known."""
         snapshot = self._store.snapshot()
         seen, self._sequence = self._sequence, self._sequence_of(snapshot, at)
         if not seen:
-            return False
+            return None
         since = snapshot.frame("commits", f"sequence > {seen}", ["kind", "undoes"])
-        is_surprising = since["kind"].str.starts_with(SURPRISING[0])
-        for kind in SURPRISING[1:]:
-            is_surprising |= since["kind"].str.starts_with(kind)
-        return not (is_surprising.any() or (since["undoes"].list.len() > 0).any())
+        if any(kind.startswith(SURPRISING) for kind in since["kind"]):
+            return None
+        undone = since["undoes"].explode().drop_nulls().unique().to_list()
+        if not undone:
+            return {}
+        found: dict[str, int] = {}
+        rows = snapshot.frame("commits", f"run_id IN ({', '.join(map(quoted, undone))})", ["before"])
+        for before in map(json.loads, rows["before"]):
+            for name, version in before.items():
+                found[name] = min(version, found.get(name, version))
+        return found
+
+    def _returned(self, name: str, version: int) -> frozenset[str] | None:
+        """The rows that were changed between a version and the state in memory; None where that is not known."""
+        have, steps = self._tables[name][0], self._steps[name]
+        if version >= have:
+            return frozenset()
+        since = [step for step in steps if step.after > version]
+        if not since or since[0].before > version:
+            return None
+        return frozenset().union(*(step.ids for step in since))
 
     def renew(self, tables: Tables) -> None:
         """Begin to read tables anew of which much changed; the old ones answer meanwhile."""

@@ -44,6 +44,12 @@ class RowStep:
         """How many rows are written or gone."""
         return sum(len(change) for change in self.changes)
 
+    @property
+    def ids(self) -> set[str]:
+        """The rows that are written or gone."""
+        each = (change if isinstance(change, frozenset) else change["id"].to_pylist() for change in self.changes)
+        return {id_ for ids in each for id_ in ids}
+
 
 class _Written:
     """The last steps of each table that this process wrote, with the manifest that each led to."""
@@ -102,22 +108,32 @@ def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep]
 
 
 def read_step(
-    db: DBConnection, name: str, before: int, after: int, ids: pl.Series, columns: Sequence[str], *, is_plain: bool
+    db: DBConnection,
+    name: str,
+    before: int,
+    after: int,
+    ids: pl.Series,
+    columns: Sequence[str],
+    returned: frozenset[str] | None,
 ) -> RowStep | None:
     """The difference of two versions as a step with these columns; None where it is large, or cannot be read.
 
-    `ids` are those of the rows at the version `before`. Where only rows were added, replaced and deleted since
-    (`is_plain`), the rows of newer marks are all that was written. A restored version has rows with the marks they had:
-    then both versions are compared.
+    `ids` are those of the rows at the version `before`. Rows of newer marks were written since. A restored version has
+    rows with the marks they had: `returned` are those for which this may be so. Where it may be any (None), or the
+    number of rows does not agree, both versions are compared.
     """
     try:
         table = db.open_table(name)
         table.checkout(after)
-        if is_plain:
+        if returned is not None:
             written = read_rows(table, f"{MARK} > {before}", columns)
+            maybe = sorted(returned - {*written["id"]})
+            back = [read_rows(table, where, columns) for where in id_filters(maybe)]
+            written = pl.concat([written, *back])
+            gone = frozenset(ids.filter(ids.is_in(maybe))) - {*written["id"]}
             is_known = written["id"].is_in(ids.implode())
-            if table.count_rows() == len(ids) + int((~is_known).sum()):
-                return _step(before, after, written, frozenset(), len(ids))
+            if table.count_rows() == len(ids) - len(gone) + int((~is_known).sum()):
+                return _step(before, after, written, gone, len(ids))
         old = db.open_table(name)
         old.checkout(before)
         marks = [read_rows(each, None, ["id", MARK]) for each in (old, table)]

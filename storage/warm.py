@@ -195,9 +195,9 @@ class WarmTables:
         """
         if (folder := folder_on_disk(str(self._store.db.uri))) != self._folder:
             self._folder, self._db, self.latest = folder, None, None
-            if self._residents is not None:
-                self._residents.belong_to(folder)
         versions, model = self._pinned or await self._state()
+        if self._residents is not None:
+            self._residents.belong_to(folder, model)
         wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         tables = self.latest
         if tables is None or tables.versions != wanted or tables.embed_model != model:
