@@ -82,20 +82,22 @@ def cost_of(work: Callable[..., object], *given: object) -> float:
     return 1000 * cost.cpu_s
 
 
-def rounds_of(write: Write, ask: Ask, facts: Sequence[synthetic.FactText], rounds: int) -> tuple[float, list[Round]]:
+def rounds_of(
+    write: Write, ask: Ask, facts: Sequence[synthetic.FactText], rounds: int, seed: int
+) -> tuple[float, list[Round]]:
     """What a question costs when nothing is written (median), and the rounds."""
     questions = [fact.question for fact in facts[: WARM_UP * 3 + rounds * QUESTIONS]]
     warm = median([cost_of(ask, question) for question in questions[: WARM_UP * 3]][WARM_UP:])
     found = []
-    for number, said in enumerate(lines(rounds)):
+    for number, said in enumerate(lines(rounds, seed)):
         own = questions[WARM_UP * 3 + number * QUESTIONS :][:QUESTIONS]
         found.append(Round(cost_of(write, *said), tuple(cost_of(ask, question) for question in own)))
     return warm, found
 
 
-def lines(count: int) -> Iterator[tuple[str, str]]:
-    """New statements (about whom, what)."""
-    for fact in islice(synthetic.facts(count, SEED + 1), count):
+def lines(count: int, seed: int) -> Iterator[tuple[str, str]]:
+    """New statements (about whom, what); each measurement has its own."""
+    for fact in islice(synthetic.facts(count, SEED + seed), count):
         yield fact.subject, fact.statement
 
 
@@ -118,8 +120,8 @@ def _own(place: Path, facts: Sequence[synthetic.FactText], rounds: int) -> Itera
 def own_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> tuple[float, list[Round], float, float]:
     """Rounds through the Python API, the cost of many lines about one entity, and MiB of memory."""
     with OpenMemory.open(uri) as memory:
-        warm, found = rounds_of(memory.add_observations, memory.recall, facts, rounds)
-        said = [f"On day {number}: {what}" for number, (_, what) in enumerate(lines(BATCH))]
+        warm, found = rounds_of(memory.add_observations, memory.recall, facts, rounds, 1)
+        said = [f"On day {number}: {what}" for number, (_, what) in enumerate(lines(BATCH, 2))]
         batch = cost_of(memory.add_observations, facts[0].subject, said)
         return warm, found, batch, peak_memory_mib()
 
@@ -131,9 +133,11 @@ def face_rounds(uri: str, facts: Sequence[synthetic.FactText], rounds: int) -> t
         numbers = iter(range(1 << 30))
 
         def put(about: str, statement: str) -> None:
-            store.put((about,), f"line{next(numbers)}", {"text": statement})
+            store.put(("ada",), f"line{next(numbers)}", {"text": statement})
 
-        warm, found = rounds_of(put, lambda query: store.search((facts[0].subject,), query=query), facts, rounds)
+        for said in lines(WARM_UP, 3):
+            put(*said)
+        warm, found = rounds_of(put, lambda query: store.search(("ada",), query=query), facts, rounds, 4)
         return warm, found, 0.0, peak_memory_mib()
 
 
@@ -179,7 +183,7 @@ def rounds_beside(
     with ExitStack() as stack:
         opened = {name: stack.enter_context(OPENED[name](place, texts)) for name in names}
         found: dict[str, list[float]] = {name: [] for name in names}
-        for number, said in enumerate(lines(rounds)):
+        for number, said in enumerate(lines(rounds, 5)):
             own = [fact.question for fact in facts[number * QUESTIONS :][:QUESTIONS]]
             for name, (write, ask) in opened.items():
                 found[name].append(cost_of(write, *said) + sum(cost_of(ask, question) for question in own))
@@ -320,10 +324,10 @@ def ask_for(
     with OpenMemory.open(uri, is_logged=False) as memory:
         for question in questions[:5]:
             memory.recall(question)
-        number = 0
+        number, newest = 0, -1
         while time.time() < until - 4.0:
-            newest = len(seen) + 1
-            query = questions[number % len(questions)] if number % 3 else f"{MARK}{newest - 1} {MARK}{newest}"
+            awaited = " ".join(f"{MARK}{newest + step}" for step in range(1, 6))
+            query = questions[number % len(questions)] if number % 3 else awaited
             started = time.perf_counter()
             found = memory.recall(query)
             times.append((time.perf_counter() - started) * 1000)
@@ -331,6 +335,7 @@ def ask_for(
                 if MARK in fact.statement:
                     line = fact.statement.rstrip(".").rpartition(" ")[2]
                     seen[line] = seen.get(line, (time.time(), 0.0))[0], time.time()
+                    newest = max(newest, int(line.removeprefix(MARK)))
             number += 1
         left = {line for n in range(7) for line in _lines_about(memory, f"Writer {n}")}
     return times, seen, left

@@ -519,7 +519,7 @@ class Residents:
             return self._follow(at, find)
 
     def _restored(self, at: Mapping[str, int]) -> Mapping[str, int] | None:
-        """By table: the version before the first run that was taken back since the last state; None: it is not known."""
+        """By table: the version before the first run that was taken back since the last state; None: not known."""
         snapshot = self._store.snapshot()
         seen, self._sequence = self._sequence, self._sequence_of(snapshot, at)
         if not seen:
