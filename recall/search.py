@@ -74,6 +74,7 @@ RESIDENT = {
         words="search_terms",
         has_vectors=True,
         end="valid_to",
+        followed=("mentions",),
     ),
     "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(("id", *EVIDENCE)),
@@ -91,6 +92,7 @@ RESIDENT = {
             "last_seen_at",
         ),
         has_vectors=True,
+        followed=("created_at", "updated_at"),
     ),
 }
 """The parts of a namespace that are kept in memory, if it is not too large, so that a question makes no query."""

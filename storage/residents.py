@@ -81,7 +81,8 @@ class Condition:
 class ResidentSpec:
     """The parts of a table that are kept in memory: columns, the column for word search, vectors, and the end of rows.
 
-    Vectors without `is_compared` serve only rows that were found in another way.
+    Vectors without `is_compared` serve only rows that were found in another way. Columns that are `followed` are read
+    of changed rows alone, for what else follows the table.
     """
 
     columns: tuple[str, ...]
@@ -89,10 +90,11 @@ class ResidentSpec:
     has_vectors: bool = False
     end: str | None = None
     is_compared: bool = True
+    followed: tuple[str, ...] = ()
 
     @property
     def read(self) -> list[str]:
-        """All columns that a changed row brings."""
+        """All columns that are kept of a row."""
         more = [*([self.words] if self.words else []), *(["vector"] if self.has_vectors else [])]
         return [*dict.fromkeys((*self.columns, *more))]
 
@@ -513,7 +515,7 @@ class Residents:
                     return own
                 resident, spec = self._tables[name][1], self._wanted[name]
                 returned = None if restored is None else self._returned(name, restored.get(name, have))
-                read = read_step(self._store.db, name, have, want, resident.column("id"), spec.read, returned)
+                read = read_step(self._store.db, name, have, want, resident, [*spec.read, *spec.followed], returned)
                 return None if read is None else [read]
 
             return self._follow(at, find)

@@ -22,6 +22,8 @@ from .snapshots import read_rows
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
 
+    from .residents import Resident
+
 MOST_ROWS = 2_000
 """Rows of a table that a process keeps of what it wrote."""
 TOO_MANY, FEW = 0.2, 1_000
@@ -112,15 +114,15 @@ def read_step(
     name: str,
     before: int,
     after: int,
-    ids: pl.Series,
+    known: Resident,
     columns: Sequence[str],
     returned: frozenset[str] | None,
 ) -> RowStep | None:
     """The difference of two versions as a step with these columns; None where it is large, or cannot be read.
 
-    `ids` are those of the rows at the version `before`. Rows of newer marks were written since. A restored version has
-    rows with the marks they had: `returned` are those for which this may be so. Where it may be any (None), or the
-    number of rows does not agree, both versions are compared.
+    `known` is the table at the version `before`. Rows of newer marks were written since. A restored version has rows
+    with the marks they had: `returned` are those for which this may be so. Where it may be any (None), or the number of
+    rows does not agree, both versions are compared.
     """
     try:
         table = db.open_table(name)
@@ -130,14 +132,15 @@ def read_step(
             maybe = sorted(returned - {*written["id"]})
             back = [read_rows(table, where, columns) for where in id_filters(maybe)]
             written = pl.concat([written, *back])
-            gone = frozenset(ids.filter(ids.is_in(maybe))) - {*written["id"]}
-            is_known = written["id"].is_in(ids.implode())
-            if table.count_rows() == len(ids) - len(gone) + int((~is_known).sum()):
-                return _step(before, after, written, gone, len(ids))
+            gone = frozenset(known.values("id", known.places("id", maybe))) - {*written["id"]}
+            new = len(written) - len(known.places("id", written["id"]))
+            if table.count_rows() == len(known) - len(gone) + new:
+                return _step(before, after, written, gone, len(known))
         old = db.open_table(name)
         old.checkout(before)
         marks = [read_rows(each, None, ["id", MARK]) for each in (old, table)]
         changed = marks[1].join(marks[0], on=["id", MARK], how="anti")["id"]
+        ids = known.column("id")
         gone = frozenset(ids.filter(~ids.is_in(marks[1]["id"].implode())))
         if len(changed) + len(gone) > max(TOO_MANY * len(ids), FEW):
             return None
@@ -145,7 +148,7 @@ def read_step(
     except (ValueError, RuntimeError, OSError):
         return None
     written = pl.concat(parts) if parts else read_rows(table, "false", columns)
-    return _step(before, after, written, gone, len(ids))
+    return _step(before, after, written, gone, len(known))
 
 
 def _step(before: int, after: int, written: pl.DataFrame, gone: frozenset[str], size: int) -> RowStep | None:
