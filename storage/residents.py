@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from .snapshots import Snapshot
     from .store import Store
     from .warm import Tables
+
+log = logging.getLogger("slowwave")
 
 AT_ONCE = 16 << 20
 """Bytes on disk up to which the first question reads the tables into memory: faster than one question by queries.
@@ -496,11 +499,16 @@ class Residents:
         if any(steps is None for steps in found.values()):
             return False
         tables = {}
+        try:
+            for name, steps in found.items():
+                resident = self._tables[name][1]
+                for step in steps or ():
+                    resident = resident.after(step)
+                tables[name] = at[name], resident
+        except Exception as error:  # whatever it is, the tables themselves are right
+            log.warning("tables in memory are read anew: %s", error)
+            return False
         for name, steps in found.items():
-            resident = self._tables[name][1]
-            for step in steps or ():
-                resident = resident.after(step)
-            tables[name] = at[name], resident
             self._steps[name] = [*self._steps[name], *(steps or ())][-KEPT_STEPS:]
         self._take(tables, at)
         return True

@@ -261,3 +261,16 @@ def test_parts_answer_in_the_order_that_was_asked_for(filled: Store) -> None:
     assert facts.values("id", places) == ["f51", "f3", "f50", "f1"]
     assert [row["id"] for row in facts.rows(places, ["id"])] == ["f51", "f3", "f50", "f1"]
     reader.close()
+
+
+def test_what_cannot_be_taken_over_is_read_anew(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = Reader(filled)
+    reader.state()
+
+    def fails(self: Resident, step: object) -> Resident:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Resident, "after", fails)
+    do(filled, "put", [0, 30], 1)
+    assert len(reader.state()["facts"]) == 13
+    reader.close()
