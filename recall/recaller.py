@@ -102,7 +102,7 @@ class Recaller:
         self._reads = {
             (past, walked): _tables(past, walked, settings.limbic) for past in (False, True) for walked in (False, True)
         }
-        residents = Residents(store, RESIDENT, settings.held_mb << 20)
+        residents = Residents(store, RESIDENT, settings.held_mb << 20, is_pinned=self._stays)
         self._warm = {
             names: WarmTables(store, names, pinned, None if names == ENTITY_TABLES else residents)
             for names in {*self._reads.values(), ENTITY_TABLES}

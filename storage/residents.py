@@ -422,7 +422,8 @@ class Residents:
     still follow. May be asked in any thread; tables are read on one event loop.
     """
 
-    def __init__(self, store: Store, wanted: Mapping[str, ResidentSpec], most: int) -> None:
+    def __init__(self, store: Store, wanted: Mapping[str, ResidentSpec], most: int, *, is_pinned: bool = False) -> None:
+        """Those that are pinned stay at the state that they are first asked for, and nobody hands them anything."""
         self._store, self._address, self._wanted, self._most = store, str(store.db.uri), wanted, most
         self._tables: dict[str, tuple[int, Resident]] = {}
         self._state: State = {}
@@ -433,16 +434,22 @@ class Residents:
         self._steps: dict[str, list[RowStep]] = {name: [] for name in wanted}
         self._renewed: dict[str, asyncio.Task[None]] = {}
         self._loading, self._lock = asyncio.Lock(), threading.RLock()
-        follow(self._address, wanted)
-        IN_MEMORY[self._address] = self
+        if not is_pinned:
+            follow(self._address, wanted)
+            IN_MEMORY[self._address] = self
 
     def belong_to(self, folder: object, model: str) -> None:
         """Forget everything if another store lies in the folder now, or its vectors are of another model."""
         with self._lock:
             if self._of not in (None, (folder, model)):
-                self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
-                self._steps = {name: [] for name in self._wanted}
+                self.forget()
             self._of = folder, model
+
+    def forget(self) -> None:
+        """Drop everything, to be read anew."""
+        with self._lock:
+            self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
+            self._steps = {name: [] for name in self._wanted}
 
     def current(self, versions: Mapping[str, int]) -> State | None:
         """The tables of this state; None if `of` must first read something."""
@@ -451,6 +458,11 @@ class Residents:
             if at == self._at:
                 return self._state
             return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
+
+    def is_ahead(self, versions: Mapping[str, int]) -> bool:
+        """Whether a commit that came after this state was taken over meanwhile."""
+        with self._lock:
+            return any(version > versions.get(name, 1) for name, (version, _) in self._tables.items())
 
     async def of(self, tables: Tables, *, is_eager: bool = False) -> State:
         """The tables of this state; with `is_eager` they are read at the first question."""

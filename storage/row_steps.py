@@ -124,6 +124,8 @@ def read_step(
     with the marks they had: `returned` are those for which this may be so. Where it may be any (None), or the number of
     rows does not agree, both versions are compared.
     """
+    if after < before:
+        return None
     try:
         table = db.open_table(name)
         table.checkout(after)

@@ -144,6 +144,8 @@ async def _at_once(work: Iterable[Coroutine[Any, Any, Read]]) -> list[Read]:
     return [each.result() for each in begun]
 
 
+HEADS = 3
+"""How often the head is read again, at most, where memory is ahead of it."""
 TURN: Key = ("conversation_id", "ordinal")
 
 
@@ -198,6 +200,12 @@ class WarmTables:
         versions, model = self._pinned or await self._state()
         if self._residents is not None:
             self._residents.belong_to(folder, model)
+            for tries in range(HEADS):
+                if self._pinned or not self._residents.is_ahead(versions):
+                    break
+                if tries == HEADS - 1:
+                    self._residents.forget()  # the folder holds an earlier state, as a copy that was put back
+                versions, model = await self._state()  # a commit was taken over after the head was read
         wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         tables = self.latest
         if tables is None or tables.versions != wanted or tables.embed_model != model:

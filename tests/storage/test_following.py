@@ -274,3 +274,26 @@ def test_what_cannot_be_taken_over_is_read_anew(filled: Store, monkeypatch: pyte
     do(filled, "put", [0, 30], 1)
     assert len(reader.state()["facts"]) == 13
     reader.close()
+
+
+def test_who_stays_at_a_commit_sees_no_later_rows_and_disturbs_nobody(filled: Store) -> None:
+    reader, pinned = Reader(filled), filled.snapshot()
+    expected = answers(reader.state())
+    do(filled, "put", [0, 1], 1)
+    tables = Residents(filled, SPECS, 1 << 30, is_pinned=True)
+    warm = WarmTables(filled, [*SPECS], (pinned.versions, pinned.embed_model), tables)
+    seen = reader.loop.run_until_complete(warm.newest(is_eager=True)).residents
+    do(filled, "put", [2, 3], 2)
+    assert answers(reader.loop.run_until_complete(warm.newest(is_eager=True)).residents) == answers(seen) == expected
+    assert answers(reader.state()) != expected
+    assert snapshots.IN_MEMORY[str(filled.db.uri)] is reader.warm._residents
+    reader.close()
+
+
+def test_an_older_snapshot_reads_its_own_rows_though_memory_is_ahead(filled: Store) -> None:
+    reader, older = Reader(filled), filled.snapshot()
+    reader.state()
+    do(filled, "remove", [3], 1)
+    assert older.by_ids("facts", ["f3"], ["id"])["id"].to_list() == ["f3"]
+    assert filled.snapshot().by_ids("facts", ["f3"], ["id"]).is_empty()
+    reader.close()
