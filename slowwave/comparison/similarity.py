@@ -111,6 +111,7 @@ def profile_of(model: str) -> SimilarityProfile:
 
 _BLOCK = 5_000_000  # cosines in memory at once
 _WINDOWED = 128  # rows of a block at least, where only rows within a window are compared
+DIGITS = 6  # a cosine of float32 is known no better, and processors differ in the next
 _GATHERED = 2048  # pairs computed in full at once: their vectors fit in the cache
 NEAR = {"a": pl.UInt32(), "b": pl.UInt32(), "cosine": pl.Float64()}
 
@@ -134,11 +135,12 @@ def near_rows(
 
 
 def cosines(vectors: Vectors, first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Vectors:
-    """Cosines of pairs of unit rows; the value of a pair does not depend on its position."""
+    """Cosines of pairs of unit rows to six digits, the same on every processor and wherever a pair stands."""
     found = np.empty(len(first), dtype=np.float32)
     for start in range(0, len(first), _GATHERED):
         part = slice(start, start + _GATHERED)
-        np.vecdot(vectors.take(first[part], axis=0), vectors.take(second[part], axis=0), out=found[part])
+        one, other = (vectors.take(rows[part], axis=0).astype(np.float64) for rows in (first, second))
+        found[part] = np.vecdot(one, other).round(DIGITS)
     return found
 
 
