@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.errors import SlowwaveError, StoreMismatch
+from slowwave.errors import SlowwaveError
 
 from . import checks
 from .checks import Check, PartialSnapshot
 from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes
-from .salvage import foresee, is_begun, is_head_broken, note_ends, salvage, salvage_head
+from .salvage import foresee, is_head_broken, salvage, salvage_head
 from .schema import Role
 from .store import Store
-from .tables import SCHEMA_VERSION, TABLES, tables_of
+from .tables import SCHEMA_VERSION, TABLES
 from .upkeep import make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
@@ -120,7 +120,6 @@ def repair(store: Store, run_id: str, now: datetime) -> tuple[Defect, ...]:
                 check.mend(tx, rows)
             repaired += _findings(check.name, rows)
         tx.upsert("decisions", _decisions(tx, repaired))
-    note_ends(store.db, {each.table for each in repaired if each.table in tables_of(Role.LOG)})
     repaired += [_unfinished_finding(name) for name in remove_unfinished(store.uri)]
     return tuple(repaired)
 
@@ -152,8 +151,6 @@ def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[froze
     for name in names:
         try:
             read_through(handle(name))
-            if TABLES[name].role is Role.LOG and is_begun(handle(name)):
-                raise StoreMismatch("A repair of it was not finished.")
             sound.add(name)
         except Exception as error:  # whatever a damaged file makes the reader say
             is_missing = isinstance(error, MissingTable) or (
