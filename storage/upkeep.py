@@ -77,7 +77,7 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
         log = store.db.open_table(name)
         if thorough or _is_due(log, name):
             log.optimize(cleanup_older_than=HEAD_HISTORY)
-            indexed += [f"{name}.{column}" for column in _index_lookups(log, name, lambda work, log=log: work(log))]
+            indexed += [f"{name}.{column}" for column in _index_lookups(log, name)]
     return UpkeepReport(tuple(compacted), tuple(indexed))
 
 
@@ -116,7 +116,7 @@ def make_indexes(tx: Transaction, name: str) -> list[str]:
     from lancedb.index import IvfFlat, IvfRq
 
     handle = tx.handle(name)
-    made = _index_lookups(handle, name, lambda work: tx.rebuild(name, work))
+    made = _index_lookups(handle, name, tx)
     if TABLES[name].has_vector and _vector_index_is_due(handle):
         config = IvfFlat(distance_type="dot") if tx.dims % EIGHT else IvfRq(distance_type="dot", num_bits=4)
         tx.rebuild(name, lambda table: table.create_index("vector", config=config))
@@ -124,12 +124,13 @@ def make_indexes(tx: Transaction, name: str) -> list[str]:
     return made
 
 
-def _index_lookups(handle: Table, name: str, run: Callable[[Callable[[Table], object]], None]) -> list[str]:
+def _index_lookups(handle: Table, name: str, tx: Transaction | None = None) -> list[str]:
     from lancedb.index import Bitmap, BTree
 
     missing = _missing_lookups(handle, name)
     for column in missing:
-        run(methodcaller("create_index", column, config=Bitmap() if column in TABLES[name].few_values else BTree()))
+        work = methodcaller("create_index", column, config=Bitmap() if column in TABLES[name].few_values else BTree())
+        tx.rebuild(name, work) if tx else work(handle)
     return missing
 
 

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from inference.embedding import open_embedder
 from recall.export import FORMATS, MANIFEST, export, is_own_export, page_names, read_manifest, safe_name
-from recall.export_files import ExportFiles, SealCheck
+from recall.export_files import SealCheck
 from recall.overview import list_runs
 from slowwave.errors import UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
@@ -129,7 +129,7 @@ def test_what_was_written_while_an_import_began_is_not_overwritten(
     with store.commit("other", "test", NOW) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": ["mine"], "text": ["said"]}))
     with pytest.raises(UnusableInput, match="holds something already"):
-        _publish(run, ExportFiles(exports["jsonl"]), manifest, ["runs"], open_embedder(manifest.embed_model), WHOLE)
+        _publish(run, exports["jsonl"], manifest, ["runs"], open_embedder(manifest.embed_model), WHOLE)
     assert store.snapshot().frame("metadata")["id"].to_list() == ["mine"]
 
 
