@@ -25,7 +25,6 @@ from test_cli import (
 from apps.atlas_command import FOLDER, LIBRARIES, as_inert_json, atlas_page
 from recall.atlas import atlas_data
 from recall.atlas_facts import AtlasLimits
-from recall.entities import list_entities
 from recall.overview import stats
 from slowwave import frames
 from slowwave.graph.map_layout import lay_out
@@ -242,12 +241,6 @@ def test_a_night_tells_what_it_changed_why_and_whom_it_touched(told: dict[str, A
     assert night["reasons"][0] == ["supersede", told["facts"]["id"].index("f_left"), "f_joined says otherwise."]
 
 
-def test_all_fourteen_aspects_are_there_with_what_touches_them(told: dict[str, Any]) -> None:
-    scores = {row["slug"]: row["facts"] for row in told["aspects"]}
-    assert len(scores) == 14
-    assert {slug: count for slug, count in scores.items() if count} == {"health": 1}
-
-
 def test_bounds_keep_the_most_related_and_say_what_is_left_out(memory: Store) -> None:
     few = atlas_data(
         memory, NOW, AtlasLimits(entities=2, relations=1, observations_each=0, sources_each=1, quote=4, text=6)
@@ -291,16 +284,6 @@ def test_communities_lie_apart_from_each_other_and_nothing_lies_on_top() -> None
     nearest = np.hypot(*(places[:-1, None] - middles[None]).transpose(2, 0, 1)).argmin(axis=1)
     assert (nearest == labels[:-1]).mean() > 0.97
     assert np.hypot(*places[-1]) > np.hypot(*places[:-1].T).max(), "what is related to nothing lies around the rest"
-
-
-def test_the_same_graph_gives_the_same_map_and_no_communities_are_no_obstacle() -> None:
-    nodes, source, target, labels, room = planted(3, 9)
-    assert (lay_out(nodes, source, target, labels, room) == lay_out(nodes, source, target, labels, room)).all()
-    without = lay_out(nodes, source, target, np.full(nodes, -1, np.int32), room)
-    assert np.isfinite(without).all()
-    none = np.zeros(0, np.int32)
-    assert lay_out(0, none, none, none, np.zeros(0)).shape == (0, 2)
-    assert np.isfinite(lay_out(1, none, none, np.array([-1], np.int32), np.ones(1))).all()
 
 
 # The page
@@ -397,16 +380,6 @@ def test_the_command_writes_the_page_and_says_what_is_in_it(run: Run, memory: St
     assert "entities: 5, facts: 9" in told.out
 
 
-def test_the_command_refuses_a_place_where_no_page_can_be_written(run: Run, memory: Store, tmp_path: Path) -> None:  # noqa: F811
-    folder = run("atlas", tmp_path, "--store", memory.uri)
-    assert folder.code == 2
-    assert "is a folder" in folder.err
-    nowhere = run("atlas", tmp_path / "no" / "page.html", "--store", memory.uri)
-    assert nowhere.code == 2
-    assert "There is no folder" in nowhere.err
-    assert run("atlas", "--as-of", "soon", "--store", memory.uri).code == 2
-
-
 @pytest.mark.proof
 def test_the_command_replaces_an_older_atlas_and_nothing_else(run: Run, memory: Store, tmp_path: Path) -> None:  # noqa: F811
     for name, text in (("talk.jsonl", "{}"), ("notes.html", "<p>mine")):
@@ -430,19 +403,3 @@ def test_a_wrong_year_does_not_stretch_the_axis_of_time(new_store: Callable[[], 
         usual = [fact(f"on_{n}", "ben", None, n) for n in range(20)]
         tx.upsert("facts", pl.DataFrame([*usual, *slips], infer_schema_length=None))
     assert atlas_data(store, NOW)["reach"] == (seconds(-9000), int(NOW.timestamp()))
-
-
-def test_archived_entities_are_counted_apart_as_the_list_of_entities_does(
-    run: Run,  # noqa: F811
-    new_store: Callable[[], Store],
-    tmp_path: Path,
-) -> None:
-    store = new_store()
-    with store.commit("r", "test") as tx:
-        tx.upsert("entities", pl.DataFrame([entity("ben"), entity("old", status="archived")]))
-        tx.upsert(
-            "facts", pl.DataFrame([fact("a", "ben", None, 1), fact("b", "old", None, 1)], infer_schema_length=None)
-        )
-    told = run("atlas", tmp_path / "a.html", "--store", store.uri).out
-    assert "entities: 1, archived entities: 1, facts: 2" in told
-    assert list_entities(store.snapshot(), NOW, 9, None)[0] == 1

@@ -149,25 +149,12 @@ def test_the_first_recall_of_a_state_may_take_longer_and_so_may_one_after_a_comm
         assert memory.recall(QUERY, now=NOW).facts
 
 
-def test_a_first_recall_that_hangs_ends_as_well(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WarmTables, "newest", hangs)
-    with opened(place, 1) as memory:
-        assert memory.recall(QUERY, now=NOW).is_timed_out
-
-
 def test_without_a_time_out_a_recall_takes_its_time(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deadline = Deadline(0)
     assert (deadline.left, deadline.walk_ends) == (None, None)
     monkeypatch.setattr("recall.loop.FIRST", 0)  # of 1 ms nothing would be left
     with opened(place, 0) as memory:
         assert memory.recall(QUERY, now=NOW).facts
-
-
-def test_what_embedding_takes_is_not_counted() -> None:
-    deadline = Deadline(100)
-    before = deadline.walk_ends
-    deadline.leave_out(2.0)
-    assert deadline.walk_ends == pytest.approx((before or 0.0) + 2.0)
 
 
 def test_an_error_of_a_read_that_is_a_time_out_itself_is_told_as_it_is(

@@ -153,14 +153,6 @@ def test_a_cycle_of_supersession_is_cut_at_its_newest_fact_which_does_not_come_a
     assert set(by_id(store, "lineage")) == {"l", "lo0", "lo1", "lo2"}
 
 
-@pytest.mark.proof
-def test_a_fact_that_replaced_itself_is_a_cycle(store: Store) -> None:
-    plant(store, "lineage", {"id": "self", "old_id": "f", "new_id": "f"})
-    assert summary(examine(store)) == [("supersession cycle", "facts", "f")]
-    assert after_repair(store) == []
-    assert by_id(store, "facts", "status")["f"] == ("active",)
-
-
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14))
 def test_what_is_left_after_peeling_are_the_cycles_and_the_ways_between_them(steps: list[tuple[int, int]]) -> None:
     edges = np.zeros((7, 7), dtype=bool)

@@ -62,14 +62,6 @@ def test_a_store_is_migrated_once(old: Store) -> None:
     assert old.commits().filter(pl.col("kind") == "migrate").height == 1
 
 
-def test_new_tables_and_columns_can_be_written_at_once(old: Store) -> None:
-    store = Store.open(old.uri)
-    with store.commit("ingest-2", "test", EPOCH) as tx:
-        tx.upsert("episodes", pl.DataFrame({"id": ["e"], "conversation_id": ["c"]}))
-        tx.upsert("facts", pl.DataFrame({"id": ["g"], "pinned": [True]}))
-    assert dict(store.snapshot().frame("facts").select("id", "pinned").rows()) == {"f": None, "g": True}
-
-
 def test_the_state_before_is_still_there_as_it_was(old: Store) -> None:
     commits = old.head.sequence
     store = Store.open(old.uri)

@@ -15,7 +15,6 @@ from conftest import EPOCH
 from slowwave.records import LedgerEntry, SubmittedBatch, Usage
 from storage.paid_answers import StoredAnswers
 from storage.store import Store
-from storage.tables import TABLES
 from storage.undo import undo
 
 
@@ -26,22 +25,11 @@ def entry(key: str, response: str = "{}") -> LedgerEntry:
     )  # fmt: skip
 
 
-def test_an_entry_has_exactly_the_columns_of_the_table() -> None:
-    assert set(LedgerEntry.__dataclass_fields__) == {"id", *TABLES["llm_calls"].columns}
-
-
 def test_what_was_recorded_is_found_as_it_was_and_nothing_else(new_store: Callable[[], Store]) -> None:
     answers = StoredAnswers(new_store(), "ingest-1")
     answers.record([entry("a", '{"text": "it\'s \\u0000 ü"}'), entry("b"), entry("c")])
     found = answers.lookup(["a", "c", "never asked"])
     assert found == {"a": entry("a", '{"text": "it\'s \\u0000 ü"}'), "c": entry("c")}
-
-
-def test_looking_up_nothing_and_recording_nothing_is_fine(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    StoredAnswers(store).record([])
-    assert StoredAnswers(store).lookup([]) == {}
-    assert store.log("llm_calls").is_empty()
 
 
 def test_of_two_answers_to_one_question_the_newest_counts(new_store: Callable[[], Store]) -> None:
@@ -67,12 +55,6 @@ def test_the_later_answer_counts_although_the_clock_was_set_back_before_it(new_s
     store.append("llm_batches", row, now, "one")
     answers.keep_batch(batch("b1", now, "collected"))
     assert [each.state for each in answers.batches()] == ["collected"]
-
-
-def test_two_entries_of_one_key_in_one_batch_leave_the_later(new_store: Callable[[], Store]) -> None:
-    answers = StoredAnswers(new_store())
-    answers.record([entry("a", "1"), replace(entry("a", "2"), error="x")])
-    assert answers.lookup(["a"])["a"].response == "2"
 
 
 def test_answers_outlive_a_failed_commit_and_an_undo(new_store: Callable[[], Store]) -> None:

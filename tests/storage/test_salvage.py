@@ -244,16 +244,6 @@ def test_where_no_older_state_is_whole_the_rows_that_can_be_read_stay(new_store:
     assert examine(store) == ()
 
 
-def test_the_command_says_what_is_lost_and_how_to_get_it_back(store: Store) -> None:
-    hurt(newest_file(store, "facts", "data"), "deleted")
-    place = ["--store", store.uri]
-    mended = CliRunner().invoke(app, ["doctor", "--repair", "--yes", *place], terminal_width=200)
-    assert mended.exit_code == 0
-    assert "lost what they did" in mended.stdout
-    assert "Run them again" in mended.stdout
-    assert "slowwave runs " in mended.stdout
-
-
 @pytest.mark.proof
 def test_a_repair_shows_what_it_would_do_and_changes_nothing_before_somebody_said_yes(
     store: Store, monkeypatch: pytest.MonkeyPatch
