@@ -306,25 +306,13 @@ class Recaller:
         deadline: Deadline,
         only: str | None = None,
     ) -> list[Answer]:
-        """Answers from the newest state; where its head is read over a network, from the last known one meanwhile."""
+        """Answers from the newest state."""
         names = self._reads[questions[0].moment.is_past, settings.graph != "none"]
-        warm, model = self._warm[names], questions[0].model
-        latest, answer = warm.latest, partial(self._answers_from, questions, settings, only, deadline)
-        guess = asyncio.create_task(answer(latest)) if latest and not self.store.is_local else None
-        try:
-            newest = await warm.newest(is_eager=len(questions) >= OFTEN, on_change=deadline.extend)
-            if newest is not self._answered.get(names):
-                deadline.extend()
-            if guess is not None and newest is latest and newest.embed_model == model:
-                answered = await guess
-            else:
-                if guess is not None:
-                    guess.cancel()
-                check_embedded(newest, model)
-                answered = await answer(newest)
-        finally:
-            if guess is not None:
-                guess.cancel()  # does nothing to what has ended
+        newest = await self._warm[names].newest(is_eager=len(questions) >= OFTEN, on_change=deadline.extend)
+        if newest is not self._answered.get(names):
+            deadline.extend()
+        check_embedded(newest, questions[0].model)
+        answered = await self._answers_from(questions, settings, only, deadline, newest)
         self._answered[names] = newest
         return answered
 

@@ -159,15 +159,13 @@ def _publish(run: Run, files: Path, manifest: Manifest, names: list[str], seat: 
                 rows = _rows(files, manifest, name)
                 _write(tx, name, rows if manifest.has_vectors else _embedded(tx, wording, seat, name, rows))
         if seal.standing != "whole":
-            _check_agreement(tx, manifest.embed_model)
+            _check_agreement(tx)
         tx.upsert("decisions", _decision(tx, seal))
 
 
-def _check_agreement(tx: Transaction, embed_model: str) -> None:
+def _check_agreement(tx: Transaction) -> None:
     """Raise where rows refer to nothing, deny themselves, or have a status that there is not."""
-    found = [
-        (each.table, each.row_id, each.detail) for each in defects(PartialSnapshot(tx, frozenset(TABLES), embed_model))
-    ]
+    found = [(each.table, each.row_id, each.detail) for each in defects(PartialSnapshot(tx, frozenset(TABLES)))]
     for name in FACTS:
         odd = tx.frame(name, None, ["id", "status"]).filter(~pl.col("status").is_in(STATUSES).fill_null(False))
         found += [(name, row, f"{status} is no status of a fact.") for row, status in odd.iter_rows()]

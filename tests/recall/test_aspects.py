@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ from apps.cli import app
 from flows.consolidate import consolidate
 from flows.decay import decay
 from flows.steward import steward
-from recall.aspects import aspects, aspects_of, scored, scored_from, stored_aspects
+from recall.aspects import aspects, aspects_of, scored, stored_aspects
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.aspects import (
@@ -46,7 +46,6 @@ from slowwave.aspects import (
 )
 from slowwave.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.settings import AspectSettings
-from storage.snapshots import Reading
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.aspects import refreshed_aspects
@@ -508,23 +507,3 @@ def test_scores_that_follow_what_changes_are_those_of_all_facts(store: str, seed
         snapshot = Store.open(store).snapshot()
         stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED])
         assert changed_scores(scored(snapshot, NOW + later), stored).is_empty(), step
-
-
-def test_only_what_changed_is_read_until_something_is_undone(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole: list[datetime] = []
-
-    def watched(reading: Reading, now: datetime, ids: pl.Series | None = None) -> Any:
-        whole.extend([] if ids is not None else [now])
-        return scored_from(reading, now, ids)
-
-    monkeypatch.setattr("tasks.nightly.aspects.scored_from", watched)
-    refresh_aspects(a_run(store))
-    assert len(whole) == 1
-    opened = Store.open(store)
-    with opened.commit("retire", "retire", NOW) as tx:
-        tx.upsert("facts", tx.by_ids("facts", ["plays"], with_vector=True).with_columns(status=pl.lit("archived")))
-    assert refresh_aspects(a_run(store)) == 14
-    assert len(whole) == 1
-    undo(opened, "retire", "undo-1", NOW)
-    assert refresh_aspects(a_run(store)) == 14
-    assert (len(whole), counts(store, fresh=False)) == (2, {"music": 2, "health": 3})

@@ -202,15 +202,6 @@ def test_a_vector_is_made_unit_and_one_without_length_is_dropped(store: Store) -
 
 
 @pytest.mark.proof
-def test_vectors_of_another_model_are_named_with_the_way_out_and_left(store: Store) -> None:
-    plant(store, "facts", fact("other", embed_model="test/other"))
-    (finding,) = examine(store)
-    assert (finding.check, finding.row_id, finding.is_repairable) == ("foreign vector", "other", False)
-    assert "slowwave reembed" in finding.detail
-    assert after_repair(store) == [("foreign vector", "facts", "other")]
-
-
-@pytest.mark.proof
 def test_leftovers_of_a_dead_writer_are_put_back(store: Store) -> None:
     store.db.open_table("facts").delete("true")
     assert summary(examine(store)) == [("ahead of the head", "facts", "")]

@@ -91,18 +91,6 @@ def test_only_what_is_fragmented_is_compacted(new_store: NewStore) -> None:
     assert fragments(store, "metadata") == 1
 
 
-def test_what_is_soon_due_is_compacted_with_what_is_due(new_store: NewStore) -> None:
-    store = new_store()
-    most = upkeep.MANY_SEGMENTS[Role.STATE]
-    for number in range(most + 1):
-        with store.commit("s", "test", EPOCH) as tx:
-            tx.upsert("metadata", pl.DataFrame({"id": [f"m{number}"]}))
-            for name, count in (("facts", most // 2 + 1), ("entity_usage", most // 2)):
-                if number < count:
-                    tx.upsert(name, pl.DataFrame({"id": [f"{name}{number}"]}))
-    assert tend(store, "u", NOW).compacted == ("facts", "metadata")
-
-
 def test_what_is_older_than_the_retention_is_dropped_and_undo_says_so(new_store: NewStore) -> None:
     store = forgetful(new_store())
     put(store, "r0", ["a"], 0)
