@@ -142,6 +142,15 @@ def test_a_later_row_that_points_at_an_undone_row_blocks_the_undo(new_store: Cal
     assert store.snapshot().count("entities") == 0
 
 
+def test_a_change_between_two_undone_runs_is_found(new_store: Callable[[], Store]) -> None:
+    store = new_store()
+    write(store, "a", "predicates", ["k"], 1)
+    write(store, "b", "predicates", ["k"], 2)
+    write(store, "c", "predicates", ["k"], 3)
+    assert take_back(store, "a", cascade=True) == ("c", "b", "a")
+    assert store.snapshot().count("predicates") == 0
+
+
 def test_undoing_an_undo_brings_the_run_back(new_store: Callable[[], Store]) -> None:
     store = new_store()
     write(store, "r", "facts", ["a", "b"], 1)
