@@ -57,6 +57,12 @@ def test_the_later_answer_counts_although_the_clock_was_set_back_before_it(new_s
     assert [each.state for each in answers.batches()] == ["collected"]
 
 
+def test_two_entries_of_one_key_in_one_batch_leave_the_later(new_store: Callable[[], Store]) -> None:
+    answers = StoredAnswers(new_store())
+    answers.record([entry("a", "1"), replace(entry("a", "2"), error="x")])
+    assert answers.lookup(["a"])["a"].response == "2"
+
+
 def test_answers_outlive_a_failed_commit_and_an_undo(new_store: Callable[[], Store]) -> None:
     store = new_store()
     answers = StoredAnswers(store, "r")

@@ -182,6 +182,16 @@ class TestCommit:
         rows = store.snapshot().frame("metadata").sort("id").select("number", "text", "created_at", "run_id").rows()
         assert rows == [(2.0, None, EPOCH, "s"), (1.0, "x", EPOCH, "r")]
 
+    def test_many_ids_are_read_and_deleted_in_one_go(self, new_store: NewStore) -> None:
+        store = new_store()
+        ids = [f"id{number}" for number in range(5000)]
+        with store.commit("r", "test") as tx:
+            tx.upsert("metadata", pl.DataFrame({"id": ids}))
+        assert len(store.snapshot().by_ids("metadata", [*ids, "none"])) == 5000
+        with store.commit("s", "test") as tx:
+            tx.delete("metadata", ids[1:])
+        assert numbers(store.snapshot()) == {"id0": None}
+
     def test_what_a_dead_writer_left_is_never_seen_and_put_back_by_the_next(self, new_store: NewStore) -> None:
         store = new_store()
         put(store, "r", 1)
