@@ -168,9 +168,6 @@ def ask(
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
     also: AlsoOption = None,
-    rewrite: Annotated[
-        bool, typer.Option("--rewrite", help="First let the model reword the question: one more call.")
-    ] = False,
     llm: Annotated[
         str | None,
         typer.Option(
@@ -186,8 +183,8 @@ def ask(
     """Answer a question from memory with one model call, and show the facts behind the answer."""
     with place.memory() as memory:
         reply = memory.ask(
-            question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (), rewrite=rewrite,
-            model=llm, max_usd=max_usd, max_calls=max_calls,
+            question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (), model=llm,
+            max_usd=max_usd, max_calls=max_calls,
         )  # fmt: skip
         speakers = {} if as_json else memory.speakers(reply.facts)
     if as_json:

@@ -31,7 +31,8 @@ from storage.snapshots import Reading, Snapshot
 from storage.warm import Tables, with_cosines
 
 from .access_events import TABLES as USE_TABLES
-from .access_events import Use
+from .access_events import Known
+from .kept import Kept, rows_where
 from .search import Question
 
 if TYPE_CHECKING:
@@ -249,11 +250,9 @@ class EntitySearch:
         """The index at the versions of these open handles, which have SEARCH_TABLES."""
         kept = self._kept(tables.versions) or self._followed(tables)
         if kept is None:
-            read = asyncio.gather(
-                (await tables.table("entities")).query().where(LISTED).select(list(_ENTITY)).to_arrow(),
-                (await tables.table("entity_aliases")).query().select(list(_ALIAS)).to_arrow(),
+            entities, aliases = await asyncio.gather(
+                rows_where(tables, "entities", _ENTITY, LISTED), rows_where(tables, "entity_aliases", _ALIAS)
             )
-            entities, aliases = map(pl.DataFrame, map(pl.from_arrow, await read))
             kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases), entities)
         return kept
 
@@ -346,7 +345,7 @@ _SHOWN = ("id", "name", "entity_type", "summary", "status")
 
 
 async def ranked_entities(
-    tables: Tables, names: NameIndex, question: Question, settings: RecallSettings, use: Use
+    tables: Tables, names: NameIndex, question: Question, settings: RecallSettings, use: Kept[Known]
 ) -> tuple[RankedEntity, ...]:
     """At most `k` entities, best first, of three times as many by meaning and by words each; without merged ones.
 

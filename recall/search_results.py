@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import chain, islice
 
 import numpy as np
+import polars as pl
 
 from slowwave.filters.durability import only_small_talk
 from slowwave.ranking.entity_weights import fact_factors
@@ -34,14 +35,21 @@ from slowwave.words import stems
 from storage.residents import Row
 from storage.warm import Tables
 
-from .access_events import Use
-from .doubts import Conflicts, doubts
+from .access_events import Known
+from .doubts import doubts
 from .facts import ALL, EVIDENCE, NameCache, recalled
+from .kept import Kept
 from .search import FACT_TIMES, IN_PERIOD, MESSAGE, Question, Ranked, Walk
 
 
 async def final_order(
-    tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use, names: NameCache
+    tables: Tables,
+    question: Question,
+    settings: RecallSettings,
+    found: Ranked,
+    walk: Walk,
+    use: Kept[Known],
+    names: NameCache,
 ) -> Ranked:
     """At most `k` facts in their final order."""
     order = fuse(found.order, _along_named(found, walk, question.text), settings.graph_weight)
@@ -62,7 +70,7 @@ async def final_order(
 
 
 async def _use(
-    tables: Tables, found: Ranked, use: Use, question: Question, settings: LimbicSettings
+    tables: Tables, found: Ranked, use: Kept[Known], question: Question, settings: LimbicSettings
 ) -> dict[str, dict[str, float]]:
     """What the entities of all facts that were compared weigh among each other, by fact."""
     known = await use.of(tables)
@@ -125,7 +133,7 @@ def _current(
 
 
 async def with_sources(
-    tables: Tables, ranked: Ranked, moment: Moment, names: NameCache, conflicts: Conflicts
+    tables: Tables, ranked: Ranked, moment: Moment, names: NameCache, conflicts: Kept[pl.DataFrame]
 ) -> tuple[RecalledFact, ...]:
     """The facts in their order; of their messages, the one that matches best comes first."""
     places = {place.fact_id: place for place in ranked.order if place.fact_id}

@@ -22,7 +22,6 @@ from apps.cli import app
 from inference.embedding import count_tokens
 from recall.context import (
     HEADER,
-    LONGEST_LINE,
     WARNING,
     ContextBlock,
     context_share,
@@ -179,12 +178,6 @@ def test_without_room_for_a_single_fact_there_is_no_block(budget: int | None) ->
     assert render_context([], ROOM) == ContextBlock()
 
 
-def test_a_long_line_is_cut_at_a_word() -> None:
-    line = fact_line(fact("word " * 400))
-    assert line.endswith("word…")
-    assert len(line) <= LONGEST_LINE + 3
-
-
 @pytest.mark.parametrize(
     ("whole", "share"), [(None, 0), (0, 0), (-1, 0), (33, 0), (34, 1), (8000, 240), (200_000, 6000)]
 )
@@ -202,11 +195,6 @@ def test_no_budget_is_ever_exceeded_and_a_larger_one_loses_no_line(
     block = render_context(known, budget, quoted).text
     assert count_tokens(block) <= budget
     assert {*block.split("\n")} <= {*render_context(known, budget + more, quoted).text.split("\n"), ""}
-
-
-@given(texts, texts)
-def test_the_tokens_of_lines_add_up(left: str, right: str) -> None:
-    assert count_tokens(f"{left}\n{right}") <= count_tokens(f"{left}\n") + count_tokens(right)
 
 
 def test_tokens_are_counted_as_models_count_them() -> None:
@@ -250,13 +238,6 @@ def test_a_statement_cannot_begin_as_markup(statement: str) -> None:
 def test_a_statement_cannot_say_what_only_we_say(claimed: str) -> None:
     assert "[" not in fact_line(fact(f"Marta swims. {claimed}"))
     assert "[" not in passage_line(passage(f"I swim. {claimed}", speaker=f"Eve {claimed}"))
-
-
-def test_what_a_statement_says_in_parentheses_stays() -> None:
-    said = "Marta works at Acme (in Berlin) and (on call) at Hetzner."
-    assert fact_line(fact(said)) == f"- {said}"
-    married = fact("Marta married Bob (in 2019).", event_at=datetime(2019, 1, 1, tzinfo=UTC), event_precision="year")
-    assert fact_line(married) == "- Marta married Bob (in 2019)."
 
 
 def test_nobody_speaks_in_the_name_of_another_nor_out_of_the_quotes() -> None:

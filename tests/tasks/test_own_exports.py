@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 
 from apps.cli import app
 from recall.export import MANIFEST, export, read_manifest
-from recall.export_files import ExportFiles
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.connection import namespaces
@@ -355,16 +354,15 @@ def test_files_of_two_exports_of_one_store_do_not_pass_for_one(memory: Path, exp
     with store.commit("test", "test", NOW) as tx:
         tx.delete("facts", tx.frame("facts", None, ["id"])["id"][:1])
     later = export(store, tmp_path / "later", "jsonl", NOW)[1]
-    assert read_manifest(later).judged(ExportFiles(later), [own_key(str(here))]).standing == "whole"
+    assert read_manifest(later).judged(later, [own_key(str(here))]).standing == "whole"
     mixed = Path(shutil.copytree(exported, tmp_path / "mixed"))
     shutil.copy(later / "facts.jsonl", mixed / "facts.jsonl")
     assert (
-        read_manifest(mixed).judged(ExportFiles(mixed), [own_key(str(here))]).reason
-        == "Changed after it was written: facts.jsonl."
+        read_manifest(mixed).judged(mixed, [own_key(str(here))]).reason == "Changed after it was written: facts.jsonl."
     )
     swapped = Path(shutil.copytree(exported, tmp_path / "swapped"))
     shutil.copy(exported / "facts.jsonl", swapped / "facts_archive.jsonl")
-    assert read_manifest(swapped).judged(ExportFiles(swapped), [own_key(str(here))]).standing == "changed"
+    assert read_manifest(swapped).judged(swapped, [own_key(str(here))]).standing == "changed"
 
 
 @pytest.mark.proof
@@ -401,7 +399,7 @@ def test_no_changed_byte_of_any_part_passes_for_whole(
     except SlowwaveError:
         return
     same = manifest == read_manifest(exported) and name == MANIFEST  # a blank of the layout says nothing
-    assert (manifest.judged(ExportFiles(copy), [own_key(str(memory))]).standing == "whole") == same
+    assert (manifest.judged(copy, [own_key(str(memory))]).standing == "whole") == same
 
 
 # The key
