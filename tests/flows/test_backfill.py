@@ -12,15 +12,12 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
-from uuid import uuid4
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault
-from prefect.client.schemas.objects import FlowRun
-from prefect.states import Completed, Failed, Scheduled
 from pydantic import TypeAdapter
 from talk import CLAUDE, NOW, STAMPS, extractor, learn, rows, said, states, texts_of, written
 
@@ -49,7 +46,6 @@ from storage.undo import undo
 from tasks.ingest.extraction import Cursor, _next_batch
 from tasks.orchestration.backfill_estimate import CALLS, Follower, Habits, evenly, habits_of, tokens_of_all
 from tasks.orchestration.backfilling import (
-    BackfillPlan,
     BackfillRequest,
     BackfillTally,
     backfill_runs,
@@ -58,12 +54,10 @@ from tasks.orchestration.backfilling import (
     is_hopeless,
     plan_backfill,
     together,
-    window_key,
 )
 from tasks.orchestration.tallies import IngestTally
 from tasks.runtime.engine import tell
-from tasks.runtime.prefect_api import last_try, parent_by_tag
-from tasks.runtime.runs import Run, _night, adopt, existing_run, phases_of, recorded
+from tasks.runtime.runs import _night, adopt, existing_run, phases_of, recorded
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday
 WEEK = timedelta(weeks=1)
@@ -481,36 +475,6 @@ def test_another_budget_goes_on_with_the_same_backfill_and_another_model_does_no
     assert len(other.met) == 3
 
 
-@pytest.mark.proof
-def test_a_window_that_was_undone_is_read_again_by_a_deployment_too(
-    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, reader, completed = new_store(), Reader(), set[str]()
-    stored(store)
-
-    async def run_child(name: str, parameters: dict[str, Any], key: str, parent: str, title: str) -> str:
-        if key not in completed:  # else Prefect knows the run of this key, which is completed
-            settings = IngestSettings.model_validate(parameters["settings"])
-            await reader([], "default", store.uri, settings, datetime.fromisoformat(parameters["now"]))
-            completed.add(key)
-        return ""
-
-    async def can_deploy(name: str) -> bool:
-        return True
-
-    monkeypatch.setattr("tasks.orchestration.backfilling.run_child", run_child)
-    monkeypatch.setattr("tasks.orchestration.backfilling.can_deploy", can_deploy)
-    filled_by(Reader(9), store, settings=BackfillSettings(max_usd=9.0))
-    undone = store.snapshot().frame("runs", "flow = 'ingest'", ["id"])["id"].sort()[0]
-    with store.commit("x", "x", NOW) as tx:  # the backfill did not come to its end
-        rows = tx.frame("runs", "flow = 'backfill'")
-        tx.upsert("runs", rows.with_columns(state=pl.lit("incomplete")))
-    undo(store, undone, "undo-1", NOW)
-    before = len(reader.met)
-    tally, _ = filled_by(Reader(9), store)
-    assert (tally.errors, len(reader.met)) == ([], before + 1)
-
-
 def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
     asked = TypeAdapter(get_type_hints(getattr(backfill, "fn", backfill))["start"])
     assert moment(asked.validate_python("2026-03-01T00:00:00+09:00")) == datetime(2026, 2, 28, 15, tzinfo=UTC)
@@ -592,23 +556,6 @@ def test_windows_of_which_half_fail_do_not_go_on_for_ever() -> None:
     assert is_hopeless(3, 3, 20)
 
 
-def test_a_run_that_failed_is_followed_by_a_new_one_and_no_other_is_begun_twice() -> None:
-    begun: dict[str, FlowRun] = {}
-
-    async def start(key: str) -> FlowRun:
-        return begun.setdefault(key, FlowRun(flow_id=uuid4(), state=Scheduled()))
-
-    first = asyncio.run(last_try(start, "w"))
-    assert asyncio.run(last_try(start, "w")) is first
-    first.state = Failed()
-    second = asyncio.run(last_try(start, "w"))
-    assert second is not first
-    assert asyncio.run(last_try(start, "w")) is second
-    second.state = Completed()
-    assert asyncio.run(last_try(start, "w")) is second
-    assert [*begun] == ["w", f"w:after:{first.id}"]
-
-
 def test_a_pattern_means_several_namespaces_and_files_go_to_one(
     empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -643,26 +590,6 @@ def test_a_damaged_namespace_does_not_keep_the_others_waiting(empty_store: Path,
     assert told["state"] == "incomplete"
     assert [error.split(":")[0] for error in told["errors"]] == ["tenant-a"]
     assert told["namespaces"]["tenant-b"]["state"] == "completed"
-
-
-def test_prefect_knows_the_run_of_a_window_by_what_it_is_about() -> None:
-    run = Run("backfill-1", "backfill", "/m", "default", NOW, "test/tiny")
-    window = TimeWindow(MAY, MAY + timedelta(weeks=1), 3)
-    asked = BackfillRequest(None, None, (), "week", None, False, ("ingest",), BackfillSettings())
-    key = window_key(run, asked, BackfillPlan((window,)), window)
-    assert key == window_key(
-        dataclasses.replace(run, id="backfill-2"), asked, BackfillPlan((), ("backfill-1",)), window
-    )
-    richer = dataclasses.replace(asked, settings=BackfillSettings(max_usd=9.0))
-    assert key == window_key(run, richer, BackfillPlan((window,)), window)
-    others = [
-        window_key(run, dataclasses.replace(asked, force=True), BackfillPlan((window,)), window),
-        window_key(dataclasses.replace(run, namespace="b"), asked, BackfillPlan((window,)), window),
-        window_key(run, asked, BackfillPlan((window,), tries={window.span: 1}), window),
-        window_key(dataclasses.replace(run, id="backfill-2"), asked, BackfillPlan((window,)), window),
-    ]
-    assert len({key, *others}) == 5
-    assert parent_by_tag() is None
 
 
 # What is left to spend
