@@ -42,7 +42,7 @@ _COST = ("calls", "tokens_in", "tokens_out", "usd")
 _ANSWERED = ("completed", "incomplete", "stopped")
 _LOST = ("failed", "interrupted")
 _LIMITS = frozenset(SpendingLimits.model_fields)
-_HOW = frozenset({"sample", "retention", *_LIMITS})
+_HOW = frozenset({"retention", *_LIMITS})
 """Settings that say at what cost and how long, not what is read and what is made of it."""
 
 

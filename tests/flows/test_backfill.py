@@ -44,7 +44,7 @@ from storage.paid_answers import StoredAnswers
 from storage.store import Store
 from storage.undo import undo
 from tasks.ingest.extraction import Cursor, _next_batch
-from tasks.orchestration.backfill_estimate import CALLS, Follower, Habits, evenly, habits_of, tokens_of_all
+from tasks.orchestration.backfill_estimate import CALLS, Follower, Habits, habits_of
 from tasks.orchestration.backfilling import (
     BackfillRequest,
     BackfillTally,
@@ -113,7 +113,7 @@ def filled_in(
     store: Path, *, model: str = "quotes", stages: tuple[str, ...] = ("ingest",), **how: Any
 ) -> dict[str, Any]:
     """A backfill without a night unless it is asked for; limits of the budget are passed by name."""
-    limits = {name: how.pop(name) for name in ("max_calls", "max_usd", "sample") if name in how}
+    limits = {name: how.pop(name) for name in ("max_calls", "max_usd") if name in how}
     llm = {"model": model, **how.pop("llm", {})}
     settings = BackfillSettings.model_validate({"ingest": {"llm": llm, **FAST}, **limits})
     return asyncio.run(backfill(store=str(store), settings=settings, stages=stages, now=NOW, **how))
@@ -260,7 +260,7 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
 ) -> None:
     api = serve(counted)
     head = Store.open(str(waiting)).head.sequence
-    told = filled_in(waiting, model=CLAUDE, dry_run=True, sample=2)
+    told = filled_in(waiting, model=CLAUDE, dry_run=True)
     assert (len(api.requests), Store.open(str(waiting)).head.sequence) == (0, head)
     first = filled_in(waiting, model=CLAUDE, max_calls=1)
     assert (first["state"], first["llm"]["calls"], len(api.requests)) == ("stopped", 1, 1)
@@ -629,11 +629,3 @@ def test_habits_are_those_of_the_ledger_once_it_knows_enough() -> None:
     assert (night.calls, night.tokens_in, night.tokens_out) == (10, 5000, 500)
     assert habits.after(4, lambda prompt, role: None) == Usage(), "rules decide"
     assert habits.after(0, lambda prompt, role: (1.0, 1.0)) == Usage()
-
-
-def test_tokens_of_prompts_that_were_not_rendered_are_in_proportion_to_those_that_were() -> None:
-    assert evenly(5, 9) == [0, 1, 2, 3, 4]
-    assert evenly(101, 3) == [0, 50, 100]
-    assert evenly(9, 1) == [0]
-    assert tokens_of_all([100, 200, 300], [0, 2], [1025, 1075], 1000) == pytest.approx([1025, 1050, 1075])
-    assert tokens_of_all([0, 0], [0], [1000], 1000) == [1000, 1000]
