@@ -217,11 +217,7 @@ class IngestTally(Tally):
 
     def admitted(self, intake: Intake, admitted: Admitted) -> None:
         """What was read and stored."""
-        self.counts[RunCount.MESSAGES_READ] += admitted.read
-        self.counts[RunCount.MESSAGES_KNOWN] += admitted.known
-        self.counts[RunCount.MESSAGES_STORED] += admitted.stored
-        self.counts[RunCount.MESSAGES_REDACTED] += admitted.redacted
-        self.counts[RunCount.MESSAGES_WITH_USED_ID] += admitted.renamed
+        self.counts.update(admitted.counts)
         self.issues += admitted.issues
         self.refused.update(admitted.refused)
         issues = [issue for part in intake.parts for issue in part.issues]
@@ -231,17 +227,7 @@ class IngestTally(Tally):
 
     def extracted(self, extracted: Extracted) -> None:
         """What was extracted."""
-        self.counts[RunCount.MESSAGES_EXTRACTED] += extracted.messages - extracted.failed - extracted.left
-        self.counts[RunCount.MESSAGES_FAILED] += extracted.failed
-        self.counts[RunCount.MESSAGES_LEFT_FOR_LATER] += extracted.left
-        self.counts[RunCount.CANDIDATE_FACTS] += extracted.candidates
-        self.counts[RunCount.CLAIMS_DROPPED] += extracted.dropped
-        self.counts[RunCount.CLAIMS_TOO_UNSURE] += extracted.too_unsure
-        self.counts[RunCount.BELIEFS_HELD_BACK] += extracted.held_back
-        self.counts[RunCount.BELIEFS_PROMOTED] += extracted.promoted
-        self.counts[RunCount.BELIEFS_DROPPED] += extracted.evicted
-        self.counts[RunCount.RELATIONS_LEARNED] += extracted.relations
-        self.counts[RunCount.RELATIONS_UNKNOWN] += extracted.unmapped
+        self.counts.update(extracted.counts)
         self.refused["durability"] += extracted.not_durable
         self.owner = self.owner if extracted.owner is None else extracted.owner
         self.errors = sorted({*self.errors, *extracted.errors})
@@ -447,9 +433,6 @@ class CommunityTally(Tally):
     def refreshed(self, refreshed: Refreshed) -> None:
         """Counts and decisions of the refresh."""
         self.counts.update(refreshed.counts)
-        self.counts[RunCount.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
-        self.counts[RunCount.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
-        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += refreshed.would_ask
         self.is_written = refreshed.is_written
         self.decisions += refreshed.decisions
         self.errors = sorted({*self.errors, *refreshed.errors})
