@@ -50,7 +50,6 @@ from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
 FACTS_AT_ONCE = 5_000
-ENTITIES_AT_ONCE = 1_000
 IN_USE = "(status IS NULL OR status = 'active')"
 """Entities that were not archived, as a filter."""
 _BELIEF = ["id", "subject_id", "predicate", "statement", "probability", "last_at", "promoted_at"]
@@ -297,27 +296,23 @@ def _entity_decisions(action: str, entities: pl.DataFrame) -> list[DecisionSumma
 def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
     """Archive the least related entities beyond `max_entities` (0: no limit), and what is known of them (S2-53, T23).
 
-    One commit for every 1,000 entities. Pinned ones stay, and those of which something is known that never goes.
+    One commit. Pinned ones stay, and those of which something is known that never goes.
     """
-    snapshot = store_of(run).snapshot()
-    plan = _cap(snapshot, run, settings)
-    found = plan
-    if dry_run or plan.entities.is_empty():
-        return _capped(found, found.entities, found.facts["id"])
-    parts, owners, seen = [], [], snapshot.versions
-    while len(plan.entities):
-        with store_of(run).commit(run.id, "decay.entities", run.now) as tx:
-            if any(tx.versions[name] != seen[name] for name in ("facts", "entities")):
-                plan = _cap(tx, run, settings)
-            batch, plan = plan.first(ENTITIES_AT_ONCE), plan.after(ENTITIES_AT_ONCE)
-            owners.append(_evict(tx, run, settings, batch))
-            seen = dict(tx.versions)
-        parts.append(batch)
-    renew_profiles(run, pl.concat(owners))
-    entities = pl.concat([part.entities for part in parts])
-    facts = pl.concat([part.facts["id"] for part in parts])
-    gone = _without_waiting(run, entities["id"], "entities", where=IN_USE)
-    return _capped(found, _among(entities, gone), _without_waiting(run, facts, "facts", where="status = 'active'"))
+
+    def decide(reading: Reading) -> CapPlan:
+        return _cap(reading, run, settings)
+
+    def write(tx: Transaction, plan: CapPlan) -> None:
+        _evict(tx, run, settings, plan)
+
+    plan = decide_and_write(run, "decay.entities", decide, write, dry_run=dry_run)
+    if dry_run or not len(plan):
+        return _capped(plan, plan.entities, plan.facts["id"])
+    facts = plan.facts["id"]
+    renew_profiles(run, store_of(run).snapshot().by_ids("facts", facts, ["owner_entity_id"])["owner_entity_id"])
+    gone = _without_waiting(run, plan.entities["id"], "entities", where=IN_USE)
+    archived = _without_waiting(run, facts, "facts", where="status = 'active'")
+    return _capped(plan, _among(plan.entities, gone), archived)
 
 
 def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Evicted:
@@ -342,15 +337,14 @@ def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
     return plan_cap(_entities(reading), facts, settings.max_entities)
 
 
-def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) -> pl.Series:
-    """Archive the entities and facts of a plan; returns whose profiles change."""
+def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) -> None:
+    """Archive the entities and facts of a plan."""
     facts = tx.by_ids("facts", plan.facts["id"], with_vector=True, where=live_sql(run.now))
     seen = eviction.cap_measures(plan, settings.max_entities, run.now)
     measures = {fact: {"entity": entity, **seen[entity]} for fact, entity in plan.facts.iter_rows()}
     write_retirement(tx, retirement_of(tx, facts, FOR_WANT_OF_ROOM, run.now, measures))
     _archive_entities(tx, plan.entities["id"])
     tx.upsert("decisions", eviction.cap_decisions(plan, settings.max_entities, run.now))
-    return facts["owner_entity_id"].unique()
 
 
 @task("cap beliefs")

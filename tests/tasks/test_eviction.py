@@ -31,7 +31,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.eviction import Evicted, archive_facts, archive_orphans, cap_beliefs, cap_entities
-from tasks.people.review import approve, reject
+from tasks.people.review import approve
 from tasks.runtime.runs import Run, existing_run
 from tasks.runtime.writing import under_approval
 
@@ -458,26 +458,6 @@ def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_
     assert_same(contents(uri), before)
 
 
-def test_the_cap_spares_pins_in_batches_and_says_when_it_cannot_be_kept(
-    keep: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tasks.nightly.eviction.ENTITIES_AT_ONCE", 2)
-    facts = [
-        fact("f_1", "e_fact", pinned=True), fact("f_2", "e_axiom", entrenchment="user_axiom"),
-        fact("f_3", "e_whole", object_id="e_part", kind="structural"), fact("f_4", "e_of", object_id="e_pin"),
-        fact("f_5", "e_new", status="candidate"),
-    ]  # fmt: skip
-    spared = ["e_axiom", "e_fact", "e_new", "e_of", "e_part", "e_pin", "e_whole"]
-    people = [entity(name, pinned=name == "e_pin") for name in spared] + [entity(f"e_{n}") for n in range(5)]
-    uri = keep(facts=facts, entities=people)
-    done = cap_entities(a_run(uri), how(max_entities=3))
-    assert (done.entities, done.archived, done.left_over) == (5, 0, 4)
-    assert done.decisions[0].statement == "4 entities beyond the cap"
-    assert ids(uri, "entities", "status = 'active'") == spared
-    assert rows(uri, "facts", "status = 'archived'").is_empty()
-    assert len(Store.open(str(uri)).commits().filter(pl.col("kind") == "decay.entities")) == 3
-
-
 def belief(key: str, subject: str, probability: float, days: float) -> Row:
     return {
         "id": key, "subject_id": subject, "predicate": "uses", "statement": key, "probability": probability,
@@ -611,22 +591,3 @@ def test_erasure_waits_with_all_that_goes_with_it_whatever_the_settings_say(
     assert "e_gone" not in ids(uri, "entity_profiles")
     undo(Store.open(str(uri)), run.id, "undo-1", NOW)
     assert_same(contents(uri, but=("proposals",)), before)
-
-
-def test_what_the_caps_would_take_stays_whole_while_it_waits(keep: Callable[..., Path]) -> None:
-    belief = {"subject_id": "e_ana", "statement": "maybe", "probability": 0.2, "last_at": ago(300)}
-    uri = keep(
-        facts=[fact("f_b", "e_b", kind="observation")],
-        entities=[entity("e_ana", 1), entity("e_b")],
-        fact_aspects=[{"id": "a", "fact_id": "f_b", "slug": "work"}],
-        messages=[{"id": "m", "message_id": "m", "conversation_id": "c"}],
-        pending_beliefs=[{"id": f"b_{n}", **belief} for n in range(3)],
-        belief_evidence=[{"id": f"v_{n}", "belief_id": f"b_{n}", "message_id": "m"} for n in range(3)],
-    )
-    settings = how(max_entities=1, beliefs={"max_pending": 1})
-    assert cap_beliefs(asked(uri), settings).counts == {}
-    assert cap_entities(asked(uri), settings).counts == {}
-    assert (ids(uri, "fact_aspects"), len(ids(uri, "belief_evidence"))) == (["a"], 3)
-    decide(uri, reject)
-    assert (ids(uri, "fact_aspects"), len(ids(uri, "pending_beliefs"))) == (["a"], 3)
-    assert cap_entities(a_run(uri), settings).counts == {"facts archived": 1, "entities archived": 1}

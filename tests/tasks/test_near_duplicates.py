@@ -30,7 +30,6 @@ from slowwave.settings import StewardSettings
 from slowwave.text import row_id
 from storage.doctor import examine
 from storage.store import Store
-from storage.undo import undo
 from tasks.nightly import near_duplicates
 from tasks.nightly.fact_reconciliation import Reconciled
 from tasks.nightly.near_duplicates import merge_duplicates
@@ -170,11 +169,6 @@ def test_s4_10_what_was_near_to_one_that_was_absorbed_is_left_alone_where_neithe
     all_three = pool_of(fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)).facts
     facts = all_three.with_columns(is_seed=pl.col("id") == "b")
     assert winners(CandidateSet(facts, find_nearest_pairs(facts, ones(3), 0.88, 5))) == {"b": "a"}
-
-
-def test_a_crowd_of_twins_of_which_few_pairs_were_measured_becomes_one() -> None:
-    facts = [fact(f"f{number:02d}", SPELLINGS[number % 4], hit_count=number) for number in range(40)]
-    assert winners(pool_of(*facts)) == {f"f{number:02d}": "f39" for number in range(39)}
 
 
 @given(
@@ -333,10 +327,6 @@ def sequence(place: Path) -> int:
     return Store.open(str(place)).head.sequence
 
 
-def kinds_of_commits(place: Path) -> list[str]:
-    return rows(place, "commits").sort("sequence")["kind"].to_list()
-
-
 @pytest.mark.proof
 def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(remember: Made) -> None:
     place = remember(
@@ -436,37 +426,6 @@ def test_recalls_of_all_that_were_merged_count_for_the_last_survivor(remember: M
     assert live(place) == ["d"]
     used = usage_of(rows(place, "fact_usage"), rows(place, "lineage"))
     assert used.select("id", "hit_count", "avg_retrieval_score").rows() == [("d", 33, 0.5)]
-
-
-@pytest.mark.proof
-def test_merges_are_committed_in_batches_that_leave_each_survivor_whole(remember: Made) -> None:
-    groups = [(number, axis) for axis in range(3) for number in range(3)]
-    facts = [
-        fact(f"g{axis}_{number}", SPELLINGS[number], number, vector=apart(0, axis + 1), subject_id=f"e_{axis}")
-        for number, axis in groups
-    ]
-    place = remember(*facts)
-    found = swept(place, batch_size=5)
-    assert (found.looked_at, found.merged) == (9, 6)
-    assert kinds_of_commits(place).count("steward.merge") == 2
-    assert live(place) == [f"g{axis}_0" for axis in range(3)]
-    assert rows(place, "fact_scores")["id"].to_list() == live(place)
-
-
-@pytest.mark.proof
-def test_undo_brings_everything_back(remember: Made) -> None:
-    place = remember(
-        *(fact(f"f{n}", SPELLINGS[n], n) for n in range(3)),
-        fact("n1", PLAIN, kind="note", vector=apart(0)),
-        fact("n2", FRAMED, 1, kind="note", vector=apart(0)),
-        fact("x", TEA.replace("green", "black"), vector=apart(0.95)),
-    )
-    before = contents(place)
-    found = swept(place, batch_size=2)
-    assert (found.merged, found.reworded, found.pending) == (3, 1, 1)
-    run = rows(place, "commits").sort("sequence")["run_id"][-1]
-    undo(Store.open(str(place)), run, "undo", NOW)
-    assert_same(contents(place), before)
 
 
 @pytest.mark.proof
@@ -603,16 +562,6 @@ def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[
     assert len(live(place)) == 1
     assert rows(place, "facts")["consolidated_at"].null_count() == 2
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
-
-
-@pytest.mark.proof
-def test_what_a_model_keeps_apart_is_not_asked_again(remember: Made, serve: Callable[..., MessagesApi]) -> None:
-    place = remember(fact("a", SAME[0]), fact("b", SAME[1], 1))
-    api = serve(kept_apart)
-    assert swept(place, CLAUDE).kept == 1
-    write(place, [fact("c", PLAIN, vector=apart(0))], {}, "said-2")
-    assert swept(place, CLAUDE).looked_at == 1
-    assert len(api.requests) == 1
 
 
 @pytest.mark.proof
