@@ -21,8 +21,6 @@ from messages_api import Body, MessagesApi, Reply, fault
 from pydantic import TypeAdapter
 from talk import CLAUDE, NOW, STAMPS, extractor, learn, rows, said, states, texts_of, written
 
-from apps.ingest_commands import _show_backfill as show
-from apps.printing import progress
 from flows.backfill import backfill
 from inference.embedding import open_embedder
 from slowwave.errors import UnknownName, UnusableInput
@@ -56,7 +54,6 @@ from tasks.orchestration.backfilling import (
     together,
 )
 from tasks.orchestration.tallies import IngestTally
-from tasks.runtime.engine import tell
 from tasks.runtime.runs import _night, adopt, existing_run, phases_of, recorded
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday
@@ -292,15 +289,6 @@ def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
     assert not (tmp_path / "memory").exists()
 
 
-@pytest.mark.proof
-def test_a_backfill_of_empty_files_names_the_runs_that_looked_at_them(tmp_path: Path) -> None:
-    (tmp_path / "empty.jsonl").touch()
-    place = tmp_path / "m"
-    summary = asyncio.run(backfill(paths=(str(tmp_path / "empty.jsonl"),), store=str(place)))
-    assert (summary["windows"], summary["state"]) == ([], "completed")
-    assert {summary["run"], *summary["runs"].values()} == set(rows(place, "runs")["id"])
-
-
 def test_windows_that_end_where_the_topic_turns_are_foreseen_of_files_and_of_what_is_stored(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -505,33 +493,6 @@ def test_a_window_that_fails_does_not_stop_the_others_and_is_tried_again(new_sto
     again = Reader()
     filled_by(again, store)
     assert again.met == [("05-11", None)]
-
-
-def test_each_window_is_told_as_it_ends_and_at_the_end_the_night_and_the_way_back(
-    new_store: Callable[[], Store], capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = new_store()
-    stored(store)
-    with progress():
-        tally, run = filled_by(Reader(2, usd=0.5), store)
-    told = capsys.readouterr().err.splitlines()
-    assert told == [
-        "Window 1 of 3, 2026-05-04: 2 messages, 0 facts, 1 call, 0.5000 dollars, completed",
-        "Window 2 of 3, 2026-05-11: 0 messages, 0 facts, 1 call, 0.5000 dollars, failed",
-        "Window 3 of 3, 2026-05-18: 2 messages, 0 facts, 1 call, 0.5000 dollars, completed",
-    ]
-    with progress(quiet=True):
-        tell("said to nobody")
-    llm = {"calls": 0, "from ledger": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0, "model": ""}
-    night = {"run": "sleep-1", "state": "completed", "counts": {"decay: facts archived": 2}}
-    tally.child("sleep", {**night, "llm": llm, "errors": (), "issues": ()})
-    show(tally.summary())
-    captured = capsys.readouterr()
-    assert "said to nobody" not in captured.err
-    assert "Night: completed, 2 archived (sleep-1)" in captured.out
-    assert captured.out.splitlines()[-1] == f"Back with: slowwave undo {run}"
-    show({**tally.summary(), "namespace": "work"})
-    assert capsys.readouterr().out.splitlines()[-1] == f"Back with: slowwave undo {run} --namespace work"
 
 
 def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:

@@ -242,16 +242,3 @@ def test_the_run_waits_for_a_person_asks_again_what_cannot_be_meant_and_carries_
             assert "slowwave undo review-" in pages["review-summary"]
 
     asyncio.run(told())
-
-
-@pytest.mark.proof
-@pytest.mark.engine
-@pytest.mark.xdist_group("engine")
-def test_with_nothing_to_ask_the_run_ends_at_once(engine: None, made: Path) -> None:
-    async def told() -> None:
-        async with get_client() as client:
-            state = await executed(client, await begun(client, made, action="split"))
-            assert state.name == "Completed"
-            assert (await state.result())["note"] == "Nothing waits."
-
-    asyncio.run(told())

@@ -107,13 +107,6 @@ def test_a_restore_brings_back_facts_or_all_that_a_run_archived_and_can_be_taken
     assert statuses(memory) == ["active", "archived"]
 
 
-@pytest.mark.parametrize("asked", [{}, {"facts": IDS[:1], "run": "a-run"}])
-def test_a_restore_wants_facts_or_a_run(memory: Path, asked: dict[str, Any]) -> None:
-    retired(memory)
-    with pytest.raises(UnusableInput, match="slowwave archived"):
-        done(restore(**asked, store=str(memory)))
-
-
 def test_every_undo_of_an_undo_leaves_the_states_that_the_facts_show(memory: Path) -> None:
     before, run = contents(memory), retired(memory)
     after = contents(memory)
