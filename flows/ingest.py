@@ -89,7 +89,7 @@ async def ingest(
             propose_names(run, settings)
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
-            tally.linked(await link_artifacts(run, settings.consolidate))
+            tally.took(await link_artifacts(run, settings.consolidate))
         if settings.extract.reread:
             tally.quoted = quoted_left(run)
         if not dry_run:
@@ -123,9 +123,9 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
             if touched := touched_entities(run):
                 tally.related(link_entities(run, settings.extract.note_linking, touched), assign_new(run))
             if settings.consolidate.enabled:
-                tally.reconciled(await reconcile(merging, settings.consolidate, language))
-                tally.linked(await link_artifacts(merging, settings.consolidate, language))
+                tally.took(await reconcile(merging, settings.consolidate, language))
+                tally.took(await link_artifacts(merging, settings.consolidate, language))
             if settings.sessions.enabled:
-                tally.summarised(await summarise_sessions(run, settings, language))
+                tally.took(await summarise_sessions(run, settings, language))
         finally:
             tally.paid(language, "extract")

@@ -79,15 +79,15 @@ async def _sweep(
     pruning = under_approval(run, "prune", settings.approval, require=require, risks=False)
     merging = under_approval(run, "merge", settings.approval, require=require)
     if not dry_run:
-        tally.counted(count_usage(run))
+        tally.took(count_usage(run))
         tally.restored(restored_since_sweep(run))
         if "score" in phases:
-            tally.scored(score(run, settings))
+            tally.took(score(run, settings))
     tally.is_learning = is_learning(run, settings)
     if "prune" in phases and not tally.is_learning:
         tally.pruned(await attempt(tally, "prune", lambda: prune(pruning, settings, dry_run=dry_run)))
     if "merge" in phases and not tally.is_learning:
-        tally.merged(
+        tally.took(
             await attempt(tally, "merge", lambda: merge_duplicates(merging, settings, language, dry_run=dry_run))
         )
     if "score" in phases and not dry_run:

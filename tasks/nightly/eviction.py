@@ -45,7 +45,7 @@ from tasks.entities.retirement import (
 )
 from tasks.ingest.candidate_rows import PENDING
 from tasks.runtime.engine import task
-from tasks.runtime.run_pages import SHOWN, DecisionSummary
+from tasks.runtime.run_pages import SHOWN, DecisionSummary, Outcome
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
@@ -55,42 +55,8 @@ IN_USE = "(status IS NULL OR status = 'active')"
 _BELIEF = ["id", "subject_id", "predicate", "statement", "probability", "last_at", "promoted_at"]
 
 
-@dataclass(frozen=True, slots=True)
-class Evicted:
-    """What went, or under `dry_run` would go, and the first ten of it.
-
-    Facts: `moved` to the archive long after they were over, `deleted` for good instead, or `archived` while they held
-    (the cap on entities; `slowwave restore` brings them back). Entities: `entities` archived, `removed` for good.
-    `beliefs` and `pairs` that waited are dropped. `left_over` are entities beyond the cap that may not go.
-    """
-
-    moved: int = 0
-    deleted: int = 0
-    archived: int = 0
-    entities: int = 0
-    removed: int = 0
-    beliefs: int = 0
-    pairs: int = 0
-    left_over: int = 0
-    decisions: tuple[DecisionSummary, ...] = ()
-
-    @property
-    def counts(self) -> Mapping[RunCount, int]:
-        """What went, in words; nothing that did not."""
-        labels = {
-            RunCount.FACTS_MOVED_TO_ARCHIVE: self.moved,
-            RunCount.FACTS_DELETED: self.deleted,
-            RunCount.FACTS_ARCHIVED: self.archived,
-            RunCount.ENTITIES_ARCHIVED: self.entities,
-            RunCount.ENTITIES_DELETED: self.removed,
-            RunCount.BELIEFS_DROPPED: self.beliefs,
-            RunCount.CONFLICTS_EXPIRED: self.pairs,
-        }
-        return {what: number for what, number in labels.items() if number}
-
-
 @task("archive facts")
-def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
     """Move facts that are over since `expired_edge_retention_days` to the archive, or delete them (S2-51, §6.3).
 
     Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
@@ -104,10 +70,12 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     ids = _out_of_use(snapshot, where, places)
     purge = plan_purge(snapshot, ids) if deletes else None
     ids = ids if purge is None else purge.ids
-    action, counted_as = ("move", "moved") if purge is None else ("delete", "deleted")
+    action, counted_as = (
+        ("move", RunCount.FACTS_MOVED_TO_ARCHIVE) if purge is None else ("delete", RunCount.FACTS_DELETED)
+    )
     decisions = _fact_decisions(snapshot, ids, action)
     if dry_run:
-        return Evicted(decisions=decisions, **{counted_as: len(ids)})
+        return _outcome({counted_as: len(ids)}, decisions)
     gone, writing = [ids.clear()], run if purge is None else _as_erasure(run, ids)
     for start in range(0, len(ids), FACTS_AT_ONCE):
         with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
@@ -123,7 +91,12 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     done = _without_waiting(run, pl.concat(gone), *places)
     if run.proposes is not None:
         decisions = _fact_decisions(snapshot, done, action)
-    return Evicted(decisions=decisions, **{counted_as: len(done)})
+    return _outcome({counted_as: len(done)}, decisions)
+
+
+def _outcome(counts: Mapping[RunCount, int], decisions: Sequence[DecisionSummary]) -> Outcome:
+    """What went, or under `dry_run` would go, and the first ten of it."""
+    return Outcome({what: number for what, number in counts.items() if number}, tuple(decisions[:SHOWN]))
 
 
 def _as_erasure(run: Run, ids: pl.Series) -> Run:
@@ -211,7 +184,7 @@ def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
 
 
 @task("archive orphans")
-def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
     """Archive entities without facts that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
 
     A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
@@ -221,8 +194,8 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
     plan = _orphans(snapshot, run, settings)
     if not dry_run:
         plan = _write_orphans(run, settings, plan, snapshot.sequence)
-    decisions = (*_entity_decisions("archive", plan.archived), *_entity_decisions("delete", plan.removed))[:SHOWN]
-    return Evicted(entities=len(plan.archived), removed=len(plan.removed), decisions=decisions)
+    counts = {RunCount.ENTITIES_ARCHIVED: len(plan.archived), RunCount.ENTITIES_DELETED: len(plan.removed)}
+    return _outcome(counts, [*_entity_decisions("archive", plan.archived), *_entity_decisions("delete", plan.removed)])
 
 
 def _write_orphans(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) -> _Orphans:
@@ -293,7 +266,7 @@ def _entity_decisions(action: str, entities: pl.DataFrame) -> list[DecisionSumma
 
 
 @task("cap entities")
-def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
     """Archive the least related entities beyond `max_entities` (0: no limit), and what is known of them (S2-53, T23).
 
     One commit. Pinned ones stay, and those of which something is known that never goes.
@@ -315,10 +288,10 @@ def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) ->
     return _capped(plan, _among(plan.entities, gone), archived)
 
 
-def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Evicted:
+def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Outcome:
     """What the cap comes to, where these went."""
-    decisions = (*_left_over_decisions(plan), *_entity_decisions("archive", entities))[:SHOWN]
-    return Evicted(entities=len(entities), archived=len(facts), left_over=plan.left_over, decisions=decisions)
+    counts = {RunCount.FACTS_ARCHIVED: len(facts), RunCount.ENTITIES_ARCHIVED: len(entities)}
+    return _outcome(counts, [*_left_over_decisions(plan), *_entity_decisions("archive", entities)])
 
 
 def _left_over_decisions(plan: CapPlan) -> list[DecisionSummary]:
@@ -348,7 +321,7 @@ def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) ->
 
 
 @task("cap beliefs")
-def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
     """Drop pending beliefs beyond the caps with their evidence, and conflicts that nobody settled in time; one commit.
 
     The caps hold whether or not beliefs are still collected (S2-54, S2-68). Pending implicit conflicts end with their
@@ -373,7 +346,7 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
     decisions = [DecisionSummary("drop", *row) for row in beliefs.select("statement", "reason").head(SHOWN).iter_rows()]
     if len(pairs):
         decisions += _pair_decisions(store_of(run).snapshot(), pairs)
-    return Evicted(beliefs=len(beliefs), pairs=len(pairs), decisions=tuple(decisions[:SHOWN]))
+    return _outcome({RunCount.BELIEFS_DROPPED: len(beliefs), RunCount.CONFLICTS_EXPIRED: len(pairs)}, decisions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

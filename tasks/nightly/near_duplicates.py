@@ -6,7 +6,6 @@ has compared yet. A later consolidation sees the others as if the steward had ne
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -20,48 +19,42 @@ from slowwave.deduplication.blocking import find_nearest_pairs
 from slowwave.deduplication.duplicates import CandidateSet, by_use, merge_by
 from slowwave.deduplication.pairs_for_a_model import uses_pairs
 from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
-from slowwave.errors import SlowwaveError
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import MergeSettings, StewardSettings
 from storage.rows import ROW
 from storage.search import FOUND, by_scope, nearest, unit_matrix
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import Snapshot
 from storage.transactions import Transaction
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
+from tasks.runtime.run_pages import Outcome
 from tasks.runtime.runs import Run, store_of
 
 from .fact_reconciliation import (
     COMPARED,
-    COMPARED_TABLES,
     PROMPT,
     Comparison,
     PairAnswers,
-    Reconciled,
-    as_stored_now,
     ask_about_pairs,
     asks_model,
+    carried_out,
     comparable,
     counted,
     decided_pairs,
-    embedded_wordings,
     plan_of,
     waiting_facts,
     whole_facts,
     whole_scopes,
-    write_plan,
-    written_part,
 )
 from .scoring_and_pruning import counted_use
 
 FEW = 200  # so many new facts are looked up one by one, beyond that everything of their scopes is compared at once
 
-log = logging.getLogger("slowwave")
-
 
 @task("merge duplicates", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
 async def merge_duplicates(
     run: Run, settings: StewardSettings, language: Language, *, dry_run: bool = False
-) -> Reconciled:
+) -> Outcome:
     """Compare what nobody compared yet with everything live; one commit, or none.
 
     What guards keep apart is asked of a model where there is one, and waits as a pair where there is none.
@@ -69,7 +62,7 @@ async def merge_duplicates(
     snapshot = store_of(run).snapshot()
     seeds = _uncompared(snapshot, run, settings)
     if seeds.is_empty():
-        return Reconciled()
+        return Outcome()
     await report_progress("facts to compare", len(seeds))
     limits = _merge_settings(settings)
     has_model = asks_model(limits, language)
@@ -80,11 +73,20 @@ async def merge_duplicates(
     )
     if dry_run:
         plan = plan_of(run, snapshot, comparison, answers.judged, limits, "", marks=False)
-        return replace(counted(plan, comparison, PairAnswers()), looked_at=len(seeds), would_ask=would_ask)
+        return _of(len(seeds), counted(plan, comparison, PairAnswers(), would_ask))
     model = language.model("consolidate") if has_model else ""
     looked = seeds.filter(~pl.col("id").is_in([*answers.waiting, *comparison.merges.duplicates["loser_id"]]))["id"]
-    done = _merge(run, snapshot, limits, model, comparison, answers, looked)
-    return replace(done, looked_at=len(seeds))
+
+    def mark(tx: Transaction, plan: ReconciliationPlan) -> None:
+        left = looked.filter(~looked.is_in(plan.lineage["old_id"].implode()))
+        _mark(tx, run, pl.concat([left, plan.reworded["id"]]))
+
+    done = carried_out(run, "steward.merge", snapshot, comparison, answers, limits, model, marks=False, also=mark)
+    return _of(len(seeds), done)
+
+
+def _of(looked_at: int, done: Outcome) -> Outcome:
+    return replace(done, counts={**done.counts, RunCount.FACTS_COMPARED: looked_at})
 
 
 def _merge_settings(settings: StewardSettings) -> MergeSettings:
@@ -144,45 +146,6 @@ def _used(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:
     if ids.is_empty():
         return pl.DataFrame(schema={"id": pl.String, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64})
     return counted_use(snapshot).select("id", "hit_count", "avg_retrieval_score")
-
-
-def _merge(
-    run: Run,
-    seen: Snapshot,
-    limits: MergeSettings,
-    model: str,
-    comparison: Comparison,
-    answers: PairAnswers,
-    looked: pl.Series,
-) -> Reconciled:
-    """Write what became of what was `seen`, and that the facts `looked` were compared."""
-
-    def planned(reading: Reading, comparison: Comparison) -> ReconciliationPlan:
-        return plan_of(run, reading, comparison, answers.judged, limits, model, marks=False)
-
-    snapshot = store_of(run).snapshot()
-    comparison = comparison if snapshot.sequence == seen.sequence else as_stored_now(snapshot, run, comparison)
-    plan = planned(snapshot, comparison)
-    try:
-        vectors = embedded_wordings(run, plan)
-    except SlowwaveError as error:
-        log.warning("Notes keep their text, the new one could not be embedded: %s", error)
-        comparison = _unjoined(comparison)
-        plan = planned(snapshot, comparison)
-        vectors = embedded_wordings(run, plan)
-    with store_of(run).commit(run.id, "steward.merge", run.now) as tx:
-        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
-            comparison = as_stored_now(tx, run, comparison)
-            plan = planned(tx, comparison)
-            if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
-                plan = planned(tx, _unjoined(comparison))
-        write_plan(tx, run, plan, vectors)
-        _mark(tx, run, pl.concat([looked.filter(~looked.is_in(plan.lineage["old_id"].implode())), plan.reworded["id"]]))
-    return counted(written_part(run, plan), comparison, answers)
-
-
-def _unjoined(comparison: Comparison) -> Comparison:
-    return replace(comparison, merges=replace(comparison.merges, joins_notes=False))
 
 
 def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:

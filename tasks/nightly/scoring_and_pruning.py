@@ -16,6 +16,7 @@ from slowwave import frames
 from slowwave.entrenchment import ENDS
 from slowwave.lifecycle import pruning_and_eviction as pruning
 from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.lifecycle.usage_scores import (
     company,
     entity_usage_of,
@@ -38,7 +39,7 @@ from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.runtime.engine import log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, Outcome
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
@@ -50,25 +51,6 @@ _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_ha
 _SCORED = ["id", "created_at", "content_score"]
 _JUDGED = [*_SCORED, "kind", "entrenchment", "pinned"]
 _PUT_BACK = "action IN ('prune', 'restore')"
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """What was new in the logs: recalls of facts and reads of entities, and how many facts and entities they name."""
-
-    recalls: int = 0
-    reads: int = 0
-    facts: int = 0
-    entities: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Live facts that were scored, and scores that were written or dropped; a dry run counts what it would write."""
-
-    scored: int = 0
-    written: int = 0
-    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +70,7 @@ class Pruned:
 
 
 @task("count use")
-def count_usage(run: Run, settings: DecaySettings | None = None) -> Counted:
+def count_usage(run: Run, settings: DecaySettings | None = None) -> Outcome:
     """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
 
     Links weaken on the way by these settings, or those of the last `decay`. How far the logs are counted is written
@@ -100,7 +82,8 @@ def count_usage(run: Run, settings: DecaySettings | None = None) -> Counted:
         _count_entities(tx, unread.reads)
         tx.upsert("log_marks", unread.marks)
 
-    return decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write).counted
+    unread = decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write)
+    return Outcome({RunCount.RECALLS_COUNTED: len(unread.recalls)} if len(unread) else {})
 
 
 @task("fade links")
@@ -154,12 +137,6 @@ class _Unread:
 
     def __len__(self) -> int:
         return len(self.recalls) + len(self.reads)
-
-    @property
-    def counted(self) -> Counted:
-        """How much it is."""
-        facts, entities = self.recalls["fact_id"].n_unique(), self.reads["entity_id"].n_unique()
-        return Counted(len(self.recalls), len(self.reads), facts, entities)
 
 
 def _unread(store: Store, reading: Reading) -> _Unread:
@@ -259,8 +236,7 @@ def score(
     settings: StewardSettings,
     *,
     min_quality: float = RecallSettings().min_quality,
-    dry_run: bool = False,
-) -> Scored:
+) -> Outcome:
     """Score all live facts, and write what has changed enough to matter as one commit, or none (S4-06).
 
     Scores on the other side of `min_quality`, below which recall hides facts, are always written.
@@ -273,8 +249,8 @@ def score(
     def write(tx: Transaction, scoring: _Scoring) -> None:
         _write_scores(tx, run, scoring, learning)
 
-    scoring = decide_and_write(run, "steward.score", decide, write, dry_run=dry_run)
-    return Scored(scoring.facts, len(scoring.written), len(scoring.dropped))
+    scoring = decide_and_write(run, "steward.score", decide, write)
+    return Outcome({RunCount.FACTS_SCORED: scoring.facts, RunCount.SCORES_CHANGED: len(scoring.written)})
 
 
 def is_learning(place: Run | Store, settings: StewardSettings) -> bool:

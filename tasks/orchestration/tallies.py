@@ -18,16 +18,12 @@ from slowwave.review.changes import in_quotes
 from storage.upkeep import UpkeepReport
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
-from tasks.ingest.artifacts import LinkedArtifacts
 from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
-from tasks.ingest.sessions import Summarised
 from tasks.ingest.sources import ReadIssue
 from tasks.nightly.community_refresh import Refreshed
-from tasks.nightly.eviction import Evicted
-from tasks.nightly.fact_reconciliation import Reconciled
-from tasks.nightly.scoring_and_pruning import Counted, Pruned, Scored
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
+from tasks.nightly.scoring_and_pruning import Pruned
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, Outcome
 from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
@@ -72,7 +68,6 @@ class Tally:
     bytes_before: int | None = None
     bytes_after: int | None = None
     verdict: GateVerdict | None = None
-    has_linked: bool = False
     always: ClassVar[tuple[RunCount, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
 
@@ -98,29 +93,17 @@ class Tally:
         if verdict is not None and verdict.fell:
             self.state = "undone" if verdict.undone else "refused"
 
-    def reconciled(self, reconciled: Reconciled) -> None:
-        """What says the same, what is over, and what clashes."""
-        self.counts[RunCount.FACTS_COMPARED] += reconciled.looked_at
-        self.counts[RunCount.FACTS_MERGED] += reconciled.merged
-        self.counts[RunCount.FACTS_REWORDED] += reconciled.reworded
-        self.counts[RunCount.FACTS_SUPERSEDED] += reconciled.updated + reconciled.corrected
-        self.counts[RunCount.CONTRADICTIONS_FOUND] += reconciled.clashing
-        self.counts[RunCount.PAIRS_KEPT_APART] += reconciled.kept
-        self.counts[RunCount.PAIRS_LEFT_UNDECIDED] += reconciled.pending
-        self.counts[RunCount.PAIRS_NOT_DECIDED] += reconciled.failed
-        self.counts[RunCount.FACTS_LEFT_FOR_LATER] += reconciled.left
-        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += reconciled.would_ask
-        self.decisions += reconciled.decisions
-        self.errors = sorted({*self.errors, *reconciled.errors})
+    def took(self, done: Outcome | None) -> None:
+        """What a part of the run did; None where it failed."""
+        if done is not None:
+            self.counts.update(done.counts)
+            self.decisions += done.decisions
+            self.errors = sorted({*self.errors, *done.errors}) if done.errors else self.errors
 
-    def linked(self, linked: LinkedArtifacts) -> None:
-        """What became of documents and pasted texts."""
-        for what, number in linked.counts.items():
-            self.counts[f"artifacts: {what}"] += number
-        self.has_linked = self.has_linked or any(linked.counts.values())
-        self.counts[RunCount.ARTIFACTS_LEFT_FOR_LATER] += linked.left
-        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += linked.would_ask
-        self.errors = sorted({*self.errors, *linked.errors})
+    @property
+    def has_linked(self) -> bool:
+        """Whether documents or pasted texts were linked."""
+        return any(number for what, number in self.counts.items() if what.startswith("artifacts: "))
 
     def paid(self, language: Language, role: Role) -> None:
         """What the models cost, and whether they left something undone."""
@@ -247,13 +230,6 @@ class IngestTally(Tally):
         self.counts[RunCount.LINKS] += links
         self.counts[RunCount.ENTITIES_JOINED] += joined
 
-    def summarised(self, summarised: Summarised) -> None:
-        """Which conversations got a summary."""
-        self.counts[RunCount.CONVERSATIONS_SUMMARISED] += summarised.written
-        self.counts[RunCount.CONVERSATIONS_NOT_SUMMARISED] += summarised.failed
-        self.counts[RunCount.CONVERSATIONS_LEFT_FOR_LATER] += summarised.left
-        self.errors = sorted({*self.errors, *summarised.errors})
-
     @property
     def is_unfinished(self) -> bool:
         """Whether messages wait for another try, facts for a decision, or conversations for a summary."""
@@ -340,15 +316,6 @@ class StewardTally(Tally):
         """Facts that people brought back since the sweep before."""
         self.counts[RunCount.FACTS_RESTORED] += number
 
-    def counted(self, counted: Counted) -> None:
-        """Recalls that were counted."""
-        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
-
-    def scored(self, scored: Scored) -> None:
-        """How many facts have a score, and of how many it changed."""
-        self.counts[RunCount.FACTS_SCORED] += scored.scored
-        self.counts[RunCount.SCORES_CHANGED] += scored.written
-
     def weighed(self, entities: int | None) -> None:
         """Entities whose weight changed."""
         self.counts[RunCount.ENTITIES_WEIGHED] += entities or 0
@@ -358,11 +325,6 @@ class StewardTally(Tally):
         if pruned is not None:
             self.counts[RunCount.FACTS_PRUNED] += pruned.pruned
             self.decisions += pruned.decisions
-
-    def merged(self, merged: Reconciled | None) -> None:
-        """What repeated."""
-        if merged is not None:
-            self.reconciled(merged)
 
     @property
     def has_written(self) -> bool:
@@ -392,16 +354,6 @@ class StewardTally(Tally):
 @dataclass
 class DecayTally(Tally):
     """Counts of one run of decay."""
-
-    def evicted(self, evicted: Evicted | None) -> None:
-        """What moved out of the way."""
-        if evicted is not None:
-            self.counts.update(evicted.counts)
-            self.decisions += evicted.decisions
-
-    def counted(self, counted: Counted) -> None:
-        """Recalls that were counted."""
-        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
 
     def faded(self, links: int | None) -> None:
         """Links that weigh less now."""

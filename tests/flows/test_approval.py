@@ -25,7 +25,6 @@ from slowwave.deduplication.pairs_for_a_model import JudgedPair
 from slowwave.deduplication.reconciliation_plan import plan_reconciliation
 from slowwave.review.open_questions import (
     OverrideRows,
-    apart,
     open_pairs,
     plan_open_pairs,
     plan_overrides,
@@ -358,17 +357,6 @@ def test_what_was_said_again_meanwhile_or_would_go_in_a_circle_is_not_asked_abou
                 replaced_by=pl.when(pl.col("id") == neovim).then(pl.lit(vim)).otherwise("replaced_by")
             )
         assert overruled(memory).titles == (), name
-
-
-def test_changes_of_one_fact_are_asked_about_one_by_one() -> None:
-    memory = Memory()
-    memory.tell(VIM, claim("Anna uses ed.", obj="ed", at=1, by="assistant"))
-    memory.facts = memory.facts.with_columns(pinned=pl.lit(True))
-    both = [{"object": "vim"}, {"object": "ed"}]
-    memory.tell(claim("Anna uses neovim.", obj="neovim", at=20, by="assistant", resolves=both))
-    parts = list(apart(refused_by_rank(memory.decisions)))
-    assert [len(part) for part in parts] == [1, 1]
-    assert {part[0].loser for part in parts} == {memory.fact(f"Anna uses {tool}.")["id"] for tool in ("vim", "ed")}
 
 
 HOME = [("Devon", "I live in Porto."), ("Devon", "I work at Ferrywise.")]

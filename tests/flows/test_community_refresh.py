@@ -14,10 +14,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 from messages_api import Body, MessagesApi, Reply, fault, filled
-from prefect.events import Event
-from talk import CLAUDE, NOW, ROOT, assert_same, contents, overtaken, rows
+from talk import CLAUDE, NOW, contents, overtaken, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
@@ -41,7 +39,6 @@ from tasks.entities.retirement import delete_entities, delete_facts, plan_purge
 from tasks.nightly.community_refresh import extractions, note_due
 from tasks.people.erasure_plan import plan_erasure
 from tasks.people.forgetting import find_subject, forget
-from tasks.runtime.prefect_api import REFRESH_DUE, event_of
 from tasks.runtime.runs import Run, existing_run
 
 BAND = ("Anna plays with Ben", "Ben plays with Carla", "Carla plays with Anna")
@@ -295,16 +292,6 @@ def test_a_budget_that_is_spent_leaves_the_rest_for_the_next_run(place: Path, se
     assert len(api.requests) == 2
 
 
-def test_a_model_tells_better_what_rules_told_once_and_rules_leave_what_it_told(found: Path, serve: Serve) -> None:
-    api = serve(summariser)
-    assert refreshed(found, CLAUDE)["counts"]["communities summarised"] == 2
-    assert set(rows(found, "communities")["summarised_by"]) == {"model"}
-    before = contents(found)
-    assert refreshed(found)["counts"] == refreshed(found, CLAUDE)["counts"] == {"communities": 2}
-    assert_same(before, contents(found))
-    assert len(api.requests) == 1
-
-
 def test_who_vanished_meanwhile_is_not_written_and_a_summary_of_what_was_is_dropped(
     place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,14 +401,6 @@ def test_a_summary_is_not_shown_once_a_fact_that_it_tells_is_retired_until_it_is
     assert BAND[0] not in again[0]
 
 
-def test_a_summary_ends_with_a_fact_that_it_tells(place: Path) -> None:
-    with Store.open(str(place)).commit("ends-2", "test", NOW) as tx:
-        tx.upsert("facts", relations([SHIP[0]], valid_to=NOW + timedelta(days=1)))
-    refreshed(place)
-    assert [is_outdated for _, is_outdated in about(place).values()] == [False, False]
-    assert sorted(is_outdated for _, is_outdated in about(place, NOW + timedelta(days=2)).values()) == [False, True]
-
-
 def test_what_was_undone_is_told_no_longer_and_who_was_undone_is_no_member(found: Path) -> None:
     tell(found, ["Gil secretly with Anna"], run="ing-1")
     refreshed(found, now=NOW + timedelta(hours=1))
@@ -481,22 +460,6 @@ def heard(run: str, *states: tuple[str, int]) -> pl.DataFrame:
 
 def counted(place: Path) -> list[float]:
     return rows(place, "metadata", "id = 'extraction_count'")["number"].to_list()
-
-
-def test_communities_are_due_by_an_event_that_names_the_memory(place: Path) -> None:
-    with Store.open(str(place)).commit("heard-1", "test", NOW) as tx:
-        tx.upsert("messages", heard("c", ("done", 0), ("done", 2), ("failed", 1), ("pending", 0)))
-    run = a_run(place)
-    assert extractions(Store.open(str(place)).snapshot()) == 5
-    event = Event(**event_of(REFRESH_DUE, run, before=3, after=5, interval=4))
-    assert event.resource.id == "slowwave.namespace.default"
-    counts = {"before": 3, "after": 5, "interval": 4}
-    assert event.payload == {
-        "namespace": "default", "store": str(place), "run": run.id, "flow": run.flow, "counts": counts,
-    }  # fmt: skip
-    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    (deployment,) = [each for each in deployments if each["name"] == "communities"]
-    assert deployment["triggers"][0]["expect"] == [event.event]
 
 
 # What else touches them
@@ -658,9 +621,3 @@ def test_memory_shows_the_largest_with_their_members(place: Path) -> None:
 def invoked(*arguments: object) -> tuple[int, str]:
     result = CliRunner(env={"COLUMNS": "220"}).invoke(app, [*map(str, arguments)])
     return result.exit_code, result.stdout
-
-
-def test_an_unknown_algorithm_is_refused_with_the_known_ones(place: Path) -> None:
-    result = CliRunner().invoke(app, ["communities", "refresh", "--store", str(place), "--algorithm", "magic"])
-    assert result.exit_code != 0
-    assert "label_propagation" in str(result.exception)

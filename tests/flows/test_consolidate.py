@@ -232,20 +232,6 @@ def test_what_a_keyless_run_left_pending_is_asked_about_by_the_next_run_with_a_m
 
 
 @pytest.mark.proof
-def test_pairs_of_several_clusters_go_in_one_call(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
-    api = serve(kept_apart)
-    bridge = (
-        "Jonas paints the harbour bridge in a cold studio near Porto.",
-        "The harbour bridge is painted by Jonas in a cold Porto studio.",
-    )
-    pairs = [*ALIKE, *bridge]
-    place = remembered(tmp_path / "m", numbered(pairs))
-    consolidated(place, CLAUDE, mode="cluster")
-    assert len(pairs_of(api.requests[0])) == 2
-    assert len(api.requests) == 1
-
-
-@pytest.mark.proof
 def test_a_same_that_would_lose_a_name_keeps_both_and_is_not_asked_again(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:

@@ -16,7 +16,7 @@ from talk import assert_same, contents, rows
 from flows.restore import restore
 from flows.undo import undo
 from recall.overview import list_runs
-from slowwave.errors import UndoRefused, UnusableInput
+from slowwave.errors import UndoRefused
 from storage.store import Store
 from tasks.people.observations import retire
 from tasks.runtime.runs import existing_run
@@ -84,11 +84,6 @@ def test_an_undo_is_listed_with_what_it_took_back_and_can_be_taken_back(memory: 
     assert (states[run], states[undone]) == ("completed", "undone")
     with pytest.raises(UndoRefused, match=f"Run {undone} is undone already"):
         done(undo(undone, store=str(memory)))
-
-
-def test_an_undo_of_no_run_says_where_ids_are_shown(memory: Path) -> None:
-    with pytest.raises(UnusableInput, match="`slowwave runs`"):
-        done(undo(store=str(memory)))
 
 
 # Restore

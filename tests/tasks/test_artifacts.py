@@ -36,7 +36,8 @@ from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
 from tasks.ingest import artifacts
-from tasks.ingest.artifacts import LinkedArtifacts, link_artifacts
+from tasks.ingest.artifacts import link_artifacts
+from tasks.runtime.run_pages import Outcome
 from tasks.runtime.runs import new_run
 
 RULES = ArtifactSettings()
@@ -457,7 +458,7 @@ def filed(store: Path) -> pl.DataFrame:
     return found
 
 
-def link(store: Path, language: Language | None = None, *, dry_run: bool = False, **more: Any) -> LinkedArtifacts:
+def link(store: Path, language: Language | None = None, *, dry_run: bool = False, **more: Any) -> Outcome:
     """One run of linking."""
     run = new_run("consolidate", str(store), "default", DEFAULT_EMBEDDER, NOW)
     chosen = MergeSettings.model_validate({"artifacts": more})
@@ -628,9 +629,10 @@ def two_versions(folder: Path) -> Path:
 
 def test_linking_again_finds_nothing_to_do_and_commits_nothing(tmp_path: Path) -> None:
     store = two_versions(tmp_path)
-    assert link(store).counts == {"versions": 1, "derivatives": 0, "duplicates": 0, "on their own": 1}
+    told = {what: number for what, number in link(store).counts.items() if number}
+    assert told == {"artifacts: versions": 1, "artifacts: on their own": 1}
     before, head = contents(store), Store.open(str(store)).head.sequence
-    assert link(store) == LinkedArtifacts()
+    assert link(store) == Outcome()
     assert Store.open(str(store)).head.sequence == head
     assert_same(contents(store), before)
 
@@ -638,7 +640,7 @@ def test_linking_again_finds_nothing_to_do_and_commits_nothing(tmp_path: Path) -
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(tmp_path: Path) -> None:
     store = two_versions(tmp_path)
     before = contents(store)
-    assert link(store, dry_run=True).counts["versions"] == 1
+    assert link(store, dry_run=True).counts["artifacts: versions"] == 1
     assert_same(contents(store), before)
 
 
@@ -701,9 +703,9 @@ def test_artifacts_wait_for_a_model_whose_budget_is_spent(tmp_path: Path, monkey
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
     language = Language(LanguageSettings(model=CLAUDE, max_calls=0), MemoryLedger())
     done = link(store, language, ask_model=True)
-    assert (done.left, done.counts["on their own"]) == (2, 0)
+    assert (done.counts["artifacts left for later"], done.counts["artifacts: on their own"]) == (2, 0)
     assert filed(store)["consolidated_at"].null_count() == 2
-    assert link(store).counts["versions"] == 1
+    assert link(store).counts["artifacts: versions"] == 1
 
 
 # Looking

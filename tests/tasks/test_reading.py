@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flows.ingest import Format
-from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
-from slowwave.ingestion.conversations import COLUMNS, Conversations
+from slowwave.errors import SlowwaveError, UnusableInput
+from slowwave.ingestion.conversations import Conversations
 from slowwave.ingestion.parsers import FORMATS
 from slowwave.settings import IngestSettings
 from tasks.ingest.reading import ReadBatch, read_source
@@ -64,13 +64,6 @@ def issues(batches: list[ReadBatch], kind: str = "unreadable") -> list[ReadIssue
     return [issue for batch in batches for issue in batch.issues if issue.kind == kind]
 
 
-def test_a_frame_has_the_columns_of_the_contract_with_and_without_rows(tmp_path: Path) -> None:
-    full = read(write(tmp_path / "a.jsonl", lines(said(1))))
-    empty = read(write(tmp_path / "b.jsonl", ""))
-    assert dict(frame(full).schema) == dict(frame(empty).schema) == dict(COLUMNS)
-    assert full[0].messages["source_id"].to_list() == [full[0].source.id]
-
-
 def test_batches_are_never_larger_than_asked_and_the_last_one_says_so(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", lines(*map(said, range(25)), "broken"))
     batches = read(file, batch=10)
@@ -87,19 +80,6 @@ def test_nothing_is_success_with_zero(tmp_path: Path, content: str, format: str)
     assert batch.messages.is_empty()
     assert batch.is_last
     assert batch.issues == ()
-
-
-def test_a_missing_path_is_named_before_anything_is_read(tmp_path: Path) -> None:
-    good = write(tmp_path / "a.jsonl", lines(said(1)))
-    with pytest.raises(UnusableInput, match=r"There is no file or folder '.*gone'. Check the path"):
-        read(good, tmp_path / "gone")
-
-
-def test_an_unknown_format_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(
-        UnknownName, match=r"Unknown format 'json'.*auto, chatgpt, claude-ai, claude-code, .*markdown, messages"
-    ):
-        read(tmp_path, format="json")
 
 
 def test_the_form_of_an_ingest_offers_each_format_once() -> None:
@@ -407,15 +387,6 @@ def test_a_folder_of_mails_one_by_one_is_read_under_any_name(tmp_path: Path) -> 
     assert found["conversation_id"].n_unique() == 1
 
 
-def test_a_mail_with_a_mark_of_its_encoding_and_lines_of_windows_is_read(tmp_path: Path) -> None:
-    content = (EXAMPLES / "sources" / "harbour.mbox").read_bytes()
-    marked = b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n")
-    columns = ["speaker", "content", "conversation_id"]
-    both = [frame(read(write(tmp_path / f"{n}.mbox", each))) for n, each in enumerate((content, marked))]
-    assert both[0].select(columns).rows() == both[1].select(columns).rows()
-    assert len(both[0]) == 2
-
-
 @pytest.mark.parametrize(
     ("opening", "more"),
     [
@@ -440,26 +411,6 @@ def test_links_between_notes_are_read_as_they_are_shown_and_code_stays(tmp_path:
     assert set(frame(batches)["speaker"]) == {"The quay"}
     plain = frame(read(write(tmp_path / "note.txt", "See [[Quay]].")))
     assert plain["content"].to_list() == ["See [[Quay]]."]
-
-
-def test_bad_examples_do_no_harm() -> None:
-    broken = read(EXAMPLES / "bad" / "broken.jsonl")
-    whole = [f"b01-00{number}" for number in range(1, 7)]
-    assert set(whole) <= set(frame(broken)["message_id"].to_list())
-    assert [issue.line for issue in issues(broken)] == [2, 4, 5, 7, 8, 11, 12]
-    repaired = {line for issue in issues(broken, "adjusted") for line in issue.lines}
-    assert {14, 15, 17} <= repaired
-    twice = frame(read(EXAMPLES / "bad" / "duplicate-ids.jsonl"))
-    assert twice["message_id"].str.contains("^b02-00[123]$").sum() == 4
-    assert len(twice) == 5
-    assert frame(read(EXAMPLES / "bad" / "empty.jsonl")).is_empty()
-    assert "Brandão mora em Évora" in frame(read(EXAMPLES / "bad" / "latin1.txt"))["content"][0]
-    weird = frame(read(EXAMPLES / "bad" / "weird.jsonl"))
-    assert len(weird) == 15
-    assert weird["occurred_at"].max() == NOW + timedelta(microseconds=1)
-    assert not weird["content"].str.contains("[\u0000\u200b\u202e\u2067]").any()
-    with pytest.raises(UnusableInput, match=r"not-a-format.bin is binary data, not text.*messages, claude-code"):
-        read(EXAMPLES / "bad" / "not-a-format.bin")
 
 
 GARBAGE = st.one_of(

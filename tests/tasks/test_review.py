@@ -23,7 +23,7 @@ from talk import STAMPS, assert_same, contents, rows
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
 from slowwave.api import OpenMemory, open_memory
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.review.changes import NOW, RowChange, changed_words, describe, in_brief
+from slowwave.review.changes import NOW
 from slowwave.review.proposals import (
     MAX_NAME,
     MAX_NOTE,
@@ -274,17 +274,6 @@ def test_two_proposals_for_other_columns_of_one_row_are_each_fresh_until_one_is_
     assert (row["quote"], row["owner_entity_id"]) == ("tea", "e_other")
 
 
-def test_what_changed_is_told_in_words_at_most_three_of_them_in_brief() -> None:
-    before = {"f_1": ["active"], "entity e_1": ["Marta", "active"], "facts f_1": {"status": "active"}, "a b": None}
-    now = {"f_1": ["archived"], "entity e_1": ["Mia", "active"], "facts f_1": {"status": "archived"}, "a b": "there"}
-    told = changed_words(before, now, ("status", "ends"), {"f_1": "It rains.", "e_1": "Marta"})
-    assert told == ("a b exists by now", "“Marta”: name Marta → Mia", "“It rains.”: status active → archived")
-    filed = [{"filed under e_1": ids} for ids in (["f_1", "f_2"], ["f_3"])]
-    assert changed_words(*filed, (), {"f_1": "It rains."}) == ("f_3 came to e_1, “It rains.” and 1 more went from e_1",)
-    assert in_brief((*told, "x")).endswith("archived; and 1 more.")
-    assert changed_words(before, before, ("status",), {}) == ()
-
-
 # Modifying
 
 
@@ -359,33 +348,6 @@ def _plain(asked: ProposalQuestion) -> dict[str, Any]:
 def test_what_cannot_be_meant_is_said_why(verdict: ReviewVerdict, words: str) -> None:
     [told] = complaints(ASKED, {verdict.id: verdict}, "Ana")
     assert words in told
-
-
-GONE = RowChange("facts", "f", {"status": "archived"}, None)
-SEEN = RowChange("facts", "f", {"evidence_count": 1}, {"evidence_count": 2})
-LEFT = RowChange("facts", "g", {"supersedes_id": "f"}, {"supersedes_id": None})
-
-
-@pytest.mark.parametrize(
-    ("action", "changes", "title"),
-    [
-        ("decay", (GONE, RowChange("facts_archive", "f", None, {"id": "f"})), "Move “tea”"),
-        ("patch", (SEEN,), "Confirm “tea”"),
-        ("merge", (SEEN,), "Change “tea”"),
-        ("decay", (LEFT, GONE), "Delete for good: “tea”"),
-        (
-            "decay",
-            [RowChange("entities", n, {"name": n}, None) for n in ("Ana", "Bo")],
-            "Delete for good: “Ana” and 1 more",
-        ),
-    ],
-)
-def test_a_title_counts_each_fact_once_and_says_what_becomes_of_it(
-    action: str, changes: Sequence[RowChange], title: str
-) -> None:
-    known = {"f": {"id": "f", "statement": "tea", "status": "superseded"},
-             "g": {"id": "g", "statement": "oats", "status": "active"}}  # fmt: skip
-    assert describe(Proposing(action), changes, known).title == title
 
 
 SECRET = "AKIAIOSFODNN7EXAMPLE"
@@ -519,21 +481,6 @@ def test_who_sits_at_a_terminal_is_asked_before_what_has_a_risk_is_carried_out(
     done = terminal("review", "approve", waits.id, *options)
     assert one_of(memory, waits.id).state == state
     assert ("with a risk?" in done.out + done.err) == asks
-
-
-@pytest.mark.proof
-def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal: Console) -> None:
-    stale, fresh = waiting(memory, 0, 1)
-    retired(memory, 0)
-    unknown = terminal("review", "approve", "p_nonsense", fresh.id)
-    assert (unknown.code, one_of(memory, fresh.id).state) == (2, "pending")
-    assert terminal("review", "approve").code == 2
-    assert terminal("review", "approve", fresh.id, "--all").code == 2
-    done = terminal("review", "approve", stale.id, fresh.id)
-    assert done.code == 4
-    assert "Refused as stale" in done.err
-    assert "retire 'Marta' ID … --propose" in " ".join(done.err.split())
-    assert (one_of(memory, fresh.id).state, one_of(memory, stale.id).state) == ("applied", "stale")
 
 
 @pytest.mark.proof
