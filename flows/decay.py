@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import DecaySettings
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
@@ -62,7 +63,8 @@ async def decay(
             if not dry_run:
                 tally.proposed(titles_of(run))
                 tally.took(count_usage(run, settings))
-                tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
+                faded = await attempt(tally, "links", partial(fade_links, run, settings))
+                tally.counts[RunCount.LINKS_FADED] += faded or 0
             if tally.has_written and not dry_run:
                 tidy(run)
     return await conclude(run, tally)

@@ -6,7 +6,7 @@ Use is counted by `decay` as well, and known to the gate and to all that choose 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -54,16 +54,10 @@ _PUT_BACK = "action IN ('prune', 'restore')"
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class Pruned(Outcome):
     """Facts that were, or would be, pruned, oldest first, and the summaries of the first ten."""
 
     ids: tuple[str, ...] = ()
-    decisions: tuple[DecisionSummary, ...] = ()
-
-    @property
-    def pruned(self) -> int:
-        """How many."""
-        return len(self.ids)
 
 
 # Use: logged recalls and reads become counters, links weaken, entities are weighed by it (S4-01, S0-23, S2-73).
@@ -338,13 +332,13 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
     plan = _prune_plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
-        return Pruned(tuple(plan.ids), _prune_decisions(snapshot, plan, settings, LISTED if dry_run else SHOWN))
+        return _pruned(snapshot, plan, settings, plan.ids.to_list(), LISTED if dry_run else SHOWN)
     done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
     if run.proposes is not None:
         done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
         plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
-    return Pruned(tuple(done), _prune_decisions(snapshot, plan, settings, SHOWN))
+    return _pruned(snapshot, plan, settings, done, SHOWN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -404,13 +398,11 @@ def _prune(
     return done
 
 
-def _prune_decisions(
-    reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int
-) -> tuple[DecisionSummary, ...]:
-    """The first of them, with what was measured."""
+def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, ids: Sequence[str], most: int) -> Pruned:
+    """The facts that went, the first of them with what was measured."""
     first, least = plan.faded.head(most), settings.prune_threshold
     statements = dict(reading.by_ids("facts", first["id"], ["id", "statement"]).iter_rows())
-    return tuple(
+    decisions = tuple(
         DecisionSummary(
             "prune",
             statements.get(id_, ""),
@@ -418,3 +410,4 @@ def _prune_decisions(
         )
         for id_, age, score in first.select("id", "age_hours", "score").iter_rows()
     )
+    return Pruned({RunCount.FACTS_PRUNED: len(ids)} if ids else {}, decisions, ids=tuple(ids))

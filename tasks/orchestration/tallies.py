@@ -22,7 +22,6 @@ from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sources import ReadIssue
 from tasks.nightly.community_refresh import Refreshed
-from tasks.nightly.scoring_and_pruning import Pruned
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, Outcome
 from tasks.runtime.runs import lease_wait
 
@@ -39,7 +38,7 @@ OUTCOMES = {
     "shorten": RunCount.FACTS_ENDED_EARLIER,
     "prefer": RunCount.FACTS_PREFERRED,
 }
-UNTOLD = (RunCount.CONVERSATIONS_NOT_SUMMARISED, RunCount.CONVERSATIONS_LEFT_FOR_LATER)
+LEFT = (RunCount.FACTS_LEFT_FOR_LATER, RunCount.ARTIFACTS_LEFT_FOR_LATER, RunCount.PHASES_FAILED)
 WRITTEN = (
     RunCount.MESSAGES_STORED,
     RunCount.MESSAGES_EXTRACTED,
@@ -70,6 +69,14 @@ class Tally:
     verdict: GateVerdict | None = None
     always: ClassVar[tuple[RunCount, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
+    writes: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.FACTS_COMPARED,
+        RunCount.PROFILES_RENEWED,
+        RunCount.FLAGS_CLEARED,
+    )
+    """Counts of what changes what is remembered."""
+    leaves: ClassVar[tuple[RunCount, ...]] = LEFT
+    """Counts of what the same command would try again."""
 
     def proposed(self, titles: Sequence[str]) -> None:
         """Changes that the run left for a person to decide; a pair with a proposal is listed once."""
@@ -82,10 +89,6 @@ class Tally:
         self.counts[RunCount.PHASES_FAILED] += 1
         self.errors.append(f"{phase}: {error}")
         self.state = "incomplete"
-
-    def sized(self, before: int | None, after: int | None) -> None:
-        """Bytes that the namespace took before and after."""
-        self.bytes_before, self.bytes_after = before, after
 
     def gated(self, verdict: GateVerdict | None) -> None:
         """What the gate found."""
@@ -119,14 +122,12 @@ class Tally:
     @property
     def is_unfinished(self) -> bool:
         """Whether something is left that the same command would try again."""
-        left = (RunCount.FACTS_LEFT_FOR_LATER, RunCount.ARTIFACTS_LEFT_FOR_LATER, RunCount.PHASES_FAILED)
-        return any(self.counts[what] for what in left)
+        return any(self.counts[what] for what in self.leaves)
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        written = (RunCount.FACTS_COMPARED, RunCount.PROFILES_RENEWED, RunCount.FLAGS_CLEARED)
-        return self.has_linked or any(self.counts[what] for what in written)
+        return self.has_linked or any(self.counts[what] for what in self.writes)
 
     @property
     def shown_decisions(self) -> list[DecisionSummary]:
@@ -182,6 +183,14 @@ class Tally:
 class IngestTally(Tally):
     """Counts of one ingest run."""
 
+    writes: ClassVar[tuple[RunCount, ...]] = (*WRITTEN, *FACT_COUNTS)
+    leaves: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.MESSAGES_FAILED,
+        RunCount.MESSAGES_LEFT_FOR_LATER,
+        RunCount.CONVERSATIONS_NOT_SUMMARISED,
+        RunCount.CONVERSATIONS_LEFT_FOR_LATER,
+        *LEFT,
+    )
     refused: Counter[str] = field(default_factory=Counter)
     are_communities_due: bool = False
     of_days_to_come: int = 0
@@ -220,26 +229,6 @@ class IngestTally(Tally):
         for action, number in applied.decisions.items():
             self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
         self.refused.update(applied.refused)
-
-    def replaced(self, quotations: int) -> None:
-        """Quotations of messages that a model has read."""
-        self.counts[RunCount.QUOTATIONS_REPLACED] += quotations
-
-    def related(self, links: int, joined: int) -> None:
-        """How many links between entities changed, and how many new entities joined a community."""
-        self.counts[RunCount.LINKS] += links
-        self.counts[RunCount.ENTITIES_JOINED] += joined
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether messages wait for another try, facts for a decision, or conversations for a summary."""
-        waiting = (RunCount.MESSAGES_FAILED, RunCount.MESSAGES_LEFT_FOR_LATER, *UNTOLD)
-        return any(self.counts[what] for what in waiting) or super().is_unfinished
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the run changed what is remembered."""
-        return self.has_linked or any(self.counts[what] for what in (*WRITTEN, *FACT_COUNTS))
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, and what each gate refused."""
@@ -305,38 +294,19 @@ class StewardTally(Tally):
     """Counts of one sweep of the steward."""
 
     is_learning: bool = False
+    writes: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.RECALLS_COUNTED,
+        RunCount.SCORES_CHANGED,
+        RunCount.ENTITIES_WEIGHED,
+        RunCount.FACTS_PRUNED,
+        RunCount.FACTS_MERGED,
+    )
     always: ClassVar[tuple[RunCount, ...]] = (
         RunCount.FACTS_SCORED,
         RunCount.FACTS_PRUNED,
         RunCount.FACTS_MERGED,
         RunCount.FACTS_RESTORED,
     )
-
-    def restored(self, number: int) -> None:
-        """Facts that people brought back since the sweep before."""
-        self.counts[RunCount.FACTS_RESTORED] += number
-
-    def weighed(self, entities: int | None) -> None:
-        """Entities whose weight changed."""
-        self.counts[RunCount.ENTITIES_WEIGHED] += entities or 0
-
-    def pruned(self, pruned: Pruned | None) -> None:
-        """What faded."""
-        if pruned is not None:
-            self.counts[RunCount.FACTS_PRUNED] += pruned.pruned
-            self.decisions += pruned.decisions
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the run changed what is remembered."""
-        written = (
-            RunCount.RECALLS_COUNTED,
-            RunCount.SCORES_CHANGED,
-            RunCount.ENTITIES_WEIGHED,
-            RunCount.FACTS_PRUNED,
-            RunCount.FACTS_MERGED,
-        )
-        return any(self.counts[what] for what in written)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
@@ -355,10 +325,6 @@ class StewardTally(Tally):
 class DecayTally(Tally):
     """Counts of one run of decay."""
 
-    def faded(self, links: int | None) -> None:
-        """Links that weigh less now."""
-        self.counts[RunCount.LINKS_FADED] += links or 0
-
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
@@ -376,6 +342,11 @@ class CommunityTally(Tally):
     """Counts of one refresh of communities."""
 
     is_written: bool = False
+    leaves: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.COMMUNITIES_NOT_SUMMARISED,
+        RunCount.COMMUNITIES_LEFT_FOR_LATER,
+        *LEFT,
+    )
     always: ClassVar[tuple[RunCount, ...]] = (
         RunCount.COMMUNITIES,
         RunCount.COMMUNITIES_FOUND,
@@ -388,12 +359,6 @@ class CommunityTally(Tally):
         self.is_written = refreshed.is_written
         self.decisions += refreshed.decisions
         self.errors = sorted({*self.errors, *refreshed.errors})
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether communities are left that the same command would ask about again."""
-        left = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER)
-        return any(self.counts[what] for what in left) or super().is_unfinished
 
     @property
     def has_written(self) -> bool:

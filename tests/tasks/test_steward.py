@@ -292,7 +292,7 @@ def test_a_fading_fact_is_archived_with_what_hangs_on_it_and_undo_brings_all_bac
     before = contents(uri)
     run = a_run(uri)
     done = prune(run, HOW)
-    assert (done.ids, done.pruned, done.decisions[0].statement) == (("old",), 1, "Ana keeps bees old")
+    assert (done.ids, done.counts, done.decisions[0].statement) == (("old",), {"facts pruned": 1}, "Ana keeps bees old")
     [gone] = rows(uri, "facts", "id = 'old'").to_dicts()
     assert (gone["status"], gone["status_reason"], gone["expired_at"]) == ("archived", "pruned", NOW)
     assert gone["valid_to"] is None
