@@ -232,21 +232,6 @@ def test_what_a_keyless_run_left_pending_is_asked_about_by_the_next_run_with_a_m
 
 
 @pytest.mark.proof
-def test_a_same_that_would_lose_a_name_keeps_both_and_is_not_asked_again(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    api = serve(merger)
-    other = ALIKE[1].replace("Lisbon", "Porto").replace("Marta", "Marta Oliveira")
-    place = remembered(tmp_path / "m", numbered((ALIKE[0], other)))
-    summary = consolidated(place, CLAUDE)
-    assert len(live(place)) == 2
-    assert summary["counts"]["pairs kept apart"] == 1
-    assert ["guard" in row["reason"] for row in rows(place, "decisions", "action = 'keep'").to_dicts()] == [True]
-    assert consolidated(place, CLAUDE)["counts"] == {}
-    assert len(api.requests) == 1
-
-
-@pytest.mark.proof
 def test_a_pair_without_a_usable_verdict_waits_alone_and_is_given_up_after_three_runs(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:

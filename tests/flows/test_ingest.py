@@ -89,22 +89,6 @@ def test_every_message_ends_in_exactly_one_state_and_every_refused_one_says_whic
     assert summary["counts"]["messages extracted"] == 6
 
 
-def test_the_examples_end_in_known_states_with_a_refusal_for_each_that_is_skipped(
-    learned: tuple[Path, dict[str, Any]],
-) -> None:
-    store, summary = learned
-    messages = rows(store, "messages")
-    skipped = messages.filter(pl.col("graph_state").str.starts_with("skipped_"))
-    assert set(messages["graph_state"]) - set(skipped["graph_state"]) <= {"done"}
-    assert {state.removeprefix("skipped_") for state in skipped["graph_state"]} <= GATES
-    refused = rows(store, "refusals", "subject_kind = 'message'").select(id="subject_id", gate="gate")
-    pairs = skipped.select("id", gate=pl.col("graph_state").str.strip_prefix("skipped_"))
-    assert sorted(refused.iter_rows()) == sorted(pairs.iter_rows())
-    assert messages["id"].n_unique() == len(messages) == summary["counts"]["messages stored"]
-    assert summary["llm"]["calls"] == 0
-    assert examine(Store.open(str(store))) == ()
-
-
 def test_every_fact_names_the_messages_that_say_it(learned: tuple[Path, dict[str, Any]]) -> None:
     store, _ = learned
     told = rows(store, "facts", "status IN ('active', 'superseded')")

@@ -9,10 +9,9 @@ import polars as pl
 import pytest
 from talk import START, learn, overtaken, rows, said, states, written
 
-from slowwave.settings import ExtractSettings, NoiseSettings
+from slowwave.settings import ExtractSettings
 from storage.store import Store
 from tasks.ingest.extraction import Cursor, next_unfinished
-from tasks.ingest.gating import _recent
 
 LISBON = [("Ana", "I live in Lisbon with my two children.")]
 PORTO = [("Ana", "I live in Porto with my two children.")]
@@ -154,12 +153,3 @@ def test_batches_by_cursor_give_every_waiting_message_once_in_order(many: Store,
         last = batch.with_columns(pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)).row(-1, named=True)
         cursor = Cursor(last["occurred_at"], last["id"])
     assert given == wanted
-
-
-@pytest.mark.parametrize("window", [0, 1, 5, 100])
-def test_the_newest_accepted_messages_are_those_of_the_whole_table(many: Store, window: int) -> None:
-    snapshot = many.snapshot()
-    recent, vectors = _recent(snapshot, NoiseSettings(exchange_window=window))
-    everything = snapshot.frame("messages").sort("occurred_at", "id")["id"].to_list()
-    assert recent["id"].to_list() == everything[len(everything) - min(2 * window, 40) :]
-    assert len(vectors) == len(recent)

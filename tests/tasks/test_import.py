@@ -18,7 +18,6 @@ from patchwork import NOW as THEN
 from patchwork import Memory, claim, day
 from talk import EXAMPLES, assert_same, contents, rows
 
-from slowwave.api import OpenMemory as Reader
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.foreign.adoption import adopt, without_secrets
 from slowwave.foreign.exports import read_export
@@ -324,22 +323,6 @@ def test_times_of_the_export_are_kept_and_zones_respected(imported: tuple[Path, 
     facts = dict(rows(imported[0], "facts").select("statement", "valid_from").iter_rows())
     assert facts["Marta works at Ferrywise as the backend lead"] == datetime(2026, 3, 2, 17, 10, tzinfo=UTC)
     assert facts["Devon Clarke works at Ferrywise"] == datetime(2026, 4, 1, tzinfo=UTC)
-
-
-def test_why_leads_from_a_fact_to_its_words_and_its_file(imported: tuple[Path, dict[str, Imported]]) -> None:
-    store, _ = imported
-    fact = rows(store, "facts", "statement = 'Devon Clarke works at Ferrywise' AND status = 'active'").row(
-        0, named=True
-    )
-    said = rows(store, "messages", f"id = '{fact['message_id']}'").row(0, named=True)
-    assert (said["role"], said["speaker"], said["conversation_id"]) == ("document", "graphiti", "graphiti:ferrywise")
-    source = rows(store, "sources", f"id = '{said['source_id']}'").row(0, named=True)
-    assert (source["format"], source["state"]) == ("graphiti", "completed")
-    assert source["uri"].endswith("graphiti.json")
-    with Reader.open(str(store)) as reader:
-        found = reader.recall("Where does Devon Clarke work?", k=1, now=NOW).facts[0]
-    assert found.statement == "Devon Clarke works at Ferrywise"
-    assert any("I left Brightwell" in each.quote for each in found.provenance)  # the episode it was read from
 
 
 def test_secrets_and_orders_are_never_stored_as_they_are(

@@ -565,15 +565,6 @@ def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
 
 
-@pytest.mark.proof
-def test_a_spent_budget_leaves_facts_for_the_next_sweep(remember: Made, serve: Callable[..., MessagesApi]) -> None:
-    place = remember(fact("a", SAME[0]), fact("b", SAME[1], 1), fact("c", PLAIN, vector=apart(0)))
-    serve(kept_apart)
-    found = swept(place, CLAUDE, llm={"max_calls": 0})
-    assert (found.counts["facts left for later"], rows(place, "fact_scores")["id"].to_list()) == (2, ["c"])
-    assert swept(place, CLAUDE).counts["facts compared"] == 2
-
-
 def test_a_pair_that_nobody_was_asked_about_still_waits(remember: Made, serve: Callable[..., MessagesApi]) -> None:
     place = remember(fact("a", SAME[0]), fact("b", PLAIN, vector=apart(0.8)))
     pair = {"id": row_id("pd", "a", "b", "redundant"), "a_id": "a", "b_id": "b", "kind": "redundant",

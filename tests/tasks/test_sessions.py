@@ -266,14 +266,6 @@ def test_an_answer_that_says_nothing_leaves_the_old_summary_and_the_next_run_ask
     assert held(place)[2] == 5
 
 
-def test_a_spent_budget_leaves_conversations_for_the_next_run(tmp_path: Path, serve: Serve) -> None:
-    api, place = serve(summariser), tmp_path / "m"
-    summary = told(talk(3), place, CLAUDE, llm={"max_calls": 1})
-    assert (summary["state"], summary["counts"]["conversations left for later"]) == ("stopped", 1)
-    again(place)
-    assert (held(place)[2], len(api.requests)) == (3, 2)
-
-
 def test_a_conversation_that_loses_messages_meanwhile_gets_no_summary_of_them(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:

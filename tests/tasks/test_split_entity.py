@@ -33,7 +33,6 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.merges import merge
 from tasks.entities.retirement import restore
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.people.observations import delete_observations
@@ -435,12 +434,6 @@ def test_what_is_known_is_shown_where_it_is_filed(parted: tuple[Path, Run, Any])
     assert {each.name for each in around.entities} == {"Atlas", "Redis", *CHILDREN}
     assert around.facts[0].statement == USES
     assert [(each.name, each.depth) for each in above.entities] == [(CHILDREN[1], 0), ("Atlas", 1)]
-
-
-def test_a_part_is_never_merged_with_its_whole(parted: tuple[Path, Run, Any]) -> None:
-    for pair in ((CHILDREN[0], "Atlas"), ("Atlas", CHILDREN[0])):
-        with pytest.raises(Refused, match="was split from the other"):
-            merge(run_of(parted[0]), *pair)
 
 
 def test_ending_one_end_ends_the_other_and_both_come_back(parted_store: Path) -> None:
