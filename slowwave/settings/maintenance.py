@@ -50,7 +50,7 @@ class StewardSettings(Group):
         description="Oldest first; the rest comes next time; 0: all (S4-08).",
     )
     batch_size: int = Field(
-        500, ge=1, le=100_000, title="Facts per commit", description="So many are pruned or merged in one commit."
+        500, ge=1, le=100_000, title="Facts per commit", description="So many are pruned in one commit."
     )
     learning_events: int = Field(
         50,

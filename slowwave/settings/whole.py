@@ -119,15 +119,7 @@ class SleepSettings(SpendingLimits):
 
 
 class BackfillBudget(SpendingLimits):
-    """What a backfill as a whole may cost, its windows and its nights together, and how its cost is estimated."""
-
-    sample: int = Field(
-        200,
-        ge=1,
-        le=100_000,
-        title="Sample for the estimate",
-        description="A dry run plans all windows and renders so many prompts to count their tokens.",
-    )
+    """What a backfill as a whole may cost, its windows and its nights together."""
 
 
 class BackfillSettings(BackfillBudget):

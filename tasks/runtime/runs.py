@@ -37,7 +37,6 @@ from storage.rows import new_run_id, quoted
 from storage.store import Store
 from storage.transactions import Transaction
 
-from .prefect_api import parent_by_tag
 from .retrying import patiently
 from .telemetry import watched_run
 
@@ -243,7 +242,7 @@ def _begun(run: Run, parameters: Mapping[str, Any]) -> dict[str, Any]:
         "flow": run.flow,
         "state": "running",
         "owner": new_owner(run.id),
-        "parent_id": _night.get() or parent_by_tag(),
+        "parent_id": _night.get(),
         "parameters": as_json(redact_values(dict(parameters))),
         "started_at": datetime.now(UTC),
     }
