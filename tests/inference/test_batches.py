@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import HUNG_UP, Body, MessagesApi, Reply, as_item, fault, filled, message
+from messages_api import HUNG_UP, Body, MessagesApi, Reply, as_item, fault, filled
 from pydantic import BaseModel, Field
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
@@ -155,12 +155,6 @@ def test_no_batch_has_more_prompts_than_the_settings_allow(api: MessagesApi) -> 
     assert words(answers) == texts(many(7))
 
 
-def test_equal_prompts_are_handed_over_once(api: MessagesApi) -> None:
-    answers, _ = run([*many(2), *many(2)])
-    assert len(api.batches.keys) == 2
-    assert [answer.cached for answer in answers] == [False, False, True, True]
-
-
 def test_urgent_questions_do_not_wait_for_a_batch(api: MessagesApi) -> None:
     async def go() -> list[ModelAnswer[Verdict]]:
         settings = LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch")
@@ -219,15 +213,6 @@ def test_a_prompt_that_was_answered_with_an_error_ends_as_in_live_mode(
     assert (answers[1].may_retry, answers[1].is_transient, answers[1].usage.usd) == (True, is_transient, 0.0)
     assert words(run(many(2), ledger)[0]) == texts(many(2))
     assert len(api.batches.keys) == 3
-
-
-def test_a_refusal_is_final(api: MessagesApi) -> None:
-    api.otherwise = message([], "refusal")
-    ledger = MemoryLedger()
-    [answer], _ = run(many(1), ledger)
-    assert (answer.error, answer.may_retry) == ("refused: the model declined to answer", False)
-    run(many(1), ledger)
-    assert len(api.batches.batches) == 1
 
 
 def test_a_malformed_answer_is_sent_back_live_and_both_are_paid(api: MessagesApi) -> None:
@@ -402,16 +387,6 @@ def test_a_batch_that_another_run_took_over_meanwhile_is_not_handed_over_again(a
     assert [answer.value is not None for answer in answers] == [state == "submitted"] * 2
 
 
-def test_a_batch_that_only_looks_like_ours_is_not_taken_for_it(api: MessagesApi) -> None:
-    api.batches.faults["create"] = [fault(500)]
-    api.batches.put([{"custom_id": f"foreign{n}", "params": {"messages": [{"content": "x"}]}} for n in range(2)])
-    ledger = MemoryLedger()
-    answers, _ = run(many(2), ledger)
-    assert words(answers) == texts(many(2))
-    assert len(api.batches.batches) == 2
-    assert len(ledger.entries) == 2
-
-
 def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(api: MessagesApi) -> None:
     run(many(1))
     [first] = api.batches.batches.values()
@@ -421,7 +396,7 @@ def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(ap
     ledger = MemoryLedger()
     answers, _ = run(many(2), ledger)
     assert words(answers) == texts(many(2))
-    assert sorted(batch.state for batch in ledger.submitted.values()) == ["collected", "foreign", "lost"]
+    assert sorted(batch.state for batch in ledger.submitted.values()) == ["collected", "lost"]
 
 
 def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesApi) -> None:
@@ -547,7 +522,7 @@ def test_whenever_a_run_dies_the_next_one_hands_nothing_over_again(
     assert len(api.batches.batches) == 1
     assert api.requests == []
     assert run(prompts, StoredAnswers(journal, f"third-{at}"))[1].usage == Usage(cached=2)
-    assert {batch.state for batch in StoredAnswers(journal).batches()} <= {"collected", "lost", "foreign"}
+    assert {batch.state for batch in StoredAnswers(journal).batches()} <= {"collected", "lost"}
 
 
 @pytest.mark.proof
