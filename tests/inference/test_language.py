@@ -532,12 +532,6 @@ def test_an_unknown_provider_is_named_with_the_known_ones() -> None:
         Language(settings(model="antropic/claude"), MemoryLedger())
 
 
-def test_the_provider_rules_says_what_took_its_place() -> None:
-    with pytest.raises(UnusableInput, match="no longer exists") as raised:
-        Language(settings(model="rules"), MemoryLedger())
-    assert "quotes" in str(raised.value.remedy)
-
-
 def test_a_provider_without_a_model_says_what_to_write() -> None:
     with pytest.raises(UnusableInput, match="provider/model"):
         Language(settings(model="anthropic"), MemoryLedger())
