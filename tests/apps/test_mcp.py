@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -40,9 +39,9 @@ from mcp_client import (
 from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.elicitation import deletion_of
-from apps.mcp.server import MODULES, OneToken, allowed_names, make_server, parse_address, token_for
+from apps.mcp.server import OneToken, allowed_names, make_server, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
-from inference.embedding import Embedder, Vectors, count_tokens
+from inference.embedding import count_tokens
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposals import Person as Decider
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
@@ -162,11 +161,6 @@ def test_the_document_lists_the_tools_that_there_are(url: str) -> None:
     assert {name for name, deed in told.items() if deed == "pays"} == PAYS
     assert {name for name, deed in told.items() if deed == "asks"} == DESTROYS
     assert {name for name, deed in told.items() if deed == "adds"} == {"add_observations"}
-
-
-def test_the_server_holds_no_rules() -> None:
-    code = "".join(inspect.getsource(module) for module in MODULES)
-    assert not re.search(r"\.(commit|upsert|merge_insert)\(", code)
 
 
 # Reading
@@ -386,13 +380,6 @@ def own(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "memory"))
 
 
-def test_what_is_added_waits_where_a_person_approves(own: Path) -> None:
-    asking = {"entity_name": "Marta", "observations": ["Marta has moved to Lisbon."]}
-    added = at(own, lambda client: asked(client, "add_observations", **asking), approval={"mode": "manual"})
-    assert added["counts"] == {"waiting": 1}
-    assert len(facts_of(own, "e_marta")) == len(MARTA) + 1
-
-
 def test_the_report_has_the_settings_that_the_command_has(template: Path) -> None:
     def told(**settings: Any) -> tuple[int, int]:
         report = at(template, lambda client: asked(client, "consolidation_report"), **settings)
@@ -571,30 +558,6 @@ def test_wrong_tokens_wait_for_each_other_and_the_right_one_for_none_of_them() -
 
     assert asyncio.run(guess()) >= 0.34  # three pauses of 0.1 s, and not more than 0.35 s for any
     assert answered == [TOKEN, "wrong", "worse", "worst", "hopeless"]
-
-
-class _Meeting:
-    """An embedder that answers only while two questions are embedded at once."""
-
-    def __init__(self, seat: Embedder) -> None:
-        self._seat, self._both = seat, threading.Barrier(2, timeout=60)
-        self.name, self.dims = seat.name, seat.dims
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        self._both.wait()
-        return self._seat.embed(texts)
-
-
-def test_questions_are_answered_side_by_side(template: Path, tmp_path: Path) -> None:
-    memory = Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default").memory()
-    questions = ["Which instrument does Marta play?", "Where does Marta work?"]
-    memory._reader._embedder = _Meeting(memory._reader._embedder)
-
-    async def session() -> list[dict[str, Any]]:
-        async with Client(make_server(memory)) as client:
-            return await asyncio.gather(*(asked(client, "recall", query=each) for each in questions))
-
-    assert all(found["facts"] for found in asyncio.run(session()))
 
 
 @pytest.mark.proof

@@ -351,15 +351,6 @@ def test_a_batch_whose_receipt_was_lost_is_found_and_not_handed_over_again(api: 
     assert api.batches.asked.count("create") == 1
 
 
-def test_a_batch_that_was_refused_for_now_is_handed_over_when_the_server_asks_for_it(api: MessagesApi) -> None:
-    api.batches.faults["create"] = [fault(429, retry_after="90"), fault(500), HUNG_UP]
-    time = Time()
-    answers, _ = run(many(2), time=time)
-    assert words(answers) == texts(many(2))
-    assert len(api.batches.batches) == 1
-    assert time.now >= 90
-
-
 def test_a_server_that_asks_for_hours_of_patience_leaves_a_batch_to_a_later_run(api: MessagesApi) -> None:
     api.batches.faults["create"] = [fault(429, retry_after="7200")]
     ledger, time = MemoryLedger(), Time()
