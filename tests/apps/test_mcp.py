@@ -6,7 +6,6 @@ import asyncio
 import re
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +56,6 @@ READS = {
 }  # fmt: skip
 PAYS = {"ask"}
 DESTROYS = {"delete_observations", "execute_entity_split_tool", "review"}
-NIGHT: Any = ("decay",)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "mcp.md"
 
 
@@ -595,50 +593,3 @@ def test_a_missing_store_is_a_clear_error_at_the_start(
 
 
 # Several at once
-
-
-def _count_up(memory: Path, stop: threading.Event) -> None:
-    """Write one number into two facts at once, again and again."""
-    store = Store.open(str(memory))
-    number = 0
-    while not stop.wait(0.2):
-        number += 1
-        with store.commit(f"count-{number}", "count", EPOCH) as tx:
-            both = tx.by_ids("facts", ["f_00000004", "f_00000005"], with_vector=True)
-            tx.upsert("facts", both.with_columns(statement=pl.format("{} holds {}", "id", pl.lit(number))))
-
-
-@pytest.mark.proof
-def test_two_agents_ask_while_the_night_runs_and_see_whole_commits_only(url: str, memory: Path) -> None:
-    from flows.sleep import sleep
-
-    stop = threading.Event()
-    night = threading.Thread(target=lambda: done.append(asyncio.run(sleep(store=str(memory), phases=NIGHT))))
-    done: list[dict[str, Any]] = []
-    writer = threading.Thread(target=_count_up, args=(memory, stop))
-
-    async def watch(mode: str) -> int:
-        seen = set()
-        async with over_http(url, mode=mode) as client:
-            while len(seen) < 3 or night.is_alive():
-                opened = (await asked(client, "open_nodes", names=["House"]))["entities"][0]["observations"]
-                held = [row["content"].split(" holds ")[1] for row in opened if " holds " in row["content"]]
-                assert len(held) in (0, 2), held
-                assert len({*held}) < 2, held
-                seen |= {*held}
-                assert (await asked(client, "recall", query="What does Marta play?"))["facts"]
-                await asyncio.sleep(0.2)
-        return len(seen)
-
-    async def both() -> list[int]:
-        return await asyncio.gather(watch("auto"), watch("legacy"))
-
-    writer.start()
-    night.start()
-    try:
-        assert min(asyncio.run(asyncio.wait_for(both(), 120))) >= 3
-    finally:
-        stop.set()
-        writer.join()
-        night.join()
-    assert done

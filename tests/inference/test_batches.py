@@ -15,8 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import HUNG_UP, Body, MessagesApi, Reply, as_item, fault, filled
-from pydantic import BaseModel, Field
+from messages_api import HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, as_item, fault, filled, many
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
@@ -41,13 +40,6 @@ MALFORMED = filled("Verdict", {"word": "yes", "score": 7})
 PRICE = (100 * 1.0 + 20 * 5.0) / 1_000_000
 
 
-class Verdict(BaseModel):
-    """A small answer to test with."""
-
-    word: str
-    score: float = Field(ge=0.0, le=1.0)
-
-
 def echo(request: Body) -> Reply:
     """An answer that says which question it was asked."""
     return filled("Verdict", {"word": said(request), "score": 0.5})
@@ -57,23 +49,6 @@ def said(request: Body) -> str:
     """The question."""
     sent = request["messages"][0]["content"]
     return sent if isinstance(sent, str) else sent[0]["text"]
-
-
-class Time:
-    """A clock that only sleeping moves, and what happens at each sleep."""
-
-    def __init__(self, *events: Callable[[], Any]) -> None:
-        self.now = 0.0
-        self._events = list(events)
-
-    def clock(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        if self._events:
-            self._events.pop(0)()
-        await asyncio.sleep(0)
 
 
 class Killed(BaseException):
@@ -87,14 +62,6 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessagesApi]:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         yield server
-
-
-def many(count: int, first: int = 0) -> list[Prompt]:
-    return [_prompt(f"Question {number}?") for number in range(first, first + count)]
-
-
-def _prompt(text: str) -> Prompt:
-    return Prompt("judge", lambda: "You judge.", lambda: text)
 
 
 def run(
