@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +34,6 @@ from mcp_client import (
     text_of,
 )
 
-from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.elicitation import deletion_of
 from apps.mcp.server import OneToken, allowed_names, make_server, parse_address, token_for
@@ -579,17 +577,6 @@ def test_a_server_answers_to_its_own_names_and_those_it_was_given() -> None:
     names = allowed_names(parse_address("0.0.0.0:8765"), ["memory.example"])
     assert names.enable_dns_rebinding_protection
     assert {"memory.example:*", "localhost:*", "0.0.0.0:*"} <= {*names.allowed_hosts}
-
-
-def test_a_missing_store_is_a_clear_error_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["slowwave", "mcp", "--store", str(tmp_path / "nothing")])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    told = capsys.readouterr()
-    assert (ended.value.code, told.out) == (2, "")
-    assert "There is no store" in told.err
 
 
 # Several at once

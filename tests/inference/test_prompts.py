@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jinja2 import UndefinedError
 
 from prompts.rendering import (
     FOLDER,
@@ -161,10 +160,6 @@ def test_visible_text_stays_as_it_is() -> None:
     assert as_data(text) == text
 
 
-def test_the_system_part_holds_no_stored_text() -> None:
-    assert strange_extraction().system == ordinary_extraction().system
-
-
 # What the extractor is told
 
 
@@ -257,15 +252,6 @@ def test_the_version_changes_with_the_template_and_with_the_schema(
 def test_every_template_has_a_response_model_and_the_other_way_round() -> None:
     assert {path.stem for path in FOLDER.glob("*.md")} == set(RESPONSES)
     assert RESPONSES["resolve_names"] is NameResolution
-
-
-def test_a_value_that_a_template_lacks_is_an_error() -> None:
-    from prompts.rendering import _block
-
-    with pytest.raises(UndefinedError, match="relations"):
-        _block("extract_facts", "system", {})
-    with pytest.raises(UndefinedError, match="max_facts"):
-        _block("extract_facts", "system", {"relations": []})
 
 
 # What forgetting has to know
