@@ -139,7 +139,7 @@ def test_a_run_is_told_by_its_counts_its_cost_and_what_it_changed(shown: Any) ->
 
 def test_full_and_json_keep_everything(shown: Any) -> None:
     full = shown(NEOVIM, "--full", columns=240)
-    assert all(name in full for name in ("suspect_of", "valid_from", "keep_all", "What it is"))
+    assert all(name in full for name in ("suspect_of", "valid_from", "keep_all", "columns"))
     assert '"about": "f_1a_0b"' in shown(NEOVIM, "--json")
     assert '"speaker": ' in shown(NEOVIM, "--json")
 
