@@ -239,14 +239,12 @@ class Place:
             update["approval"] = self.settings.approval
         return settings.model_copy(update=update)
 
-    def report_settings(self, propose_splits: bool | None = None) -> ReportSettings:
+    def report_settings(self) -> ReportSettings:
         """The settings of a report; [split] is that of the whole file unless the report has its own."""
         own = self.settings.report
         update: dict[str, Any] = {"retention": self.settings.retention}
         if "split" not in own.model_fields_set:
             update["split"] = self.settings.split
-        if propose_splits is not None:
-            update["propose_splits"] = propose_splits
         return own.model_copy(update=update)
 
     def memory(self, *, is_logged: bool = True) -> OpenMemory:

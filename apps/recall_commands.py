@@ -62,18 +62,6 @@ def recall(
         ),
     ] = None,
     scope: Scope = None,
-    conversation: Annotated[
-        str | None,
-        typer.Option(
-            "--conversation", metavar="ID", help="The current conversation: its facts rank higher.", show_default=False
-        ),
-    ] = None,
-    last: Annotated[
-        int | None,
-        typer.Option(
-            "--last", min=1, help="Only facts about entities of this many last conversations.", show_default=False
-        ),
-    ] = None,
     only: OnlyOption = None,
     also: AlsoOption = None,
     now: Now = None,
@@ -89,7 +77,7 @@ def recall(
     with place.memory() as memory:
         found = memory.recall(
             query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=cast(GraphMode | None, graph),
-            conversation=conversation, last=last, only=only, also=also or (), now=now,
+            only=only, also=also or (), now=now,
         )  # fmt: skip
         speakers = {} if as_json or full else memory.speakers(found.facts)
     if as_json:
