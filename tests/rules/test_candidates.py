@@ -503,8 +503,7 @@ def test_containment_by_rare_words_finds_what_comparing_all_pairs_finds(texts: l
             "place": [n - known if n >= known else -1 for n in range(len(texts))],
             "scope": "g",
             "owner_entity_id": "e",
-            "words": [sorted(set(text.split())) for text in texts],
-            "length": [len(text) for text in texts],
+            "statement": texts,
         }
     )
     found = {(int(a), int(b)) for a, b in _contained(rows, EvaluateSettings()).select("id", "target_id").iter_rows()}
