@@ -131,11 +131,6 @@ def test_where_nothing_may_be_compared_there_are_no_pairs(rows: list[dict[str, A
     assert dict(found.schema) == PAIRS
 
 
-def test_facts_of_two_scopes_never_pair_even_word_for_word() -> None:
-    facts = table([{"statement": "Ana likes tea", "scope": scope} for scope in ("global", "work", "global")])
-    assert ends(find_pairs(facts, unit([[1, 0, 0]] * 3), SETTINGS, 0.6)) == {("f0000", "f0002")}
-
-
 def test_edges_that_only_hold_the_graph_together_never_pair() -> None:
     facts = table([{"kind": kind} for kind in ("relation", "structural", "similarity", "note", "observation")])
     assert ends(find_pairs(facts, unit([[1, 0, 0]] * 5), SETTINGS, 0.6)) == {
@@ -169,13 +164,6 @@ def test_of_what_meaning_and_words_find_the_nearest_stay() -> None:
     facts = table([{"is_seed": place == 0, "statement": text} for place, text in enumerate(said)])
     found = find_pairs(facts, at_angle(0.9, 0.3), MergeSettings(max_existing_matches=1), 0.6)
     assert ends(found) == {("f0000", "f0001")}
-
-
-def test_other_seeds_do_not_consume_the_places_of_existing_facts() -> None:
-    vectors = at_angle(0.95, 0.94, 0.7)
-    facts = table([{"is_seed": place < 3, "statement": f"t{place}"} for place in range(4)])
-    found = find_pairs(facts, vectors, MergeSettings(max_existing_matches=1), 0.6)
-    assert ends(found) >= {("f0000", "f0001"), ("f0000", "f0002"), ("f0000", "f0003")}
 
 
 def test_reranking_looks_at_more_and_prefers_shared_words() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -358,14 +357,6 @@ def test_a_stronger_fact_stays_beside_a_weaker_one_whichever_came_first(strong: 
         assert plan.summary() == {"create": 1, "refuse": 1}
 
 
-def test_an_inferred_head_does_not_close_what_a_person_said_earlier() -> None:
-    memory = Memory()
-    memory.tell(job("Acme", 10, by="assistant"))
-    plan = memory.tell(job("Globex", 1))
-    assert len(memory.live()) == 2
-    assert plan.summary() == {"create": 1, "refuse": 1}
-
-
 @pytest.mark.parametrize(
     ("strategy", "confidences", "live"),
     [
@@ -409,19 +400,6 @@ def test_what_a_model_is_to_decide_stays_open_until_it_does() -> None:
 
 
 # --- time
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("order", permutations([("Acme", 1), ("Globex", 10), ("Initech", 20)]))
-def test_whatever_the_order_of_arrival_history_is_the_same(order: tuple[tuple[str, int], ...]) -> None:
-    memory = Memory()
-    for place, at in order:
-        memory.tell(job(place, at))
-    assert intervals(memory) == [
-        ("Acme", "superseded", day(1), day(10), "Globex"),
-        ("Globex", "superseded", day(10), day(20), "Initech"),
-        ("Initech", "active", day(20), None, None),
-    ]
 
 
 def test_what_is_said_later_and_began_earlier_leaves_both_unless_it_tells_of_a_beginning() -> None:
@@ -539,19 +517,6 @@ def test_a_class_of_one_object_has_at_most_one_head(told: list[list[dict[str, An
     held = memory.facts.filter(pl.col("status") != "rejected")
     assert (held["valid_to"].fill_null(NOW) >= held["valid_from"]).all()
     assert (held.filter(pl.col("status") == "superseded")["replaced_by"].is_not_null()).all()
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_of_two_employers_the_one_that_was_said_last_holds_without_words_of_change(order: tuple[int, ...]) -> None:
-    memory = Memory()
-    told = [job(name, at, statement=f"Anna works at {name}.") for name, at in (("Acme", 1), ("Globex", 150))]
-    for number in order:
-        plan = memory.tell(told[number])
-    assert intervals(memory) == [
-        ("Acme", "superseded", day(1), day(150), "Globex"),
-        ("Globex", "active", day(150), None, None),
-    ]
-    assert (memory.pairs.height, plan.summary()["supersede"]) == (0, 1)
 
 
 # --- belief revision

@@ -21,7 +21,6 @@ from slowwave.graph.walks import (
     WalkGraph,
     boosted,
     breadth_first,
-    recency,
     rings,
     shortest_path,
     spread,
@@ -366,7 +365,3 @@ def test_a_walk_without_seeds_or_relations_finds_nothing() -> None:
     for walk in (breadth_first, spread):
         assert len(walk(WalkGraph(nothing), from_(nothing, A=1.0), WalkSettings(), NOW, 9).edges) == 0
         assert len(walk(WalkGraph(graph), from_(graph), WalkSettings(), NOW, 9).edges) == 0
-
-
-def test_recency_halves_after_as_many_days_as_the_rate_says() -> None:
-    assert recency(np.array([0.0, 10.0, 30.0]), 0.1).tolist() == pytest.approx([1.0, 0.5, 0.25])
