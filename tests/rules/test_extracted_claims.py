@@ -134,14 +134,6 @@ def test_entities_beyond_the_limit_for_each_message_are_dropped() -> None:
     assert said.mentions["name"].to_list() == [f"thing {n}" for n in range(4)]
 
 
-def test_no_answer_gives_frames_with_all_their_columns() -> None:
-    said, full = collect([], 10), collected(window("user", "user"), facts=[claim(1)])
-    assert said.claims.is_empty()
-    assert said.claims.schema == full.claims.schema
-    assert said.mentions.schema == full.mentions.schema
-    assert said.judgements.schema == full.judgements.schema
-
-
 @settings(deadline=None)
 @given(st.lists(st.integers(-3, 6), max_size=12), st.integers(0, 3))
 def test_nothing_is_ever_said_of_a_message_that_was_not_to_be_extracted(indexes: list[int], context: int) -> None:
