@@ -299,7 +299,8 @@ def _flagged(rows: Mapping[str, Sequence[Report]]) -> Iterator[Line]:
 
 
 def _band(row: Report) -> str:
-    return row["band"] + (f"; {row['topics']} topics clearly apart" if row["is_distinct"] else "")
+    apart = f"; {row['topics']} topics clearly apart" if row["is_distinct"] else ""
+    return f"{row['band']}{apart}"
 
 
 def _nearest(row: Report) -> str:

@@ -226,11 +226,11 @@ def plan_application(
             break
         spared |= revived
     others, outcome = around, replace(outcome, supersessions=changed_supersessions(outcome.supersessions, around))
-    over = settle_past(past, others, outcome.supersessions.facts["id"], now)
+    repeated, ended = settle_past(past, others, outcome.supersessions.facts["id"], now)
     fresh, duplicates = _without_replayed(outcome.fresh, outcome.duplicates)
     again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
-    fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, over.duplicates])
-    supersessions = join_supersessions(outcome.supersessions, over.supersessions)
+    fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, repeated])
+    supersessions = join_supersessions(outcome.supersessions, ended)
     kept = fresh.join(duplicates, on="id", how="anti", maintain_order="left")
     gone = supersessions.facts["id"].implode()
     created = kept.filter(~pl.col("id").is_in(gone))
