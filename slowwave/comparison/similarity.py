@@ -186,7 +186,7 @@ def similar_pairs(
         near = pairs.with_columns(match_type=pl.lit("cosine"))
         at_border.append(near.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING))
         yield near
-    for pairs in _by_words(texts, codes, thresholds, first_new):
+    for pairs in contained_pairs(texts, codes, thresholds, first_new):
         measured = cosines(vectors, pairs["a"].to_numpy(), pairs["b"].to_numpy())
         contained = pairs.with_columns(cosine=pl.Series(measured, dtype=pl.Float64), match_type=pl.lit("containment"))
         # Products of matrices and of vectors round differently: at the threshold the former decides.
@@ -215,10 +215,13 @@ def _each_pair(
     return found.cast(pl.Schema(FOUND))
 
 
-def _by_words(
+def contained_pairs(
     texts: pl.Series, codes: np.ndarray, thresholds: SimilarityThresholds, first_new: int
 ) -> Iterator[pl.DataFrame]:
-    """(a, b) where the longer text has enough words of the much shorter; the earlier of two equals is shorter."""
+    """Parts of (a, b), rows a < b of one group: the longer text has enough words of the much shorter, b ≥ `first_new`.
+
+    `codes` (n,) are the numbers of the groups. The earlier of two equals is the shorter.
+    """
     sizes = _sizes(texts, codes, thresholds)
     spread = _spread(sizes)
     words = spread.group_by("row").agg("word")
