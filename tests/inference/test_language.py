@@ -31,6 +31,7 @@ from pydantic import BaseModel
 from inference.budget import price_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
+from inference.providers import choose
 from inference.request_batch import ModelAnswer
 from prompts.responses import NameResolution
 from slowwave.errors import BudgetReached, MissingDependency, MissingKey, UnknownName, UnusableInput
@@ -566,3 +567,8 @@ def test_a_ledger_entry_has_the_columns_of_its_table() -> None:
     from storage.tables import TABLES
 
     assert [field.name for field in fields(LedgerEntry)] == ["id", *TABLES["llm_calls"].columns]
+
+
+def test_the_provider_rules_says_what_took_its_place() -> None:
+    with pytest.raises(UnusableInput, match=r"'rules' no longer exists.*Write quotes"):
+        choose("rules", {})
