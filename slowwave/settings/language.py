@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from .base import Group, alias
+from .base import Group
 
 
 class LanguageSettings(Group):
@@ -20,10 +20,7 @@ class LanguageSettings(Group):
         "'replay/FILE' plays recorded answers. 'auto': nobody was asked yet, as 'quotes'.",
     )
     extract_model: str = Field(
-        "",
-        title="Model for extraction",
-        description="Overrides the model for extraction only; empty means the same.",
-        validation_alias=alias("extract_model", "extract_provider"),
+        "", title="Model for extraction", description="Overrides the model for extraction only; empty means the same."
     )
     resolve_model: str = Field(
         "", title="Model for name resolution", description="Overrides the model for ambiguous names only."
