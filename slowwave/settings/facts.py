@@ -81,9 +81,6 @@ class ReviseSettings(Group):
     implicit_similarity: Ratio = Field(
         0.80, title="Almost alike", description="Levenshtein similarity from which two relations are flagged (S2-75)."
     )
-    implicit_ttl_days: int = Field(
-        30, ge=1, le=3650, title="Days of a flag", description="After which a pending flag is forgotten (S2-75)."
-    )
     learn_predicates: bool = Field(
         True,
         title="Learn relations",

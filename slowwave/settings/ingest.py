@@ -39,13 +39,6 @@ class NoiseSettings(Group):
     min_alnum_ratio: Ratio = Field(
         0.40, title="Letters and digits", description="Smallest share of letters and digits in a passage (S4-19)."
     )
-    max_chars: int = Field(
-        50_000,
-        ge=1000,
-        le=100_000_000,
-        title="Longest message",
-        description="Longer ones are cut at a line end (S4-19).",
-    )
     rejection_capacity: int = Field(
         500,
         ge=1,
@@ -84,11 +77,6 @@ class NoiseSettings(Group):
         (),
         title="More acknowledgements",
         description="Replies that say nothing by themselves, beside the built-in ones (S4-11).",
-    )
-    finding_phrases: tuple[str, ...] = Field(
-        (),
-        title="More finding phrases",
-        description="Words that announce a finding and pass the gates, beside the built-in ones (S4-12).",
     )
     quality_prototypes: tuple[str, ...] = Field(
         (),
@@ -164,9 +152,6 @@ class ExtractSettings(Group):
     )
     max_facts_per_message: int = Field(
         15, ge=0, le=1000, title="Facts per message", description="More are dropped (S2-18)."
-    )
-    default_confidence: Ratio = Field(
-        0.8, title="Missing confidence", description="Taken when the extractor gives none (S2-18)."
     )
     language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
         "",

@@ -51,9 +51,6 @@ class StewardSettings(DecidingSettings):
         description="Until so many recalls were logged facts are scored, but nothing is pruned, merged or hidden; 0 or "
         "less: 50 (S4-02).",
     )
-    score_step: Ratio = Field(
-        0.01, title="Written steps", description="Scores that changed less since they were written are not written."
-    )
     use: UseSettings = UseSettings.as_field("Use", "What makes an entity important, and stale (S0-22, S0-24).")
     llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who decides what guards keep apart.")
     gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
@@ -103,9 +100,6 @@ class CommunitySettings(WritingSettings):
     )
     resolution: float = Field(
         1.0, gt=0.0, le=100.0, title="Resolution", description="Of Leiden: higher finds more and smaller communities."
-    )
-    max_rounds: int = Field(
-        50, ge=1, le=1000, title="Rounds", description="Label propagation stops here at the latest (S2-46)."
     )
     max_prompt_bytes: int = Field(
         8192,

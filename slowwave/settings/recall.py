@@ -197,13 +197,6 @@ class RecallSettings(Group):
     expansion: int = Field(
         3, ge=1, le=50, title="Candidate factor", description="Candidates per channel for each fact returned (S0-26)."
     )
-    vector_weight: float = Field(
-        1.0,
-        ge=0.0,
-        le=10.0,
-        title="Weight of meaning",
-        description="Of the cosine beside the words' score, which is 0 to 1.",
-    )
     min_quality: Ratio = Field(
         0.0,
         title="Smallest quality",
@@ -243,9 +236,6 @@ class RecallSettings(Group):
         0.5,
         title="Turns beside",
         description="Share of a matching message's score that the turns before and after it get.",
-    )
-    episode_boost: Ratio = Field(
-        0.1, title="Current conversation", description="What a fact of the conversation gains that is asked in (S2-74)."
     )
     others_weight: Ratio = Field(
         0.8,

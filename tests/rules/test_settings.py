@@ -29,7 +29,7 @@ MODELS = [
 ]
 FREE_TEXT = {
     "model", "extract_model", "resolve_model", "consolidate_model", "summarize_model", "judge_model", "answer_model",
-    "embedder", "address", "acknowledgements", "finding_phrases", "quality_prototypes", "noise_prototypes",
+    "embedder", "address", "acknowledgements", "quality_prototypes", "noise_prototypes",
     "stop_words", "owner",
 }  # fmt: skip
 """Settings that may hold any text; every other word is one of a list."""
@@ -291,7 +291,7 @@ def test_defaults_of_evaluation_aspects_and_upkeep_are_those_of_their_systems() 
     usual = Settings()
     assert parse_settings(SEEDS, "slowwave.toml") == usual
     assert usual.ingest.noise.exchange_similarity == 0.85
-    assert (usual.ingest.noise.exchange_window, usual.ingest.noise.max_chars) == (50, 50_000)
+    assert usual.ingest.noise.exchange_window == 50
     assert (usual.ingest.evaluate.flag_cosine, usual.ingest.sessions.first_pairs) == (0.85, 3)
     assert usual.ingest.sessions.every_pairs == 5
 
