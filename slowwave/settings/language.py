@@ -9,7 +9,29 @@ from pydantic import Field
 from .base import Group
 
 
-class LanguageSettings(Group):
+class SpendingLimits(Group):
+    """What a run may cost, all its parts together."""
+
+    max_calls: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000_000,
+        title="Budget: calls",
+        description="Stop cleanly after this many paid calls; none: no limit.",
+    )
+    max_tokens: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000_000_000,
+        title="Budget: tokens",
+        description="Stop cleanly after this many tokens, in and out.",
+    )
+    max_usd: float | None = Field(
+        None, ge=0.0, le=1_000_000.0, title="Budget: dollars", description="Stop cleanly when this much has been spent."
+    )
+
+
+class LanguageSettings(SpendingLimits):
     """Which language model does what, and how much it may cost."""
 
     model: str = Field(
@@ -38,27 +60,6 @@ class LanguageSettings(Group):
     )
     answer_model: str = Field(
         "", title="Model for answers", description="Overrides the model that answers questions: slowwave ask."
-    )
-    max_calls: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000_000,
-        title="Budget: calls",
-        description="Stop the run cleanly after this many paid calls; none: no limit.",
-    )
-    max_tokens: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000_000_000,
-        title="Budget: tokens",
-        description="Stop the run cleanly after this many tokens, in and out.",
-    )
-    max_usd: float | None = Field(
-        None,
-        ge=0.0,
-        le=1_000_000.0,
-        title="Budget: dollars",
-        description="Stop the run cleanly when this much has been spent.",
     )
     max_calls_per_day: int | None = Field(
         None,
@@ -133,18 +134,4 @@ class LanguageSettings(Group):
     )
     max_output_tokens: int = Field(
         4096, ge=64, le=64000, title="Answer length", description="Tokens per answer at most."
-    )
-
-
-class SpendingLimits(Group):
-    """What a run of many parts may cost as a whole."""
-
-    max_calls: int | None = Field(
-        None, ge=0, le=1_000_000_000, title="Budget: calls", description="Of all parts together; none: no limit."
-    )
-    max_tokens: int | None = Field(
-        None, ge=0, le=1_000_000_000_000, title="Budget: tokens", description="Of all parts together, in and out."
-    )
-    max_usd: float | None = Field(
-        None, ge=0.0, le=1_000_000.0, title="Budget: dollars", description="Of all parts together."
     )
