@@ -35,7 +35,7 @@ from slowwave.extraction.roster import (
     UNNAMED,
     Owner,
     is_name,
-    is_nameless,
+    is_nameless_row,
     is_same_person,
     mentioned_names,
     owner_id,
@@ -64,9 +64,11 @@ def named(*learned: tuple[str, str], owners: Mapping[str, Owner] = OWNERS) -> tu
 
 
 def test_who_speaks_as_user_without_a_name_is_the_owner_and_a_speaker_with_a_name_is_himself() -> None:
-    assert all(is_nameless("user", name) for name in (None, "", "user", "User", "human", "You", "the owner"[4:]))
-    assert not is_nameless("user", "Marta")
-    assert not any(is_nameless(role, None) for role in ("assistant", "tool", "document", None))
+    owners = [("user", name) for name in (None, "", "user", "User", "human", "You", "owner")]
+    others = [("user", "Marta"), *((role, None) for role in ("assistant", "tool", "document", None))]
+    schema = {"role": pl.String, "speaker": pl.String}
+    frame = pl.DataFrame([*owners, *others], schema=schema, orient="row")
+    assert frame.select(is_nameless_row()).to_series().to_list() == [True] * len(owners) + [False] * len(others)
 
 
 def test_the_owner_speaks_under_the_name_that_is_known_in_each_scope() -> None:
