@@ -18,7 +18,7 @@ from slowwave.api import OpenMemory
 from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
 from slowwave.lexicon.labels import Locale
 from slowwave.settings import LISTED, ApprovalSettings, Group, LanguageSettings, ReportSettings, Settings, nearest
-from slowwave.settings.seed_names import SPELLINGS, by_own_names, translated, written_as
+from slowwave.settings.seed_names import SPELLINGS, translated, written_as
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -44,7 +44,7 @@ def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) 
     if first["type"] == "unknown_setting":
         return _unknown(values, path, str(context["unknown"]), origin)
     ours = ".".join(path)
-    if first["type"] in ("value_error", "setting_given_twice", "replaced_setting"):
+    if first["type"] == "value_error":
         reason = str(context.get("error") or first["msg"]).rstrip(".")
         return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{reason}.", PAGE)
     written, given = written_as(values, ours)
@@ -175,7 +175,7 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
     Names of other systems are understood (docs/names.md).
     """
     try:
-        return Settings.model_validate(translated(by_own_names(Settings, values)))
+        return Settings.model_validate(translated(values))
     except ValidationError as error:
         raise plain_error(values, error, origin) from error
 

@@ -62,7 +62,7 @@ async def final_order(
     if not question.moment.is_past:
         order = _doubted(order, found)
     if question.conversation:
-        order = weighted(order, _current(order, found, question, settings.episode_boost), "episode")
+        order = weighted(order, _current(order, found, question, EPISODE_BOOST), "episode")
     vectors = np.empty((0, 0), np.float32)
     if settings.diversity and order:
         vectors = np.stack([found.vectors[fact.fact_id] for fact in order if fact.fact_id])
@@ -115,6 +115,7 @@ def _is_of(row: Row, period: Period) -> bool:
     return is_relation and period.meets(row["valid_from"], row["valid_to"])
 
 
+EPISODE_BOOST = 0.1  # what a fact of the conversation gains that is asked in (S2-74)
 SUSPECT = 0.9  # what a fact counts that leans on one which no longer holds
 
 

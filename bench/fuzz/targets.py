@@ -90,7 +90,7 @@ def conversations(data: bytes) -> None:
     path = _file(data[1:], f"input{suffix[len(data) % 4]}")
     size = 0
     for source in find_sources([path], format)[0]:
-        for batch in read_source(source, Conversations(NOW, IngestSettings().noise.max_chars), IngestSettings()):
+        for batch in read_source(source, Conversations(NOW, 50_000), IngestSettings()):
             size += int(batch.messages["content"].str.len_bytes().sum() or 0)
     assert size <= LARGEST_ANSWER * len(data) + 4096, f"{size} bytes of messages from {len(data)}"
 

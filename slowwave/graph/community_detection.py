@@ -133,7 +133,7 @@ def find_groups(graph: Graph, settings: CommunitySettings) -> Places:
     """
     if settings.algorithm == "leiden":
         return _numbered(leiden_labels(graph, settings.resolution))
-    return _numbered(propagate_labels(graph, settings.max_rounds))
+    return _numbered(propagate_labels(graph))
 
 
 def _numbered(labels: Places) -> Places:

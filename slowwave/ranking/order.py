@@ -29,7 +29,6 @@ from slowwave.lexicon.statement_words import FUNCTION_WORDS
 from slowwave.text import normalise_name, prose
 from slowwave.words import stems
 
-VECTOR_WEIGHT = 1.0
 SPREAD = 0.25
 """Chosen among 1, 0.5, 0.25, 0.1 and 0 on the development conversations, read by a model: of the facts of the messages
 that answer a question it brings .81 and .90 into 3,000 characters, 1 brings .64 and .78. Evidence R@10 is the same."""
@@ -103,7 +102,6 @@ def full_match(question: str, texts: int) -> float:
 def message_scores(
     lexical: Mapping[str, float],
     near: Iterable[tuple[str, float]],
-    vector_weight: float = VECTOR_WEIGHT,
     more: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, float]:
     """Messages with their scores, best first, ties by id.
@@ -114,9 +112,7 @@ def message_scores(
     closest: dict[str, float] = {}
     for message, cosine in near:
         closest[message] = max(cosine, closest.get(message, 0.0))
-    scores = {
-        m: lexical.get(m, 0.0) + vector_weight * closest.get(m, 0.0) + more.get(m, 0.0) for m in {*lexical, *closest}
-    }
+    scores = {m: lexical.get(m, 0.0) + closest.get(m, 0.0) + more.get(m, 0.0) for m in {*lexical, *closest}}
     return dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
@@ -146,19 +142,17 @@ def word_overlaps(query: str, statements: Sequence[str]) -> list[float]:
     return [round(sum(weights.get(stem, 0.0) for stem in words) / whole, 12) for words in stem_sets]
 
 
-def rank_facts(
-    evidence: Iterable[Evidence], lexical: Mapping[str, float], vector_weight: float = VECTOR_WEIGHT
-) -> list[RankedFact]:
+def rank_facts(evidence: Iterable[Evidence], lexical: Mapping[str, float]) -> list[RankedFact]:
     """Facts, and messages without facts, in the order of recall; ties by id.
 
-    Score = lexical score of its best message + `vector_weight` · max(cosine, 0) + OVERLAP_WEIGHT · overlap. The n-th
+    Score = lexical score of its best message + max(cosine, 0) + OVERLAP_WEIGHT · overlap. The n-th
     fact of one message counts 1/n^SPREAD: the first places name different messages, and a message that says several
     things is not cut to one of them.
     """
     by_fact: dict[tuple[str | None, str], list[Evidence]] = {}
     for row in evidence:
         by_fact.setdefault((row.fact_id, "" if row.fact_id is not None else row.message_id), []).append(row)
-    whole = sorted((_recalled(rows, lexical, vector_weight) for rows in by_fact.values()), key=_place)
+    whole = sorted((_recalled(rows, lexical) for rows in by_fact.values()), key=_place)
     seen: Counter[str] = Counter()
     spread = []
     for fact in whole:
@@ -170,12 +164,12 @@ def rank_facts(
     return sorted(spread, key=_place)
 
 
-def _recalled(rows: Sequence[Evidence], lexical: Mapping[str, float], vector_weight: float) -> RankedFact:
+def _recalled(rows: Sequence[Evidence], lexical: Mapping[str, float]) -> RankedFact:
     """One fact from all the messages that support it, scored as if it were the first of its best message."""
     sources = tuple(sorted({row.message_id for row in rows}, key=lambda name: (-lexical.get(name, 0.0), name)))
     words = lexical.get(sources[0], 0.0)
     cosine, overlap = max(row.cosine for row in rows), max(row.overlap for row in rows)
-    score = words + vector_weight * max(cosine, 0.0) + OVERLAP_WEIGHT * overlap
+    score = words + max(cosine, 0.0) + OVERLAP_WEIGHT * overlap
     parts = {"words": words, "meaning": cosine, "overlap": overlap}
     return RankedFact(rows[0].fact_id, sources, cosine, words, score, parts)
 

@@ -271,7 +271,7 @@ def plan_application(
         pl.concat(
             [
                 find_implicit_conflicts(staying, live, revise, now),
-                flag_doubts(supersessions.doubts, supersessions.facts["id"], revise, now),
+                flag_doubts(supersessions.doubts, supersessions.facts["id"], now),
                 settle_flags(near.flags.select(*frames.PAIR_DECISIONS), supersessions.facts["id"], now),
             ]
         ).unique("id", maintain_order=True),

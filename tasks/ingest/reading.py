@@ -39,6 +39,7 @@ from tasks.runtime.runs import Run, store_of
 
 from .sources import LISTED, PEOPLE, READABLE, ReadIssue, SourceInfo, find_sources
 
+MAX_CHARS = 50_000  # longer messages are cut at a line end (S4-19)
 _CHUNK = 1_048_576
 _MAX_LINE = 67_108_864
 _SEGMENT_CHARS = 67_108_864
@@ -375,7 +376,7 @@ def find_new_sources(run: Run, found: FoundFiles) -> Sources:
 
 def read_intakes(run: Run, sources: Sequence[SourceInfo], settings: IngestSettings) -> Iterator[Intake]:
     """Everything in the sources, small ones joined, so that a thousand files are not a thousand commits."""
-    conversations = Conversations(run.now, settings.noise.max_chars)
+    conversations = Conversations(run.now, MAX_CHARS)
     batches = (batch for source in sources for batch in read_source(source, conversations, settings))
     yield from gather(batches, settings.extract.batch_messages)
 

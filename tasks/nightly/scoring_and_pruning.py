@@ -45,6 +45,7 @@ from tasks.runtime.writing import decide_and_write
 
 RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
+SCORE_STEP = 0.01  # scores that changed less since they were written are not written
 _FADING = "links."
 _IS_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
@@ -281,7 +282,7 @@ def _scoring(
     stored = reading.frame("fact_scores", columns=["id", "quality_score"])
     known = stored.with_columns(is_stored=True)
     both = facts.select("id").with_columns(scores).join(known, on="id", how="left")
-    due = both.filter(is_due(marks, settings.score_step)).select("id", quality_score="score")
+    due = both.filter(is_due(marks, SCORE_STEP)).select("id", quality_score="score")
     has_gone = both["is_stored"].count() < len(stored)
     gone = stored.join(facts, on="id", how="anti") if has_gone else stored.clear()
     return _Scoring(len(facts), due, gone["id"], _learning_mark(reading) != learning)

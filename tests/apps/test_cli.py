@@ -496,7 +496,7 @@ def test_the_store_comes_from_the_flag_then_the_environment_then_the_folder(
 def test_settings_come_from_the_file_of_the_folder_with_the_names_that_other_systems_use(
     run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("slowwave.toml").write_text("[retrieval]\nrecall_limit = 2\n[ingest.pipeline]\ningest_min_len = 0\n")
+    Path("slowwave.toml").write_text("[graph]\nrecall_limit = 2\n[pipeline]\ningest_min_len = 0\n")
     assert len(run("recall", "Why Redis Streams?", "--store", store, "--json").json["facts"]) == 2
     talk = written(tmp_path / "talk.jsonl", said())
     summary = run("ingest", talk, "--store", tmp_path / "m", "--llm", "quotes", "--json").json

@@ -164,7 +164,7 @@ def test_visible_text_stays_as_it_is() -> None:
 
 
 def test_the_limits_are_those_of_the_settings() -> None:
-    chosen = ExtractSettings.model_validate({"max_entities_per_message": 3, "max_edges_per_message": 7})
+    chosen = ExtractSettings.model_validate({"max_entities_per_message": 3, "max_facts_per_message": 7})
     system = render_extraction(window(turn(0, "hi")), chosen).system
     assert re.search(r"\b7 facts\b.*\b3 new entities\b", system)
 

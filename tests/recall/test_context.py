@@ -302,7 +302,7 @@ def test_a_block_says_where_even_the_best_match_is_weak() -> None:
         assert render_context([none], budget).text.split("\n")[2] == UNLIKELY
 
 
-@pytest.mark.parametrize("how", [{}, {"vector_weight": 3.0}, {"graph": "spread", "graph_weight": 9.0}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"graph": "spread", "graph_weight": 9.0}], ids=str)
 def test_no_period_walk_or_setting_makes_a_weak_match_strong(tmp_path: Path, how: dict[str, Any]) -> None:
     said = [stored_fact("sea", "Marta swims in the sea."), stored_fact("ski", "Marta skis in the Alps.")]
     place = remembered(tmp_path / "m", said)

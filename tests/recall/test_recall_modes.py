@@ -177,7 +177,7 @@ def test_a_turn_beside_a_matching_one_has_a_share_of_its_words(store: Path) -> N
 # Parts
 
 
-@pytest.mark.parametrize("weights", [{}, {"vector_weight": 2.0, "graph_weight": 0.7, "diversity": 0.5}], ids=str)
+@pytest.mark.parametrize("weights", [{}, {"graph_weight": 0.7, "diversity": 0.5}], ids=str)
 def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
     tmp_path: Path, weights: dict[str, Any]
 ) -> None:
@@ -195,7 +195,7 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
     assert {"period", "limbic", "graph"} <= {name for fact in found for name in fact.parts}
     for fact in found:
         part = fact.parts
-        search = part["words"] + settings.vector_weight * max(part["meaning"], 0.0) + part["overlap"]
+        search = part["words"] + max(part["meaning"], 0.0) + part["overlap"]
         fused = search / part["place"] ** 0.25 + settings.graph_weight * part.get("graph", 0.0)
         score = fused * part.get("about", 1.0) + part.get("period", 0.0)
         for factor in ("limbic", "suspect", "episode", "diversity"):

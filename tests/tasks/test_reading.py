@@ -50,7 +50,7 @@ def write(path: Path, content: str | bytes) -> Path:
 def read(*paths: Path | str, format: str = "auto", batch: int = 100) -> list[ReadBatch]:
     """All batches; the first one also has what was passed over."""
     how = IngestSettings.model_validate({"extract": {"batch_messages": batch}})
-    conversations = Conversations(NOW, how.noise.max_chars)
+    conversations = Conversations(NOW, 50_000)
     sources, passed_over = find_sources(paths, format)
     batches = [each for source in sources for each in read_source(source, conversations, how)]
     return [replace(batches[0], issues=(*passed_over, *batches[0].issues)), *batches[1:]] if batches else []
@@ -458,7 +458,7 @@ def test_a_file_of_200_mb_streams_within_one_gib(tmp_path: Path) -> None:
         "def peak(): return re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]\n"
         "start = peak()\n"
         "[source] = find_sources([sys.argv[1]])[0]\nhow = IngestSettings()\n"
-        "talks = Conversations(datetime(2026, 11, 20, tzinfo=UTC), how.noise.max_chars)\n"
+        "talks = Conversations(datetime(2026, 11, 20, tzinfo=UTC), 50_000)\n"
         "count = sum(len(b.messages) for b in read_source(source, talks, how))\n"
         "print(count, start, peak())\n"
     )
