@@ -22,9 +22,11 @@ from typer.testing import CliRunner
 from apps.cli import app
 from inference.embedding import count_tokens
 from recall.context import (
+    ASSISTANT,
     HEADER,
     WARNING,
     ContextBlock,
+    _cost,
     context_share,
     fact_line,
     inert,
@@ -117,7 +119,7 @@ def test_lines_stand_in_the_order_of_time() -> None:
 
 def test_a_block_ends_where_the_next_line_does_not_pay_unless_it_is_to_be_filled() -> None:
     known = [fact(f"Marta saw {n} herons.", score=score) for n, score in enumerate([4, 3.9, 3, 2.2, 2.1, 2, 1.9, 1])]
-    quoted = [fact(f'Marta: "{n} herons."', score=score) for n, score in enumerate([1.7, 1.5])]
+    quoted = [fact(f'Marta: "I fed {n} geese."', score=score) for n, score in enumerate([1.7, 1.5])]
     assert [one.score for one in render_context([*known, *quoted], ROOM).facts] == [4, 3.9, 3, 2.2, 2.1, 2, 1.7]
     assert len(render_context([*known, *quoted], ROOM, fill=True).facts) == 10
     few = [fact(f"Marta saw {n} herons.", score=5 - n) for n in range(5)]
@@ -129,12 +131,11 @@ def test_what_an_assistant_said_takes_a_fifth_unless_it_matches_best() -> None:
     advice = [
         replace(passage(f"Take {n} lenses with you to the lake.", 8.9 - n / 10), role="assistant") for n in range(9)
     ]
-    room = 400
-    shown = render_context(known, room, advice)
-    assert 0 < sum(len(passage_line(one)) for one in shown.passages) < len(shown.text) / 4
+    shown = render_context(known, 300, advice)
     assert len(shown.facts) == 5
+    assert 0 < sum(_cost(passage_line(one)) for one in shown.passages) <= 300 * ASSISTANT
     first = [replace(one, score=one.score + 1) for one in advice]
-    assert len(render_context(known, room, first).passages) == len(advice)
+    assert len(render_context(known, 300, first).passages) > len(shown.passages)
 
 
 def test_of_a_whole_time_lines_are_taken_from_everywhere() -> None:

@@ -303,7 +303,7 @@ def test_what_the_walk_came_by_gains_its_share_of_the_strongest() -> None:
     walk = walk_shares({"c": Step(0.8, 1), "b": Step(0.3, 2), "unheard of": Step(0.2, 3)})
     fused = fuse(order, walk, 0.4)
     assert [(fact.fact_id, fact.score) for fact in fused] == [("b", 1.9 + 0.15), ("a", 2.0), ("c", 0.1 + 0.4)]
-    assert fused[0].parts == {"search": 1.9, "fused": fused[0].score, "graph": 0.375, "hops": 2.0}
+    assert fused[0].parts == pytest.approx({"search": 1.9, "fused": 2.05, "graph": 0.375, "hops": 2.0})
     assert "graph" not in fused[1].parts
 
 
