@@ -23,6 +23,7 @@ from slowwave.ranking.order import (
     RankedFact,
     Step,
     full_match,
+    is_quotation,
     lexical_scores,
     message_scores,
     rank_facts,
@@ -299,8 +300,8 @@ async def _search(
 
 
 def _weight(fact: Row) -> float:
-    """How much the words count that a fact shares with the question; a quotation ends with its marks."""
-    return QUOTED if fact["statement"].endswith('"') else 1.0
+    """How much the words count that a fact shares with the question."""
+    return QUOTED if is_quotation(fact["statement"]) else 1.0
 
 
 def _searched(fact: Row, question: str) -> str:

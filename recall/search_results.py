@@ -23,6 +23,7 @@ from slowwave.ranking.order import (
     passage_of,
     raised,
     spread,
+    walk_shares,
     weighted,
     word_overlaps,
 )
@@ -52,7 +53,7 @@ async def final_order(
     names: NameCache,
 ) -> Ranked:
     """At most `k` facts in their final order."""
-    order = fuse(found.order, _along_named(found, walk, question.text), settings.graph_weight)
+    order = fuse(found.order, _along_named(found, walk_shares(walk), question.text), settings.graph_weight)
     if settings.others_weight < 1.0:
         order = await _about(tables, order, found, question, settings.others_weight, names)
     if question.period is not None:
@@ -93,14 +94,14 @@ async def _about(
 
 
 def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
-    """The walk, in which what a relation named in the question led to counts as what it began with.
+    """The walk, in which what a relation named in the question led to counts in full.
 
-    "Where does Pixel's owner work?" names the relation works_at, so where the owner works is as near as the owner.
+    "Where does Pixel's owner work?" names the relation works_at, so where the owner works is asked for.
     """
-    words, best = stems(question), max((step.score for step in walk.values()), default=0.0)
+    words = stems(question)
     relations = {name: found.facts[name]["predicate"] or "" for name in walk if name in found.facts}
     named = {name for name, relation in relations.items() if words & stems(relation.replace("_", " "))}
-    return {name: step._replace(score=best) if name in named else step for name, step in walk.items()}
+    return {name: step._replace(score=1.0) if name in named else step for name, step in walk.items()}
 
 
 def _of_period(found: Ranked, period: Period) -> set[str]:

@@ -48,6 +48,11 @@ conversation 71 and 75 in 100."""
 UNLIKELY = "Nothing that is stored matches the question well: the answer may not be known."
 
 
+def is_quotation(statement: str) -> bool:
+    """Whether a fact is the words of a message, which nobody read: it ends with the marks of a quotation."""
+    return statement.endswith('"')
+
+
 def is_weak(match: float | None) -> bool:
     """Whether the best match of a question is weak; of what was not searched (None) nothing is said."""
     return match is not None and match < WEAK
@@ -249,6 +254,41 @@ def in_one_order(facts: Sequence[float], passages: Sequence[float]) -> list[tupl
     return [(is_passage, place) for _, is_passage, place in sorted(rows)]
 
 
+# Where a block ends, and what it takes of a whole time.
+
+
+PAYS, QUOTED_PAYS = 0.5, 0.4
+"""Share of the best score below which a line hardly ever answers, and below which a quotation does: of what nobody
+read, scores say less. Of a conversation that a model read, blocks of 3,000 characters hold .941 of the evidence, and
+ended here with 1,810 characters as much; at .55 .929, at .6 .905. Of two that nobody read .878 in 2,950 characters,
+.876 in 2,400 at .4, and .837 in 1,920 at .5."""
+FIRST_LINES = 5
+"""Lines that stand in a block whatever their scores."""
+
+
+def lines_that_pay(scores: Sequence[float], are_quoted: Sequence[bool]) -> list[int]:
+    """The places of those of these scores, best first, that are likely to be of an answer."""
+    least = [(QUOTED_PAYS if is_quoted else PAYS) * scores[0] for is_quoted in are_quoted]
+    return [place for place, score in enumerate(scores) if place < FIRST_LINES or score >= least[place]]
+
+
+def spread_over_time(times: Sequence[float]) -> list[int]:
+    """The places of matches, best first, in an order whose every beginning is spread over the time that they are of.
+
+    `times` are those of the matches, best first. The order of time is halved again and again: first comes the best of
+    all, then the best of the halves without one, then of the quarters, and so on.
+    """
+    by_time = np.argsort(np.asarray(times, dtype=np.float64), kind="stable")
+    parts, picked = [by_time], list[int]()
+    taken = np.zeros(len(times), dtype=bool)
+    while len(picked) < len(times):
+        for place in sorted(int(part.min()) for part in parts if not taken[part].any()):
+            taken[place] = True
+            picked.append(place)
+        parts = [half for part in parts for half in np.array_split(part, 2) if len(half)]
+    return picked
+
+
 # Diversity: a fact like an earlier one adds little. Maximal marginal relevance (Carbonell and
 # Goldstein, SIGIR 1998) picks one after the other what is relevant and new. We take likeness off as a share of the
 # score instead of as an amount, so that the scale of the scores does not matter.
@@ -282,23 +322,35 @@ class Step(NamedTuple):
     hops: int
 
 
+def walk_shares(walk: Mapping[str, Step]) -> dict[str, Step]:
+    """How much a walk says of each fact that it came by, in [0, 1]: its score as a share of the strongest, over √n.
+
+    n is how many it came by at least half as strongly as the strongest. One that reaches all that is known of a person
+    says of none of it that it is asked for. Without √n one line stands in .54 of the blocks of a conversation that a
+    model read, with it in .32, and they hold .941 of the evidence instead of .926; over n it is the same.
+    """
+    best = max((step.score for step in walk.values()), default=0.0)
+    if best <= 0.0:
+        return {}
+    reached = sum(step.score >= best / 2 for step in walk.values())
+    return {name: step._replace(score=step.score / best / reached**0.5) for name, step in walk.items()}
+
+
 def fuse(order: Sequence[RankedFact], walk: Mapping[str, Step], weight: float) -> list[RankedFact]:
-    """The facts with `weight` × how strongly the walk came by each, as a share of the strongest; sorted again.
+    """The facts with `weight` × how much the walk says of each (`walk_shares`); sorted again.
 
     Every fact of the walk that may answer is in `order`: what search had not found is there with what it would have
     scored. A sum of scores, and not of reciprocal ranks, for the reason that holds for words and meaning: the walk says
     that a fact is near what the question names, hardly ever that it answers, and ranks would make its first as sure as
     the first of search.
     """
-    best = max((step.score for step in walk.values()), default=0.0)
-    if best <= 0.0:
+    if not walk:
         return list(order)
     fused = []
     for place in order:
-        step = walk.get(place.fact_id or "", Step(0.0, 0))
-        graph = step.score / best
+        graph, hops = walk.get(place.fact_id or "", Step(0.0, 0))
         score = place.score + weight * graph
-        parts = {"graph": graph, "hops": float(step.hops)} if graph else {}
+        parts = {"graph": graph, "hops": float(hops)} if graph else {}
         fused.append(replace(place, score=score, parts={**place.parts, **parts, "fused": score}))
     return sorted(fused, key=lambda place: -place.score)
 

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from typer.testing import CliRunner
 from apps.cli import app
 from inference.embedding import count_tokens
 from recall.context import (
+    ASSISTANT,
     HEADER,
     WARNING,
     ContextBlock,
+    _cost,
     context_share,
     fact_line,
     inert,
@@ -97,7 +100,7 @@ def test_the_block_has_a_header_a_warning_and_dated_sentences() -> None:
     assert all(word in WARNING for word in ("stored", "untrusted", "data", "never", "instruction"))
 
 
-def test_facts_stand_entity_by_entity_in_the_order_of_time_and_passages_after_them() -> None:
+def test_lines_stand_in_the_order_of_time() -> None:
     known = [
         fact("Marta moved to Porto.", SAID, subject_id="marta", score=3),
         fact("Devon swims.", SAID, subject_id="devon", score=2),
@@ -107,11 +110,44 @@ def test_facts_stand_entity_by_entity_in_the_order_of_time_and_passages_after_th
     lines = render_context(known, ROOM, [later, earlier]).text.splitlines()[2:]
     assert lines == [
         "- 29 Apr 2026: Marta grew up in Faro.",
+        '- 7 May 2026 Devon: "I play the oboe."',
         "- 8 May 2026: Marta moved to Porto.",
         "- 8 May 2026: Devon swims.",
-        '- 7 May 2026 Devon: "I play the oboe."',
         '- 8 May 2026 Devon: "We met in Braga."',
     ]
+
+
+def test_a_block_ends_where_the_next_line_does_not_pay_unless_it_is_to_be_filled() -> None:
+    known = [fact(f"Marta saw {n} herons.", score=score) for n, score in enumerate([4, 3.9, 3, 2.2, 2.1, 2, 1.9, 1])]
+    quoted = [fact(f'Marta: "I fed {n} geese."', score=score) for n, score in enumerate([1.7, 1.5])]
+    assert [one.score for one in render_context([*known, *quoted], ROOM).facts] == [4, 3.9, 3, 2.2, 2.1, 2, 1.7]
+    assert len(render_context([*known, *quoted], ROOM, fill=True).facts) == 10
+    few = [fact(f"Marta saw {n} herons.", score=5 - n) for n in range(5)]
+    assert len(render_context(few, ROOM).facts) == 5
+
+
+def test_what_an_assistant_said_takes_a_fifth_unless_it_matches_best() -> None:
+    known = [fact(f"Marta saw {n} herons at the lake near Braga.", score=9 - n / 10) for n in range(5)]
+    advice = [
+        replace(passage(f"Take {n} lenses with you to the lake.", 8.9 - n / 10), role="assistant") for n in range(9)
+    ]
+    shown = render_context(known, 300, advice)
+    assert len(shown.facts) == 5
+    assert 0 < sum(_cost(passage_line(one)) for one in shown.passages) <= 300 * ASSISTANT
+    first = [replace(one, score=one.score + 1) for one in advice]
+    assert len(render_context(known, 300, first).passages) > len(shown.passages)
+
+
+def test_of_a_whole_time_lines_are_taken_from_everywhere() -> None:
+    days = [SAID + timedelta(days=n) for n in range(40)]
+    known = [fact(f"Marta repaired boat {n}.", at, score=9 - n / 10) for n, at in enumerate(days)]
+    near = render_context(known, 150).facts
+    spread = render_context(known, 150, over_time=True).facts
+    assert {one.statement for one in near} == {one.statement for one in known[: len(near)]}
+    places = sorted(known.index(one) for one in spread)
+    assert places[0] < 5
+    assert places[-1] > 20
+    assert max(later - earlier for earlier, later in pairwise(places)) < 15
 
 
 @pytest.mark.parametrize(

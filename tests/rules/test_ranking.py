@@ -29,6 +29,7 @@ from slowwave.ranking.order import (
     rank_facts,
     spread,
     stems,
+    walk_shares,
     weighted,
     with_neighbours,
     word_overlaps,
@@ -266,9 +267,10 @@ def placed(**scores: float) -> list[RankedFact]:
 
 def test_what_the_walk_came_by_gains_its_share_of_the_strongest() -> None:
     order = placed(a=2.0, b=1.9, c=0.1)
-    fused = fuse(order, {"c": Step(0.8, 1), "b": Step(0.4, 2), "unheard of": Step(0.2, 3)}, 0.3)
-    assert [(fact.fact_id, fact.score) for fact in fused] == [("b", 1.9 + 0.15), ("a", 2.0), ("c", 0.1 + 0.3)]
-    assert fused[0].parts == {"search": 1.9, "fused": fused[0].score, "graph": 0.5, "hops": 2.0}
+    walk = walk_shares({"c": Step(0.8, 1), "b": Step(0.3, 2), "unheard of": Step(0.2, 3)})
+    fused = fuse(order, walk, 0.4)
+    assert [(fact.fact_id, fact.score) for fact in fused] == [("b", 1.9 + 0.15), ("a", 2.0), ("c", 0.1 + 0.4)]
+    assert fused[0].parts == pytest.approx({"search": 1.9, "fused": 2.05, "graph": 0.375, "hops": 2.0})
     assert "graph" not in fused[1].parts
 
 
@@ -277,8 +279,14 @@ def test_the_fused_scores_do_not_depend_on_the_scale_of_the_walk(scores: list[fl
     order = placed(**{f"f{n:02d}": score for n, score in enumerate(scores)})
     walk = {f"f{n:02d}": Step(1.0 / (n + 1), n) for n in range(0, 12, 2)}
     scaled = {name: Step(step.score * 2.0**power, step.hops) for name, step in walk.items()}
-    assert fuse(order, scaled, 0.5) == fuse(order, walk, 0.5)
+    assert fuse(order, walk_shares(scaled), 0.5) == fuse(order, walk_shares(walk), 0.5)
     assert [fact.fact_id for fact in fuse(order, walk, 0.0)] == [fact.fact_id for fact in order]
+
+
+def test_a_walk_that_reaches_much_says_little_of_each() -> None:
+    shares = walk_shares({f"f{n}": Step(0.8 if n < 4 else 0.1, 1) for n in range(9)})
+    assert [shares[f"f{n}"].score for n in (0, 3, 4)] == pytest.approx([0.5, 0.5, 0.0625])
+    assert walk_shares({}) == {}
 
 
 def test_factors_are_followed_by_sorting_again() -> None:
