@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -126,6 +126,7 @@ def context(
     as_of: AsOf = None,
     only: OnlyOption = None,
     also: AlsoOption = None,
+    fill: Annotated[bool, typer.Option("--fill", help="Fill --tokens, also with lines that hardly answer.")] = False,
     now: Now = None,
     *,
     place: Place,
@@ -133,10 +134,11 @@ def context(
 ) -> None:
     """Show the facts for a question as a block of text for a prompt, marked as untrusted.
 
-    The block has one dated sentence for each fact, and fits into --tokens.
+    The block has one dated sentence for each fact, fits into --tokens, and ends where the next line would hardly answer.
     """
+    how: dict[str, Any] = {"k": k, "scope": scope, "as_of": as_of, "only": only, "also": also or (), "now": now}
     with place.memory() as memory:
-        block = memory.context_for(query, tokens, k=k, scope=scope, as_of=as_of, only=only, also=also or (), now=now)
+        block = memory.context_for(query, tokens, fill=fill, **how)
     if as_json:
         from inference.embedding import count_tokens
 
