@@ -134,7 +134,7 @@ def context(
 ) -> None:
     """Show the facts for a question as a block of text for a prompt, marked as untrusted.
 
-    The block has one dated sentence for each fact, fits into --tokens, and ends where the next line would hardly answer.
+    The block has one dated sentence for each fact, fits into --tokens, and ends where more would hardly answer.
     """
     how: dict[str, Any] = {"k": k, "scope": scope, "as_of": as_of, "only": only, "also": also or (), "now": now}
     with place.memory() as memory:

@@ -102,7 +102,8 @@ def resolve_times(words: str, stated_at: datetime, *, model_date: str = "", kind
     understood = model_span(model_date, day)
     past, future = (_by_words(words, day, model_kind, tense) for tense in ("past", "future"))
     readings = [each for each in (ruled, past, future) if each]
-    fitting = [each for each in readings if each is not past or _tense_of(model_kind) != "future"]
+    may_be_past = _tense_of(model_kind) != "future" or _is_just_over(past, future, day)
+    fitting = [each for each in readings if each is not past or may_be_past]
     agreed = next((each for each in fitting if understood and _agree(each.span, understood)), None)
     reason = "" if agreed else _why_impossible(understood, readings, day, model_kind, words)
     if understood is None or reason:
@@ -114,6 +115,11 @@ def resolve_times(words: str, stated_at: datetime, *, model_date: str = "", kind
     span = _finer(understood, agreed.span) if agreed else understood
     meant = replace(by_words, span=span, kind=_settled(by_words.kind, span, day))
     return replace(_times(meant, stated_at), certainty=SURE if agreed else DISPUTED, is_disputed=not agreed)
+
+
+def _is_just_over(past: _TimeMeaning | None, future: _TimeMeaning | None, day: datetime) -> bool:
+    """Whether what was to be done by then is over: "March 29" said on 5 April is nearer than a year later."""
+    return past is not None and future is not None and day - past.span.end < future.span.start - day
 
 
 def _tense_of(kind: TimeKind) -> Tense:
@@ -160,7 +166,10 @@ def _why_impossible(
     if span.start.year - day.year > _FARTHEST_AHEAD:
         return "too far ahead"
     if kind in ("plan", "deadline") and span.end <= day and str(span.start.year) not in words:
-        return "over, and planned"
+        to_come = [each.span for each in readings if each.span.start > day]
+        if not to_come or min(each.start for each in to_come) - day < day - span.end:
+            return "over, and planned"
+        return ""
     if len({each.span for each in readings}) != 1:
         return ""  # without words of time, or of a year that they do not name
     meant = readings[0].span
