@@ -18,7 +18,7 @@ from slowwave.api import OpenMemory
 from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
 from slowwave.lexicon.labels import Locale
 from slowwave.settings import LISTED, ApprovalSettings, Group, LanguageSettings, ReportSettings, Settings, nearest
-from slowwave.settings.seed_names import SPELLINGS, by_own_names, translated, written_as
+from slowwave.settings.seed_names import SPELLINGS, translated, written_as
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -44,7 +44,7 @@ def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) 
     if first["type"] == "unknown_setting":
         return _unknown(values, path, str(context["unknown"]), origin)
     ours = ".".join(path)
-    if first["type"] in ("value_error", "setting_given_twice", "replaced_setting"):
+    if first["type"] == "value_error":
         reason = str(context.get("error") or first["msg"]).rstrip(".")
         return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{reason}.", PAGE)
     written, given = written_as(values, ours)
@@ -175,7 +175,7 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
     Names of other systems are understood (docs/names.md).
     """
     try:
-        return Settings.model_validate(translated(by_own_names(Settings, values)))
+        return Settings.model_validate(translated(values))
     except ValidationError as error:
         raise plain_error(values, error, origin) from error
 
@@ -239,14 +239,12 @@ class Place:
             update["approval"] = self.settings.approval
         return settings.model_copy(update=update)
 
-    def report_settings(self, propose_splits: bool | None = None) -> ReportSettings:
+    def report_settings(self) -> ReportSettings:
         """The settings of a report; [split] is that of the whole file unless the report has its own."""
         own = self.settings.report
         update: dict[str, Any] = {"retention": self.settings.retention}
         if "split" not in own.model_fields_set:
             update["split"] = self.settings.split
-        if propose_splits is not None:
-            update["propose_splits"] = propose_splits
         return own.model_copy(update=update)
 
     def memory(self, *, is_logged: bool = True) -> OpenMemory:

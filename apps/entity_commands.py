@@ -22,6 +22,7 @@ from .printing import err, out, print_json, show_undo, table
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import SplitPart
     from slowwave.splitting.split_suggestions import TopicAnalysis
+    from tasks.entities.alias_and_rename import Called
     from tasks.entities.merges import Merged
     from tasks.entities.pins import Pinned
     from tasks.people.splitting import SplitDone
@@ -68,7 +69,7 @@ def merge(
     merged = make_one(run, loser, winner, dry_run=dry_run, force=force, beliefs=place.settings.ingest.beliefs)
     is_done = merged.is_new and not dry_run
     if as_json:
-        print_json({"run": run.id if is_done else None, "dry_run": dry_run, **_plain(merged)})
+        print_json({"run": run.id if is_done else None, "dry_run": dry_run, **asdict(merged)})
         return
     if not merged.is_new:
         out.print(f"{merged.loser} was merged into {merged.winner} before; nothing changed.", markup=False)
@@ -113,13 +114,8 @@ def alias(
 
     run = place.run("entity-alias")
     called = alias_entity(run, entity, name)
-    if as_json:
-        print_json({"run": run.id if called.is_new else None, **asdict(called)})
-    elif called.is_new:
-        out.print(f"{called.entity} is also known as {called.name}.", markup=False)
-        _say_undo(run)
-    else:
-        out.print(f"{called.entity} is known as {called.name} already; nothing changed.", markup=False)
+    known = f"{called.entity} is known as {called.name} already; nothing changed."
+    _show_called(run, called, as_json, f"{called.entity} is also known as {called.name}.", known)
 
 
 def rename(
@@ -134,13 +130,17 @@ def rename(
 
     run = place.run("entity-rename")
     called = rename_entity(run, entity, name)
+    known = f"{called.name} is its name already; nothing changed."
+    _show_called(run, called, as_json, f"{called.entity} is called {called.name} now.", known)
+
+
+def _show_called(run: Run, called: Called, as_json: bool, new: str, known: str) -> None:
     if as_json:
         print_json({"run": run.id if called.is_new else None, **asdict(called)})
-    elif called.is_new:
-        out.print(f"{called.entity} is called {called.name} now.", markup=False)
+        return
+    out.print(new if called.is_new else known, markup=False)
+    if called.is_new:
         _say_undo(run)
-    else:
-        out.print(f"{called.name} is its name already; nothing changed.", markup=False)
 
 
 def pin_entity(
@@ -173,7 +173,7 @@ def pin(
 
 def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:
     if as_json:
-        print_json({"run": run.id if done.changed else None, **_plain(done)})
+        print_json({"run": run.id if done.changed else None, **asdict(done)})
         return
     titles = ("Pinned", "Pinned before") if done.pinned else ("Pinned no longer", "Not pinned before")
     for title, rows in zip(titles, (done.changed, done.unchanged), strict=True):
@@ -181,17 +181,6 @@ def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:
             out.print(table(title, ("what", "id"), [(title_, short_id(id_)) for id_, title_ in rows]))
     if done.changed:
         _say_undo(run)
-
-
-def _plain(done: Any) -> dict[str, Any]:
-    """A record as JSON shows it: pairs in their order."""
-    return _lists(asdict(done))  # type: ignore[no-any-return]
-
-
-def _lists(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _lists(each) for name, each in value.items()}
-    return [_lists(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 def _say_undo(run: Run) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import shutil
-import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,7 +35,6 @@ LEAST_FREE = 1 << 30
 ANSWERS_WITHIN_S = 2.0
 LOCKED = "/block_types/slug/secret"
 """What every Prefect server has, and shows only to those with its password: `/health` answers everybody."""
-CLOCK_TOLERANCE_S = 120.0
 PLUGIN = "memory@slowwave"
 PLUGINS = (
     ".claude/settings.local.json", ".claude/settings.json", "~/.claude/settings.json",
@@ -319,18 +317,17 @@ def embedding_model(name: str, environ: Mapping[str, str]) -> Check:
 
 
 def store(place: Place) -> Iterator[Check]:
-    """Whether the store can be written, has room, and is of a schema that this version knows; and the clock."""
+    """Whether the store can be written, has room, and is of a schema that this version knows."""
     from storage.object_storage import is_remote
 
     if is_remote(place.uri):
         yield Check("store", "note", f"{place.uri} is on object storage.", "`slowwave stats` shows whether it answers.")
-        yield clock(time.time(), {"the installation": Path(slowwave.__file__).stat().st_mtime})
     else:
-        yield from _folder(Path(place.uri).absolute(), place.namespace)
+        yield from _folder(Path(place.uri).absolute())
     yield _schema(place)
 
 
-def _folder(folder: Path, namespace: str) -> Iterator[Check]:
+def _folder(folder: Path) -> Iterator[Check]:
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         remedy = "Choose another folder with --store or SLOWWAVE_STORE, or change its permissions."
@@ -341,21 +338,6 @@ def _folder(folder: Path, namespace: str) -> Iterator[Check]:
     scarce = free < LEAST_FREE
     remedy = "Make room, or choose another disk with --store. `slowwave upkeep` drops old versions." if scarce else ""
     yield Check("disk", "note" if scarce else "ok", f"{free / 1e9:.1f} GB free", remedy)
-    changes = {"the installation": Path(slowwave.__file__).stat().st_mtime}
-    tables = folder / namespace
-    if tables.is_dir():
-        changes["the last change of the store"] = max(each.stat().st_mtime for each in (tables, *tables.iterdir()))
-    yield clock(time.time(), changes)
-
-
-def clock(now: float, changes: Mapping[str, float]) -> Check:
-    """Whether the clock (seconds since 1970) is not behind anything that has happened."""
-    later = [what for what, at in changes.items() if now < at - CLOCK_TOLERANCE_S]
-    shown = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now))
-    if later:
-        found = f"{shown} is before {' and '.join(later)}."
-        return Check("clock", "problem", found, "Set the clock: facts and leases depend on it.")
-    return Check("clock", "ok", shown)
 
 
 def _schema(place: Place) -> Check:

@@ -20,7 +20,20 @@ from slowwave.timestamps import parse_moment
 from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
 from .options import DryRun, JsonOption, ModelFlags, Now, RequireApproval, add_command
-from .printing import count_table, end, err, out, print_json, progress, run_title, show_issues, show_undo, table
+from .printing import (
+    count_table,
+    end,
+    err,
+    out,
+    print_json,
+    progress,
+    run_title,
+    show_calls,
+    show_issues,
+    show_notes,
+    show_undo,
+    table,
+)  # fmt: skip
 from .printing import end as finish
 
 OwnerOption = Annotated[
@@ -183,10 +196,7 @@ def show_ingest(summary: dict[str, Any]) -> None:
     if lost:
         err.print(f"Not all of it was read: {', '.join(lost)}.", style="bold red")
     show_issues(summary["issues"], err)
-    for error in summary["errors"]:
-        err.print(f"  {error}", markup=False, style="red")
-    for line in summary["notes"]:
-        out.print(line, markup=False)
+    show_notes(summary)
 
 
 def watch(
@@ -374,21 +384,14 @@ def _show_backfill(summary: dict[str, Any]) -> None:
         out.print(table(run_title(summary), *_columns_and_cells(summary["windows"], COLUMNS)))
     else:
         out.print(run_title(summary), style="bold", markup=False)
-    llm = summary["llm"]
-    if llm["calls"] or llm["from ledger"]:
-        out.print(
-            f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
-        )
+    show_calls(summary["llm"])
     parts = summary.get("namespaces") or {summary["namespace"]: summary}
     for name, part in parts.items():
         if nightly := part["night"]:
             place = f" of {name}" if len(parts) > 1 else ""
             changed = ", ".join(nightly["changed"]) or "nothing changed"
             out.print(f"Night{place}: {nightly['state']}, {changed} ({nightly['run']})", markup=False, soft_wrap=True)
-    for error in summary["errors"]:
-        err.print(f"  {error}", markup=False, style="red")
-    for line in summary["notes"]:
-        out.print(line, markup=False)
+    show_notes(summary)
     for name, part in parts.items():
         if part["runs"]:
             show_undo(part["run"], name)

@@ -36,7 +36,7 @@ from .options import (
     StoreOption,
     add_command,
 )
-from .printing import count_table, end, err, out, print_json, progress, table
+from .printing import count_table, end, out, print_json, progress, show_calls, show_notes, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -235,17 +235,10 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         is_cut = len(rows) == SHOWN and not is_dry
         more = f"The first {len(rows)}; all of them: slowwave why {summary['run']}" if is_cut else ""
         out.print(table("Decisions", columns, rows, more))
-    llm = summary["llm"]
-    if llm["calls"] or llm["from ledger"]:
-        out.print(
-            f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
-        )
+    show_calls(summary["llm"])
     if "bytes" in summary and not is_dry:
         out.print(size_line(summary))
-    for error in summary["errors"]:
-        err.print(f"  {error}", markup=False, style="red")
-    for line in summary["notes"]:
-        out.print(line, markup=False)
+    show_notes(summary)
 
 
 def communities(

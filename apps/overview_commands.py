@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -136,10 +135,6 @@ def aspects(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many facts of an aspect to show.")] = 50,
     stored: Annotated[bool, typer.Option("--stored", help="Show the stored scores of the last run.")] = False,
-    picture: Annotated[
-        Path | None,
-        typer.Option("--picture", metavar="FILE.svg", help="Also draw the scores into this file.", show_default=False),
-    ] = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", help="All namespaces of the store.")] = False,
     store: StoreOption = None,
     namespace: Annotated[
@@ -154,13 +149,11 @@ def aspects(
     place = Place.of(store, "default")
     names = _names(place, namespace, all_namespaces)
     if aspect is not None:
-        if len(names) > 1 or stored or picture:
+        if len(names) > 1 or stored:
             raise UnusableInput("The facts of an aspect are shown of one namespace, as they are now.", "Ask for one.")
         _show_facts_of_aspect(Place(place.uri, names[0], place.settings), aspect, limit, as_json)
         return
     known = _known(place, names, stored)
-    if picture is not None:
-        _draw(picture, known)
     if as_json:
         print_json(known.as_json())
     else:
@@ -243,19 +236,6 @@ def bar(score: float) -> str:
     return full * filled + empty * (cells - filled)
 
 
-def _draw(file: Path, known: Profiles) -> None:
-    from tasks.runtime.run_pages import aspect_chart
-
-    if file.suffix.lower() != ".svg":
-        raise UnusableInput(f"The picture is drawn as SVG, not as {file.suffix or 'a file without an ending'!r}.",
-                            "Name a file that ends in .svg.")  # fmt: skip
-    try:
-        file.write_bytes(aspect_chart(known.each))
-    except OSError as error:
-        raise UnusableInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
-    err.print(f"Drawn in {file}.", markup=False, soft_wrap=True)
-
-
 def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) -> None:
     from slowwave.aspects import aspect_named
 
@@ -288,10 +268,6 @@ def report(
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="How many rows of each section to show; all are counted.")
     ] = LIMIT,
-    propose_splits: Annotated[
-        bool | None,
-        typer.Option("--propose-splits/--no-propose-splits", help="Also propose the splits.", show_default=False),
-    ] = None,
     *,
     place: Place,
     as_json: JsonOption = False,
@@ -301,7 +277,7 @@ def report(
 
     if markdown and as_json:
         raise UnusableInput("The report is either Markdown or JSON.", "Leave out --markdown or --json.")
-    document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.report_settings(propose_splits))
+    document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.report_settings())
     if as_json:
         print_json(document)
     elif markdown:

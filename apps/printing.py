@@ -188,6 +188,22 @@ def show_issues(issues: Sequence[str], terminal: SafeConsole) -> None:
         terminal.print(f"  … and {len(issues) - LISTED_ISSUES} more; see --json")
 
 
+def show_calls(llm: Mapping[str, Any]) -> None:
+    """Show which model was asked and what that cost, if any was."""
+    if llm["calls"] or llm["from ledger"]:
+        out.print(
+            f"{llm['model']}: {llm['calls']} calls, {llm['from ledger']} from the ledger, {llm['usd']:.4f} dollars"
+        )
+
+
+def show_notes(summary: Mapping[str, Any]) -> None:
+    """Show the errors and the notes of a run."""
+    for error in summary["errors"]:
+        err.print(f"  {error}", markup=False, style="red")
+    for line in summary["notes"]:
+        out.print(line, markup=False)
+
+
 def end(summary: Mapping[str, Any], done: str, undone: str) -> None:
     """Leave with the code that says why a run left something undone; return where it did not."""
     if summary["state"] == "stopped":

@@ -62,18 +62,6 @@ def recall(
         ),
     ] = None,
     scope: Scope = None,
-    conversation: Annotated[
-        str | None,
-        typer.Option(
-            "--conversation", metavar="ID", help="The current conversation: its facts rank higher.", show_default=False
-        ),
-    ] = None,
-    last: Annotated[
-        int | None,
-        typer.Option(
-            "--last", min=1, help="Only facts about entities of this many last conversations.", show_default=False
-        ),
-    ] = None,
     only: OnlyOption = None,
     also: AlsoOption = None,
     now: Now = None,
@@ -89,7 +77,7 @@ def recall(
     with place.memory() as memory:
         found = memory.recall(
             query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=cast(GraphMode | None, graph),
-            conversation=conversation, last=last, only=only, also=also or (), now=now,
+            only=only, also=also or (), now=now,
         )  # fmt: skip
         speakers = {} if as_json or full else memory.speakers(found.facts)
     if as_json:
@@ -168,9 +156,6 @@ def ask(
     as_of: AsOf = None,
     known_as_of: KnownAsOf = None,
     also: AlsoOption = None,
-    rewrite: Annotated[
-        bool, typer.Option("--rewrite", help="First let the model reword the question: one more call.")
-    ] = False,
     llm: Annotated[
         str | None,
         typer.Option(
@@ -186,8 +171,8 @@ def ask(
     """Answer a question from memory with one model call, and show the facts behind the answer."""
     with place.memory() as memory:
         reply = memory.ask(
-            question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (), rewrite=rewrite,
-            model=llm, max_usd=max_usd, max_calls=max_calls,
+            question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (), model=llm,
+            max_usd=max_usd, max_calls=max_calls,
         )  # fmt: skip
         speakers = {} if as_json else memory.speakers(reply.facts)
     if as_json:

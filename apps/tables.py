@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Group
@@ -257,45 +257,15 @@ def _story_lines(section: StorySection) -> RenderableType:
 
 
 def print_whole_story(story: Story, locale: Locale = "en") -> None:
-    """The story as tables with all that is stored, each only if there is something to tell."""
-    words = story.statements
-    evidence_columns = ("when", "conversation", "message", "words")
-    steps = [(words.get(old, old), words.get(new, new), reason) for old, new, reason in story.lineage]
-    pairs = [
-        (pair.at, words.get(pair.other_id, pair.other_id), pair.kind, pair.outcome, pair.guard, pair.decided_by)
-        for pair in story.pairs
-    ]
-    decisions = [
-        (each.at, each.action, ", approved by ".join(filter(None, (each.decided_by, each.approver))), *each[3:5])
-        for each in story.decisions
-    ]
-    leans_on = story.columns.get("suspect_of")
-    tables = (
-        ("What it says", ("id", "fact", "status", "why"), [(short_id(i), *rest) for i, *rest in story.heard]),
-        (
-            "Who said it",
-            evidence_columns,
-            [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.evidence],
-        ),
-        (
-            "Who said it in other words",
-            evidence_columns,
-            [(e.occurred_at, e.conversation_id, e.message_id, e.quote) for e in story.absorbed],
-        ),
-        ("What it replaced, and what replaced it", ("from", "to", "reason"), steps),
-        ("What it was compared with", ("when", "fact", "kind", "outcome", "guard", "by"), pairs),
-        ("Where it was read", ("id", "title"), story.artifacts),
-        ("What was decided", ("when", "action", "by", "reason", "run"), decisions),
-    )
-    out.print(story.title, style="bold", markup=False)
-    if leans_on:
-        out.print(f"Suspect: it leans on “{words.get(leans_on, leans_on)}”, which no longer holds.", markup=False)
-    for title, columns, rows in tables:
-        if rows:
-            out.print(table(title, columns, rows))
-    out.print(table("What it is", ("", ""), _columns(story, locale)))
-
-
-def _columns(story: Story, locale: Locale) -> list[tuple[str, Any]]:
+    """All that is stored of it, as tables under the names of `--json`, each only if there is something to tell."""
     words = {"entity_type": shown_type, "predicate": shown_relation}
-    return [(name, words[name](cell, locale) if name in words else cell) for name, cell in story.columns.items()]
+    out.print(story.title, style="bold", markup=False)
+    for name, value in story.as_json().items():
+        title = name.replace("_", " ")
+        if isinstance(value, dict) and value:
+            cells = [(key, words[key](cell, locale) if key in words else cell) for key, cell in value.items()]
+            out.print(table(title, ("", ""), cells))
+        elif isinstance(value, list | tuple) and value:
+            is_named = isinstance(value[0], dict)
+            columns = [*value[0]] if is_named else [""] * len(value[0])
+            out.print(table(title, columns, [[*row.values()] if is_named else row for row in value]))

@@ -109,7 +109,6 @@ def audit(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
     system: FromOption = "auto",
     stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="A fact is stale after this many days.")] = 365,
-    examples: Annotated[int, typer.Option("--examples", min=0, help="How many examples of each kind.")] = 3,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
     *,
     place: Place,
@@ -120,7 +119,7 @@ def audit(
 
     if as_json and as_markdown:
         raise UnusableInput("--json and --markdown exclude each other.", "Choose one.")
-    report = audit_export(path, place.settings, system, stale_days=stale_days, examples=examples)
+    report = audit_export(path, place.settings, system, stale_days=stale_days)
     if as_json:
         print_json(report.as_json())
     elif as_markdown:

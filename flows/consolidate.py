@@ -69,9 +69,9 @@ async def consolidate(
                     found = await reconcile(
                         merging, settings, language, since=since, scope=scope, mode=mode, dry_run=dry_run
                     )
-                    tally.reconciled(found)
+                    tally.took(found)
                     if artifacts:
-                        tally.linked(await link_artifacts(merging, settings, language, dry_run=dry_run))
+                        tally.took(await link_artifacts(merging, settings, language, dry_run=dry_run))
                 finally:
                     tally.paid(language, "consolidate")
                 if not dry_run and not asks_model(settings, language):

@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import DecaySettings
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
@@ -54,15 +55,16 @@ async def decay(
             risks = settings.retention.mode == "delete"
             moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=risks)
             gone = await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run))
-            tally.evicted(gone)
+            tally.took(gone)
             gate.freeze()  # what lies beyond the cap was to go: it is no loss
             for what, evict in EVICTIONS.items():
                 gone = await attempt(tally, what, partial(evict, moving, settings, dry_run=dry_run))
-                tally.evicted(gone)
+                tally.took(gone)
             if not dry_run:
                 tally.proposed(titles_of(run))
-                tally.counted(count_usage(run, settings))
-                tally.faded(await attempt(tally, "links", partial(fade_links, run, settings)))
+                tally.took(count_usage(run, settings))
+                faded = await attempt(tally, "links", partial(fade_links, run, settings))
+                tally.counts[RunCount.LINKS_FADED] += faded or 0
             if tally.has_written and not dry_run:
                 tidy(run)
     return await conclude(run, tally)

@@ -89,7 +89,7 @@ async def ingest(
             propose_names(run, settings)
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
-            tally.linked(await link_artifacts(run, settings.consolidate))
+            tally.took(await link_artifacts(run, settings.consolidate))
         if settings.extract.reread:
             tally.quoted = quoted_left(run)
         if not dry_run:
@@ -110,22 +110,23 @@ async def _learn(run: Run, settings: IngestSettings, tally: IngestTally) -> None
         model = "" if language.is_keyless("extract") else language.model("extract")
         try:
             tally.applied(apply_patches(reading, settings))  # left by earlier runs
-            tally.replaced(replace_quotations(run, model) if model else 0)
+            tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
             waiting = count_unfinished(run, settings.extract)
             cursor: Cursor | None = Cursor()
             while cursor is not None and not language.budget_reached:
                 extracted = await extract_facts(reading, settings, cursor)
                 tally.extracted(extracted)
                 tally.applied(apply_patches(reading, settings, look_back=False))
-                tally.replaced(replace_quotations(run, model) if model else 0)
+                tally.counts[RunCount.QUOTATIONS_REPLACED] += replace_quotations(run, model) if model else 0
                 cursor = extracted.cursor
                 await report_progress("messages extracted", tally.counts[RunCount.MESSAGES_EXTRACTED], waiting)
             if touched := touched_entities(run):
-                tally.related(link_entities(run, settings.extract.note_linking, touched), assign_new(run))
+                tally.counts[RunCount.LINKS] += link_entities(run, settings.extract.note_linking, touched)
+                tally.counts[RunCount.ENTITIES_JOINED] += assign_new(run)
             if settings.consolidate.enabled:
-                tally.reconciled(await reconcile(merging, settings.consolidate, language))
-                tally.linked(await link_artifacts(merging, settings.consolidate, language))
+                tally.took(await reconcile(merging, settings.consolidate, language))
+                tally.took(await link_artifacts(merging, settings.consolidate, language))
             if settings.sessions.enabled:
-                tally.summarised(await summarise_sessions(run, settings, language))
+                tally.took(await summarise_sessions(run, settings, language))
         finally:
             tally.paid(language, "extract")

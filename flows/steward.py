@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 from inference.language import Language
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import StewardSettings
 from tasks.entities.retirement import restored_since_sweep
 from tasks.nightly.aspects import refreshed_aspects
@@ -79,16 +80,17 @@ async def _sweep(
     pruning = under_approval(run, "prune", settings.approval, require=require, risks=False)
     merging = under_approval(run, "merge", settings.approval, require=require)
     if not dry_run:
-        tally.counted(count_usage(run))
-        tally.restored(restored_since_sweep(run))
+        tally.took(count_usage(run))
+        tally.counts[RunCount.FACTS_RESTORED] += restored_since_sweep(run)
         if "score" in phases:
-            tally.scored(score(run, settings))
+            tally.took(score(run, settings))
     tally.is_learning = is_learning(run, settings)
     if "prune" in phases and not tally.is_learning:
-        tally.pruned(await attempt(tally, "prune", lambda: prune(pruning, settings, dry_run=dry_run)))
+        tally.took(await attempt(tally, "prune", lambda: prune(pruning, settings, dry_run=dry_run)))
     if "merge" in phases and not tally.is_learning:
-        tally.merged(
+        tally.took(
             await attempt(tally, "merge", lambda: merge_duplicates(merging, settings, language, dry_run=dry_run))
         )
     if "score" in phases and not dry_run:
-        tally.weighed(await attempt(tally, "entities", lambda: weigh_entities(run, settings.use)))
+        changed = await attempt(tally, "entities", lambda: weigh_entities(run, settings.use))
+        tally.counts[RunCount.ENTITIES_WEIGHED] += changed or 0

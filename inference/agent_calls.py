@@ -130,10 +130,11 @@ async def _talk(process: asyncio.subprocess.Process, words: bytes) -> tuple[int,
     async def read(stream: asyncio.StreamReader | None) -> bytes:
         assert stream is not None
         found = bytearray()
-        while len(found) < MOST_BYTES and (part := await stream.read(1 << 16)):
-            found += part
-        if len(found) >= MOST_BYTES:
-            end(process.pid)
+        while part := await stream.read(1 << 16):  # to the end: a process has not ended for asyncio before its pipes
+            if len(found) < MOST_BYTES:
+                found += part
+            else:
+                end(process.pid)
         return bytes(found)
 
     _, output, errors = await asyncio.gather(written(), read(process.stdout), read(process.stderr))

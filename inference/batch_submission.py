@@ -1,30 +1,19 @@
 """Handing a batch over so that it is never handed over twice, whenever the process or the connection dies.
 
-It is written down before, and again with its id. Where nobody knows whether it arrived, the account's own list tells:
-by time and number of prompts while it is being answered, by the keys in its results when it has ended. Until then one
-of the list may be waited for by several that it could be.
+It is written down before, and again with its id. Where nobody knows whether it arrived, the account's own list tells
+what it may be, by time and number of prompts; the keys in the results tell it, once these have ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic
 
-from slowwave.records import (
-    ARRIVED,
-    FOREIGN,
-    FOUND,
-    LOST,
-    OPEN_BATCH,
-    SUBMITTED,
-    SUBMITTING,
-    UNSURE,
-    SubmittedBatch,
-    Usage,
-)
+from slowwave.records import LOST, OPEN_BATCH, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
 from slowwave.text import as_json, row_id
 
 from .failures import Failure, Kind, failure_of, failure_of_item
@@ -75,38 +64,29 @@ class BatchApi:
 
     async def create(self, requests: Sequence[Mapping[str, Any]]) -> Listed:
         """Hand these over together; each is `custom_id` and `params`."""
-        try:
-            return _listed(
-                await self._batches.create(requests=requests, timeout=max(self._timeout_s, CREATE_TIMEOUT_S))
-            )
-        except Exception as error:
-            raise _failure(error) from error
+        with _told_as_failures():
+            timeout_s = max(self._timeout_s, CREATE_TIMEOUT_S)
+            return _listed(await self._batches.create(requests=requests, timeout=timeout_s))
 
     async def look(self, batch_id: str) -> Listed:
         """How far it is."""
-        try:
+        with _told_as_failures():
             return _listed(await self._batches.retrieve(batch_id))
-        except Exception as error:
-            raise _failure(error) from error
 
     async def results(self, batch_id: str) -> dict[str, BatchResult]:
         """What became of each prompt, by its custom id; the batch must have ended."""
-        try:
+        with _told_as_failures():
             stream = await self._batches.results(batch_id)
             return {item.custom_id: _result(item.result) async for item in stream}
-        except Exception as error:
-            raise _failure(error) from error
 
     async def since(self, moment: datetime) -> list[Listed]:
         """The batches of the account that were handed over since then, oldest first."""
         found: list[Listed] = []
-        try:
+        with _told_as_failures():
             async for batch in self._batches.list(limit=100):
                 if batch.created_at < moment:
                     break
                 found.append(_listed(batch))
-        except Exception as error:
-            raise _failure(error) from error
         return found[::-1]
 
 
@@ -138,8 +118,12 @@ def _result(result: Any) -> BatchResult:
     return BatchResult()
 
 
-def _failure(error: Exception) -> BatchFailure:
-    return BatchFailure(failure_of(error, "", is_answered=False, is_empty=False))
+@contextmanager
+def _told_as_failures() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise BatchFailure(failure_of(error, "", is_answered=False, is_empty=False)) from error
 
 
 SKEW = timedelta(minutes=5)
@@ -161,13 +145,9 @@ class Submission(Generic[T]):
         rate_limit: RateLimit,
         now: Callable[[], datetime],
     ) -> None:
-        self._request_batch, self._api, self._retries, self._rate_limit, self._now = (
-            request_batch,
-            api,
-            retries,
-            rate_limit,
-            now,
-        )
+        self._request_batch, self._api, self._retries = request_batch, api, retries
+        self._rate_limit, self._now = rate_limit, now
+        self._others: set[tuple[str, str]] = set()
 
     async def hand_over(self, taken: Sequence[PendingPrompt], requests: Sequence[Mapping[str, Any]]) -> SubmittedBatch:
         """The batch with its id; raises `BatchFailure` where it could not be handed over."""
@@ -181,32 +161,29 @@ class Submission(Generic[T]):
             raise
 
     async def settled(self, batch: SubmittedBatch) -> SubmittedBatch:
-        """The batch in its present state; one that may not have arrived has its id now, or is lost."""
+        """The batch in its present state; one that may not have arrived has its id now, is lost, or is waited for."""
         if batch.state in (SUBMITTING, UNSURE):
             batch = await self._as_kept(batch)
             if batch.state == SUBMITTING and batch.is_abandoned:
                 batch = replace(batch, state=UNSURE)
         if batch.state != UNSURE:
             return batch
-        return await self._found(batch) or await self.kept(batch, LOST)
+        fitting = await self._fitting(batch)
+        for listed in fitting:
+            if listed.has_ended:
+                if await self._is_of(listed.id, batch):
+                    return await self.kept(batch, SUBMITTED, listed.id)
+                self._others.add((batch.id, listed.id))
+        return batch if not all(listed.has_ended for listed in fitting) else await self.kept(batch, LOST)
 
-    async def disowned(self, batch: SubmittedBatch, keys: Set[str]) -> SubmittedBatch:
-        """A batch whose id turned out to be another's, by the keys in its results: without it, or with its right one.
-
-        The id goes to the batch that it belongs to; if there is none, it is written down as somebody else's.
-        """
-        others = [each for each in await self._request_batch.books.batches() if each.id != batch.id]
-        if not any(each.batch_id == batch.batch_id and each.state != FOUND for each in others):
-            fitting = [each for each in others if each.state in OPEN_BATCH and each.state != SUBMITTED]
-            right = next((each for each in fitting if keys and keys <= set(each.keys)), None)
-            if right is not None:
-                await self.kept(right, SUBMITTED, batch.batch_id)
-            else:
-                await self.kept(_foreign(batch))
-        now = await self._as_kept(batch)
-        if now.batch_id != batch.batch_id and now.state in ARRIVED:  # somebody handed it the right one
-            return now
-        return await self.kept(replace(batch, batch_id="", state=UNSURE))
+    async def _is_of(self, batch_id: str, batch: SubmittedBatch) -> bool:
+        try:
+            keys = (await self._api.results(batch_id)).keys()
+        except BatchFailure as failed:
+            if failed.failure.status != GONE:
+                raise
+            return False
+        return bool(keys) and keys <= set(batch.keys)
 
     async def kept(self, batch: SubmittedBatch, state: str = "", batch_id: str = "") -> SubmittedBatch:
         """The batch, written down in this state and with this id."""
@@ -252,20 +229,19 @@ class Submission(Generic[T]):
             except BatchFailure as failed:
                 failures += 1
                 may_be_there |= _may_have_arrived(failed.failure)
-                found = await self._looked_for(batch) if may_be_there else None
-                if found is not None:
-                    return found
+                if may_be_there and await self._may_be_there(batch):
+                    return await self.kept(batch, UNSURE)
                 if not self._may_try_again(failed.failure, failures):
                     await self.kept(batch, LOST)
                     raise
                 await self._back_off(failed.failure, failures)
 
-    async def _looked_for(self, batch: SubmittedBatch) -> SubmittedBatch | None:
-        """The batch if it arrived; where the list cannot be had either, it is left to a later run to find out."""
+    async def _may_be_there(self, batch: SubmittedBatch) -> bool:
+        """Whether it can have arrived; where the list cannot be had either, it is left to a later run to find out."""
         failures = 0
         while True:
             try:
-                return await self._found(batch)
+                return bool(await self._fitting(batch))
             except BatchFailure as failed:
                 failures += 1
                 if not self._may_try_again(failed.failure, failures):
@@ -285,27 +261,16 @@ class Submission(Generic[T]):
         else:
             await self._rate_limit.back_off(failures)
 
-    async def _found(self, batch: SubmittedBatch) -> SubmittedBatch | None:
-        """The batch with its id, if the account has one that can be it; none if it never arrived."""
-        others = [each for each in await self._request_batch.books.batches() if each.id != batch.id]
-        known = {each.batch_id for each in others if each.state != FOUND}
-        guessed = {each.batch_id for each in others if each.state == FOUND}
+    async def _fitting(self, batch: SubmittedBatch) -> list[Listed]:
+        """The batches of the account that it can be, by their times and sizes."""
+        known = {each.batch_id for each in await self._request_batch.books.batches() if each.id != batch.id}
         latest = batch.begun_at + ARRIVES_WITHIN
-        fitting = [
-            listed.id
+        return [
+            listed
             for listed in await self._api.since(batch.begun_at - SKEW)
-            if listed.total == len(batch.keys) and listed.created_at <= latest and listed.id not in known
-        ]
-        if not fitting:
-            return None
-        return await self.kept(batch, FOUND, min(fitting, key=lambda id: id in guessed))
-
-
-def _foreign(batch: SubmittedBatch) -> SubmittedBatch:
-    """The row that marks the id of this batch as one of another store."""
-    id = row_id("batch", FOREIGN, batch.batch_id)
-    nothing = replace(batch, id=id, keys=(), prompt_names=(), prompt_hashes=(), tokens_in=0, tokens_out=0, usd=0.0)
-    return replace(nothing, state=FOREIGN)
+            if listed.total == len(batch.keys) and listed.created_at <= latest
+            and listed.id not in known and (batch.id, listed.id) not in self._others
+        ]  # fmt: skip
 
 
 def _taken_over(batch: SubmittedBatch) -> SubmittedBatch:

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any, Generic
 
 from slowwave.records import (
-    ARRIVED,
     COLLECTED,
     LOST,
     OPEN_BATCH,
+    SUBMITTED,
     SUBMITTING,
     UNSURE,
     LedgerEntry,
@@ -278,7 +278,7 @@ class BatchedPrompts(Generic[T]):
         keys = batch.keys  # a closed row comes without them
         try:
             batch = await self._submission.settled(batch)
-            if batch.state in ARRIVED:
+            if batch.state == SUBMITTED:
                 return await self._collected(this_round, batch)
         except BatchFailure as failed:
             return await self._in_trouble(this_round, batch, failed.failure)
@@ -290,10 +290,7 @@ class BatchedPrompts(Generic[T]):
     async def _collected(self, this_round: Round, batch: SubmittedBatch) -> list[SubmittedBatch]:
         if not (await self._api.look(batch.batch_id)).has_ended:
             return [batch]
-        results = await self._api.results(batch.batch_id)
-        if not results or not results.keys() <= set(batch.keys):  # it only looked like ours
-            return [await self._submission.disowned(batch, results.keys())]
-        await self._results.take_in(this_round, batch, results)
+        await self._results.take_in(this_round, batch, await self._api.results(batch.batch_id))
         await self._submission.kept(batch, COLLECTED)
         return []
 
@@ -303,7 +300,7 @@ class BatchedPrompts(Generic[T]):
         if failure.kind is Kind.TRANSIENT:
             this_round.pause_s = max(this_round.pause_s, failure.wait_s)
             return [batch]
-        if batch.state in ARRIVED and failure.status in (0, GONE):  # its results are no longer kept
+        if batch.state == SUBMITTED and failure.status in (0, GONE):  # its results are no longer kept
             await self._submission.kept(batch, LOST)
             this_round.ask_again(batch.keys)
         else:

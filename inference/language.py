@@ -30,7 +30,6 @@ from .request_batch import (
     ROLES,
     LivePrompts,
     ModelAnswer,
-    OnDone,
     PendingPrompt,
     RecordedAnswers,
     RequestBatch,
@@ -100,7 +99,8 @@ class Language:
         seed: int = 0,
     ) -> None:
         self.settings = settings
-        self._usage: dict[Role, Usage] = {}
+        self.usage = Usage()
+        """Everything that was paid, and taken from the ledger, so far."""
         self._books = Bookkeeper(ledger)
         self._today = today
         self.budget = Budget(
@@ -110,7 +110,8 @@ class Language:
             today=lambda: today().date(),
         )
         self._has_batches = True  # until a look says otherwise
-        self._skipped = 0
+        self.skipped = 0
+        """The number of prompts that were skipped so far."""
         self._rate_limit = RateLimit(
             settings.concurrency, settings.calls_per_minute, clock=clock, sleep=sleep, seed=seed
         )
@@ -152,32 +153,14 @@ class Language:
         """The limit that was reached, and how much of it is spent; empty if none was."""
         return self.budget.stopped_by
 
-    @property
-    def skipped(self) -> int:
-        """The number of prompts that were skipped so far."""
-        return self._skipped
-
-    @property
-    def usage(self) -> Usage:
-        """Everything that was paid, and taken from the ledger, so far."""
-        return sum(self._usage.values(), Usage())
-
-    def usage_of(self, role: Role) -> Usage:
-        """The part of `usage` that one role had."""
-        return self._usage.get(role, Usage())
-
     async def ask(self, prompt: Prompt, response_model: type[T], role: Role = "extract") -> ModelAnswer[T]:
         """The answer to one prompt."""
         return (await self.ask_many([prompt], response_model, role))[0]
 
     async def ask_many(
-        self,
-        prompts: Sequence[Prompt],
-        response_model: type[T],
-        role: Role = "extract",
-        on_done: OnDone | None = None,
+        self, prompts: Sequence[Prompt], response_model: type[T], role: Role = "extract"
     ) -> list[ModelAnswer[T]]:
-        """The answers in the order of the prompts; `on_done(index, answer)` hears of each as soon as it is known.
+        """The answers in the order of the prompts.
 
         An urgent prompt is sent live in batch mode, too. One prompt's failure is its own answer. Raises only
         what stops the run: a key that is not accepted, a model that does not exist; answers that were under way by
@@ -187,10 +170,8 @@ class Language:
 
         def finish(index: int, answer: ModelAnswer[T]) -> None:
             done[index] = answer
-            self._usage[role] = self.usage_of(role) + answer.usage
-            self._skipped += answer.skipped
-            if on_done is not None:
-                on_done(index, answer)
+            self.usage += answer.usage
+            self.skipped += answer.skipped
 
         choice = self._choices[role]
         if choice in self._free:

@@ -53,9 +53,6 @@ class ModelAnswer(Generic[T]):
         return self.skipped or self.is_transient
 
 
-OnDone = Callable[[int, ModelAnswer[Any]], None]
-
-
 @dataclass(frozen=True, slots=True)
 class PendingPrompt:
     """A prompt without an answer yet, with all its places in the batch; `earlier` is an entry that was paid in vain."""

@@ -42,7 +42,6 @@ from .responses import (
     RelationNames,
     SessionSummaries,
     WindowExtraction,
-    Wordings,
 )
 
 FOLDER = Path(__file__).parent
@@ -55,11 +54,10 @@ RESPONSES: Mapping[str, type[BaseModel]] = MappingProxyType(
         "link_artifacts": ArtifactLinks,
         "summarize_communities": CommunitySummaries,
         "summarize_sessions": SessionSummaries,
-        "rewrite_question": Wordings,
         "answer_question": QuestionAnswer,
     }
 )
-URGENT = frozenset({"resolve_names", "name_relations", "rewrite_question", "answer_question"})
+URGENT = frozenset({"resolve_names", "name_relations", "answer_question"})
 """Prompts whose answers the next step of a batch, or a caller, waits for."""
 
 
@@ -218,11 +216,6 @@ def render_communities(communities: tuple[CommunityQuestion, ...]) -> Prompt:
 def render_sessions(conversations: tuple[SessionQuestion, ...]) -> Prompt:
     """The prompt that is answered with `SessionSummaries` (S4-23); `pack_sessions` says how many fit into one."""
     return _asking("summarize_sessions", "conversations", conversations)
-
-
-def render_rewriting(question: str) -> Prompt:
-    """The prompt that is answered with `Wordings` of a question."""
-    return _asking("rewrite_question", "questions", (question,), question=question)
 
 
 def render_question(question: str, lines: Sequence[str], today: datetime, as_of: datetime | None = None) -> Prompt:

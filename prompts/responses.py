@@ -308,12 +308,6 @@ class SessionSummaries(Summaries):
         return [(each.conversation, cleaned_answer(each.summary)) for each in self.summaries]
 
 
-class Wordings(Response):
-    """A question in other words."""
-
-    wordings: Usable[str] = Field(default_factory=list, description="Two to four, each another way to ask.")
-
-
 class QuestionAnswer(Response):
     """The answer to a question, from numbered lines."""
 

@@ -10,6 +10,7 @@ From a question to an answer
 - `context`: the block of text for the prompt of another model
 - `ask`: a model answers from that block
 - `access_events`: which facts and entities reads returned
+- `kept`: what is read once, as long as no commit changes it
 - `loop`: one event loop, so that plain calls read in parallel
 
 What is known of one thing

@@ -29,6 +29,8 @@ from storage.rows import empty_frame
 from storage.store import Store
 from storage.warm import Tables
 
+from .kept import rows_where
+
 BUFFERED = 500
 FACTS, ENTITIES, QUERIES = "retrieval_events", "entity_access_log", "recalled_queries"
 
@@ -125,22 +127,8 @@ class Known:
         return limbic_factors(self.rows[places], self.company.among(places, now, settings), now, settings)
 
 
-class Use:
-    """The use of all entities, kept once it was read, as long as no commit changes it."""
-
-    def __init__(self) -> None:
-        self._rows: Known | None = None
-        self._at: tuple[int, ...] = ()
-
-    async def of(self, tables: Tables) -> Known:
-        """As these tables have it."""
-        versions = tuple(tables.versions[name] for name in TABLES)
-        if self._rows is None or versions != self._at:
-            self._rows, self._at = await _known(tables), versions
-        return self._rows
-
-
-async def _known(tables: Tables) -> Known:
+async def known_use(tables: Tables) -> Known:
+    """The use of all entities, as these tables have it."""
     entities, usage, scores, pairs = await asyncio.gather(
         _whole(tables, "entities", _ENTITY),
         _whole(tables, "entity_usage", tuple(frames.ENTITY_USAGE)),
@@ -166,6 +154,4 @@ async def _whole(tables: Tables, name: str, columns: Sequence[str]) -> pl.DataFr
     """These columns of a whole table; nothing is read of one that was never written to."""
     if tables.versions[name] <= 1:
         return empty_frame(name, 1).select(columns)
-    found = pl.from_arrow(await (await tables.table(name)).query().select(list(columns)).to_arrow())
-    assert isinstance(found, pl.DataFrame)
-    return found
+    return await rows_where(tables, name, columns)

@@ -7,19 +7,16 @@ what anybody said can neither instruct the model nor whoever reads it (T38).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
-
-from pydantic import BaseModel
 
 from inference.language import Language
 from inference.providers import WITHOUT_KEY
 from inference.request_batch import ModelAnswer
-from prompts.rendering import render_question, render_rewriting
-from prompts.responses import QuestionAnswer, Wordings
+from prompts.rendering import render_question
+from prompts.responses import QuestionAnswer
 from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, TookTooLong, Transient
 from slowwave.records import Prompt
 from slowwave.settings import LanguageSettings
@@ -31,22 +28,20 @@ from storage.store import Store
 from .context import ContextBlock, inert
 from .loop import run
 
-T = TypeVar("T", bound=BaseModel)
-
-PROMPTS = ("rewrite_question", "answer_question")
-"""Roles whose answers are about the question, in the model's own words."""
-MOST_WORDINGS, LONGEST_WORDING = 4, 300
+PROMPT = "answer_question"
+"""Its answers are about the question, in the model's own words."""
 WITHOUT_MODEL = "`slowwave recall` and `slowwave context` answer without a model."
 
 
 def ask(
-    question: str, find: Callable[[Sequence[str]], ContextBlock], store: Store, llm: LanguageSettings, now: datetime,
-    as_of: datetime | None = None, *, rewrite: bool = False,
-) -> Reply:  # fmt: skip
+    question: str,
+    find: Callable[[], ContextBlock],
+    store: Store,
+    llm: LanguageSettings,
+    now: datetime,
+    as_of: datetime | None = None,
+) -> Reply:
     """The answer from the lines that `find` gives, which is called once it is certain that a model can answer.
-
-    `find` takes other wordings of the question: with `rewrite` the model gives some in a call before, if two are
-    allowed, else none.
 
     Without any line no model is called. The call is in the ledger of the namespace, where the same question about
     the same lines on one day is not paid for again, and is limited like a run of its own. To be called from any thread
@@ -63,32 +58,19 @@ def ask(
                 "No language model is set that could answer.",
                 f"Set ANTHROPIC_API_KEY, or name a model (--llm, [ingest.llm] model). {WITHOUT_MODEL}",
             )
-        others = ModelAnswer(Wordings())
-        if rewrite and question.strip():
-            has_room = llm.max_calls is None or llm.max_calls > 1
-            others = run(_ask_model(language, render_rewriting(question), Wordings)) if has_room else ModelAnswer()
-        block = find(_wordings(others, question))
+        block = find()
         if block.is_timed_out:
             raise TookTooLong("The memory did not answer in time.", "Ask again, or raise `recall_timeout_ms`.")
         reply = Reply(question)
         if block.lines:
             prompt = render_question(question, [line.removeprefix("- ") for line, _ in block.lines], now, as_of)
-            reply = _reply(question, block, run(_ask_model(language, prompt, QuestionAnswer)), language)
-    notes = (*reply.notes, *([] if others.value else ["The question was searched in its own words alone."]))
-    usage, took_ms = reply.usage + others.usage, (time.perf_counter() - started) * 1000
-    return replace(reply, usage=usage, notes=notes, took_ms=took_ms)
+            reply = _reply(question, block, run(_ask_model(language, prompt)), language)
+    return replace(reply, took_ms=(time.perf_counter() - started) * 1000)
 
 
-async def _ask_model(language: Language, prompt: Prompt, form: type[T]) -> ModelAnswer[T]:
+async def _ask_model(language: Language, prompt: Prompt) -> ModelAnswer[QuestionAnswer]:
     async with language:
-        return await language.ask(prompt, form, "answer")
-
-
-def _wordings(answer: ModelAnswer[Wordings], question: str) -> list[str]:
-    """The other wordings that a model gave, each once; none where it gave no usable answer."""
-    given = answer.value.wordings if answer.value else []
-    texts = dict.fromkeys(" ".join(text.split())[:LONGEST_WORDING] for text in given)
-    return [text for text in texts if text and text != question][:MOST_WORDINGS]
+        return await language.ask(prompt, QuestionAnswer, "answer")
 
 
 def _reply(question: str, block: ContextBlock, answer: ModelAnswer[QuestionAnswer], language: Language) -> Reply:

@@ -85,9 +85,8 @@ def atlas_data(
     """The newest state of a store: `entities` and `facts` in columns of equal length, the rest as lists of rows.
 
     Entities are those with the most live relations; facts point at them by position, `s` and `t` (null where a fact is
-    about one entity alone). Times are whole seconds since 1970. `live` says what holds at `now`; `spans` when a fact is
-    told, where that is not simply from `from` to `to`. `report` is the consolidation report by these settings,
-    `scoring` how aspects are scored.
+    about one entity alone). Times are whole seconds since 1970. `live` says what holds at `now`. `report` is the
+    consolidation report by these settings, `scoring` how aspects are scored.
     """
     limits, snapshot = limits or AtlasLimits(), store.snapshot()
     chosen = chosen_facts(snapshot, now, limits)
@@ -98,7 +97,7 @@ def atlas_data(
         "namespace": store.namespace,
         "commit": snapshot.sequence,
         "now": int(now.timestamp()),
-        "reach": _reach(chosen.spans, int(now.timestamp())),
+        "reach": _reach(chosen.changes.to_numpy(), int(now.timestamp())),
         "counts": _counts(snapshot, now),
         "left_out": {**chosen.left_out, "runs": runs_left},
         "entities": _entities(snapshot, chosen, member_of, limits),
@@ -110,12 +109,11 @@ def atlas_data(
     }
 
 
-def _reach(spans: pl.DataFrame, now: int) -> tuple[int, int]:
+def _reach(changes: np.ndarray[Any, np.dtype[np.int64]], now: int) -> tuple[int, int]:
     """The first and the last second of the axis of time: of all changes but those that lie far off, which are slips.
 
     Far off is what lies further from the middle half of the changes than three times its width, and than `LEAST_REACH`.
     """
-    changes = pl.concat([spans["from_"], spans["to"]]).drop_nulls().to_numpy()
     if not len(changes):
         return now - DAY, now
     low, high = np.quantile(changes, (0.25, 0.75))

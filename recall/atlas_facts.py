@@ -2,94 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.validity import MAX_CHAIN, is_live, successors
+from slowwave.validity import MAX_CHAIN, is_live
 from storage.snapshots import Snapshot
 
 from .facts import ALL
 
-# When each fact is visible: all the times at which `validity.valid_facts` would choose it, as intervals.
-
-
-SPANS: frames.Schema = {"id": frames.TEXT, "from_": frames.TIME, "to": frames.TIME}
-"""One interval in which a fact is visible: from the first moment up to, but without, the second, which may be null."""
 _WAS_TRUE = ("active", "superseded", "archived")
-_NEVER = datetime.min.replace(tzinfo=UTC)
-
-Span = tuple[datetime, datetime | None]
-Row = tuple[str, datetime | None, datetime | None]
-"""Status, valid_from and valid_to of one fact."""
 
 
-def visible_spans(facts: pl.DataFrame) -> pl.DataFrame:
-    """SPANS of every fact, in order of id and time; one that was never true has none.
+def is_told() -> pl.Expr:
+    """Whether the map has a fact (status, valid_from, valid_to, replaced_by), from its beginning to its end.
 
-    `facts` (id, status, valid_from, valid_to, replaced_by) must hold the replacements of its rows, step by step.
+    What was never true is not told, nor a wording that another one absorbed, which begins no later and ends as it does.
     """
-    true_once = facts.filter(pl.col("status").is_in(_WAS_TRUE), pl.col("valid_from").is_not_null())
-    whole = true_once.select("id", "replaced_by", from_="valid_from", to="valid_to")
-    plain = whole.filter(pl.col("replaced_by").is_null()).drop("replaced_by")
-    replaced = facts.filter(pl.col("replaced_by").is_not_null())
-    steps = dict(replaced.select("id", "replaced_by").iter_rows())
-    known: dict[str, Row] = {
-        name: (status, start, end)
-        for name, status, start, end in facts.select("id", "status", "valid_from", "valid_to").iter_rows()
-    }
-    hidden = whole.filter(pl.col("replaced_by").is_not_null())["id"]
-    cut = [(name, start, end) for name in hidden for start, end in _fact_spans(name, steps, known)]
-    both = pl.concat([plain, pl.DataFrame(cut, schema=dict(SPANS), orient="row")])
-    return both.filter(pl.col("to").is_null() | (pl.col("to") > pl.col("from_"))).sort("id", "from_")
-
-
-def _fact_spans(name: str, steps: Mapping[str, str], known: Mapping[str, Row]) -> Iterator[Span]:
-    """The intervals of a fact that was replaced: its own, without those in which a replacement tells it."""
-    _, start, own_end = known[name]
-    chain = successors(name, steps)
-    end = _end(own_end, [known.get(step) for step in chain])
-    if start is None or (end is not None and end <= start):
-        return
-    for first, last in sorted(_blocked(name, chain, steps, known), key=lambda span: span[0]):
-        if end is not None and first >= end:
-            break
-        if first > start:
-            yield start, first
-        if last is None:
-            return
-        start = max(start, last)
-    if end is None or start < end:
-        yield start, end
-
-
-def _end(own: datetime | None, chain: list[Row | None]) -> datetime | None:
-    """When the fact, or the wording that it became a part of, ended; never true: the beginning of time."""
-    if own is not None:
-        return own
-    for step in chain:
-        if step is None:
-            return None
-        if step[0] == "retracted":
-            return _NEVER
-        if step[2] is not None:
-            return step[2]
-    return None
-
-
-def _blocked(name: str, chain: list[str], steps: Mapping[str, str], known: Mapping[str, Row]) -> Iterator[Span]:
-    """When a true replacement takes the place of the fact; in a circle only the visible one (T35)."""
-    own = (known[name][0] == "active", name)
-    for step in chain:
-        status, start, end = known.get(step, ("", None, None))
-        if status not in _WAS_TRUE or start is None or (end is not None and end <= start):
-            continue
-        if name not in successors(step, steps) or (status == "active", step) > own:
-            yield start, end
+    start, end = pl.col("valid_from"), pl.col("valid_to")
+    is_absorbed = pl.col("replaced_by").is_not_null() & end.is_null()
+    is_a_time = start.is_not_null() & (end.is_null() | (end > start))
+    return pl.col("status").is_in(_WAS_TRUE) & is_a_time & ~is_absorbed
 
 
 BELIEVED = "status IN ('active', 'superseded', 'archived', 'retracted')"
@@ -125,12 +60,12 @@ class AtlasLimits:
 class Chosen:
     """The choice. `entities`: id, degree; `facts`: the columns of the choice with `s`, `t`, places of entities.
 
-    `spans` are those of all the facts of the store, in seconds: id, from_, to. `left_out` counts the rest.
+    `changes` are the seconds at which something began or ended in the whole store. `left_out` counts the rest.
     """
 
     entities: pl.DataFrame
     facts: pl.DataFrame
-    spans: pl.DataFrame
+    changes: pl.Series
     left_out: dict[str, int]
 
 
@@ -146,7 +81,9 @@ def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chos
     few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
     chosen = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
     left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)}
-    return Chosen(entities, chosen, visible_spans(facts).with_columns(pl.col("from_", "to").dt.epoch("s")), left_out)
+    told = facts.filter(is_told())
+    changes = pl.concat([told["valid_from"], told["valid_to"]]).drop_nulls().dt.epoch("s")
+    return Chosen(entities, chosen, changes, left_out)
 
 
 def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
@@ -205,14 +142,15 @@ def _placed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
 def atlas_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict[str, Any]:
     """One column per property, in the order of the chosen facts; words that repeat are places in a list of their own.
 
-    `by` is the place of the fact that took this one's place, -1 where there is none or it is not shown. `spans` and
-    `said` are by place: of spans only those that are not simply from `from` to `to`; of what was said (where,
-    which message, who, when, the words) as much as the limits allow.
+    `by` is the place of the fact that took this one's place, -1 where there is none or it is not shown. A fact is told
+    from `from` to `to`; `spans` has by place those that are never told, empty. `said` is by place what was said (where,
+    which message, who, when, the words), as much as the limits allow.
     """
     ids = chosen.facts["id"]
     texts = pl.concat([snapshot.by_ids(name, ids, _TEXT) for name in ALL]).unique("id", keep="first")
     rows = chosen.facts.join(texts, on="id", how="left", maintain_order="left")
     index = dict(zip(ids, range(len(ids)), strict=True))
+    untold = rows.with_row_index("place").filter(~is_told())["place"]
     rows = rows.with_columns(
         pl.col("valid_from", "valid_to").dt.epoch("s"),
         pl.col("statement").fill_null("").str.slice(0, limits.text),
@@ -237,7 +175,7 @@ def atlas_facts(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> dict
         **{name: codes for name, (codes, _) in coded.items()},
         "predicates": coded["p"][1],
         "statuses": coded["st"][1],
-        "spans": _spans(rows, chosen.spans, index),
+        "spans": {str(place): [] for place in untold},
         **_sources(snapshot, ids, index, limits),
     }
 
@@ -247,21 +185,6 @@ def _coded(values: pl.Series) -> tuple[list[int], list[str]]:
     names = values.fill_null("").unique().sort()
     codes = values.fill_null("").replace_strict(names, range(len(names)), return_dtype=pl.Int64)
     return codes.to_list(), names.to_list()
-
-
-def _spans(rows: pl.DataFrame, spans: pl.DataFrame, index: dict[str, int]) -> dict[str, list[list[int | None]]]:
-    """Spans by place of a fact, for facts whose spans differ from their validity."""
-    own = rows.select("id", from_="valid_from", to="valid_to")
-    found = spans.join(own.select("id"), on="id", how="semi").sort("id", "from_")
-    count = found.group_by("id").agg(spans=pl.len(), first=pl.col("from_").first(), last=pl.col("to").first())
-    usual = own.join(count, on="id", how="left").filter(
-        (pl.col("spans") == 1) & (pl.col("first") == pl.col("from_")) & pl.col("last").eq_missing(pl.col("to"))
-    )
-    odd = own.join(usual, on="id", how="anti")["id"]
-    by_place: dict[str, list[list[int | None]]] = {str(index[name]): [] for name in odd}
-    for name, start, end in found.join(odd.to_frame(), on="id", how="semi").iter_rows():
-        by_place[str(index[name])].append([start, end])
-    return by_place
 
 
 def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: AtlasLimits) -> dict[str, Any]:

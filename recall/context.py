@@ -9,14 +9,22 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 
 from inference.embedding import count_tokens
 from slowwave.comparison.guards import polarity
-from slowwave.ranking.order import UNLIKELY, in_one_order, is_weak
+from slowwave.ranking.order import (
+    UNLIKELY,
+    in_one_order,
+    is_quotation,
+    is_weak,
+    lines_that_pay,
+    spread_over_time,
+)
+from slowwave.ranking.questions import asks_over_time
 from slowwave.timestamps import MONTH_NAMES, date_in_words
 from slowwave.types import Mention, Passage, RecalledFact, Recollection, best_match
 
@@ -30,6 +38,8 @@ LONGEST_LINE, LONGEST_WIDE = 400, 100
 LONGEST_OTHER, LONGEST_NAME = 100, 40
 """Most characters of another fact in a line, and of the name of its speaker."""
 MOST_CONFLICTS = 3
+ASSISTANT = 0.2
+"""Most of a block that an assistant's own words take, unless they are what matches best."""
 SURE = 0.6
 """Confidence below which a line tells it."""
 _HEADING_BRACKETS = ("SQUARE", "LENTICULAR", "TORTOISE SHELL")
@@ -58,45 +68,71 @@ class ContextBlock:
 
 
 def render_context(
-    facts: Sequence[RecalledFact], token_budget: int | None, passages: Sequence[Passage] = ()
+    facts: Sequence[RecalledFact],
+    token_budget: int | None,
+    passages: Sequence[Passage] = (),
+    *,
+    fill: bool = False,
+    over_time: bool = False,
 ) -> ContextBlock:
-    """The block of at most so many tokens: a header, a warning, and a line for each fact and passage that fits.
+    """The block of at most so many tokens: a header, a warning, and a line for each fact and passage, in order of time.
 
-    Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing.
-    Where even the best match is weak the head says so, so that whoever asks can decline.
+    Facts and passages are taken in one order of their scores until one does not fit, so a larger budget loses nothing,
+    or, unless `fill`, until the next is not likely to answer (`lines_that_pay`). With `over_time` they are taken from
+    the whole time that they are of (`spread_over_time`).
+    Where even the best match is weak the head says so, so that whoever asks can decline; of a whole time nothing is
+    said.
     A fact that one before it says is left out; passages that facts say are left out before, by
-    `search_results.passages_beside_facts`. Facts stand entity by entity, each in the order of time, and the
-    passages after them.
+    `search_results.passages_beside_facts`. What an assistant said takes at most ASSISTANT of the budget, unless it is
+    the best match.
     Without a budget, or where nothing fits, the block is empty.
     """
-    head = [HEADER, WARNING, *([UNLIKELY] if is_weak(best_match(facts, passages)) else [])]
+    is_unlikely = not over_time and is_weak(best_match(facts, passages))
+    head = [HEADER, WARNING, *([UNLIKELY] if is_unlikely else [])]
     left = (token_budget or 0) - sum(map(_cost, head))
     own: dict[str, RecalledFact] = {}
     quoted: dict[str, Passage] = {}
     words = cache(_words)
-    for is_passage, place in in_one_order([fact.score for fact in facts], [one.score for one in passages]):
-        line = passage_line(passages[place]) if is_passage else fact_line(facts[place])
+    found: list[RecalledFact | Passage] = [
+        passages[place] if is_passage else facts[place]
+        for is_passage, place in in_one_order([fact.score for fact in facts], [one.score for one in passages])
+    ]
+    if over_time:
+        found = [found[place] for place in spread_over_time([_order(_said_at(one)) for one in found])]
+    elif not fill:
+        pays = lines_that_pay([one.score for one in found], list(map(_is_quotation, found)))
+        found = [found[place] for place in pays]
+    advice = left if found and _is_advice(found[0]) else left * ASSISTANT
+    for one in found:
+        line = passage_line(one) if isinstance(one, Passage) else fact_line(one)
         if not line or line in own or line in quoted:
             continue
-        if not is_passage and _is_repeated(facts[place], own.values(), words):
+        if isinstance(one, RecalledFact) and _is_repeated(one, own.values(), words):
             continue
-        left -= _cost(line)
+        cost = _cost(line)
+        if _is_advice(one):
+            if cost > advice:
+                continue
+            advice -= cost
+        left -= cost
         if left < 0:
             break
-        if is_passage:
-            quoted[line] = passages[place]
+        if isinstance(one, Passage):
+            quoted[line] = one
         else:
-            own[line] = facts[place]
+            own[line] = one
     if not own and not quoted:
         return ContextBlock()
-    shown = [*_by_entity(own), *sorted(quoted, key=lambda line: _order(quoted[line].occurred_at))]
+    shown = sorted([*own, *quoted], key=lambda line: _order(_said_at(own.get(line) or quoted[line])))
     lines = tuple((line, own.get(line) or quoted[line]) for line in shown)
     return ContextBlock("\n".join([*head, *shown]), tuple(own.values()), tuple(quoted.values()), lines)
 
 
-def block_of(found: Recollection, token_budget: int) -> ContextBlock:
+def block_of(found: Recollection, token_budget: int, *, fill: bool = False) -> ContextBlock:
     """The block of what was recalled; see `render_context`."""
-    return replace(render_context(found.facts, token_budget, found.passages), is_timed_out=found.is_timed_out)
+    over_time = asks_over_time(found.query)
+    block = render_context(found.facts, token_budget, found.passages, fill=fill, over_time=over_time)
+    return replace(block, is_timed_out=found.is_timed_out)
 
 
 def fact_line(fact: RecalledFact) -> str:
@@ -147,16 +183,16 @@ def _words(text: str) -> list[str]:
     return _WORDS.findall(text.lower())
 
 
-def _by_entity(lines: Mapping[str, RecalledFact]) -> list[str]:
-    """The lines of one entity's facts together, those of the best first; each in the order of its messages."""
-    first: dict[str, int] = {}
-    for fact in lines.values():
-        first.setdefault(_entity(fact), len(first))
-    return sorted(lines, key=lambda line: (first[_entity(lines[line])], _order(_first_message_at(lines[line]))))
+def _is_quotation(one: RecalledFact | Passage) -> bool:
+    return isinstance(one, RecalledFact) and is_quotation(one.statement)
 
 
-def _entity(fact: RecalledFact) -> str:
-    return fact.subject_id or fact.subject
+def _is_advice(one: RecalledFact | Passage) -> bool:
+    return isinstance(one, Passage) and one.role == "assistant"
+
+
+def _said_at(one: RecalledFact | Passage) -> datetime | None:
+    return one.occurred_at if isinstance(one, Passage) else _first_message_at(one)
 
 
 def _order(at: datetime | None) -> float:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import combinations
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -21,9 +20,7 @@ from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.warm import Tables
 
-if TYPE_CHECKING:
-    pass
-
+from .kept import Kept, rows_where
 
 PENDING = "kind = 'implicit_conflict' AND outcome = 'pending'"
 PAIR = ("a_id", "b_id", "at", "expires_at")
@@ -51,25 +48,12 @@ class Doubts:
 NO_DOUBTS = Doubts()
 
 
-class Conflicts:
-    """Pending implicit conflicts (PAIR), kept once they were read, as long as no commit changes the pairs."""
-
-    def __init__(self) -> None:
-        self._pairs = pl.DataFrame(schema=dict.fromkeys(PAIR, pl.String))
-        self._version = 0
-
-    async def of(self, tables: Tables) -> pl.DataFrame:
-        """All of them."""
-        version = tables.versions["pair_decisions"]
-        if version != self._version:
-            pairs = await tables.table("pair_decisions")
-            found = pl.from_arrow(await pairs.query().where(PENDING).select(list(PAIR)).to_arrow())
-            assert isinstance(found, pl.DataFrame)
-            self._pairs, self._version = found, version
-        return self._pairs
+async def pending_pairs(tables: Tables) -> pl.DataFrame:
+    """Pending implicit conflicts (PAIR)."""
+    return await rows_where(tables, "pair_decisions", PAIR, PENDING)
 
 
-async def doubts(tables: Tables, rows: Sequence[Row], conflicts: Conflicts, moment: Moment) -> Doubts:
+async def doubts(tables: Tables, rows: Sequence[Row], conflicts: Kept[pl.DataFrame], moment: Moment) -> Doubts:
     """What others say about rows of facts (id, suspect_of, supersedes_id); reads nothing more where nothing does."""
     pairs = await conflicts.of(tables)
     pending = _both_ways(pairs, (row["id"] for row in rows), moment) if len(pairs) else {}
@@ -216,27 +200,11 @@ class Hopes:
         return [pair for pair in combinations(named, 2) if pair in self.pairs]
 
 
-class PendingBeliefs:
-    """Hopes, kept once they were read, as long as no commit changes them; without any, nothing more is read."""
-
-    def __init__(self) -> None:
-        self._hopes = Hopes()
-        self._at: tuple[int, ...] = ()
-
-    async def of(self, tables: Tables) -> Hopes:
-        """As these tables have them."""
-        versions = tuple(tables.versions[name] for name in TABLES)
-        if versions != self._at:
-            self._hopes, self._at = await _hopes(tables), versions
-        return self._hopes
-
-
-async def _hopes(tables: Tables) -> Hopes:
+async def hopes_of(tables: Tables) -> Hopes:
+    """Those of these tables; without any, nothing more is read."""
     if tables.versions["pending_beliefs"] <= 1:
         return Hopes()
-    query = (await tables.table("pending_beliefs")).query().where(_OPEN).select(["subject_id", "object_id"])
-    found = pl.from_arrow(await query.to_arrow())
-    assert isinstance(found, pl.DataFrame)
+    found = await rows_where(tables, "pending_beliefs", ["subject_id", "object_id"], _OPEN)
     pairs = frozenset((min(pair), max(pair)) for pair in found.unique().iter_rows())
     ids = sorted({end for pair in pairs for end in pair})
     called = await tables.fetch("entities", "id", ids, ["name", "canonical_name", "id"])

@@ -31,7 +31,8 @@ from storage.snapshots import Reading, Snapshot
 from storage.warm import Tables, with_cosines
 
 from .access_events import TABLES as USE_TABLES
-from .access_events import Use
+from .access_events import Known
+from .kept import Kept
 from .search import Question
 
 if TYPE_CHECKING:
@@ -351,7 +352,7 @@ _SHOWN = ("id", "name", "entity_type", "summary", "status")
 
 
 async def ranked_entities(
-    tables: Tables, names: NameIndex, question: Question, settings: RecallSettings, use: Use
+    tables: Tables, names: NameIndex, question: Question, settings: RecallSettings, use: Kept[Known]
 ) -> tuple[RankedEntity, ...]:
     """At most `k` entities, best first, of three times as many by meaning and by words each; without merged ones.
 

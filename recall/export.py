@@ -27,7 +27,7 @@ from storage.snapshots import Snapshot
 from storage.store import Store
 from storage.tables import SCHEMA_VERSION, TABLES
 
-from .export_files import ExportFiles, Seal, SealCheck, check_seal, sealed, write_jsonl, write_parquet
+from .export_files import Seal, SealCheck, check_seal, sealed, write_jsonl, write_parquet
 
 Format = Literal["jsonl", "parquet", "graphml", "markdown"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -66,11 +66,11 @@ class Manifest:
 
     def sealed(self, key: bytes, folder: Path) -> Manifest:
         """The manifest with the seal of its files in a folder, and of itself."""
-        return replace(self, seal=sealed(key, ExportFiles(folder), self.files, self._sealed_part()))
+        return replace(self, seal=sealed(key, folder, self.files, self._sealed_part()))
 
-    def judged(self, files: ExportFiles, keys: Sequence[bytes]) -> SealCheck:
-        """Whether the export with these files is as it was when one of these keys sealed it."""
-        return check_seal(self.seal, files, self.files, self._sealed_part(), keys)
+    def judged(self, folder: Path, keys: Sequence[bytes]) -> SealCheck:
+        """Whether the export in a folder is as it was when one of these keys sealed it."""
+        return check_seal(self.seal, folder, self.files, self._sealed_part(), keys)
 
     def _sealed_part(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "seal"}
@@ -196,9 +196,9 @@ def read_manifest(path: Path) -> Manifest:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         why = " ".join([*map(str, first["loc"]), first["msg"]])
-        raise UnusableInput(f"{str(path / MANIFEST)!r} cannot be read: {why}.", "Export it again.") from error
+        raise UnusableInput(f"The file {MANIFEST} cannot be read: {why}.", "Export it again.") from error
     except OSError as error:
-        raise UnusableInput(f"{str(path / MANIFEST)!r} cannot be read: {error}.", "Export it again.") from error
+        raise UnusableInput(f"The file {MANIFEST} cannot be read: {error}.", "Export it again.") from error
     if manifest.format not in LOSSLESS:
         raise UnusableInput(
             f"An export as {manifest.format} does not hold all of a memory.", f"Import one as {' or '.join(LOSSLESS)}."

@@ -1,21 +1,17 @@
-"""The files of an export, which somebody may change while they are read: what is read twice is the same, or an error.
-
-A seal is checked in a first reading, and rows come in with a later one. Each part of a file is known by its digest from
-the first reading on, so that nothing has to be copied, and little is kept of files of any size.
-"""
+"""The files of an export: their seal, and the rows of tables in them, written and read in batches."""
 
 from __future__ import annotations
 
 import hmac
-import io
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Literal
 
 import polars as pl
@@ -26,73 +22,24 @@ from storage.rows import empty_frame, filled
 from storage.snapshots import Snapshot
 
 PART = 1 << 20
-"""Bytes that have one digest."""
 
 
-class ExportFiles:
-    """The files of a folder; 32 bytes are kept for each MiB that is read of them."""
+@contextmanager
+def private_copy(folder: Path) -> Iterator[Path]:
+    """A copy of the files of an export that vanishes afterwards: what was checked in it cannot be changed by others.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._sizes: dict[str, int] = {}
-        self._digests: dict[tuple[str, int], bytes] = {}
-
-    def open(self, name: str) -> io.BufferedReader:
-        """A file, as long as it was when it was first opened.
-
-        Raises `OSError` where it cannot be opened; reading raises `UnusableInput` where a part is not as it was.
-        """
-        file = (self.folder / name).open("rb")
-        size = self._sizes.setdefault(name, os.fstat(file.fileno()).st_size)
-        return io.BufferedReader(_SameAsBefore(file, name, size, self._digests), PART)
-
-
-class _SameAsBefore(io.RawIOBase):
-    def __init__(self, file: io.BufferedReader, name: str, size: int, digests: dict[tuple[str, int], bytes]) -> None:
-        super().__init__()
-        self._file, self._name, self._size, self._digests = file, name, size, digests
-        self._place = 0
-        self._number, self._part = -1, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._place
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        self._place = max(0, start + offset)
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        number, start = divmod(self._place, PART)
-        view = memoryview(buffer).cast("B")
-        given = self._part_of(number)[start : start + len(view)]
-        view[: len(given)] = given
-        self._place += len(given)
-        return len(given)
-
-    def _part_of(self, number: int) -> bytes:
-        if number != self._number:
-            start = number * PART
-            self._file.seek(start)
-            part = self._file.read(max(0, min(PART, self._size - start)))
-            digest = blake2b(part, digest_size=32).digest()
-            if self._digests.setdefault((self._name, number), digest) != digest:
-                raise UnusableInput(
-                    f"The file {self._name} was changed while it was imported.",
-                    "Nothing of it came in. Import the export again when nobody writes to its folder.",
-                )
-            self._number, self._part = number, part
-        return self._part
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+    Raises `UnusableInput` where a file cannot be read or there is no room.
+    """
+    with TemporaryDirectory(prefix="slowwave-import-") as place:
+        try:
+            for path in folder.iterdir():
+                if path.is_file():
+                    copyfile(path, Path(place, path.name))
+        except OSError as error:
+            raise UnusableInput(
+                f"{str(folder)!r} cannot be read: {error}.", "Export it again, or set TMPDIR to a place with more room."
+            ) from error
+        yield Path(place)
 
 
 # The seal of an export: keyed digests (HMAC-SHA256) of its files and of its manifest. Whoever has no key of the store
@@ -125,14 +72,14 @@ class SealCheck:
     reason: str
 
 
-def sealed(key: bytes, files: ExportFiles, names: Sequence[str], manifest: Mapping[str, Any]) -> Seal:
+def sealed(key: bytes, folder: Path, names: Sequence[str], manifest: Mapping[str, Any]) -> Seal:
     """The seal of these files, and of what the manifest says of them (plain data)."""
-    digests = {name: _of_file(key, files, name) for name in names}
+    digests = {name: _of_file(key, folder, name) for name in names}
     return Seal(_key_id(key), digests, _of_manifest(key, manifest, digests))
 
 
 def check_seal(
-    seal: Seal | None, files: ExportFiles, names: Sequence[str], manifest: Mapping[str, Any], keys: Sequence[bytes]
+    seal: Seal | None, folder: Path, names: Sequence[str], manifest: Mapping[str, Any], keys: Sequence[bytes]
 ) -> SealCheck:
     """Whether these files, and what the manifest says, are as they were when one of the keys sealed them.
 
@@ -145,7 +92,7 @@ def check_seal(
         return SealCheck("unknown key", "It was sealed with a key that is not known here.")
     if not _is_same(_of_manifest(key, manifest, seal.files), seal.manifest):
         return SealCheck("changed", "What its manifest says was changed after it was written.")
-    wrong = [name for name in names if not _is_same(_of_file(key, files, name), seal.files.get(name, ""))]
+    wrong = [name for name in names if not _is_same(_of_file(key, folder, name), seal.files.get(name, ""))]
     if wrong:
         return SealCheck("changed", f"Changed after it was written: {', '.join(wrong)}.")
     return SealCheck("whole", "It is as it was written.")
@@ -159,15 +106,15 @@ def _key_id(key: bytes) -> str:
     return hmac.digest(key, b"slowwave export key", _DIGEST).hex()[:16]
 
 
-def _of_file(key: bytes, files: ExportFiles, name: str) -> str:
+def _of_file(key: bytes, folder: Path, name: str) -> str:
     """The digest of a file under its name, so that no file can stand for another."""
     digest = hmac.new(key, b"slowwave export file\0" + name.encode() + b"\0", _DIGEST)
     try:
-        with files.open(name) as file:
+        with (folder / name).open("rb") as file:
             while chunk := file.read(PART):
                 digest.update(chunk)
     except OSError as error:
-        raise UnusableInput(f"{str(files.folder / name)!r} cannot be read: {error}.", "Export it again.") from error
+        raise UnusableInput(f"The file {name} cannot be read: {error}.", "Export it again.") from error
     return digest.hexdigest()
 
 
@@ -230,15 +177,15 @@ def _shape(name: str, dims: int, with_vectors: bool) -> pl.DataFrame:
     return empty if with_vectors else _without_vector(empty)
 
 
-def read_rows_of(files: ExportFiles, format: str, name: str, dims: int, has_vectors: bool) -> Iterator[pl.DataFrame]:
+def read_rows_of(folder: Path, format: str, name: str, dims: int, has_vectors: bool) -> Iterator[pl.DataFrame]:
     """The rows of a table's file, some thousands at a time; raises `UnusableInput` where it cannot be read."""
     own, shape = f"{name}.{format}", _shape(name, dims, has_vectors)
     try:
-        with files.open(own) as file:
+        with (folder / own).open("rb") as file:
             for rows in _from_lines(file, shape) if format == "jsonl" else _from_parquet(file):
                 yield filled(rows, shape.schema).select(pl.col(c).cast(kind) for c, kind in shape.schema.items())
     except (OSError, pl.exceptions.PolarsError, ValueError) as error:
-        raise UnusableInput(f"{str(files.folder / own)!r} cannot be read: {error}.", "Export it again.") from error
+        raise UnusableInput(f"The file {own} cannot be read: {error}.", "Export it again.") from error
 
 
 def _from_lines(file: BinaryIO, shape: pl.DataFrame) -> Iterator[pl.DataFrame]:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -30,6 +30,7 @@ from storage.snapshots import Snapshot
 from .communities import MEMBERS
 from .entities import EntitySearch
 from .facts import LEARNED, ends_of
+from .kept import rows_where
 
 if TYPE_CHECKING:
     from storage.row_steps import Change
@@ -56,8 +57,7 @@ _CHANGED = "action IN ('close', 'supersede', 'retract', 'shorten')"
 Frames = Mapping[str, pl.DataFrame]
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """A query of one table: its columns and its filter."""
 
     columns: tuple[str, ...]
@@ -120,7 +120,7 @@ class Graphs:
             kept = self._kept(tables.versions, moment) or await self._followed(tables, moment)
             if kept is None:
                 wanted = _reads(moment)
-                parts = await asyncio.gather(*(_frame(tables, name, read) for name, read in wanted.items()))
+                parts = await asyncio.gather(*(rows_where(tables, name, *read) for name, read in wanted.items()))
                 kept = await asyncio.to_thread(_landscape, dict(zip(wanted, parts, strict=True)), moment)
                 self._keep(tables.versions, moment, kept)
         return kept
@@ -265,13 +265,6 @@ def _past_reads(moment: Moment) -> dict[str, Read]:
     judged = Read(tuple(dict.fromkeys((*_RELATION, *JUDGED))))
     reads = _live_reads() | {"facts": judged, "facts_archive": judged}
     return reads if moment.known_as_of is None else reads | {"decisions": Read(LEARNED, _CHANGED)}
-
-
-async def _frame(tables: Tables, name: str, read: Read) -> pl.DataFrame:
-    query = (await tables.table(name)).query().select(list(read.columns))
-    found = pl.from_arrow(await (query.where(read.where) if read.where else query).to_arrow())
-    assert isinstance(found, pl.DataFrame)
-    return found
 
 
 def _landscape(read: Frames, moment: Moment) -> Landscape:

@@ -218,7 +218,7 @@ def _in_order(listed: pl.DataFrame, limit: int | None) -> pl.DataFrame:
     heads = []
     for each in oldest:
         parent = parents[each]
-        if parent in parents and not _leads_back(each, parents):
+        if parent in parents:
             parts[parent].append(each)
         else:
             heads.append(each)
@@ -230,16 +230,6 @@ def _in_order(listed: pl.DataFrame, limit: int | None) -> pl.DataFrame:
             ordered.append((run, depth))
             left += [(part, depth + 1) for part in reversed(parts[run])]
     return pl.DataFrame(ordered, schema={"id": pl.String, "depth": pl.Int64}, orient="row")
-
-
-def _leads_back(run: str, parents: Mapping[str, str | None]) -> bool:
-    """Whether a damaged row makes it a part of itself."""
-    seen = {run}
-    above = parents.get(run)
-    while above is not None and above not in seen:
-        seen.add(above)
-        above = parents.get(above)
-    return above is not None
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from storage.residents import MatchedRows
 from storage.warm import Tables, found_in
 
 from .facts import LEARNED, ends_of
+from .kept import Kept, rows_where
 
 if TYPE_CHECKING:
     from .search import Question
@@ -91,8 +92,7 @@ class Faded:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._low: frozenset[str] = frozenset()
-        self._low_at: tuple[int, ...] = ()
+        self._low = Kept(TABLES, self._below)
         self._kept: dict[str, bool] = {}
         self._pinned: frozenset[str] = frozenset()
         self._kept_at = (0, 0)
@@ -101,7 +101,7 @@ class Faded:
         """Those of these live facts that are not to be recalled."""
         if self._limit <= 0.0:
             return []
-        below = await self._below(tables)
+        below = await self._low.of(tables)
         low = [fact for fact in ids if fact in below]
         if not low:
             return []
@@ -109,20 +109,17 @@ class Faded:
         return [fact for fact in low if not kept[fact]]
 
     async def _below(self, tables: Tables) -> frozenset[str]:
-        """Facts below the limit; read again only where scores or the mark of learning may have changed."""
-        versions = tuple(tables.versions[name] for name in TABLES)
-        if versions != self._low_at:
-            marks = await tables.fetch("metadata", "id", [LEARNING], ["number"])
-            is_over = len(marks) > 0 and not marks["number"][0]
-            rows = await _column(tables, "fact_scores", f"quality_score < {self._limit}") if is_over else []
-            self._low, self._low_at = frozenset(rows), versions
-        return self._low
+        """Facts below the limit."""
+        marks = await tables.fetch("metadata", "id", [LEARNING], ["number"])
+        is_over = len(marks) > 0 and not marks["number"][0]
+        where = f"quality_score < {self._limit}"
+        return frozenset((await rows_where(tables, "fact_scores", ["id"], where))["id"] if is_over else ())
 
     async def _keeping(self, tables: Tables, low: Sequence[str]) -> dict[str, bool]:
         """Whether each of these facts is kept all the same; read once per fact and version."""
         versions = (tables.versions["facts"], tables.versions["entities"])
         if versions != self._kept_at:
-            pinned = frozenset(await _column(tables, "entities", "pinned"))
+            pinned = frozenset((await rows_where(tables, "entities", ["id"], "pinned"))["id"])
             self._kept, self._pinned, self._kept_at = {}, pinned, versions
         kept, pinned = self._kept, self._pinned  # another question may begin new ones while this one reads
         missing = [fact for fact in low if fact not in kept]
@@ -130,9 +127,3 @@ class Faded:
             rows = await tables.fetch("facts", "id", missing, _READ)
             kept.update(rows.select("id", is_kept(pinned).alias("kept")).iter_rows())
         return kept
-
-
-async def _column(tables: Tables, name: str, where: str) -> list[str]:
-    rows = pl.from_arrow(await (await tables.table(name)).query().where(where).select(["id"]).to_arrow())
-    assert isinstance(rows, pl.DataFrame)
-    return rows["id"].to_list()

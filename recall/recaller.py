@@ -35,13 +35,14 @@ from storage.store import Store
 from storage.warm import Tables, WarmTables
 
 from .access_events import TABLES as USE_TABLES
-from .access_events import AccessLog, Use
+from .access_events import AccessLog, known_use
 from .doubts import TABLES as PENDING_TABLES
-from .doubts import Conflicts, Hopes, PendingBeliefs, hoped
+from .doubts import Hopes, hoped, hopes_of, pending_pairs
 from .entities import TABLES as ENTITY_TABLES
 from .entities import find_entities, ranked_entities
 from .facts import NameCache
 from .graphs import GRAPH_TABLES, Graphs
+from .kept import Kept
 from .loop import Deadline, OutOfTime, note_recall, run
 from .possible_answers import TABLES as QUALITY_TABLES
 from .possible_answers import Faded
@@ -107,8 +108,9 @@ class Recaller:
             names: WarmTables(store, names, pinned, None if names == ENTITY_TABLES else residents)
             for names in {*self._reads.values(), ENTITY_TABLES}
         }
-        self._names, self._conflicts, self._faded = NameCache(), Conflicts(), Faded(settings.min_quality)
-        self._use, self._pending, self.graphs = Use(), PendingBeliefs(), Graphs()
+        self._names, self._faded, self.graphs = NameCache(), Faded(settings.min_quality), Graphs()
+        self._use, self._pending = Kept(USE_TABLES, known_use), Kept(PENDING_TABLES, hopes_of)
+        self._conflicts = Kept(("pair_decisions",), pending_pairs)
         self._answered: dict[tuple[str, ...], Tables] = {}
 
     @classmethod
@@ -304,25 +306,13 @@ class Recaller:
         deadline: Deadline,
         only: str | None = None,
     ) -> list[Answer]:
-        """Answers from the newest state; where its head is read over a network, from the last known one meanwhile."""
+        """Answers from the newest state."""
         names = self._reads[questions[0].moment.is_past, settings.graph != "none"]
-        warm, model = self._warm[names], questions[0].model
-        latest, answer = warm.latest, partial(self._answers_from, questions, settings, only, deadline)
-        guess = asyncio.create_task(answer(latest)) if latest and not self.store.is_local else None
-        try:
-            newest = await warm.newest(is_eager=len(questions) >= OFTEN, on_change=deadline.extend)
-            if newest is not self._answered.get(names):
-                deadline.extend()
-            if guess is not None and newest is latest and newest.embed_model == model:
-                answered = await guess
-            else:
-                if guess is not None:
-                    guess.cancel()
-                check_embedded(newest, model)
-                answered = await answer(newest)
-        finally:
-            if guess is not None:
-                guess.cancel()  # does nothing to what has ended
+        newest = await self._warm[names].newest(is_eager=len(questions) >= OFTEN, on_change=deadline.extend)
+        if newest is not self._answered.get(names):
+            deadline.extend()
+        check_embedded(newest, questions[0].model)
+        answered = await self._answers_from(questions, settings, only, deadline, newest)
         self._answered[names] = newest
         return answered
 

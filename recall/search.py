@@ -19,11 +19,11 @@ import polars as pl
 from slowwave.lexicon.languages import without_asking
 from slowwave.ranking.order import (
     QUOTED,
-    VECTOR_WEIGHT,
     Evidence,
     RankedFact,
     Step,
     full_match,
+    is_quotation,
     lexical_scores,
     message_scores,
     rank_facts,
@@ -279,9 +279,8 @@ async def _search(
     lexical = await _lexical(tables, question, found, settings.neighbours)
     compared = [*zip(found.messages, _cosines(found.vectors, question.vector), strict=True), *found.near]
     of_period = {name for view in views[1:] for name in (*view.messages, *(message for message, _ in view.near))}
-    scores = message_scores(lexical, compared, settings.vector_weight, dict.fromkeys(of_period, IN_PERIOD))
-    is_plain = not of_period and settings.vector_weight == VECTOR_WEIGHT
-    matches = scores if is_plain else message_scores(lexical, compared)
+    scores = message_scores(lexical, compared, dict.fromkeys(of_period, IN_PERIOD))
+    matches = message_scores(lexical, compared) if of_period else scores
     top = [*scores][: MESSAGES_PER_FACT * wide]
     is_all = found.is_all and {message for message, _ in compared} <= {*top}
     met = await walk if walk is not None else NO_WALK
@@ -296,13 +295,13 @@ async def _search(
     shared = word_overlaps(question.content, texts)
     overlaps = {name: share * _weight(rows[name]) for name, share in zip(rows, shared, strict=True)}
     stated = [Evidence(fact, message, cosines[fact], overlaps[fact]) for fact, message in evidence if fact in rows]
-    order = _each_sentence_once(rank_facts(stated, lexical, settings.vector_weight), rows)
+    order = _each_sentence_once(rank_facts(stated, lexical), rows)
     return Ranked(order, rows, vectors, found.messages, scores, matches), is_all
 
 
 def _weight(fact: Row) -> float:
-    """How much the words count that a fact shares with the question; a quotation ends with its marks."""
-    return QUOTED if fact["statement"].endswith('"') else 1.0
+    """How much the words count that a fact shares with the question."""
+    return QUOTED if is_quotation(fact["statement"]) else 1.0
 
 
 def _searched(fact: Row, question: str) -> str:

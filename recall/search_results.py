@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import chain, islice
 
 import numpy as np
+import polars as pl
 
 from slowwave.filters.durability import only_small_talk
 from slowwave.ranking.entity_weights import fact_factors
@@ -22,6 +23,7 @@ from slowwave.ranking.order import (
     passage_of,
     raised,
     spread,
+    walk_shares,
     weighted,
     word_overlaps,
 )
@@ -34,17 +36,24 @@ from slowwave.words import stems
 from storage.residents import Row
 from storage.warm import Tables
 
-from .access_events import Use
-from .doubts import Conflicts, doubts
+from .access_events import Known
+from .doubts import doubts
 from .facts import ALL, EVIDENCE, NameCache, recalled
+from .kept import Kept
 from .search import FACT_TIMES, IN_PERIOD, MESSAGE, Question, Ranked, Walk
 
 
 async def final_order(
-    tables: Tables, question: Question, settings: RecallSettings, found: Ranked, walk: Walk, use: Use, names: NameCache
+    tables: Tables,
+    question: Question,
+    settings: RecallSettings,
+    found: Ranked,
+    walk: Walk,
+    use: Kept[Known],
+    names: NameCache,
 ) -> Ranked:
     """At most `k` facts in their final order."""
-    order = fuse(found.order, _along_named(found, walk, question.text), settings.graph_weight)
+    order = fuse(found.order, _along_named(found, walk_shares(walk), question.text), settings.graph_weight)
     if settings.others_weight < 1.0:
         order = await _about(tables, order, found, question, settings.others_weight, names)
     if question.period is not None:
@@ -54,7 +63,7 @@ async def final_order(
     if not question.moment.is_past:
         order = _doubted(order, found)
     if question.conversation:
-        order = weighted(order, _current(order, found, question, settings.episode_boost), "episode")
+        order = weighted(order, _current(order, found, question, EPISODE_BOOST), "episode")
     vectors = np.empty((0, 0), np.float32)
     if settings.diversity and order:
         vectors = np.stack([found.vectors[fact.fact_id] for fact in order if fact.fact_id])
@@ -62,7 +71,7 @@ async def final_order(
 
 
 async def _use(
-    tables: Tables, found: Ranked, use: Use, question: Question, settings: LimbicSettings
+    tables: Tables, found: Ranked, use: Kept[Known], question: Question, settings: LimbicSettings
 ) -> dict[str, dict[str, float]]:
     """What the entities of all facts that were compared weigh among each other, by fact."""
     known = await use.of(tables)
@@ -85,14 +94,14 @@ async def _about(
 
 
 def _along_named(found: Ranked, walk: Walk, question: str) -> Walk:
-    """The walk, in which what a relation named in the question led to counts as what it began with.
+    """The walk, in which what a relation named in the question led to counts in full.
 
-    "Where does Pixel's owner work?" names the relation works_at, so where the owner works is as near as the owner.
+    "Where does Pixel's owner work?" names the relation works_at, so where the owner works is asked for.
     """
-    words, best = stems(question), max((step.score for step in walk.values()), default=0.0)
+    words = stems(question)
     relations = {name: found.facts[name]["predicate"] or "" for name in walk if name in found.facts}
     named = {name for name, relation in relations.items() if words & stems(relation.replace("_", " "))}
-    return {name: step._replace(score=best) if name in named else step for name, step in walk.items()}
+    return {name: step._replace(score=1.0) if name in named else step for name, step in walk.items()}
 
 
 def _of_period(found: Ranked, period: Period) -> set[str]:
@@ -107,6 +116,7 @@ def _is_of(row: Row, period: Period) -> bool:
     return is_relation and period.meets(row["valid_from"], row["valid_to"])
 
 
+EPISODE_BOOST = 0.1  # what a fact of the conversation gains that is asked in (S2-74)
 SUSPECT = 0.9  # what a fact counts that leans on one which no longer holds
 
 
@@ -125,7 +135,7 @@ def _current(
 
 
 async def with_sources(
-    tables: Tables, ranked: Ranked, moment: Moment, names: NameCache, conflicts: Conflicts
+    tables: Tables, ranked: Ranked, moment: Moment, names: NameCache, conflicts: Kept[pl.DataFrame]
 ) -> tuple[RecalledFact, ...]:
     """The facts in their order; of their messages, the one that matches best comes first."""
     places = {place.fact_id: place for place in ranked.order if place.fact_id}

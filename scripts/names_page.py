@@ -18,8 +18,8 @@ with the names of slowwave. Words are defined in the [glossary](glossary.md).
 `slowwave.toml` accepts the names of the left column, in a table of their own (`[graph]`, `[memory.graph]`,
 `[pipeline]`, …), at the top (`consolidation_resolve_threshold = 0.6`) or under `[memory]`. If a file gives a setting by
 our name and by another name, ours counts. Two other names with different values for one setting are an error. So is a
-name without a counterpart; the error gives the reason that this page gives. The form of a deployment accepts the
-aliases in [settings](settings.md).
+name without a counterpart; the error gives the reason that this page gives. The form of a deployment and Python have
+our names alone.
 """
 GROUPS_INTRO = "Whole tables that may be used, with our names or theirs in them:\n"
 COMMANDS_INTRO = """## Commands

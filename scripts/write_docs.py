@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 
 import pyarrow as pa
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AliasChoices, BaseModel
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from scripts.man_page import completion, man_page
@@ -29,7 +29,7 @@ from storage.tables import TABLES
 ROOT = Path(__file__).parents[1]
 DEMO_BEGIN, DEMO_END = "<!-- demo -->", "<!-- /demo -->"
 README_COLUMNS = 100
-SETTING_COLUMNS = ("default", "range", "meaning", "aliases")
+SETTING_COLUMNS = ("default", "range", "meaning")
 README_SECTIONS: Mapping[str, int] = {"What changed": 10, "Four questions": 13}
 """Sections of the demo that README shows, each with the number of its first lines."""
 _MCP_NAME = re.compile("<!-- mcp-name: .* -->")
@@ -59,7 +59,7 @@ default; an unknown name is an error. `ingest.llm.model` is the key `model` in t
 model = "anthropic/claude-haiku-4-5"
 ```
 
-Aliases are names of other systems; they mean the same. Words are defined in the [glossary](glossary.md), numbers
+Names of other systems are in [names](names.md), words in the [glossary](glossary.md), numbers
 such as S4-06 in the [specification](internal/specification.md). `make docs` generates this
 page from `slowwave/settings/`.
 """
@@ -153,7 +153,7 @@ def settings_page() -> str:
     """The common settings in one table, the others by their table in the file, and the file with every default."""
     parts = [SETTINGS_INTRO, COMMON_INTRO, grid(("setting", *SETTING_COLUMNS), _common_rows()), TUNING_INTRO]
     known: dict[type[BaseModel], tuple[str, ...]] = {}
-    for paths, model, field in _distinct_groups():
+    for paths, model in _distinct_groups():
         base = next((each for each in model.__mro__[1:] if each in known), None)
         rows = [
             _setting_row(name, info) for name, info in _plain(model).items() if _dotted(paths[0], name) not in COMMON
@@ -162,7 +162,7 @@ def settings_page() -> str:
             inherited = [_setting_row(name, info) for name, info in _plain(base).items()]
             rows = [row for row in rows if row not in inherited]
         known[model] = paths[0]
-        about = _about(model, field) + _also(paths[1:], known[base] if base else None)
+        about = (model.__doc__ or "").strip() + _also(paths[1:], known[base] if base else None)
         if rows or paths[1:]:
             shown = f"\n\n{grid(('setting', *SETTING_COLUMNS), rows)}" if rows else "\n"
             parts.append(f"### {_heading(paths[0])}\n\n{about}{shown}")
@@ -173,7 +173,7 @@ def settings_page() -> str:
 def default_file() -> str:
     """`slowwave.toml` with every setting at its default; tables that several flows share are written once."""
     parts = []
-    for paths, model, _ in _distinct_groups():
+    for paths, model in _distinct_groups():
         lines = [_assignment(name, info) for name, info in _plain(model).items()]
         if lines:
             shared = [f"# also [{'.'.join(path)}]" for path in paths[1:]]
@@ -182,17 +182,17 @@ def default_file() -> str:
 
 
 def _common_rows() -> list[tuple[str, ...]]:
-    found = {_dotted(path, name): info for path, model, _ in _groups(Settings) for name, info in _plain(model).items()}
+    found = {_dotted(path, name): info for path, model in _groups(Settings) for name, info in _plain(model).items()}
     return [(f"`{name}`", *_setting_row(name, found[name])[1:]) for name in COMMON]
 
 
-def _distinct_groups() -> Iterator[tuple[list[tuple[str, ...]], type[BaseModel], FieldInfo | None]]:
+def _distinct_groups() -> Iterator[tuple[list[tuple[str, ...]], type[BaseModel]]]:
     """Every group once, where its path is shortest, with all paths that have the same settings."""
     groups = list(_groups(Settings))
-    for path, model, field in groups:
-        paths = sorted((other for other, each, _ in groups if each is model), key=len)
+    for path, model in groups:
+        paths = sorted((other for other, each in groups if each is model), key=len)
         if path == paths[0]:
-            yield paths, model, field
+            yield paths, model
 
 
 def _plain(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -209,14 +209,12 @@ def _also(paths: Sequence[Sequence[str]], base: Sequence[str] | None) -> str:
     return same + (f" It also has the settings of {_heading(base)}." if base is not None else "")
 
 
-def _groups(
-    model: type[BaseModel], path: tuple[str, ...] = (), field: FieldInfo | None = None
-) -> Iterator[tuple[tuple[str, ...], type[BaseModel], FieldInfo | None]]:
-    yield path, model, field
+def _groups(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], type[BaseModel]]]:
+    yield path, model
     for name, info in model.model_fields.items():
         if _is_group(info):
             assert isinstance(info.annotation, type)
-            yield from _groups(info.annotation, (*path, name), info)
+            yield from _groups(info.annotation, (*path, name))
 
 
 def _is_group(info: FieldInfo) -> bool:
@@ -227,22 +225,9 @@ def _heading(path: Sequence[str]) -> str:
     return f"`[{'.'.join(path)}]`" if path else "At the top of the file"
 
 
-def _about(model: type[BaseModel], field: FieldInfo | None) -> str:
-    aliases = _aliases(field) if field else []
-    also = f" Also known as {', '.join(aliases)}." if aliases else ""
-    return (model.__doc__ or "").strip() + also
-
-
 def _setting_row(name: str, info: FieldInfo) -> tuple[str, ...]:
-    aliases = _aliases(info)
     meaning = f"*{info.title}.* {info.description or ''}"
-    return f"`{name}`", f"`{_toml(_default(info))}`", _range(info), meaning, ", ".join(aliases)
-
-
-def _aliases(info: FieldInfo) -> list[str]:
-    choices = info.validation_alias
-    names = [str(choice) for choice in choices.choices[1:]] if isinstance(choices, AliasChoices) else []
-    return [f"`{name}`" for name in names]
+    return f"`{name}`", f"`{_toml(_default(info))}`", _range(info), meaning
 
 
 def _range(info: FieldInfo) -> str:

@@ -212,16 +212,18 @@ class OpenMemory:
         scope: str | None = None,
         only: Only | None = None,
         also: Sequence[str] = (),
+        fill: bool = False,
         now: Time | None = None,
     ) -> str:
         """The facts for a query as a block for a prompt, within so many tokens (S2-40).
 
+        It ends where the next line is not likely to answer; with `fill` where nothing more fits.
         Empty without a budget, where nothing fits, and where the recall ended without an answer. By default as many
         facts and passages are recalled as any block has room for. `recall.context.context_share` gives the budget that
         is due to the block in a whole context.
         """
         how: dict[str, Any] = {"as_of": as_of, "known_as_of": known_as_of, "scope": scope, "only": only, "now": now}
-        return self._block(query, token_budget, k=k, also=also, **how).text
+        return self._block(query, token_budget, k=k, also=also, fill=fill, **how).text
 
     def ask(
         self,
@@ -232,16 +234,12 @@ class OpenMemory:
         known_as_of: Time | None = None,
         scope: str | None = None,
         also: Sequence[str] = (),
-        rewrite: bool = False,
         model: str | None = None,
         max_usd: float | None = None,
         max_calls: int | None = None,
         now: Time | None = None,
     ) -> Reply:
         """The answer of a model from the block of `context_for`, in one paid call, with its sources.
-
-        With `rewrite` the model first puts the question into two to four other wordings, in one more paid call, and
-        they are searched as those of `also` are.
 
         `model` is provider/model, `max_usd` and `max_calls` are limits of this question; each stands in place of that
         of the settings ([ingest.llm], whose other limits count). Where nothing is found no model is called. Raises
@@ -251,26 +249,27 @@ class OpenMemory:
         """
         from apps.configuration import answering
         from recall.ask import ask  # imports the model clients, which no other read needs
-        from recall.recaller import WORDINGS, check_wordings
+        from recall.recaller import check_wordings
 
         llm = answering(self.place.settings, model, max_usd=max_usd, max_calls=max_calls)
         moment = _moment(now, as_of, known_as_of)
         check_wordings(also)
         how: dict[str, Any] = {"as_of": as_of, "known_as_of": known_as_of, "scope": scope, "now": moment.now}
 
-        def find(wordings: Sequence[str]) -> ContextBlock:
-            return self._block(question, token_budget, also=[*dict.fromkeys((*wordings, *also))][:WORDINGS], **how)
+        def find() -> ContextBlock:
+            return self._block(question, token_budget, also=also, **how)
 
-        store = self._reader.store
-        return ask(checked_text("question", question), find, store, llm, moment.now, moment.as_of, rewrite=rewrite)
+        return ask(checked_text("question", question), find, self._reader.store, llm, moment.now, moment.as_of)
 
-    def _block(self, query: str, token_budget: int | None, *, k: int | None = None, **how: Any) -> ContextBlock:
+    def _block(
+        self, query: str, token_budget: int | None, *, k: int | None = None, fill: bool = False, **how: Any
+    ) -> ContextBlock:
         """The block of `context_for` with its facts and passages."""
         from recall.context import MOST_FACTS, ContextBlock, block_of
 
         if not token_budget or token_budget < 0:
             return ContextBlock()
-        return block_of(self.recall(query, k or MOST_FACTS, **how), token_budget)
+        return block_of(self.recall(query, k or MOST_FACTS, **how), token_budget, fill=fill)
 
     # Facts
 

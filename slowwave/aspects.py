@@ -77,7 +77,6 @@ TAXONOMY: tuple[Aspect, ...] = (
 SLUGS: tuple[str, ...] = tuple(aspect.slug for aspect in TAXONOMY)
 BY_SLUG: Mapping[str, Aspect] = MappingProxyType({aspect.slug: aspect for aspect in TAXONOMY})
 _ORDER = pl.DataFrame({"slug": SLUGS, "place": range(len(SLUGS))})
-_SLUG = pl.Enum(SLUGS)
 USUAL = AspectSettings()
 _DIGITS = 9  # beyond them floating-point sums differ
 
@@ -165,30 +164,6 @@ def shown(value: float) -> int:
     return math.floor(round(value, _DIGITS) + 0.5)
 
 
-def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
-    """All fourteen aspects in their order: slug and COUNTED, of live facts (TAGGED) and their tags (S3-18).
-
-    `tags` has fact_id and slug; tags of other facts and kinds in NO_KNOWLEDGE do not count. Subjects and objects are
-    entities, relations the canonical ones; a fact without either adds none.
-    """
-    known = _coded(facts.filter(~pl.col("kind").fill_null("").is_in(NO_KNOWLEDGE)))
-    slugs = tags.select(id="fact_id", slug=pl.col("slug").cast(_SLUG, strict=False)).drop_nulls()
-    tagged = slugs.join(known, on="id").drop("id").unique(["row", "slug"])
-    ends = pl.col("subject").append(pl.col("object")).drop_nulls().n_unique()
-    counts = tagged.group_by(pl.col("slug").cast(pl.String)).agg(
-        facts=pl.len().cast(pl.Int64),
-        entities=ends.cast(pl.Int64),
-        predicates=pl.col("predicate").drop_nulls().n_unique().cast(pl.Int64),
-        confidence=mean_confidence(confidence_units().sum(), confidence_units().count()),
-    )
-    rows = (
-        _ORDER.select("slug")
-        .join(counts, on="slug", how="left", maintain_order="left")
-        .with_columns(pl.col("facts", "entities", "predicates").fill_null(0), pl.col("confidence").fill_null(0.0))
-    )
-    return with_scores(rows, settings)
-
-
 def confidence_units() -> pl.Expr:
     """Confidences in billionths, null without one: the sum of integers is the same in any order."""
     return (pl.col("confidence").fill_nan(None) * 1e9).round().cast(pl.Int64)
@@ -209,14 +184,6 @@ def with_scores(rows: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.Data
     return rows.with_columns(score=pl.Series(scores, dtype=pl.Float64))
 
 
-def _coded(facts: pl.DataFrame) -> pl.DataFrame:
-    """The facts with numbers for ids, because they count three times as fast: row, subject, object, predicate."""
-    ends = pl.concat([facts["subject_id"], facts["object_id"]]).cast(pl.Categorical).to_physical()
-    predicate = pl.col("predicate").replace("", None).cast(pl.Categorical).to_physical()
-    numbers = facts.select("id", "confidence", predicate=predicate).with_row_index("row")
-    return numbers.with_columns(subject=ends.head(len(facts)), object=ends.tail(len(facts)))
-
-
 def changed_scores(fresh: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
     """The rows of `fresh` (slug and COUNTED) that differ from `stored` (id and COUNTED) (S3-19).
 
@@ -230,7 +197,7 @@ def changed_scores(fresh: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
 
 # Parts of the counts of aspects, so that a change of few facts updates them from those facts alone (S3-18). The number
 # of facts can go up and down. The number of distinct entities and relations needs the number of facts for each of them,
-# so these are parts too. `score_aspects` counts the same from all facts at once.
+# so these are parts too.
 
 
 FACTS, RATED, CONFIDENCE = "facts", "rated", "confidence"
@@ -292,8 +259,8 @@ def _sum(stored: pl.DataFrame, change: pl.DataFrame) -> pl.DataFrame:
     return both.with_columns(pl.col("number") + pl.col("number_before"))
 
 
-def scores_of(parts: pl.DataFrame) -> pl.DataFrame:
-    """Slug and `aspects.COUNTED` of all fourteen aspects from parts (id, number) with `TOTALS`."""
+def scores_of(parts: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
+    """Slug and COUNTED of all fourteen aspects in their order, from parts (id, number) with `TOTALS`."""
     numbers = dict(parts.select("id", "number").iter_rows())
 
     def total(part: str) -> list[int]:
@@ -302,4 +269,13 @@ def scores_of(parts: pl.DataFrame) -> pl.DataFrame:
     counted = pl.DataFrame({name: total(name) for name in (FACTS, *DISTINCT.values(), RATED, CONFIDENCE)})
     means = mean_confidence(pl.col(CONFIDENCE), pl.col(RATED))
     rows = counted.select(pl.Series("slug", SLUGS), FACTS, *DISTINCT.values(), confidence=means)
-    return with_scores(rows)
+    return with_scores(rows, settings)
+
+
+def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
+    """`scores_of` live facts (TAGGED) and their tags (fact_id, slug), counted anew.
+
+    Tags of other facts and kinds in NO_KNOWLEDGE do not count. Subjects and objects are entities, relations the
+    canonical ones; a fact without either adds none.
+    """
+    return scores_of(added(pl.DataFrame(schema=PARTS), parts_of(facts, tags)), settings)

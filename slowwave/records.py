@@ -262,12 +262,8 @@ class LedgerEntry:
         )
 
 
-SUBMITTING, UNSURE, FOUND, SUBMITTED, COLLECTED, LOST, FOREIGN = (
-    "submitting", "unsure", "found", "submitted", "collected", "lost", "foreign",
-)  # fmt: skip
-ARRIVED = (FOUND, SUBMITTED)
-"""States of a batch that has an id: from a receipt, or found by its size and time, so that it may be another's."""
-OPEN_BATCH = (SUBMITTING, UNSURE, *ARRIVED)
+SUBMITTING, UNSURE, SUBMITTED, COLLECTED, LOST = "submitting", "unsure", "submitted", "collected", "lost"
+OPEN_BATCH = (SUBMITTING, UNSURE, SUBMITTED)
 """States of a batch whose answers may still come, so that none of its prompts may be asked again."""
 
 

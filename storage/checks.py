@@ -1,6 +1,6 @@
 """What can be wrong with the rows of a state, and how each defect is mended.
 
-A check finds rows: columns table, row_id, column, detail, is_repairable. No mend ever makes a fact live.
+A check finds rows: columns table, row_id, column, detail. No mend ever makes a fact live.
 """
 
 from __future__ import annotations
@@ -25,20 +25,17 @@ from .tables import TABLES, tables_of
 if TYPE_CHECKING:
     from .transactions import Transaction
 
-FOUND = {
-    "table": pl.String, "row_id": pl.String, "column": pl.String, "detail": pl.String, "is_repairable": pl.Boolean,
-}  # fmt: skip
+FOUND = {"table": pl.String, "row_id": pl.String, "column": pl.String, "detail": pl.String}
 UNIT_TOLERANCE = 1e-3
 _BATCH = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class PartialSnapshot:
-    """A state of which only the tables in `sound` can be read; `embed_model` is the head's."""
+    """A state of which only the tables in `sound` can be read."""
 
     reading: Reading
     sound: frozenset[str]
-    embed_model: str
 
     def frame(self, name: str, columns: list[str], where: str | None = None) -> pl.DataFrame:
         """Columns of a table, no rows if it cannot be read."""
@@ -60,13 +57,10 @@ class Check:
     mend: Callable[[Transaction, pl.DataFrame], None]
 
 
-def found(
-    rows: pl.DataFrame, table: str, detail: pl.Expr, column: str = "", *, is_repairable: bool = True
-) -> pl.DataFrame:
+def found(rows: pl.DataFrame, table: str, detail: pl.Expr, column: str = "") -> pl.DataFrame:
     """Findings about rows of one table that have an `id`."""
-    return rows.select(
-        table=pl.lit(table), row_id="id", column=pl.lit(column), detail=detail, is_repairable=pl.lit(is_repairable)
-    ).cast(pl.Schema(FOUND))
+    named = rows.select(table=pl.lit(table), row_id="id", column=pl.lit(column), detail=detail)
+    return named.cast(pl.Schema(FOUND))
 
 
 def _pinned() -> list[str]:
@@ -186,22 +180,6 @@ def make_unit(tx: Transaction, rows: pl.DataFrame) -> None:
         tx.upsert(str(name), whole.with_columns(pl.when(says_something).then(unit).alias("vector")))
 
 
-def find_foreign_vectors(patient: PartialSnapshot) -> pl.DataFrame:
-    """Vectors of another model than the store's, which cannot be compared."""
-    detail = pl.format(
-        f"Its vector is of {{}}, the store's are of {patient.embed_model}: `slowwave reembed`.", "embed_model"
-    )
-    parts = []
-    for name in FACTS:
-        rows = patient.frame(name, ["id", "embed_model"]).filter(pl.col("embed_model") != patient.embed_model)
-        parts.append(found(rows, name, detail, "embed_model", is_repairable=False))
-    return pl.concat(parts)
-
-
-def leave(tx: Transaction, rows: pl.DataFrame) -> None:
-    """Nothing can be done here."""
-
-
 # What can be wrong with the validity of facts: cycles of supersession, and a status that its columns deny (§6.3).
 
 
@@ -244,7 +222,7 @@ def _cyclic(steps: pl.DataFrame) -> pl.DataFrame:
 
 def break_cycles(tx: Transaction, rows: pl.DataFrame) -> None:
     """The newest fact of a cycle was replaced by nothing."""
-    patient = PartialSnapshot(tx, frozenset((*FACTS, "lineage")), "")
+    patient = PartialSnapshot(tx, frozenset((*FACTS, "lineage")))
     steps = _cyclic(_steps(patient))
     ages = pl.concat([tx.by_ids(name, steps["old"], ["id", "created_at"]) for name in FACTS])
     ages = ages.sort("created_at", "id", nulls_last=False)

@@ -366,7 +366,10 @@ def manifest_on_disk(address: str, table: str, version: int) -> tuple[int, int, 
     return version, found.st_ino, found.st_mtime_ns
 
 
-def folder_on_disk(address: str) -> tuple[int, int] | None:
+Folder = tuple[int, int]
+
+
+def folder_on_disk(address: str) -> Folder | None:
     """What tells the folder of a namespace from another one that was put in its place; None as above."""
     if is_remote(address):
         return None

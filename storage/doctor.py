@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.errors import SlowwaveError, StoreMismatch
+from slowwave.errors import SlowwaveError
 
 from . import checks
 from .checks import Check, PartialSnapshot
 from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes
-from .salvage import foresee, is_begun, is_head_broken, note_ends, salvage, salvage_head
+from .salvage import foresee, is_head_broken, salvage, salvage_head
 from .schema import Role
 from .store import Store
-from .tables import SCHEMA_VERSION, TABLES, tables_of
+from .tables import SCHEMA_VERSION, TABLES
 from .upkeep import make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ CHECKS = (
     Check("shared alias", checks.find_shared_aliases, checks.remove_rows),
     Check("proposal about nothing", checks.find_pointless, checks.close),
     Check("vector length", checks.find_long_vectors, checks.make_unit),
-    Check("foreign vector", checks.find_foreign_vectors, checks.leave),
 )
 """In the order of repair: a mend may leave work for a later one, never for an earlier one."""
 
@@ -69,7 +68,7 @@ def examine(store: Store) -> tuple[Defect, ...]:
     findings += _broken_indexes(sound, snapshot.handle)
     findings += _ahead(store, head, sound)
     findings += [_unfinished_finding(name) for name in unfinished(store.uri)]
-    return (*findings, *defects(PartialSnapshot(snapshot, sound, head.embed_model)))
+    return (*findings, *defects(PartialSnapshot(snapshot, sound)))
 
 
 def defects(patient: PartialSnapshot) -> Iterator[Defect]:
@@ -113,14 +112,13 @@ def repair(store: Store, run_id: str, now: datetime) -> tuple[Defect, ...]:
         repaired += _salvaged(store, tx)
         sound, _ = _survey(_names(tx.lease), tx.handle)
         repaired += _repair_indexes(tx, sound)
-        patient = PartialSnapshot(tx, sound, tx.lease.embed_model)
+        patient = PartialSnapshot(tx, sound)
         for check in CHECKS:
-            rows = check.find(patient).filter("is_repairable")
+            rows = check.find(patient)
             if len(rows):
                 check.mend(tx, rows)
             repaired += _findings(check.name, rows)
         tx.upsert("decisions", _decisions(tx, repaired))
-    note_ends(store.db, {each.table for each in repaired if each.table in tables_of(Role.LOG)})
     repaired += [_unfinished_finding(name) for name in remove_unfinished(store.uri)]
     return tuple(repaired)
 
@@ -152,8 +150,6 @@ def _survey(names: Iterable[str], handle: Callable[[str], Table]) -> tuple[froze
     for name in names:
         try:
             read_through(handle(name))
-            if TABLES[name].role is Role.LOG and is_begun(handle(name)):
-                raise StoreMismatch("A repair of it was not finished.")
             sound.add(name)
         except Exception as error:  # whatever a damaged file makes the reader say
             is_missing = isinstance(error, MissingTable) or (
@@ -241,8 +237,8 @@ def _repair_tables(store: Store, tx: Transaction) -> list[Defect]:
 
 
 def _findings(check: str, rows: pl.DataFrame) -> list[Defect]:
-    wanted = rows.sort("table", "row_id", "column").select("table", "row_id", "detail", "is_repairable")
-    return [Defect(check, *row) for row in wanted.iter_rows()]
+    wanted = rows.sort("table", "row_id", "column").select("table", "row_id", "detail")
+    return [Defect(check, table, row_id, detail, True) for table, row_id, detail in wanted.iter_rows()]
 
 
 def _decisions(tx: Transaction, repaired: list[Defect]) -> pl.DataFrame:

@@ -11,13 +11,8 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import reduce
-from math import ceil, sqrt
-from operator import or_
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -28,7 +23,7 @@ from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
 from slowwave.lifecycle.forgotten_names import NameMatcher
 
 from .connection import HEAD
-from .object_storage import files, is_remote
+from .object_storage import files
 from .rows import exact_rows, id_filters
 from .schema import Role
 from .snapshots import read_rows
@@ -153,21 +148,18 @@ def versions_of(store: Store) -> Mapping[str, int]:
     return {name: len(store.db.open_table(name).list_versions()) for name in TABLES}
 
 
-# The proof of an erasure: what still names the subject, by reading every row and by searching the bytes of every
-# file. Neither is enough alone. Rows are what anybody can read, but a deleted row or an old vector is in no row.
-# Bytes are all there is, but LanceDB compresses columns of more than some ten kilobytes, in which a search may miss
-# what is there. So the files are compared, too: a table that was written anew keeps no file from before.
+# The proof of an erasure: no text of any version names the subject, and no file from before is left. Rows are what
+# anybody can read, but a deleted row or an old vector is in no row; what is in no row of now was in a file of before.
 
 
 _PROOF_BATCH = 8192
-_CHUNK = 1 << 26
-_OVERLAP = 4096
-_OWN = frozenset(name for table in TABLES.values() for name in (table.name, *table.columns))
+_RESTING = (f"{LEDGER}.lance/", f"{HEAD}.lance/")
+_CONTENT = ("/data/", "/_indices/", "/_deletions/")
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Cells that name the subject, by table; longer words with a name inside; names among slowwave's own words.
+class Naming:
+    """Cells that name the subject, by table, and longer words with a name inside.
 
     `general` are rows with single words of a name among general words, by table.
     """
@@ -175,55 +167,23 @@ class Rows:
     cells: Mapping[str, int]
     general: Mapping[str, int]
     words: frozenset[str]
-    own: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """Files searched, their bytes, and how often a name stands in each file that has one.
-
-    `excused` hits are inside longer words that rows still hold, or are of names that slowwave itself uses;
-    `by_chance` is how many others so many bytes would have that say nothing.
-    """
-
-    files: int = 0
-    size: int = 0
-    hits: Mapping[str, int] = field(default_factory=dict)
-    excused: int = 0
-    by_chance: int = 0
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether no more traces are left than chance explains."""
-        return sum(self.hits.values()) <= self.by_chance
-
-    def by_table(self) -> dict[str, int]:
-        """Hits by table."""
-        found: Counter[str] = Counter()
-        for file, count in self.hits.items():
-            found[file.split("/")[0].removesuffix(".lance")] += count
-        return dict(found)
-
-
-def read_rows_naming(store: Store, names: NameMatcher, *, only_newest: bool = False) -> Rows:
+def read_rows_naming(store: Store, names: NameMatcher, *, only_newest: bool = False) -> Naming:
     """Look at every text of every table, at every version there is."""
     cells: Counter[str] = Counter()
     general: Counter[str] = Counter()
     words: set[str] = set()
-    own = {name for name in names.listed for phrase in _OWN if NameMatcher.of([name]).are_in(phrase)}
     for name in (*TABLES, HEAD):
         for rows in _versions(store.db.open_table(name), only_newest=only_newest or name == LEDGER):
             general[name] += int(with_words_of(rows, names).sum())
             maybe = names.candidates(rows, rows.columns)
             for texts in maybe.iter_columns() if len(maybe) else ():
-                hits = names.named(texts)
-                if texts.name in VOCABULARY and name != HEAD:
-                    own |= {each for each in names.listed if NameMatcher.of([each]).named(texts).any()}
-                else:
-                    cells[name] += int(hits.sum())
+                if texts.name not in VOCABULARY or name == HEAD:
+                    cells[name] += int(names.named(texts).sum())
                 listed = texts.explode() if texts.dtype == pl.List else texts
                 words |= names.words_around(listed.drop_nulls().unique())
-    return Rows(dict(+cells), dict(+general), frozenset(words), frozenset(own))
+    return Naming(dict(+cells), dict(+general), frozenset(words))
 
 
 def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
@@ -238,123 +198,16 @@ def _versions(table: Table, *, only_newest: bool) -> Iterator[pl.DataFrame]:
             yield rows
 
 
-def files_of(store: Store) -> dict[str, int]:
-    """Every file of the namespace with its size."""
-    return files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options)
+def files_of(store: Store) -> frozenset[str]:
+    """Every file of the namespace."""
+    return frozenset(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options))
 
 
-def _files_below(root: Path) -> dict[str, int]:
-    files = (path for path in sorted(root.rglob("*")) if path.is_file())
-    return {path.relative_to(root).as_posix(): path.stat().st_size for path in files}
+def files_left(before: frozenset[str], after: frozenset[str]) -> list[str]:
+    """Files with rows or indexes from before that are still there.
 
-
-def survivors(before: Mapping[str, int], after: Mapping[str, int]) -> list[str]:
-    """Files of rows and indexes from before that are still there, but for those of the ledger of commits and the head.
-
-    These two hold no text of anybody, and are searched like all others.
+    Those of the ledger of commits and of the head do not count: they hold no text of anybody, and are read like all
+    others.
     """
-    kept = (f"{LEDGER}.lance/", f"{HEAD}.lance/")
-    parts = ("/data/", "/_indices/", "/_deletions/")
-    return sorted(
-        file for file in before.keys() & after.keys()
-        if not file.startswith(kept) and any(part in file for part in parts)
-    )  # fmt: skip
-
-
-def search_files(store: Store, names: NameMatcher, rows: Rows, *, is_proof: bool = True) -> Bytes:
-    """Search the bytes of every file for the names, in any case; nothing for a store on object storage.
-
-    As a proof, names that the files of any store hold are excused.
-    """
-    root = None if is_remote(store.uri) else Path(store.uri.removeprefix("file://"), store.namespace)
-    if root is None:
-        return Bytes()
-    longer = rows.words | names.words_around(_OWN)
-    found = _search_all(root, names, longer, rows.own)
-    if is_proof and found.hits and (excused := _words_of_the_format(store, names, longer)):
-        return _search_all(root, names, longer, rows.own | excused)
-    return found
-
-
-def _search_all(root: Path, names: NameMatcher, longer: Collection[str], own: Collection[str]) -> Bytes:
-    hits: dict[str, int] = {}
-    excused = 0
-    files = _files_below(root)
-    for file in files:
-        counted, pardoned = _search(root / file, names, longer, own)
-        excused += pardoned
-        if counted:
-            hits[file] = counted
-    size = sum(files.values())
-    return Bytes(len(files), size, hits, excused, _by_chance(names, size))
-
-
-def _words_of_the_format(store: Store, names: NameMatcher, longer: Collection[str]) -> frozenset[str]:
-    """Names that are in the files of a store that knows nobody: words of LanceDB and of the schema."""
-    from .store import Store as Control
-
-    head = store.head
-    with TemporaryDirectory() as place:
-        control = Control.create(place, "control", (head.embed_model, head.dims))
-        with control.commit("control", "control") as tx:
-            tx.upsert("metadata", pl.DataFrame({"id": ["0"]}))
-            tx.upsert("messages", pl.DataFrame({"id": ["0"], "message_id": ["0"], "conversation_id": ["0"]}))
-        root = Path(place, "control")
-        return frozenset(
-            name for name in names.listed if _search_all(root, NameMatcher.of([name]), longer, frozenset()).hits
-        )
-
-
-def _search(path: Path, names: NameMatcher, longer: Collection[str], own: Collection[str]) -> tuple[int, int]:
-    """Hits in one file: those that count, and those that are excused."""
-    counted = excused = 0
-    words = [word.encode() for word in sorted(longer)]
-    is_index = "_indices" in path.parts
-    for text, start, end in _pieces(path):
-        for name, raws in names.as_bytes().items():
-            for place, raw in _places(text, raws, start, end):
-                is_pardoned = name in own or _is_inside(text, place, raw, words, is_index)
-                excused, counted = excused + is_pardoned, counted + (not is_pardoned)
-    return counted, excused
-
-
-def _pieces(path: Path) -> Iterator[tuple[bytes, int, int]]:
-    """A file in lower case, piece by piece, and between which places of a piece a name may begin."""
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        for offset in range(0, size, _CHUNK):
-            base = max(0, offset - _OVERLAP)
-            stream.seek(base)
-            yield stream.read(offset - base + _CHUNK + _OVERLAP).lower(), offset - base, offset - base + _CHUNK
-
-
-def _places(text: bytes, raws: tuple[bytes, ...], start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    for raw in raws:
-        place = text.find(raw, start, end + len(raw) - 1)
-        while place >= 0:
-            yield place, raw
-            place = text.find(raw, place + 1, end + len(raw) - 1)
-
-
-def _is_inside(text: bytes, place: int, raw: bytes, longer: list[bytes], is_index: bool) -> bool:
-    """Whether the hit is part of one of the longer words; an index holds their stems."""
-    for word in longer:
-        offset = word.find(raw)
-        while offset >= 0:
-            stem = word[: offset + len(raw) + (not offset)] if is_index else word
-            if place >= offset and text[place - offset : place - offset + len(stem)] == stem:
-                return True
-            offset = word.find(raw, offset + 1)
-    return False
-
-
-def _by_chance(names: NameMatcher, size: int) -> int:
-    """Hits that as many bytes of noise would hardly exceed: a name of three letters is in a gigabyte of vectors."""
-    raws = reduce(or_, ({*each} for each in names.as_bytes().values()), set[bytes]())
-    expected = 0.0
-    for raw in raws:
-        share = 1.0
-        for byte in raw:
-            share *= (2 if chr(byte).isalpha() and byte < 128 else 1) / 256
-        expected += size * share
-    return ceil(expected + 5 * sqrt(expected)) if expected > 0.01 else 0
+    kept = (file for file in before & after if not file.startswith(_RESTING))
+    return sorted(file for file in kept if any(part in file for part in _CONTENT))

@@ -19,7 +19,6 @@ IDS_PER_FILTER = 2000
 MARK = "_row_last_updated_at_version"  # the version of the table that last wrote the row
 ROW = "_rowid"  # the number of the row, by which one version of the table finds it without an index
 CREATED = "_row_created_at_version"  # the version that first wrote it; compaction keeps both, merging keeps this one
-BEGUN = "repair-"  # with up to where a log was counted: tags the version from which a repair writes it anew
 
 
 def table_named(name: str) -> Table:

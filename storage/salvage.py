@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +18,10 @@ from slowwave.errors import StoreMismatch
 
 from .connection import HEAD, connect, has_namespace
 from .object_storage import is_remote
-from .rows import BEGUN, CREATED, exact_rows
-from .schema import STAMPS, Role
+from .rows import IDS_PER_FILTER, ROW
+from .schema import Role
 from .tables import SCHEMA_VERSION, TABLES, tables_of
-from .upkeep import make_text_indexes
-from .versions import ASIDE, EarlierStates, state_label
+from .versions import ASIDE, EarlierStates, leap, state_label
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from .transactions import Transaction
 
 INTERRUPTED = "interrupted"
-_KEY = ["id", *STAMPS]
 Saved = tuple[str, str, str]
 """A table, the row that is meant or nothing, and what became of it."""
 
@@ -86,8 +83,8 @@ class _Salvage:
         self._past = EarlierStates(store.db, tx, tx.lease)
 
     def all_of(self, broken: Collection[str]) -> Iterator[Saved]:
+        moved = {name: set_aside(self._db, name) for name in broken}
         for name in broken:
-            set_aside(self._db, name)
             self._tx.forget_handle(name)
         roles = {name: TABLES[name].role for name in broken}
         if "commits" in broken:  # the others are found by it
@@ -95,7 +92,7 @@ class _Salvage:
         for name in sorted(name for name, role in roles.items() if role is Role.HISTORY and name != "commits"):
             yield self._back_alone(name, self._past.committed(name))
         for name in sorted(name for name, role in roles.items() if role is Role.LOG):
-            yield self._readable_rows(name)
+            yield self._readable_rows(name, moved[name])
         yield from self._state([name for name in tables_of(Role.STATE) if name in broken])
 
     def _state(self, broken: list[str]) -> Iterator[Saved]:
@@ -133,16 +130,12 @@ class _Salvage:
             yield "runs", run, f"What it did after {label} is lost."
 
     def _rows_left(self, name: str) -> Saved:
-        """Every row of a table that can be read, in new files; references to the others are cut by the checks."""
+        """Every row of a table that can be read; references to the others are cut by the checks."""
+        self._tx.put_back_whole(name, self._tx.handle(name).version)
         table = self._tx.handle(name)
-        total = table.count_rows()
-        parts = list(_ranges(table, table.schema.names, 0, total))
-        rows = pl.concat([pl.DataFrame(pl.from_arrow(part)) for part in parts]) if parts else pl.DataFrame()
-        whole = _as_rows(name, rows, self._tx.dims)
+        total, lost = table.count_rows(), drop_unreadable(table)
         self._tx.put_back_whole(name, table.version)
-        self._tx.write_anew(name, whole.to_reader())
-        make_text_indexes(self._tx, [name])
-        return name, "", f"No earlier state is whole: {total - len(rows)} of its {total} rows are lost."
+        return name, "", f"No earlier state is whole: {lost} of its {total} rows are lost."
 
     def _back_alone(self, name: str, versions: Collection[int]) -> Saved:
         for version in versions:
@@ -152,78 +145,38 @@ class _Salvage:
         self._tx.start_again(name)
         return name, "", "No version of it can be read; it is empty now."
 
-    def _readable_rows(self, name: str) -> Saved:
-        """Write a log again from its readable rows; rows that were counted already are not counted again.
-
-        What nobody counts, as paid answers, is written at once. Of a counted log the part that is not counted yet
-        follows in a second write, since a row is new by the version that wrote it; so does what others appended
-        meanwhile, for which they need no lease. The version that was read is tagged until the mark is published: the
-        next repair begins there again if this one dies.
-        """
+    def _readable_rows(self, name: str, moved: int) -> Saved:
+        """A log without the rows that cannot be read; the others stay what they are, counted or not."""
         log = self._db.open_table(name)
-        mark = self._tx.by_ids("log_marks", [name])
-        marked = max(mark["version"].to_list(), default=0)
-        begun = log.tags.list().get(f"{BEGUN}{marked}")
-        start = int(begun["version"]) if begun else int(log.version)
-        if not begun:
-            log.tags.create(f"{BEGUN}{marked}", start)
-        log.checkout(start)
-        total, columns = log.count_rows(), [*log.schema.names, CREATED]
-        parts = [pl.DataFrame(pl.from_arrow(part)) for part in _ranges(log, columns, 0, total)]
-        rows = pl.concat(parts) if parts else pl.DataFrame(schema=dict.fromkeys(columns, pl.UInt64))
-        is_counted = pl.col(CREATED) <= (min(marked, start) if len(mark) else start)
-        log.checkout_latest()
-        counted = _as_rows(name, rows.filter(is_counted), self._tx.dims)
-        written = int(log.add(counted, mode="overwrite", on_bad_vectors="null").version)
-        self._tx.upsert("log_marks", mark.with_columns(version=pl.lit(written, dtype=pl.Int64)))
-        for rest in (rows.filter(~is_counted), _appended(log, start, written, rows)):
-            if len(rest):
-                log.add(_as_rows(name, rest, self._tx.dims), on_bad_vectors="null")
-        return name, "", f"{total - len(rows)} of its {total} rows are lost; the others are kept."
+        if moved:
+            leap(self._db, name, log.version + moved)  # by its version a row is known to be counted
+            log.checkout_latest()
+        total, lost = log.count_rows(), drop_unreadable(log)
+        return name, "", f"{lost} of its {total} rows are lost; the others are kept."
 
 
-def _appended(log: Table, start: int, end: int, rows: pl.DataFrame) -> pl.DataFrame:
-    """What versions between these two added to a log, but for copies of rows that are known."""
-    parts = []
-    for version in range(start + 1, end):
-        with suppress(ValueError, RuntimeError):  # a version that is gone
-            log.checkout(version)
-            found = [pl.DataFrame(pl.from_arrow(part)) for part in _ranges(log, rows.columns, 0, log.count_rows())]
-            parts += [part.filter(pl.col(CREATED) == version) for part in found]
-    log.checkout_latest()
-    if not (parts := [part for part in parts if len(part)]):
-        return rows.clear()
-    later = pl.concat(parts).unique(_KEY, maintain_order=True)
-    return later.join(rows.select(_KEY), on=_KEY, how="anti", nulls_equal=True) if len(rows) else later
+def drop_unreadable(table: Table) -> int:
+    """Delete the rows of an open table that cannot be read; returns how many."""
+    places = [*_unreadable(table, table.schema.names, 0, table.count_rows())]
+    if places:
+        rows = table.search().select([ROW]).with_row_id(True).limit(None).to_arrow()[ROW].take(places).to_pylist()
+        for start in range(0, len(rows), IDS_PER_FILTER):
+            table.delete(f"{ROW} IN ({', '.join(map(str, rows[start : start + IDS_PER_FILTER]))})")
+    return len(places)
 
 
-def is_begun(log: Table) -> bool:
-    """Whether a repair began to write this log anew and did not come to its end."""
-    return any(tag.startswith(BEGUN) for tag in log.tags.list())
-
-
-def note_ends(db: DBConnection, logs: Collection[str]) -> None:
-    """The repair that wrote these logs anew is published."""
-    for log in map(db.open_table, logs):
-        for tag in list(log.tags.list()):
-            if tag.startswith(BEGUN):
-                log.tags.delete(tag)
-
-
-def _as_rows(name: str, frame: pl.DataFrame, dims: int) -> pa.Table:
-    return exact_rows(name, frame, dims) if len(frame) else TABLES[name].schema(dims).empty_table()
-
-
-def _ranges(table: Table, columns: list[str], start: int, count: int) -> Iterator[pa.Table]:
-    """All rows that can be read, found by halves."""
+def _unreadable(table: Table, columns: list[str], start: int, count: int) -> Iterator[int]:
+    """The places of all rows that cannot be read, found by halves."""
     if not count:
         return
     try:
-        yield table.search().select(columns).offset(start).limit(count).to_arrow()
+        table.search().select(columns).offset(start).limit(count).to_arrow()
     except Exception:  # whatever a damaged file makes the reader say
-        if count > 1:
-            yield from _ranges(table, columns, start, count // 2)
-            yield from _ranges(table, columns, start + count // 2, count - count // 2)
+        if count == 1:
+            yield start
+            return
+        yield from _unreadable(table, columns, start, count // 2)
+        yield from _unreadable(table, columns, start + count // 2, count - count // 2)
 
 
 def set_aside(db: DBConnection, name: str) -> int:

@@ -20,12 +20,12 @@ from slowwave.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, Unknow
 from slowwave.settings import RetentionSettings
 
 from .connection import HEAD, NO_STORE, connect, has_namespace, namespaces, place_for_making
-from .disk import WAY_OUT, in_plain_words, plain_errors
+from .disk import in_plain_words, plain_errors
 from .head import Head, HeadRow, Lease, create_head
 from .lease import make_once
 from .object_storage import check_bucket, is_remote
 from .pieces import FEW, Pieces
-from .rows import BEGUN, CREATED, to_rows
+from .rows import CREATED, to_rows
 from .schema import Role
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, tables_of
@@ -250,12 +250,9 @@ class Store:
         """Rows that were appended to a log after one of its versions (0: all), and the version up to which they go.
 
         Compaction and appends of other processes meanwhile change neither. A log that was made anew since is read from
-        its beginning. Raises `StoreMismatch` where a repair that wrote it anew was not finished: what was counted
-        before cannot be told from the rest.
+        its beginning.
         """
         table = open_table(self.db, name)
-        if version and f"{BEGUN}{version}" in table.tags.list():
-            raise StoreMismatch(f"A repair of table {name} was not finished.", WAY_OUT)
         newest = table.version
         table.checkout(newest)
         return read_rows(table, f"{CREATED} > {version if version <= newest else 0}", columns), newest

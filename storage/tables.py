@@ -700,7 +700,7 @@ _LLM_BATCHES = Table(
         "model": text("Model."),
         "role": text("extract, resolve, consolidate, summarize, judge or answer."),
         "schema_hash": text("Hash of the response schema."),
-        "state": text("submitting, unsure, submitted, collected, lost or foreign.", required=True),
+        "state": text("submitting, unsure, submitted, collected or lost.", required=True),
         "batch_id": text("What the provider calls it; empty until it is known."),
         "keys": texts("Ids that its answers will have in `llm_calls`."),
         "prompt_names": texts("Which prompts, in the order of the keys."),

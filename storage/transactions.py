@@ -227,7 +227,7 @@ class Transaction(Reading):
         return found
 
     def _is_looked_up(self, name: str, rows: pa.Table) -> bool:
-        is_small = rows.num_rows <= FEW
+        is_small = rows.num_rows <= FEW and not is_remote(str(self._db.uri))  # there a write more is requests more
         is_large = not is_small and rows.num_rows <= IDS_PER_FILTER and self.handle(name).count_rows() >= LARGE
         return (is_small or is_large) and "id" in table_named(name).keys
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -76,10 +75,9 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
         _drop_old_versions(store, run_id, now, compacted)
     for name in tables_of(Role.LOG):
         log = store.db.open_table(name)
-        if not (thorough or _is_due(log, name)) or log.tags.list():
-            continue  # a repair that was not finished, which leaves tags, needs older versions
-        log.optimize(cleanup_older_than=HEAD_HISTORY)
-        indexed += [f"{name}.{column}" for column in _index_lookups(log, name, partial(_on, log))]
+        if thorough or _is_due(log, name):
+            log.optimize(cleanup_older_than=HEAD_HISTORY)
+            indexed += [f"{name}.{column}" for column in _index_lookups(log, name)]
     return UpkeepReport(tuple(compacted), tuple(indexed))
 
 
@@ -91,10 +89,6 @@ def _is_due(table: Table, name: str) -> bool:
         or bool(_missing_lookups(table, name))
         or (TABLES[name].has_vector and _vector_index_is_due(table))
     )
-
-
-def _on(table: Table, work: Callable[[Table], object]) -> None:
-    work(table)
 
 
 def _drop_old_versions(store: Store, run_id: str, now: datetime, names: Sequence[str]) -> None:
@@ -122,7 +116,7 @@ def make_indexes(tx: Transaction, name: str) -> list[str]:
     from lancedb.index import IvfFlat, IvfRq
 
     handle = tx.handle(name)
-    made = _index_lookups(handle, name, lambda work: tx.rebuild(name, work))
+    made = _index_lookups(handle, name, tx)
     if TABLES[name].has_vector and _vector_index_is_due(handle):
         config = IvfFlat(distance_type="dot") if tx.dims % EIGHT else IvfRq(distance_type="dot", num_bits=4)
         tx.rebuild(name, lambda table: table.create_index("vector", config=config))
@@ -130,12 +124,13 @@ def make_indexes(tx: Transaction, name: str) -> list[str]:
     return made
 
 
-def _index_lookups(handle: Table, name: str, run: Callable[[Callable[[Table], object]], None]) -> list[str]:
+def _index_lookups(handle: Table, name: str, tx: Transaction | None = None) -> list[str]:
     from lancedb.index import Bitmap, BTree
 
     missing = _missing_lookups(handle, name)
     for column in missing:
-        run(methodcaller("create_index", column, config=Bitmap() if column in TABLES[name].few_values else BTree()))
+        work = methodcaller("create_index", column, config=Bitmap() if column in TABLES[name].few_values else BTree())
+        tx.rebuild(name, work) if tx else work(handle)
     return missing
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -14,6 +15,10 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
+
+from pydantic import BaseModel, Field
+
+from slowwave.records import Prompt
 
 Body = dict[str, Any]
 
@@ -317,3 +322,47 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Stay silent."""
+
+
+# A small question to test with, its form of answer, and simulated time.
+
+
+class Verdict(BaseModel):
+    """A small answer."""
+
+    word: str
+    score: float = Field(ge=0.0, le=1.0)
+
+
+GOOD = filled("Verdict", {"word": "yes", "score": 0.5})
+
+
+def question(text: str, name: str = "judge", **more: Any) -> Prompt:
+    """A small question."""
+    return Prompt(name, lambda: "You judge.", lambda: text, **more)
+
+
+def many(count: int, first: int = 0) -> list[Prompt]:
+    """So many different ones."""
+    return [question(f"Question {number}?") for number in range(first, first + count)]
+
+
+class Time:
+    """A clock that only sleeping moves, and what happens at each sleep."""
+
+    def __init__(self, *events: Callable[[], Any]) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+        self._events = list(events)
+
+    def clock(self) -> float:
+        """Seconds."""
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        """Let so much time pass."""
+        self.slept.append(seconds)
+        self.now += seconds
+        if self._events:
+            self._events.pop(0)()
+        await asyncio.sleep(0)

@@ -13,11 +13,12 @@ from slowwave.arguments import TOKEN_BUDGET
 from slowwave.errors import UnknownName
 from slowwave.types import NOTHING_KNOWN
 
-from .results import Answered, Communities, EntityFacts, OpenedNodes, Recalled, SemanticMatches, Story
+from .results import Answered, Document, Recalled, Story
 from .tools import Agent, memory_of, tool, worded, worded_facts
 
 if TYPE_CHECKING:
-    from slowwave.types import Entity, RecalledFact, Recollection
+    from slowwave.lexicon.labels import Locale
+    from slowwave.types import Entity, RecalledFact, Recollection, Version
 
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 Query = Annotated[Text, Field(description="A question or a few words, in any language.")]
@@ -34,21 +35,21 @@ def search_semantic(
     ctx: Agent,
     query: Query,
     limit: Annotated[int, Field(ge=1, le=100, description="Entities at most.")] = 10,
-) -> SemanticMatches:
+) -> Document:
     """Find the entities that a query means, by meaning and words; what is read often and lately comes first.
 
     Use it to learn how an entity is called, then `open_nodes` for what is known of it. For answers use `recall`.
     """
     memory = memory_of(ctx)
     found = memory.search_entities(query, limit)
-    return SemanticMatches(query=query, results=[worded(one.as_json(), memory.place.locale) for one in found])
+    return {"query": query, "results": [worded(one.as_json(), memory.place.locale) for one in found]}
 
 
 @tool("Open entities", "reads")
 def open_nodes(
     ctx: Agent,
     names: Annotated[list[Text], Field(min_length=1, max_length=50, description="Names of entities, whole or alias.")],
-) -> OpenedNodes:
+) -> Document:
     """Open entities by name: everything that is known of them now, as observations and relations.
 
     Names that nobody has are listed in `unknown`; an error where that is all of them.
@@ -63,7 +64,7 @@ def open_nodes(
     if not opened:
         raise missing[0]
     unknown = [error.name for error in missing]
-    return OpenedNodes(entities=worded([*opened.values()], memory.place.locale), unknown=unknown)
+    return {"entities": worded([*opened.values()], memory.place.locale), "unknown": unknown}
 
 
 def _node(entity: Entity, facts: Sequence[RecalledFact]) -> dict[str, object]:
@@ -133,7 +134,7 @@ def _why_empty(found: Recollection) -> str:
     return "Nothing fits the budget." if found.facts or found.passages else NOTHING_KNOWN
 
 
-def _result(found: Recollection, budget: int, locale: Literal["en", "es"]) -> Recalled:
+def _result(found: Recollection, budget: int, locale: Locale) -> Recalled:
     from recall.context import block_of
 
     block = block_of(replace(found, facts=worded_facts(found.facts, locale)), budget)
@@ -183,14 +184,11 @@ def history(
     limit: Annotated[
         int | None, Field(ge=1, le=1000, description="Versions at most; else as the settings say.")
     ] = None,
-) -> EntityFacts:
+) -> Document:
     """All versions of what was known of an entity, the latest first: when each held, why it ended, and by what."""
     memory = memory_of(ctx)
     entity, versions = memory.history(subject, predicate, known_as_of=known_as_of, limit=limit)
-    return EntityFacts(
-        entity=worded(asdict(entity), memory.place.locale),
-        facts=worded([version.as_json() for version in versions], memory.place.locale),
-    )
+    return _about(entity, versions, memory.place.locale)
 
 
 @tool("Facts at a time", "reads")
@@ -199,14 +197,18 @@ def as_of(
     entity_name: EntityName,
     time: Time,
     known_as_of: KnownAsOf = None,
-) -> EntityFacts:
+) -> Document:
     """What was true of an entity at a time, as far as it is known today, or was known at `known_as_of`."""
     memory = memory_of(ctx)
     entity, facts = memory.facts_of(entity_name, as_of=time, known_as_of=known_as_of)
-    return EntityFacts(
-        entity=worded(asdict(entity), memory.place.locale),
-        facts=worded([fact.as_json() for fact in facts], memory.place.locale),
-    )
+    return _about(entity, facts, memory.place.locale)
+
+
+def _about(entity: Entity, facts: Sequence[RecalledFact | Version], locale: Locale) -> Document:
+    return {
+        "entity": worded(asdict(entity), locale),
+        "facts": worded([fact.as_json() for fact in facts], locale),
+    }
 
 
 @tool("Why", "reads")
@@ -237,8 +239,8 @@ def why(
 def communities(
     ctx: Agent,
     limit: Annotated[int, Field(ge=1, le=200, description="Communities at most, the largest.")] = 20,
-) -> Communities:
+) -> Document:
     """What belongs together in memory: groups of entities, what each is about, and who is in it."""
     memory = memory_of(ctx)
     total, found = memory.communities(limit)
-    return Communities(total=total, communities=[worded(one.as_json(), memory.place.locale) for one in found])
+    return {"total": total, "communities": [worded(one.as_json(), memory.place.locale) for one in found]}

@@ -1,8 +1,7 @@
-"""The results of tools: the shapes that clients see. Facts, stories and reports are as in `--json`."""
+"""The results of tools whose fields need a word; all others are documents, as `--json` prints them."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,67 +13,6 @@ class Result(BaseModel):
     """Base of all results."""
 
     model_config = ConfigDict(frozen=True)
-
-
-class SemanticMatch(Result):
-    """An entity that a query may mean."""
-
-    id: str
-    name: str
-    entity_type: str
-    summary: str | None
-    status: str | None
-    score: float = Field(description="Likeness times how often, lately and widely it is read; orders the results.")
-    cosine: float | None = Field(description="Likeness of meaning alone; none where only words matched.")
-
-
-class SemanticMatches(Result):
-    """What `search_semantic` found, best first."""
-
-    query: str
-    results: list[SemanticMatch]
-
-
-class OpenedObservation(Result):
-    """Something that is so of an entity."""
-
-    id: str
-    content: str
-    confidence: float
-    valid_from: datetime | None
-    valid_to: datetime | None
-
-
-class OpenedRelation(Result):
-    """How an entity is related to another one."""
-
-    id: str
-    from_: str = Field(alias="from")
-    relation_type: str
-    to: str
-    content: str
-    valid_from: datetime | None
-    valid_to: datetime | None
-
-
-class OpenedNode(Result):
-    """An entity with everything that is known of it."""
-
-    id: str
-    name: str
-    entity_type: str
-    summary: str | None
-    aliases: list[str]
-    is_archived: bool
-    observations: list[OpenedObservation]
-    relations: list[OpenedRelation]
-
-
-class OpenedNodes(Result):
-    """The entities in the order of the names; `unknown` says which names nobody has."""
-
-    entities: list[OpenedNode]
-    unknown: list[str]
 
 
 class Recalled(Result):
@@ -104,13 +42,6 @@ class Answered(Result):
     took_ms: float
 
 
-class EntityFacts(Result):
-    """An entity and facts about it."""
-
-    entity: Document
-    facts: list[Document]
-
-
 class Story(Result):
     """How a row came to be what it is."""
 
@@ -122,13 +53,6 @@ class Story(Result):
     lineage: list[list[str]]
     decisions: list[Document]
     more: Document = Field(description="Absorbed evidence, pairs, artifacts, statements and heard facts, if any.")
-
-
-class Communities(Result):
-    """The largest communities, of so many."""
-
-    total: int
-    communities: list[Document]
 
 
 class AddedObservation(Result):
@@ -156,42 +80,6 @@ class AddedObservations(Result):
     results: list[AddedObservation]
     redacted: int = Field(description="Texts out of which secrets were taken.")
     run_id: str = Field(description="A person takes it back with: slowwave undo RUN_ID")
-
-
-class Duplicates(Result):
-    """Observations of an entity that look alike."""
-
-    entity: str
-    entity_id: str
-    total_observations: int
-    duplicates_found: int
-    pairs: list[Document]
-    clusters: list[list[Document]]
-
-
-class SplitCandidates(Result):
-    """Entities that hold too much of too many topics."""
-
-    candidates: list[Document]
-
-
-class SplitAnalysis(Result):
-    """How full an entity is, and which topics it holds."""
-
-    entity_name: str
-    entity_type: str
-    observation_count: int
-    threshold: int
-    needs_split: bool
-    topics: dict[str, list[str]]
-    split_score: float
-
-
-class SplitProposal(Result):
-    """How an entity could be parted; none with a message where it need not be."""
-
-    proposal: Document | None
-    message: str
 
 
 class Change(Result):
@@ -225,12 +113,6 @@ class Split(Change):
     moved_observations: int
     relations_created: int
     original_observations_remaining: int
-
-
-class Proposals(Result):
-    """Changes that wait for a person, or waited."""
-
-    proposals: list[Document]
 
 
 class Reviewed(Result):

@@ -15,7 +15,7 @@ from slowwave.errors import Refused
 
 from .elicitation import Decision, can_ask, change_of, question, settled
 from .reading_tools import EntityName
-from .results import Change, Document, Duplicates, Proposals, Reviewed, SplitAnalysis, SplitCandidates, SplitProposal
+from .results import Change, Document, Reviewed
 from .tools import Agent, answering, memory_of, tool, worded
 
 Id = Annotated[str, Field(min_length=6, max_length=200)]
@@ -32,12 +32,12 @@ def list_proposals(
     action: Annotated[str | None, Field(description="Only of this action: delete, split, patch, merge …")] = None,
     entity_name: Annotated[str | None, Field(description="Only what is mostly about this entity.")] = None,
     limit: Annotated[int, Field(ge=1, le=200, description="Proposals at most.")] = 20,
-) -> Proposals:
+) -> Document:
     """Changes that wait for a person, or waited: what each would do, how risky it is, and who decided what."""
     snapshot = memory_of(ctx).snapshot
     about = exact_row(snapshot, entity_name)["id"] if entity_name else None
     found = listed(snapshot, None if state == "all" else state, action=action, entity=about, limit=limit)
-    return Proposals(proposals=[_brief(each) for each in found])
+    return {"proposals": [_brief(each) for each in found]}
 
 
 def _brief(proposal: Proposal) -> dict[str, object]:
@@ -97,38 +97,39 @@ def find_duplicate_observations(
     containment_threshold: Annotated[
         Share, Field(description="Share of words of a much shorter one that a longer one holds.")
     ] = 0.7,
-) -> Duplicates:
+) -> Document:
     """Pairs and clusters of observations of an entity that look alike, flagged or not, for a person to judge.
 
     What is redundant goes with `delete_observations`, if a person allows it. Numbers and negations matter: 'likes' and
     'does not like' look alike and are no duplicates.
     """
-    report = memory_of(ctx).duplicates(entity_name, threshold, containment_threshold)
-    return Duplicates(**report.as_json())
+    found: Document = memory_of(ctx).duplicates(entity_name, threshold, containment_threshold).as_json()
+    return found
 
 
 @tool("Find split candidates", "reads")
-def find_split_candidates(ctx: Agent) -> SplitCandidates:
+def find_split_candidates(ctx: Agent) -> Document:
     """Entities that hold more observations than their type should, of several topics: the first stage of a split."""
     from recall.entity_review import find_split_candidates as find
 
     memory = memory_of(ctx)
     found = find(memory.snapshot, memory.place.settings.split, datetime.now(UTC))
-    return SplitCandidates(candidates=[worded(each.as_json(), memory.place.locale) for each in found])
+    return {"candidates": [worded(each.as_json(), memory.place.locale) for each in found]}
 
 
 @tool("Analyze an entity", "reads")
-def analyze_entity_split(ctx: Agent, entity_name: EntityName) -> SplitAnalysis:
+def analyze_entity_split(ctx: Agent, entity_name: EntityName) -> Document:
     """How full an entity is, and which topics its observations are about: the second stage of a split."""
     from recall.entity_review import analyze_split
 
     memory = memory_of(ctx)
     analysis = analyze_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
-    return SplitAnalysis(**worded(analysis.as_json(), memory.place.locale))
+    document: Document = worded(analysis.as_json(), memory.place.locale)
+    return document
 
 
 @tool("Suggest a split", "reads")
-def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> SplitProposal:
+def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> Document:
     """How an entity could be parted by topic: the third stage of a split. Nothing is stored.
 
     Show `suggested_splits` to your person, change them as they wish, and give them to `execute_entity_split_tool`.
@@ -137,7 +138,8 @@ def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> SplitPropo
 
     memory = memory_of(ctx)
     suggestion = suggest_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
-    return SplitProposal(**worded(suggestion.as_json(), memory.place.locale))
+    document: Document = worded(suggestion.as_json(), memory.place.locale)
+    return document
 
 
 @tool("Consolidation report", "reads")

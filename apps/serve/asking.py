@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +14,7 @@ from inference.providers import choose
 from recall.proposals import texts_of
 from slowwave.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
 from slowwave.ranking.order import UNLIKELY, is_weak
-from slowwave.types import NOTHING_KNOWN, Passage, RecalledFact, Recollection, Reply, Story
+from slowwave.types import NOTHING_KNOWN, Reply, Story
 from slowwave.types.stories import StorySection, sections_of
 from slowwave.validity import live_sql
 from storage.rows import quoted
@@ -27,28 +26,6 @@ FACTS = 12
 """Facts on the page; the API takes `k`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the page shows to a question: words of a model, where one was asked, and numbered sources."""
-
-    question: str
-    text: str
-    is_known: bool
-    facts: Sequence[RecalledFact]
-    passages: Sequence[Passage]
-    model: str = ""
-    calls: int = 0
-    usd: float = 0.0
-    notes: Sequence[str] = ()
-    warning: str = ""
-    """Says that nothing matches well, where that is so."""
-
-    @property
-    def numbers(self) -> range:
-        """The numbers of the sources: facts first, then passages."""
-        return range(1, len(self.facts) + len(self.passages) + 1)
-
-
 def ask(site: Site, request: Request, values: Values) -> Response:
     """A question in `q`, perhaps `as_of` the end of a day: sources, and by POST also the answer of a model."""
     question, day = text(values, "q"), text(values, "as_of")
@@ -56,34 +33,27 @@ def ask(site: Site, request: Request, values: Values) -> Response:
     if not question:
         return site.page(request, "ask.html", answer=None, problem=None, speakers={}, **shared)
     as_of = end_of_day(day) if day else None
-    answer, problem = None, None
+    answer, problem, warning = None, None, ""
     if request.method == "POST":
         try:
-            answer = _answer(site.memory.ask(question, as_of=as_of))
+            answer = site.memory.ask(question, as_of=as_of)
         except UnusableInput:
             raise
         except SlowwaveError as error:  # no model, no budget, no answer: the sources can be read all the same
             problem = error
     if answer is None:
-        answer = _found(site.memory.recall(question, FACTS, as_of=as_of))
-    speakers = site.browsing.speakers(answer.facts)
+        found = site.memory.recall(question, FACTS, as_of=as_of)
+        if found.is_timed_out:
+            raise TookTooLong(
+                "The memory did not answer in time.", "Ask again; this does not mean that nothing is known."
+            )
+        answer = Reply(question, "", facts=found.facts, passages=found.passages)
+        warning = UNLIKELY if is_weak(found.match) else ""
     return site.page(
-        request, "ask.html", answer=answer, problem=problem, speakers=speakers, nothing_known=NOTHING_KNOWN, **shared
-    )
-
-
-def _answer(reply: Reply) -> Answer:
-    return Answer(
-        reply.question, reply.text, reply.is_known, reply.facts, reply.passages, reply.model, reply.usage.calls,
-        reply.usage.usd, reply.notes,
+        request, "ask.html", answer=answer, problem=problem, warning=warning,
+        numbers=range(1, len(answer.facts) + len(answer.passages) + 1),  # of the sources: facts first
+        speakers=site.browsing.speakers(answer.facts), nothing_known=NOTHING_KNOWN, **shared,
     )  # fmt: skip
-
-
-def _found(found: Recollection) -> Answer:
-    if found.is_timed_out:
-        raise TookTooLong("The memory did not answer in time.", "Ask again; this does not mean that nothing is known.")
-    warning = UNLIKELY if is_weak(found.match) else ""
-    return Answer(found.query, "", bool(found.facts or found.passages), found.facts, found.passages, warning=warning)
 
 
 def has_model(site: Site) -> bool:

@@ -41,7 +41,7 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
-from storage.erasure import read_rows_naming, search_files
+from storage.erasure import read_rows_naming
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.merges import merge
@@ -241,9 +241,10 @@ def is_erased(place: Path) -> list[str]:
     except UnknownName:
         from slowwave.lifecycle.forgotten_names import NameMatcher
 
-        names = NameMatcher.of([FORGOTTEN])
-        found = search_files(store, names, read_rows_naming(store, names))
-        return [] if found.is_clean else [f"{FORGOTTEN} is still in {', '.join(sorted(found.hits))}"]
+        rows = read_rows_naming(store, NameMatcher.of([FORGOTTEN])).cells
+        raw = FORGOTTEN.lower().encode()
+        files = [path for path in place.rglob("*") if path.is_file() and raw in path.read_bytes().lower()]
+        return [f"{FORGOTTEN} is still in {each}" for each in (*rows, *files)]
 
 
 def undone(place: Path) -> None:

@@ -28,6 +28,7 @@ from slowwave.extraction.quotes import extract_window
 from slowwave.filters.injection import injection_reason
 from slowwave.filters.redaction import redact, redact_lines, redact_values
 from slowwave.foreign.adoption import adopt, without_secrets
+from slowwave.ingestion.conversations import Conversations
 from slowwave.ingestion.parsers import FORMATS
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.lexicon.labels import canonical_relation, canonical_type
@@ -35,9 +36,11 @@ from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.resolution.mentions import name_to_store
 from slowwave.review.proposals import ProposalQuestion, complaints, renamed, without
 from slowwave.revision.extracted_claims import collect
+from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_moment, parse_time
 from storage.connection import check_namespace
-from tasks.ingest.reading import read_paths
+from tasks.ingest.reading import read_source
+from tasks.ingest.sources import find_sources
 from tasks.people.review_forms import bare, filled_in, form_of
 from tasks.transfer.imports import read_foreign
 
@@ -86,8 +89,9 @@ def conversations(data: bytes) -> None:
     format, suffix = names[data[0] % len(names)] if data else "auto", (".jsonl", ".json", ".md", ".txt")
     path = _file(data[1:], f"input{suffix[len(data) % 4]}")
     size = 0
-    for batch in read_paths([path], format, now=NOW):
-        size += int(batch.messages["content"].str.len_bytes().sum() or 0)
+    for source in find_sources([path], format)[0]:
+        for batch in read_source(source, Conversations(NOW, 50_000), IngestSettings()):
+            size += int(batch.messages["content"].str.len_bytes().sum() or 0)
     assert size <= LARGEST_ANSWER * len(data) + 4096, f"{size} bytes of messages from {len(data)}"
 
 

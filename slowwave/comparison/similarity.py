@@ -111,6 +111,7 @@ def profile_of(model: str) -> SimilarityProfile:
 
 _BLOCK = 5_000_000  # cosines in memory at once
 _WINDOWED = 128  # rows of a block at least, where only rows within a window are compared
+DIGITS = 6  # a cosine of float32 is known no better, and processors differ in the next
 _GATHERED = 2048  # pairs computed in full at once: their vectors fit in the cache
 NEAR = {"a": pl.UInt32(), "b": pl.UInt32(), "cosine": pl.Float64()}
 
@@ -134,11 +135,12 @@ def near_rows(
 
 
 def cosines(vectors: Vectors, first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Vectors:
-    """Cosines of pairs of unit rows; the value of a pair does not depend on its position."""
+    """Cosines of pairs of unit rows to six digits, the same on every processor and wherever a pair stands."""
     found = np.empty(len(first), dtype=np.float32)
     for start in range(0, len(first), _GATHERED):
         part = slice(start, start + _GATHERED)
-        np.vecdot(vectors.take(first[part], axis=0), vectors.take(second[part], axis=0), out=found[part])
+        one, other = (vectors.take(rows[part], axis=0).astype(np.float64) for rows in (first, second))
+        found[part] = np.vecdot(one, other).round(DIGITS)
     return found
 
 
@@ -184,7 +186,7 @@ def similar_pairs(
         near = pairs.with_columns(match_type=pl.lit("cosine"))
         at_border.append(near.filter(pl.col("cosine") < thresholds.cosine + _ROUNDING))
         yield near
-    for pairs in _by_words(texts, codes, thresholds, first_new):
+    for pairs in contained_pairs(texts, codes, thresholds, first_new):
         measured = cosines(vectors, pairs["a"].to_numpy(), pairs["b"].to_numpy())
         contained = pairs.with_columns(cosine=pl.Series(measured, dtype=pl.Float64), match_type=pl.lit("containment"))
         # Products of matrices and of vectors round differently: at the threshold the former decides.
@@ -213,10 +215,13 @@ def _each_pair(
     return found.cast(pl.Schema(FOUND))
 
 
-def _by_words(
+def contained_pairs(
     texts: pl.Series, codes: np.ndarray, thresholds: SimilarityThresholds, first_new: int
 ) -> Iterator[pl.DataFrame]:
-    """(a, b) where the longer text has enough words of the much shorter; the earlier of two equals is shorter."""
+    """Parts of (a, b), rows a < b of one group: the longer text has enough words of the much shorter, b ≥ `first_new`.
+
+    `codes` (n,) are the numbers of the groups. The earlier of two equals is the shorter.
+    """
     sizes = _sizes(texts, codes, thresholds)
     spread = _spread(sizes)
     words = spread.group_by("row").agg("word")

@@ -25,7 +25,6 @@ from slowwave.words import content_stems
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 COMPARED = ("relation", "observation", "note")
 SEED_MATCHES = 32  # most pairs of seeds for one seed; clusters are much smaller (S1-03)
-CROWD = 32  # most seeds of one wording that are compared in full
 _MEASURED = 500_000
 _PLACES = {"first": pl.Int32, "second": pl.Int32}
 _MEASURES = {**_PLACES, "cosine": pl.Float64, "jaccard": pl.Float64}
@@ -42,8 +41,7 @@ def find_pairs(
     do not count (S1-02, S1-12).
 
     The number of pairs is linear in the seeds: a pair of seeds stays if it is among the best SEED_MATCHES of either, by
-    cosine or by Jaccard; and of more than CROWD seeds with the same words, or the same vector, those after the first
-    CROWD by id are paired with the first alone (a star, so that they stay connected).
+    cosine or by Jaccard; of seeds with the same words, those with the lowest ids.
     The result is ordered by id and does not depend on the order of the rows.
     """
     ordered = _ordered(facts)
@@ -51,12 +49,10 @@ def find_pairs(
     rows = vectors[ordered["row"].to_numpy()]
     wording, sets = distinct_words(ordered["statement"], ordered["scope"])
     ordered = ordered.with_columns(wording=wording, place=pl.int_range(pl.len(), dtype=pl.Int32))
-    stars, crowd = _crowds(ordered, rows)
-    others = ordered.filter(~pl.col("place").is_in(crowd.implode()))
     per_row = settings.max_existing_matches * (settings.rerank_multiplier if settings.rerank else 1)
-    near = _by_meaning(others, rows, resolve, SEED_MATCHES, per_row)
-    alike = _by_words(others, sets, seeds, settings)
-    pairs = pl.concat([stars, near, alike]).unique()
+    near = _by_meaning(ordered, rows, resolve, SEED_MATCHES, per_row)
+    alike = _by_words(ordered, sets, seeds, settings)
+    pairs = pl.concat([near, alike]).unique()
     return _named(_cut(_measured(pairs, ordered, rows, sets), seeds, settings), ordered)
 
 
@@ -91,32 +87,6 @@ def _ordered(facts: pl.DataFrame) -> pl.DataFrame:
     return numbered.select("row", *columns).sort(~pl.col("is_seed"), "id")
 
 
-def _crowds(facts: pl.DataFrame, rows: Vectors) -> tuple[pl.DataFrame, pl.Series]:
-    """Star pairs of crowds (many equal seeds), and the places of seeds that have no other pairs."""
-    seeds = int(facts["is_seed"].sum())
-    keyed = facts.filter("is_seed").select("place", "scope", "wording", vector=_fingerprints(rows[:seeds]))
-    stars = [pl.DataFrame(schema=_PLACES)]
-    for key in ("wording", "vector"):
-        same = [key, "scope"]
-        known = keyed.drop_nulls(key).with_columns(first=pl.col("place").min().over(same))
-        late = known.filter(pl.col("place").rank("ordinal").over(same) > CROWD)
-        stars.append(late.select("first", second="place"))
-        keyed = keyed.join(late, on="place", how="anti")
-    found = pl.concat(stars)
-    return found, found["second"]
-
-
-def _fingerprints(rows: Vectors) -> pl.Series:
-    """A number per vector, equal for equal ones; null for zero rows."""
-    bits = np.ascontiguousarray(rows, dtype=np.float32).view(np.uint32)
-    odd = np.arange(1, 2 * bits.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    numbers = np.empty(len(bits), dtype=np.uint64)
-    for start in range(0, len(bits), _MEASURED // 10):
-        part = slice(start, start + _MEASURED // 10)
-        numbers[part] = bits[part].astype(np.uint64) @ (odd | np.uint64(1))
-    return pl.select(pl.when(pl.Series(rows.any(axis=1))).then(pl.Series(numbers))).to_series()
-
-
 def _by_meaning(facts: pl.DataFrame, rows: Vectors, least: float, per_seed: int, per_row: int) -> pl.DataFrame:
     """Pairs of one scope at the cosine, scope by scope."""
     parts = [pl.DataFrame(schema=_PLACES)]
@@ -136,12 +106,17 @@ def _by_words(facts: pl.DataFrame, sets: pl.DataFrame, seeds: int, settings: Mer
     overlaps = shared_words(sets, has_seed, settings.text_dedup)
     same = members.filter("is_seed").select(first="wording", second="wording", jaccard=1.0).unique()
     wordings = pl.concat([overlaps, same.cast(overlaps.schema)])
-    both = wordings.join(members, left_on="first", right_on="wording")
-    both = both.join(members, left_on="second", right_on="wording", suffix="_b")
-    pairs = both.filter((pl.col("is_seed") | pl.col("is_seed_b")) & (pl.col("place") != pl.col("place_b")))
+    leaders = members.filter("is_seed").group_by("wording", maintain_order=True).head(SEED_MATCHES + 1)
+    met = [
+        wordings.join(leaders, left_on=one, right_on="wording").join(
+            members, left_on=other, right_on="wording", suffix="_b"
+        )
+        for one, other in (("first", "second"), ("second", "first"))
+    ]
+    pairs = pl.concat([each.select("place", "place_b", "jaccard") for each in met])
     unique = pairs.select(
         first=pl.min_horizontal("place", "place_b"), second=pl.max_horizontal("place", "place_b"), jaccard="jaccard"
-    ).unique()
+    ).filter(pl.col("first") != pl.col("second")).unique()  # fmt: skip
     first, second, measure = (unique[name].to_numpy() for name in ("first", "second", "jaccard"))
     # Facts that are not seeds are cut later, by cosine, together with the pairs by meaning.
     stays = best_of(first, second, measure, seeds, SEED_MATCHES, len(unique))

@@ -173,27 +173,25 @@ def _take(done: ClusterMerge, duplicate: str, representative: str, how: str) -> 
 
 def evidence_of(done: ClusterMerge, evidence: pl.DataFrame) -> pl.DataFrame:
     """FACT_EVIDENCE of representatives: every message of their clusters, once, without stored rows."""
-    known = frames.conform(evidence, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
-    heirs = done.members().select("target_id", fact_id="id")
-    every = known.join(heirs, on="fact_id").sort("target_id", "occurred_at", "id", nulls_last=True)
-    first = every.unique(["target_id", "message_id"], keep="first", maintain_order=True).drop("fact_id")
-    named = first.rename({"target_id": "fact_id"})
-    new = named.join(known, on=["fact_id", "message_id"], how="anti", maintain_order="left")
-    ids = [row_id("v", *pair) for pair in new.select("fact_id", "message_id").iter_rows()]
-    rows = new.with_columns(id=pl.Series(ids, dtype=pl.String))
-    return frames.conform(rows, frames.FACT_EVIDENCE).select(*frames.FACT_EVIDENCE)
+    return _taken_over(done, evidence, frames.FACT_EVIDENCE, "v", "message_id", ["occurred_at", "id"])
 
 
 def aspects_of(done: ClusterMerge, tags: pl.DataFrame) -> pl.DataFrame:
     """FACT_ASPECTS of representatives: those of their clusters, without stored rows."""
-    known = frames.conform(tags, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
+    return _taken_over(done, tags, frames.FACT_ASPECTS, "as", "slug", ["slug", "id"])
+
+
+def _taken_over(
+    done: ClusterMerge, rows: pl.DataFrame, schema: frames.Schema, prefix: str, what: str, order: list[str]
+) -> pl.DataFrame:
+    """The rows about members of each cluster as rows about its representative, the first of each `what`."""
+    known = frames.conform(rows, schema).select(*schema)
     heirs = done.members().select("target_id", fact_id="id")
-    named = known.join(heirs, on="fact_id").sort("target_id", "slug", "id").drop("fact_id")
-    first = named.unique(["target_id", "slug"], keep="first", maintain_order=True).rename({"target_id": "fact_id"})
-    new = first.join(known, on=["fact_id", "slug"], how="anti", maintain_order="left")
-    ids = [row_id("as", *pair) for pair in new.select("fact_id", "slug").iter_rows()]
-    rows = new.with_columns(id=pl.Series(ids, dtype=pl.String))
-    return frames.conform(rows, frames.FACT_ASPECTS).select(*frames.FACT_ASPECTS)
+    every = known.join(heirs, on="fact_id").sort("target_id", *order, nulls_last=True).drop("fact_id")
+    first = every.unique(["target_id", what], keep="first", maintain_order=True).rename({"target_id": "fact_id"})
+    new = first.join(known, on=["fact_id", what], how="anti", maintain_order="left")
+    ids = [row_id(prefix, *pair) for pair in new.select("fact_id", what).iter_rows()]
+    return frames.conform(new.with_columns(id=pl.Series(ids, dtype=pl.String)), schema).select(*schema)
 
 
 def merge_provenance(done: ClusterMerge, evidence: pl.DataFrame) -> pl.DataFrame:

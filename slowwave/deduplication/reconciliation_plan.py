@@ -169,15 +169,14 @@ class ReconciliationPlan:
     looked_at: int
 
     def summary(self) -> dict[str, int]:
-        """Number of facts looked at, merged, updated, corrected, reworded; of pairs clashing, kept, failed, pending."""
+        """Number of facts looked at, merged, ended, reworded; of pairs clashing, kept, failed, pending."""
         ends, outcomes = self.lineage["reason"], self.pairs["outcome"]
         actions, by_model = self.decisions["action"], self.pairs["decided_by"] == "model"
         redundant = self.pairs["kind"] == "redundant"
         return {
             "looked_at": self.looked_at,
             "merged": int(ends.is_in(REDUNDANT).sum()) - len(self.reworded),
-            "updated": int((ends == "temporal_change").sum()),
-            "corrected": int((ends == "correction").sum()),
+            "ended": int(ends.is_in(["temporal_change", "correction"]).sum()),
             "clashing": int((actions == "contradict").sum()),
             "reworded": len(self.reworded),
             "kept": int((redundant & by_model & (outcomes == "keep_all")).sum()),

@@ -56,13 +56,8 @@ def owner_id(scope: str = NAMESPACE) -> str:
     return row_id("e", "owner", scope) if scope else row_id("e", "owner")
 
 
-def is_nameless(role: str | None, speaker: str | None) -> bool:
-    """Whether the owner wrote a message: role `user`, without a name of its own."""
-    return role == "user" and normalise_name(speaker or "") in _NAMELESS | {""}
-
-
 def is_nameless_row() -> pl.Expr:
-    """`is_nameless` of columns `role` and `speaker`."""
+    """Whether the owner wrote a message: role `user`, without a name of its own as speaker."""
     plain = pl.col("speaker").fill_null("").str.strip_chars().str.to_lowercase()
     return ((pl.col("role") == "user") & plain.is_in([*_NAMELESS, ""])).fill_null(False)
 
@@ -86,7 +81,11 @@ def with_owner_names(messages: pl.DataFrame, owners: Mapping[str, Owner]) -> pl.
 
 def is_name(text: str) -> bool:
     """Whether a text can be a person's name: one to five words that begin with a letter, the first with a capital."""
-    return bool(_NAME.match(text)) and (text[0].isupper() or not text[0].isascii()) and not is_nameless("user", text)
+    return (
+        bool(_NAME.match(text))
+        and (text[0].isupper() or not text[0].isascii())
+        and normalise_name(text) not in _NAMELESS
+    )
 
 
 def is_same_person(name: str, other: str) -> bool:
@@ -200,11 +199,9 @@ _AFTER_HELLO = re.compile(
     rf"{_GREETED}(?:this\sis|it['’]?s|here\sis|hier\sist|hier\sspricht|ich\sbin(?:\sdie|\sder)?|aquí)\s", re.IGNORECASE
 )
 _I_AM_GERMAN = re.compile(r"\b[Ii]ch\sbin\s(?:(?:die|der)\s)?")
-_SPEAKING = re.compile(rf"(?:(?i:this\sis)|(?i:hier\sspricht))\s{_OWN_NAME}(?=\s(?:speaking|here)\b|\s*[.,!]|$)")
 _HERE = re.compile(
     rf"^\s*(?:(?i:{_HELLO})(?:\s(?i:{_ALL}))?[\s,.!]+)?{_OWN_NAME}\s(?:here|speaking)(?=\s*[.,!:;–—-]|\s(?:from|with|again|und)\b|\s*$)"
 )
-_CALLED_GERMAN = re.compile(rf"\bmich\s(?:einfach\s|ruhig\s|auch\s)?{_OWN_NAME}\snennen\b")
 _NAME_AT = re.compile(_OWN_NAME)
 _SMALL_AT = re.compile(_SMALL + _SMALL_END)
 _GOES_ON = re.compile(
@@ -290,12 +287,8 @@ def _introduced(text: str) -> Iterator[tuple[int, str]]:
             name = "" if _is_unreal(text, sign.start()) else _name_after(text, sign.end())
             if name and (" " in name or signs is not _I_AM_GERMAN):  # a lone German noun has a capital, too
                 yield sign.end(), name
-    for whole in (_SPEAKING, _HERE, _CALLED_GERMAN):
-        for match in whole.finditer(text):
-            if _is_name(match["name"]) and (
-                whole is not _SPEAKING or text[match.end() :].lstrip()[:4] in ("spea", "here")
-            ):
-                yield match.start("name"), match["name"]
+    if (here := _HERE.search(text)) and _is_name(here["name"]):
+        yield here.start("name"), here["name"]
 
 
 def _is_unreal(text: str, at: int) -> bool:

@@ -188,7 +188,6 @@ def plan_gates(
 def _read(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
     """Adds the marks for the gates: text without code, is_spoken, is_assent, is_thanks, opens, asks and finds."""
     text = pl.col("content").fill_null("").str.replace_all(_FENCE, " ").str.strip_chars()
-    findings = [*FINDINGS, *(phrase.lower() for phrase in settings.finding_phrases)]
     own = tuple(phrase.lower() for phrase in settings.acknowledgements)
     small = pl.col("small")
     return (
@@ -202,7 +201,7 @@ def _read(messages: pl.DataFrame, settings: NoiseSettings) -> pl.DataFrame:
             is_thanks=small.str.contains(_acknowledgement((*THANKS, *own))),
             opens=small.str.contains(PROCEDURAL_OPENERS),
             asks=small.str.contains(r"[?？]"),
-            finds=small.str.slice(0, _FINDING_CHARS).str.contains_any(findings),
+            finds=small.str.slice(0, _FINDING_CHARS).str.contains_any([*FINDINGS]),
         )
     )
 

@@ -13,23 +13,14 @@ import polars as pl
 
 from slowwave.comparison.guards import guards_pass, is_time_bound
 from slowwave.comparison.similarity import NEAR, Vectors, near_rows, word_overlap
+from slowwave.lexicon import words_of
 from slowwave.settings import NoiseSettings, SurpriseSettings
 from slowwave.text import normalise_statement, sentences
 
 RECENT_TURNS = 10
 RECENT_NAMES = 200
-TECHNOLOGIES = (
-    "python rust golang java javascript typescript kotlin swift ruby php scala haskell elixir erlang perl lua "
-    "julia matlab cobol fortran react angular vue svelte django flask fastapi rails spring express nextjs node "
-    "nodejs deno bun docker kubernetes podman helm terraform ansible jenkins prefect airflow kafka rabbitmq nats "
-    "celery redis memcached postgres postgresql mysql mariadb sqlite mongodb cassandra dynamodb clickhouse duckdb "
-    "snowflake bigquery lancedb elasticsearch qdrant neo4j aws azure gcp heroku vercel netlify cloudflare linux "
-    "ubuntu debian macos windows android ios git github gitlab bitbucket vim neovim emacs vscode intellij pycharm "
-    "tmux bash zsh fish powershell numpy pandas polars pytorch tensorflow keras sklearn huggingface openai "
-    "anthropic claude chatgpt gpt llama ollama langchain grpc graphql rest websocket webassembly wasm oauth jwt "
-    "nginx apache caddy webpack vite babel eslint prettier pytest jest"
-).split()
-_TECHNOLOGY = re.compile(r"\b(?:" + "|".join(sorted(TECHNOLOGIES, key=len, reverse=True)) + r")\b", re.IGNORECASE)
+_TECHNOLOGIES = sorted(f"{words_of('programming_languages')} {words_of('tools')}".split(), key=len, reverse=True)
+_TECHNOLOGY = re.compile(rf"\b(?:{'|'.join(map(re.escape, _TECHNOLOGIES))})\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 
 

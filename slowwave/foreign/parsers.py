@@ -14,7 +14,7 @@ only its last state is taken, never updated or deleted memories.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from slowwave.text import digest, normalise_name, readable
@@ -46,7 +46,7 @@ def parse_graphiti(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
     """Fill the drafts from the documents or lines of an export; nodes may come after the edges that name them."""
     parts: dict[str, list[tuple[str, Item]]] = {"node": [], "edge": [], "episode": [], "": []}
     for place, value in values:
-        for inner, given in _items(place, value):
+        for inner, given in _items(place, value, (*NODES, *EDGES, *EPISODES)):
             item = _flat(given)
             kind = _kind(item)
             parts[kind].append((inner, item))
@@ -61,11 +61,11 @@ def parse_graphiti(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
         _edge(drafts, place, item, names)
 
 
-def _items(place: str, value: Any) -> list[tuple[str, Any]]:
-    found = items_of(value, (*NODES, *EDGES, *EPISODES))
-    if found:
+def _items(place: str, value: Any, names: Sequence[str]) -> list[tuple[str, Any]]:
+    """The items of the lists with these names, each with its place, or the value itself; none of an empty page."""
+    if found := items_of(value, names):
         return [(f"{place} {inner}".strip(), item) for inner, item in found]
-    is_page = isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in (*NODES, *EDGES))
+    is_page = isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in names)
     return [] if is_page else [(place, value)]
 
 
@@ -160,11 +160,7 @@ def parse_mcp_memory(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
     relations: list[tuple[str, Item]] = []
     names: dict[str, str] = {}
     for place, value in values:
-        found = items_of(value, LISTS)
-        is_empty = not found and isinstance(value, Mapping) and any(name in value for name in LISTS)
-        for inner, item in [(f"{place} {each}".strip(), item) for each, item in found] or [(place, value)] * (
-            not is_empty
-        ):
+        for inner, item in _items(place, value, LISTS):
             if not isinstance(item, Mapping):
                 drafts.skip(inner, "it is no object")
             elif item.get("type") == "relation" or "relationType" in item:
@@ -239,7 +235,7 @@ def parse_mem0(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
     memories: list[tuple[str, Any]] = []
     history: list[tuple[str, Any]] = []
     for place, value in values:
-        for inner, item in _mem0_items(place, value):
+        for inner, item in _items(place, value, (*MEMORIES, *RELATIONS, *HISTORY)):
             if isinstance(item, Mapping) and "relationship" in item:
                 _mem0_relation(drafts, inner, item)
             elif isinstance(item, Mapping) and "event" in item and "memory_id" in item:
@@ -252,14 +248,6 @@ def parse_mem0(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
     if not memories:
         for key, (place, item) in last.items():
             _memory(drafts, place, {**item, "id": key}, last)
-
-
-def _mem0_items(place: str, value: Any) -> list[tuple[str, Any]]:
-    found = items_of(value, (*MEMORIES, *RELATIONS, *HISTORY))
-    if found:
-        return [(f"{place} {inner}".strip(), item) for inner, item in found]
-    is_page = isinstance(value, Mapping) and any(isinstance(value.get(name), list) for name in MEMORIES)
-    return [] if is_page else [(place, value)]
 
 
 def _latest(drafts: Drafts, history: Iterable[tuple[str, Item]]) -> dict[str, tuple[str, Item]]:

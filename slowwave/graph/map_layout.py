@@ -1,16 +1,13 @@
 """Where each entity lies on the map: communities apart from each other, neighbours near each other, nothing on top.
 
-Forces move groups first, each as one heavy body, and then the nodes; what is far away repels over a grid, so that a
-round costs the same for a hundred nodes and for thousands. No chance: the same graph gives the same map.
+Relations draw groups together first, each as one disc, and then nodes within their discs; what comes too near is moved
+apart after each round. No chance: the same graph gives the same map.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
-from scipy import fft
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
@@ -20,68 +17,12 @@ from .graph import Numbers, Places
 Points = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
 
-Waves = npt.NDArray[np.complex128]
-
-CELLS = 128
-GROUP_ROUNDS, NODE_ROUNDS, SPACING_ROUNDS = 120, 200, 40
+GROUP_ROUNDS, NODE_ROUNDS, SPACING_ROUNDS = 120, 100, 40
 GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 LOOSENESS = 1.7
 """How much wider than the nodes the disc of a group is."""
-REPULSION, RANGE = 0.3, 6.0
-"""How hard nodes push each other, beside the pull of one relation, and within how many units."""
 FOREIGN = 0.08
 """The pull of a relation into another group, as a share of one within the group."""
-
-
-@dataclass(frozen=True, slots=True)
-class Discs:
-    """The disc that each node belongs to: its middle (n, 2) and radius (n,)."""
-
-    middle: Points
-    radius: Numbers
-
-    def beyond(self, places: Points) -> Points:
-        """How far each place lies outside of its disc, as a vector away from the middle; zero inside."""
-        away = places - self.middle
-        length = np.hypot(*away.T)
-        share: Numbers = np.maximum(length - self.radius, 0.0) / np.maximum(length, 1e-12)
-        return away * share[:, None]
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Cells over the map, from `low` on, `cell` wide, and how a body in one of them pushes what is in the others."""
-
-    low: Points
-    cell: float
-    kernels: tuple[Waves, Waves]
-
-    @classmethod
-    def over(cls, places: Points, unit: float) -> Grid:
-        """A grid over these places and a margin; the push ends some units away."""
-        margin = 0.1 * float(np.ptp(places, axis=0).max()) + unit
-        cell = (float(np.ptp(places, axis=0).max()) + 2.0 * margin) / (CELLS - 1)
-        steps = fft.fftfreq(2 * CELLS, 1.0 / (2 * CELLS)) * cell / unit
-        x, y = np.meshgrid(steps, steps, indexing="ij")
-        square = x**2 + y**2 + 0.25 + 0.25 * (cell / unit) ** 2
-        fading = np.exp(-np.sqrt(square) / RANGE) / square
-        return cls(places.min(axis=0) - margin, cell, (fft.rfft2(x * fading), fft.rfft2(y * fading)))
-
-    def repulsion(self, places: Points, mass: Numbers) -> Points:
-        """The push of all bodies on each of them, (n, 2): mass · mass / distance in units, fading with the distance."""
-        at = np.clip((places - self.low) / self.cell, 0.0, CELLS - 1.001)
-        corner = at.astype(np.int64)
-        part = at - corner
-        shares = [
-            ((corner[:, 0] + dx) * CELLS + corner[:, 1] + dy, np.abs(1 - dx - part[:, 0]) * np.abs(1 - dy - part[:, 1]))
-            for dx in (0, 1)
-            for dy in (0, 1)
-        ]
-        mass_by_cell = sum(np.bincount(spot, weights=mass * share, minlength=CELLS**2) for spot, share in shares)
-        spread = fft.rfft2(np.reshape(mass_by_cell, (CELLS, CELLS)), (2 * CELLS, 2 * CELLS))
-        fields = [fft.irfft2(spread * kernel)[:CELLS, :CELLS].ravel() for kernel in self.kernels]
-        push = [sum(field[spot] * share for spot, share in shares) for field in fields]
-        return np.stack(push, axis=1) * mass[:, None]
 
 
 def lay_out(nodes: int, source: Places, target: Places, groups: Places, room: Numbers) -> Points:
@@ -128,16 +69,18 @@ def _tied(source: Places, target: Places, homes: Places, groups: int, room: Numb
     middles = _packed(source, target, homes, areas)
     degree = np.bincount(np.concatenate((source, target)), minlength=len(homes))
     unit = LOOSENESS * float(np.median(room))
-    discs = Discs(middles[homes], np.sqrt(areas)[homes])
-    places = discs.middle + _rosettes(homes, degree, areas)
+    middle, radius = middles[homes], np.sqrt(areas)[homes]
+    places = middle + _rosettes(homes, degree, areas)
     weight = np.where(homes[source] != homes[target], FOREIGN, 1.0)
     pull = weight / np.sqrt(np.minimum(degree[source], degree[target]))
-    grid = Grid.over(places, unit)
     for step in np.geomspace(6.0 * unit, 0.05 * unit, NODE_ROUNDS):
-        force = REPULSION * grid.repulsion(places, room / room.mean())
+        force = np.zeros_like(places)
         _add_pull(force, places, source, target, pull, 4.0 * unit)
-        force -= discs.beyond(places) / unit
-        places += _at_most(force * unit, step)
+        away = places - middle
+        length = np.hypot(*away.T)
+        beyond: Numbers = np.maximum(length - radius, 0.0) / np.maximum(length, 1e-12)
+        places += _at_most(force * unit - away * beyond[:, None], step)
+        places = _spaced(places, room, 1)
     return _spaced(places - places.mean(axis=0), room, SPACING_ROUNDS)
 
 

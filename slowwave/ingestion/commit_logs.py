@@ -67,11 +67,6 @@ def parse_git_log(lines: Iterable[str], origin: Origin) -> Iterator[tuple[int, M
         yield from ((start, each) for each in _message(commit, fields, body, origin))
 
 
-def commits_in(lines: Iterable[str]) -> tuple[str, ...]:
-    """The hashes of all commits of a log, in its order."""
-    return tuple(opening[1] for line in lines if (opening := _COMMIT.match(line.removeprefix("\ufeff"))))
-
-
 def _first_commit(lines: Iterable[str]) -> str:
     """The short hash of the earliest commit; empty where there is none."""
     commit, earliest = "", list[tuple[int, str]]()

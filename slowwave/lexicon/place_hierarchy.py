@@ -37,11 +37,6 @@ _KNOWN = {
 _SIDES = tuple(f"{side} " for side in "northern southern eastern western central north south east west upstate".split())
 
 
-def is_known(name: str) -> bool:
-    """Whether a list has the place, alone or as the end of "Graça, Lisbon"."""
-    return any(normalise_name(part) in _LEVELS for part in (name, name.rpartition(",")[2]))
-
-
 def level_of(name: str) -> int:
     """TOWN, REGION, COUNTRY or CONTINENT; an unlisted place counts as a town, part of a country as a region."""
     known = normalise_name(name).removeprefix("the ")

@@ -97,7 +97,7 @@ def find_conflicts(
         for old in rivals.of(new)
     ]
     conflict_pairs = [(conflict.moved[0], conflict.known[0], "") for conflict in found]
-    doubts = flag_doubts(conflict_pairs, pl.Series(dtype=pl.String), settings, now)
+    doubts = flag_doubts(conflict_pairs, pl.Series(dtype=pl.String), now)
     decided = context.pairs.filter(pl.col("outcome") != "pending").select("id")
     return tuple(found), doubts.join(decided, on="id", how="anti")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -46,7 +46,7 @@ _DAY = timedelta(days=1)
 Row = dict[str, Any]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class JoinedBeliefs:
     """Whole rows to upsert, by id, and the ids of rows that go.
 
@@ -54,12 +54,12 @@ class JoinedBeliefs:
     one entity, as (id, statement).
     """
 
-    beliefs: dict[str, Row] = field(default_factory=dict)
-    evidence: dict[str, Row] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
-    gone_evidence: set[str] = field(default_factory=set)
-    joined: list[tuple[str, str]] = field(default_factory=list)
-    void: list[tuple[str, str]] = field(default_factory=list)
+    beliefs: Mapping[str, Row]
+    evidence: Mapping[str, Row]
+    gone: frozenset[str]
+    gone_evidence: frozenset[str]
+    joined: Sequence[tuple[str, str]]
+    void: Sequence[tuple[str, str]]
 
 
 def join_beliefs(
@@ -71,30 +71,39 @@ def join_beliefs(
     promoted candidates without a decision. A belief whose candidate has a decision stays beside a later belief with the
     same key. Nothing is promoted here; the next hint does that.
     """
-    made = JoinedBeliefs()
-    hints: dict[str, list[Row]] = {}
-    for row in evidence.sort("at", "id").iter_rows(named=True):
-        hints.setdefault(row["belief_id"], []).append(row)
-    names_loser = (pl.col("subject_id") == loser) | (pl.col("object_id") == loser)
-    moving = beliefs.filter(names_loser.fill_null(False)).sort("first_at", "id")
-    known = {row["id"]: row for row in beliefs.join(moving.select("id"), on="id", how="anti").iter_rows(named=True)}
-    over = {id_: row["promoted_id"] for id_, row in known.items() if _is_decided(row, waiting)}
-    for old in moving.iter_rows(named=True):
+    before = {row["id"]: row for row in beliefs.sort("first_at", "id").iter_rows(named=True)}
+    hints: dict[str, list[Row]] = {id_: [] for id_ in before}
+    for step in evidence.sort("at", "id").iter_rows(named=True):
+        hints.setdefault(step["belief_id"], []).append(step)
+    moving = [row for row in before.values() if loser in (row["subject_id"], row["object_id"])]
+    after = {id_: row for id_, row in before.items() if loser not in (row["subject_id"], row["object_id"])}
+    joined, void = [], []
+    for old in moving:
         row = {**old, **{end: winner for end in ("subject_id", "object_id") if old[end] == loser}}
+        steps = hints.pop(old["id"])
         if row["subject_id"] == row["object_id"]:
-            made.void.append((old["id"], old["statement"]))
-            _drop(made, old["id"], hints)
+            void.append((old["id"], old["statement"]))
             continue
-        target = _target(row, over)
-        if target not in known:
-            known[target] = _moved(made, row, target, hints)
+        target = _target(row, {id_: each["promoted_id"] for id_, each in after.items() if _is_decided(each, waiting)})
+        moved = [{**step, "id": row_id("be", target, step["message_id"]), "belief_id": target} for step in steps]
+        if target not in after:
+            after[target], hints[target] = {**row, "id": target}, moved if target != old["id"] else steps
         elif row["promoted_at"] is not None:
-            made.beliefs[row["id"]] = known[row["id"]] = row
+            after[old["id"]], hints[old["id"]] = row, steps
         else:
-            known[target] = _joined(made, known[target], row, hints, decay_rate)
-        if _is_decided(known[target], waiting):
-            over[target] = known[target]["promoted_id"]
-    return made
+            hints[target] = _counted([*hints[target], *moved], decay_rate)
+            after[target] = _joined(after[target], row, hints[target])
+            joined.append((old["id"], target))
+    was = {row["id"]: row for row in evidence.iter_rows(named=True)}
+    now = {step["id"]: step for steps in hints.values() for step in steps}
+    return JoinedBeliefs(
+        {id_: row for id_, row in after.items() if row != before.get(id_)},
+        {id_: step for id_, step in now.items() if step != was.get(id_)},
+        frozenset(before.keys() - after.keys()),
+        frozenset(was.keys() - now.keys()),
+        joined,
+        void,
+    )
 
 
 def _is_decided(belief: Row, waiting: frozenset[str]) -> bool:
@@ -109,29 +118,8 @@ def _target(belief: Row, over: dict[str, str]) -> str:
     return belief_ids(frames.conform(pl.DataFrame([fact]), frames.FACTS), over)[0]
 
 
-def _moved(made: JoinedBeliefs, belief: Row, target: str, hints: dict[str, list[Row]]) -> Row:
-    """The belief under its new key, with its evidence."""
-    if belief["id"] != target:
-        steps = [_step(row, target) for row in hints.get(belief["id"], [])]
-        _drop(made, belief["id"], hints)
-        hints[target] = steps
-        made.evidence |= {step["id"]: step for step in steps}
-        made.gone_evidence -= made.evidence.keys()
-    moved = {**belief, "id": target}
-    made.beliefs[target] = moved
-    made.gone.discard(target)
-    return moved
-
-
-def _joined(made: JoinedBeliefs, left: Row, gone: Row, hints: dict[str, list[Row]], decay_rate: float) -> Row:
-    """The kept belief with the evidence of both and a new probability (S2-65)."""
-    own, more = hints.get(left["id"], []), hints.get(gone["id"], [])
-    steps = _counted([*own, *(_step(row, left["id"]) for row in more)], decay_rate)
-    _drop(made, gone["id"], hints)
-    hints[left["id"]] = steps
-    made.evidence |= {step["id"]: step for step in steps}
-    made.gone_evidence -= made.evidence.keys()
-    made.joined.append((gone["id"], left["id"]))
+def _joined(left: Row, gone: Row, steps: Sequence[Row]) -> Row:
+    """The kept belief after these steps of both (S2-65), with the surer claim and the directives of both."""
     row = {
         **left,
         "evidence_count": len(steps) or (left["evidence_count"] or 0) + (gone["evidence_count"] or 0),
@@ -140,45 +128,25 @@ def _joined(made: JoinedBeliefs, left: Row, gone: Row, hints: dict[str, list[Row
         "last_at": max(left["last_at"], gone["last_at"]),
     }
     if row["promoted_at"] is None and left["claim"] and gone["claim"]:
-        claim = _claim(json.loads(left["claim"]), json.loads(gone["claim"]))
+        claims = json.loads(left["claim"]), json.loads(gone["claim"])
+        surest = max(claims, key=lambda claim: claim["fact"]["confidence"] or 0.0)
+        directives = {as_json(each): each for claim in claims for each in claim["directives"]}
+        claim = {"fact": surest["fact"], "directives": list(directives.values())}
         row |= {"claim": as_json(claim), "statement": claim["fact"]["statement"]}
-    made.beliefs[row["id"]] = row
     return row
-
-
-def _claim(left: Row, gone: Row) -> Row:
-    """The surer of two claims (the first of equals), with the directives of both."""
-    surest = max((left, gone), key=lambda claim: claim["fact"]["confidence"] or 0.0)
-    directives = {as_json(each): each for claim in (left, gone) for each in claim["directives"]}
-    return {"fact": surest["fact"], "directives": list(directives.values())}
-
-
-def _step(row: Row, belief: str) -> Row:
-    return {**row, "id": row_id("be", belief, row["message_id"]), "belief_id": belief}
 
 
 def _counted(rows: Sequence[Row], decay_rate: float) -> list[Row]:
     """The steps in order of time, each message once with its surest hint, with prior and posterior."""
     surest: dict[str, Row] = {}
-    for row in rows:
-        known = surest.get(row["id"])
-        if known is None or row["evidence"] > known["evidence"]:
-            surest[row["id"]] = row
+    for row in sorted(rows, key=lambda row: row["evidence"], reverse=True):
+        surest.setdefault(row["id"], row)
     steps: list[Row] = []
     for row in sorted(surest.values(), key=lambda row: (row["at"], row["id"])):
         before = steps[-1] if steps else None
         prior = decayed(before["posterior"], (row["at"] - before["at"]) / _DAY, decay_rate) if before else 0.0
         steps.append({**row, "prior": prior, "posterior": noisy_or(prior, row["evidence"])})
     return steps
-
-
-def _drop(made: JoinedBeliefs, belief: str, hints: dict[str, list[Row]]) -> None:
-    """Remove a belief id and its evidence, from the rows to upsert too."""
-    made.gone.add(belief)
-    made.beliefs.pop(belief, None)
-    for row in hints.pop(belief, []):
-        made.gone_evidence.add(row["id"])
-        made.evidence.pop(row["id"], None)
 
 
 VOID = "It said something between two entities that are one now."

@@ -161,10 +161,6 @@ class NameMatcher:
             return [self._without(each, quotes) for each in value]
         return self.without(value, quotes) if isinstance(value, str) else value
 
-    def as_bytes(self) -> dict[str, tuple[bytes, ...]]:
-        """By name: how it may stand in a file as UTF-8, ASCII letters in lower case."""
-        return {name: tuple(sorted({raw for v in _variants(name) for raw in _encoded(v)})) for name in self.listed}
-
 
 def _variants(name: str) -> list[str]:
     """The forms in which a name may be written, JSON escapes among them."""
@@ -188,13 +184,6 @@ def _edge(sign: str, by_letter: str, by_digit: str) -> str:
     if sign.isdigit():
         return by_digit
     return by_letter if sign.isalpha() or unicodedata.combining(sign) else ""
-
-
-def _encoded(variant: str) -> Iterable[bytes]:
-    """Non-ASCII letters in the cases that whole words are written in."""
-    for cased in (variant, variant.lower(), variant.upper(), variant.title()):
-        for between in (" ", "_", "-", ".", "+", "%20"):
-            yield between.join(cased.split()).encode().lower()
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:

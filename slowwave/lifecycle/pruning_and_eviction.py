@@ -231,17 +231,8 @@ class CapPlan:
     active: int = 0
     left_over: int = 0
 
-    def first(self, count: int) -> CapPlan:
-        """The first entities and their facts."""
-        return self._of(self.entities.head(count))
-
-    def after(self, count: int) -> CapPlan:
-        """The other entities and their facts."""
-        return self._of(self.entities.slice(count))
-
-    def _of(self, entities: pl.DataFrame) -> CapPlan:
-        facts = self.facts.join(entities.select(entity_id="id"), on="entity_id", how="semi", maintain_order="left")
-        return CapPlan(entities, facts, self.active, self.left_over)
+    def __len__(self) -> int:
+        return len(self.entities)
 
 
 def plan_cap(entities: pl.DataFrame, facts: pl.DataFrame, most: int) -> CapPlan:

@@ -16,7 +16,7 @@ import polars as pl
 
 from slowwave import aspects, frames
 from slowwave.decisions import decision, decision_frame
-from slowwave.revision.application import activated
+from slowwave.revision.application import activated, with_types
 from slowwave.revision.repetition import with_keys
 from slowwave.validity import is_live
 
@@ -88,7 +88,7 @@ def plan_restoration(
     flagged = _flagged(partners, {fact: departures[fact].flags for fact in back if fact in departures})
     return RestorationPlan(
         pl.concat([restored, flagged.select(restored.columns)]),
-        aspects.aspect_rows(_typed(restored, entities)),
+        aspects.aspect_rows(with_types(restored, entities)),
         pl.DataFrame(pairs, schema=dict(frames.PAIR_DECISIONS)).unique("id", maintain_order=True),
         _decisions(coming, flagged, now),
         refused,
@@ -154,15 +154,6 @@ def _flagged(partners: pl.DataFrame, flags: Mapping[str, Mapping[str, float | No
     marks = pl.DataFrame(rows, schema=schema, orient="row").with_columns(similarity_flag=pl.lit(True)).unique("id")
     free = partners.filter(~pl.col("similarity_flag").fill_null(False))
     return free.drop("similar_to_id", "similarity_score", "similarity_flag").join(marks, on="id").select(free.columns)
-
-
-def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
-    """The facts with the types of their ends, as the classifier of aspects reads them."""
-    types = dict(entities.select("id", "entity_type").iter_rows())
-    return facts.with_columns(
-        pl.col(f"{end}_id").replace_strict(types, default=None, return_dtype=pl.String).alias(f"{end}_type")
-        for end in ("subject", "object")
-    )
 
 
 def _decisions(coming: pl.DataFrame, flagged: pl.DataFrame, now: datetime) -> pl.DataFrame:

@@ -173,29 +173,7 @@ class RunCount(StrEnum):
     PLACES_LEFT = "places left", "places that still name it"
 
 
-FACT_COUNTS = frozenset(
-    {
-        RunCount.FACTS_ARCHIVED,
-        RunCount.FACTS_COMPARED,
-        RunCount.FACTS_CONFIRMED,
-        RunCount.FACTS_ENDED,
-        RunCount.FACTS_ENDED_EARLIER,
-        RunCount.FACTS_LEARNED,
-        RunCount.FACTS_LEFT_FOR_LATER,
-        RunCount.FACTS_MERGED,
-        RunCount.FACTS_MOVED_TO_ARCHIVE,
-        RunCount.FACTS_PREFERRED,
-        RunCount.FACTS_PRUNED,
-        RunCount.FACTS_RESTORED,
-        RunCount.FACTS_RETIRED,
-        RunCount.FACTS_RETRACTED,
-        RunCount.FACTS_REWORDED,
-        RunCount.FACTS_SCORED,
-        RunCount.FACTS_SUPERSEDED,
-        RunCount.FACTS_NOW_SUSPECT,
-        RunCount.FACTS_NO_LONGER_SUSPECT,
-    }
-)
+FACT_COUNTS = frozenset(count for count in RunCount if count.startswith("facts "))
 """Counts of facts that a run compared or changed."""
 
 

@@ -23,7 +23,6 @@ STATUS_FACTORS: Mapping[str, float] = MappingProxyType(
 )
 _HOUR = 3_600_000_000
 FACTORS = ("importance", "recency", "company", "status")
-Parts = Mapping[str, float]
 
 
 def limbic_factors(
@@ -103,18 +102,16 @@ def fact_factors(
 RANK_CONSTANT = 60
 
 
-def fuse_ranks(
-    orders: Sequence[Sequence[str]], weights: Sequence[float] | None = None, k: int = RANK_CONSTANT
-) -> dict[str, float]:
-    """Every id of the orders → Σ weight / (k + rank) over those that name it, ranks from 1; best first, ties by id.
+def fuse_ranks(orders: Sequence[Sequence[str]], k: int = RANK_CONSTANT) -> dict[str, float]:
+    """Every id of the orders → Σ 1 / (k + rank) over those that name it, ranks from 1; best first, ties by id.
 
-    An order counts an id once, where it comes first. Weights are 1 unless given, one per order, and at least 0. Scores
-    are ranks, no similarities: nothing may compare them with a cosine (T6).
+    An order counts an id once, where it comes first. Scores are ranks, no similarities: nothing may compare them with a
+    cosine (T6).
     """
     scores: dict[str, float] = {}
-    for order, weight in zip(orders, weights or [1.0] * len(orders), strict=True):
+    for order in orders:
         for rank, name in enumerate(dict.fromkeys(order), 1):
-            scores[name] = scores.get(name, 0.0) + weight / (k + rank)
+            scores[name] = scores.get(name, 0.0) + 1.0 / (k + rank)
     return dict(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
 
 

@@ -102,6 +102,7 @@ def repeat_key(action: str, changes: Iterable[RowChange]) -> str:
 
 
 SHOWN = 3
+_ENTITY = ("name", "status", "merged into")
 
 
 def changed_words(
@@ -120,16 +121,16 @@ def changed_words(
         if kind and row in facts:
             continue  # the fact itself has a line
         old, new = before.get(key), now.get(key)
-        if not kind:
-            lines.append(_fact(_named(key, words), old, new, state))
-        elif kind.startswith("slot "):
+        if kind.startswith("slot "):
             lines.append("Something that it did not know of holds in its place")
         elif kind == "filed under":
             lines.append(_filed(_named(row, words), old or [], new or [], words))
-        elif kind == "entity":
-            lines.append(_cells(_named(row, words), _zipped(old), _zipped(new)))
         else:
-            lines.append(_row(f"{kind} {_named(row, words)}", old, new))
+            columns = _ENTITY if kind == "entity" else state
+            if not kind or kind == "entity":
+                old, new = (cells and dict(zip(columns, cells, strict=False)) for cells in (old, new))
+            name = _named(row or key, words)
+            lines.append(_row(name if kind in ("", "entity") else f"{kind} {name}", old, new))
     return tuple(lines)
 
 
@@ -143,30 +144,14 @@ def _named(row: str, words: Mapping[str, str]) -> str:
     return f"“{words[row]}”" if words.get(row) else row
 
 
-def _zipped(cells: Sequence[str] | None) -> dict[str, str]:
-    return dict(zip(("name", "status", "merged into"), cells or (), strict=False))
-
-
-def _fact(name: str, old: Sequence[str] | None, new: Sequence[str] | None, state: Sequence[str]) -> str:
-    if old is None or new is None:
-        return _row(name, old, new)
-    return _cells(name, dict(zip(state, old, strict=False)), dict(zip(state, new, strict=False)))
-
-
 def _row(name: str, old: Any, new: Any) -> str:
     if new is None:
         return f"{name} is gone"
     if old is None:
         return f"{name} exists by now"
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return _cells(name, old, new)
-    return f"{name} is another one"
-
-
-def _cells(name: str, old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return f"{name} is another one"
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    if not new:
-        return f"{name} is gone"
     first = "status" if "status" in changed else changed[0]
     return f"{name}: {first} {_cell(old.get(first))} → {_cell(new.get(first))}"
 

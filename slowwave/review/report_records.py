@@ -282,10 +282,14 @@ def verdict(report: Report) -> str:
     return "" if any(report[key] for key in _KINDS) else "Nothing needs a hand."
 
 
-def _split(rows: Sequence[Report]) -> Iterator[Line]:
-    for row in rows:
-        columns = ("name", "type", "count", "threshold", "topics", "topic_diversity")
-        yield row["entity_id"], tuple(row[column] for column in columns)
+def _rows(*fields: str | Callable[[Report], Any]) -> Callable[[Any], Iterator[Line]]:
+    """A line for each row, of these fields of it."""
+
+    def lines(rows: Sequence[Report]) -> Iterator[Line]:
+        for row in rows:
+            yield row["entity_id"], tuple(row[each] if isinstance(each, str) else each(row) for each in fields)
+
+    return lines
 
 
 def _flagged(rows: Mapping[str, Sequence[Report]]) -> Iterator[Line]:
@@ -294,55 +298,29 @@ def _flagged(rows: Mapping[str, Sequence[Report]]) -> Iterator[Line]:
             yield row["entity_id"], ("" if n else name, row["content_preview"], row["id"])
 
 
-def _stale(rows: Sequence[Report]) -> Iterator[Line]:
-    for row in rows:
-        entity, cells = _about(row, "observation_count", "access_count")
-        yield entity, (*cells, _day(row["last_access"]))
+def _band(row: Report) -> str:
+    apart = f"; {row['topics']} topics clearly apart" if row["is_distinct"] else ""
+    return f"{row['band']}{apart}"
 
 
-def _large(rows: Sequence[Report]) -> Iterator[Line]:
-    for row in rows:
-        entity, cells = _about(row, "observation_count", "threshold")
-        apart = f"; {row['topics']} topics clearly apart" if row["is_distinct"] else ""
-        yield entity, (*cells, f"{row['band']}{apart}")
+def _nearest(row: Report) -> str:
+    return "".join(f"“{_cut(pair['a_content'])}” and “{_cut(pair['b_content'])}”" for pair in row["pairs"][:1])
 
 
-def _archival(rows: Sequence[Report]) -> Iterator[Line]:
-    for row in rows:
-        entity, cells = _about(row, "observation_count", "importance")
-        yield entity, (*cells, _day(row["last_access"]))
-
-
-def _suspect(rows: Sequence[Report]) -> Iterator[Line]:
-    for row in rows:
-        yield row["entity_id"], (row["entity_name"] or "", row["content"], row["leans_on"], row["id"])
-
-
-def _alike(rows: Sequence[Report]) -> Iterator[Line]:
-    for row in rows:
-        pairs = row["pairs"]
-        nearest = "".join(f"“{_cut(pairs[0]['a_content'])}” and “{_cut(pairs[0]['b_content'])}”" for _ in pairs[:1])
-        cells = (row["entity_name"], row["access_count"], row["total_observations"], row["duplicates_found"], nearest)
-        yield row["entity_id"], cells
-
-
-def _about(row: Report, *columns: str) -> Line:
-    return row["entity_id"], (row["entity_name"], row["entity_type"], *(row[column] for column in columns))
-
-
-def _day(at: str | None) -> str:
-    return at[:10] if at else "never"
+def _last_read(row: Report) -> str:
+    return str(row["last_access"] or "never")[:10]
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= PREVIEW else f"{text[:PREVIEW]}..."
 
 
+_ENTITY = ("entity_name", "entity_type", "observation_count")
 _KINDS: Mapping[str, _Kind] = {
     "split_candidates": _Kind(
         "Split candidates: too much of several topics",
         ("entity", "type", "count", "threshold", "topics", "score"),
-        _split,
+        _rows("name", "type", "count", "threshold", "topics", "topic_diversity"),
         ("See the parts: slowwave split analyze ENTITY", "Leave them for review: slowwave split propose ENTITY"),
     ),
     "flagged_observations": _Kind(
@@ -354,31 +332,31 @@ _KINDS: Mapping[str, _Kind] = {
     "stale_entities": _Kind(
         "Stale entities: hardly ever read, and not lately",
         ("entity", "type", "count", "reads", "last read"),
-        _stale,
+        _rows(*_ENTITY, "access_count", _last_read),
         ("Look: slowwave facts ENTITY", "Let go: slowwave retire ENTITY ID, and back: slowwave restore ID"),
     ),
     "large_entities": _Kind(
         "Large entities: near the threshold for a split, or beyond it",
         ("entity", "type", "count", "threshold", "what"),
-        _large,
+        _rows(*_ENTITY, "threshold", _band),
         ("See topics: slowwave split analyze ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
     ),
     "archival_candidates": _Kind(
         "Archival candidates: of no weight, and unread for years",
         ("entity", "type", "count", "importance", "last read"),
-        _archival,
+        _rows(*_ENTITY, "importance", _last_read),
         ("Look: slowwave facts ENTITY", "Keep it for ever: slowwave entity pin ENTITY"),
     ),
     "suspects": _Kind(
         "Doubtful facts: what each leans on no longer holds",
         ("entity", "observation", "leans on", "id"),
-        _suspect,
+        _rows(lambda row: row["entity_name"] or "", "content", "leans_on", "id"),
         ("The story of one: slowwave why ID", "Let it go: slowwave retire ENTITY ID"),
     ),
     "duplicates": _Kind(
         "Alike: pairs among the observations of the most read entities",
         ("entity", "reads", "count", "pairs", "the nearest pair"),
-        _alike,
+        _rows("entity_name", "access_count", "total_observations", "duplicates_found", _nearest),
         ("Judge all: slowwave duplicates ENTITY", "Let one go: slowwave retire ENTITY ID"),
     ),
 }

@@ -226,11 +226,11 @@ def plan_application(
             break
         spared |= revived
     others, outcome = around, replace(outcome, supersessions=changed_supersessions(outcome.supersessions, around))
-    over = settle_past(past, others, outcome.supersessions.facts["id"], now)
+    repeated, ended = settle_past(past, others, outcome.supersessions.facts["id"], now)
     fresh, duplicates = _without_replayed(outcome.fresh, outcome.duplicates)
     again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
-    fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, over.duplicates])
-    supersessions = join_supersessions(outcome.supersessions, over.supersessions)
+    fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, repeated])
+    supersessions = join_supersessions(outcome.supersessions, ended)
     kept = fresh.join(duplicates, on="id", how="anti", maintain_order="left")
     gone = supersessions.facts["id"].implode()
     created = kept.filter(~pl.col("id").is_in(gone))
@@ -256,7 +256,7 @@ def plan_application(
     facts = without_evidence(facts.update(outcome.begun, on="id"), again)
     facts = with_supersessions(facts, supersessions)
     facts = changed_facts(with_marks(facts, marks), near.facts)
-    typed = _typed(
+    typed = with_types(
         facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
     )
     return ApplicationPlan(
@@ -271,7 +271,7 @@ def plan_application(
         pl.concat(
             [
                 find_implicit_conflicts(staying, live, revise, now),
-                flag_doubts(supersessions.doubts, supersessions.facts["id"], revise, now),
+                flag_doubts(supersessions.doubts, supersessions.facts["id"], now),
                 settle_flags(near.flags.select(*frames.PAIR_DECISIONS), supersessions.facts["id"], now),
             ]
         ).unique("id", maintain_order=True),
@@ -331,7 +331,7 @@ def _all_created(
         ),
         first_evidence(fresh),
         frames.empty(frames.LINEAGE),
-        aspects.aspect_rows(_typed(facts, near.entities)),
+        aspects.aspect_rows(with_types(facts, near.entities)),
         _applied(batches, fresh),
         decision_rows(fresh, none, flags, [], settings, now),
     )
@@ -488,7 +488,7 @@ def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     return rows.join(old, on=["id", *columns], how="anti", nulls_equal=True, maintain_order="left")
 
 
-def _typed(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+def with_types(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
     """The facts with subject_type and object_type, for the classifier of aspects."""
     types = entities.select("id", "entity_type").unique("id")
     for end in ("subject", "object"):

@@ -25,6 +25,8 @@ from .search_terms import joined_words, terms_of
 
 MAX_STATEMENT_BYTES = 2048
 MAX_QUOTE = 500
+MISSING_CONFIDENCE = 0.8
+"""Taken where the extractor gives none (S2-18)."""
 _NEGATION = (
     r"\b(?:" + "|".join(POLARITY[name] for name in ("no longer", "used to", "not", "never", "no", "stop")) + r")\b"
 )
@@ -250,7 +252,7 @@ def _facts(
         .then(pl.lit("negated"))
         .otherwise(pl.lit("affirmed")),
         status=pl.lit("candidate"),
-        confidence=pl.col("confidence").fill_nan(None).fill_null(settings.default_confidence).clip(0.0, 1.0)
+        confidence=pl.col("confidence").fill_nan(None).fill_null(MISSING_CONFIDENCE).clip(0.0, 1.0)
         * times["certainty"],
         evidence_count=1 + pl.col("also").list.len().fill_null(0).cast(pl.Int64),
         entrenchment=pl.when(pl.col("role").is_in(_STATED_BY))

@@ -246,6 +246,8 @@ def revise_beliefs(state: RevisionState, new: Fact, known: Iterable[Fact], setti
 
 
 KIND = "implicit_conflict"
+FLAG_STAYS = timedelta(days=30)
+"""After which a pending flag is forgotten (S2-75)."""
 PENDING, SETTLED = "pending", "settled"
 _COMPARED = ["id", "scope", "subject_id", "predicate", "object_key"]
 
@@ -269,10 +271,10 @@ def find_implicit_conflicts(
     found = pairs.join(alike, on=["predicate", "predicate_b"]).select(
         a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
     )
-    return _flagged(found, settings, now)
+    return _flagged(found, now)
 
 
-def flag_doubts(doubts: Iterable[Doubt], gone: pl.Series, settings: ReviseSettings, now: datetime) -> pl.DataFrame:
+def flag_doubts(doubts: Iterable[Doubt], gone: pl.Series, now: datetime) -> pl.DataFrame:
     """PAIR_DECISIONS, pending: conflicts that no rule settles, and stated contradictions; without facts of `gone`.
 
     The guard of a stated contradiction is STATED, and it does not expire.
@@ -280,7 +282,7 @@ def flag_doubts(doubts: Iterable[Doubt], gone: pl.Series, settings: ReviseSettin
     rows = [(*sorted(pair), guard or None) for *pair, guard in doubts]
     found = pl.DataFrame(rows, schema={"a_id": pl.String, "b_id": pl.String, "guard": pl.String}, orient="row")
     there = found.filter(~pl.any_horizontal(pl.col("a_id", "b_id").is_in(gone.implode())))
-    flagged = _flagged(there.sort("guard", nulls_last=True).unique(["a_id", "b_id"], keep="first"), settings, now)
+    flagged = _flagged(there.sort("guard", nulls_last=True).unique(["a_id", "b_id"], keep="first"), now)
     stays = (pl.col("guard") == STATED).fill_null(False)
     by = pl.when(stays).then(pl.lit("model")).otherwise("decided_by")  # the extractor said so: no second question
     return flagged.with_columns(expires_at=pl.when(~stays).then("expires_at"), decided_by=by)
@@ -295,7 +297,7 @@ def settle_flags(pending: pl.DataFrame, gone: pl.Series, now: datetime) -> pl.Da
     )
 
 
-def _flagged(found: pl.DataFrame, settings: ReviseSettings, now: datetime) -> pl.DataFrame:
+def _flagged(found: pl.DataFrame, now: datetime) -> pl.DataFrame:
     found = found.unique().sort("a_id", "b_id")
     ids = [row_id("pd", a, b, KIND) for a, b in found.select("a_id", "b_id").iter_rows()]
     rows = found.with_columns(
@@ -304,7 +306,7 @@ def _flagged(found: pl.DataFrame, settings: ReviseSettings, now: datetime) -> pl
         outcome=pl.lit(PENDING),
         decided_by=pl.lit("rule"),
         at=pl.lit(now, dtype=frames.TIME),
-        expires_at=pl.lit(now + timedelta(days=settings.implicit_ttl_days), dtype=frames.TIME),
+        expires_at=pl.lit(now + FLAG_STAYS, dtype=frames.TIME),
     )
     return frames.conform(rows, frames.PAIR_DECISIONS)
 

@@ -269,21 +269,17 @@ def stored_directives(directives: pl.DataFrame, speakers: pl.DataFrame) -> pl.Da
     return rows.filter(pl.col("action").is_in([SUPERSEDE, RETRACT])).join(speakers, on="id", how="semi")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HistoricalChanges:
-    """DUPLICATES among historical candidates, and the facts that they end."""
-
-    duplicates: pl.DataFrame
-    supersessions: Supersessions
-
-
 def is_past(now: datetime) -> pl.Expr:
     """Whether the fact had ended at `now`."""
     return (pl.col("valid_to") <= now).fill_null(False)
 
 
-def settle_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: datetime) -> HistoricalChanges:
-    """Each candidate ends or repeats the fact with the same words; else it stays as an interval of its own.
+def settle_past(
+    past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: datetime
+) -> tuple[pl.DataFrame, Supersessions]:
+    """DUPLICATES among historical candidates, and the facts that they end.
+
+    Each candidate ends or repeats the fact with the same words; else it stays as an interval of its own.
 
     Frames are those of `supersede_facts`, with `from_`, `to` and the comparison keys; `gone` are ids of facts that
     other candidates end.
@@ -299,7 +295,7 @@ def settle_past(past: pl.DataFrame, facts: pl.DataFrame, gone: pl.Series, now: d
         if id_ not in root and (_ends(state, new, known) or covers):
             root[id_] = target
     found = [(id_, root.get(target, target), "text", None) for id_, target in root.items()]
-    return HistoricalChanges(pl.DataFrame(found, schema=DUPLICATES, orient="row"), state.supersessions())
+    return pl.DataFrame(found, schema=DUPLICATES, orient="row"), state.supersessions()
 
 
 def join_supersessions(one: Supersessions, other: Supersessions) -> Supersessions:

@@ -20,7 +20,7 @@ from slowwave.decisions import decision, decision_frame
 from slowwave.settings import BeliefSettings
 from slowwave.text import as_json, normalise_statement, row_id
 
-from .candidates import DIRECTIVES, MESSAGES, Candidates
+from .candidates import DIRECTIVES, MESSAGES, SUPPORT, Candidates
 
 _SAME = ("subject_id", "predicate", "object_key", "scope", "polarity")
 
@@ -238,7 +238,6 @@ def restored(belief: Row) -> tuple[Row, list[Row]]:
     return {**claim["fact"], **times, **ends, "owner_entity_id": belief["subject_id"]}, claim["directives"]
 
 
-SUPPORT: frames.Schema = {**frames.FACT_EVIDENCE, "statement": pl.String()}
 _CROWDED = "More beliefs about its subject and relation are pending than are kept, and it is the least probable."
 _FULL = "More beliefs are pending than are kept, and nothing has hinted at it for the longest time."
 

@@ -11,10 +11,10 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.comparison.guards import guards_pass, is_time_bound, polarity, quantities
+from slowwave.comparison.similarity import SimilarityThresholds, contained_pairs, word_overlap
 from slowwave.entrenchment import entrenchment_named, entrenchment_rank
 from slowwave.settings import EvaluateSettings
 from slowwave.text import normalise_name, row_id
-from slowwave.words import word_sets
 
 from .search_terms import joined_words
 
@@ -214,10 +214,7 @@ def find_flags(
         none = {"similar_to_id": pl.String, "similarity_score": pl.Float64, "related_id": pl.String}
         return fresh.select("id", *(pl.lit(None, dtype=kind).alias(name) for name, kind in none.items()))
     columns = "id place scope owner_entity_id subject_id predicate object_key edge_type kind statement".split()
-    everyone = pl.concat([part.select(columns) for part in (fresh, others)]).with_columns(
-        words=word_sets(pl.concat([fresh["statement"], others["statement"]])),
-        length=pl.col("statement").str.len_chars(),
-    )
+    everyone = pl.concat([part.select(columns) for part in (fresh, others)])
     new = everyone.filter(pl.col("place") >= 0)
     alike = _in_place(new, everyone, pairs).filter(pl.col("cosine") >= settings.flag_cosine, pl.col("one_owner"))
     contained = _contained(everyone, settings)
@@ -265,42 +262,14 @@ def _same_edge(new: pl.DataFrame, everyone: pl.DataFrame) -> pl.DataFrame:
 
 
 def _contained(everyone: pl.DataFrame, settings: EvaluateSettings) -> pl.DataFrame:
-    """(id, target_id, share) of pairs of one owner where the longer text has most words of a much shorter one.
-
-    Prefix filtering: if a share c of k words must be shared, at least one of any k - ceil(c·k) + 1 words is. So the
-    rarest words of the shorter text find all candidates.
-    """
-    owned = everyone.select(
-        "place",
-        "length",
-        row=pl.int_range(pl.len(), dtype=pl.UInt32),
-        owner=pl.struct("scope", "owner_entity_id").rank("dense"),
-        words="words",
-        count=pl.col("words").list.len(),
-    )
-    spread = owned.explode("words").drop_nulls("words").with_columns(often=pl.len().over("words"))
-    spread = spread.with_columns(word=pl.col("words").rank("dense")).drop("words").sort("row", "often", "word")
-    words = spread.group_by("row", maintain_order=True).agg("word", pl.col("count").first())
-    needed = (pl.col("count") * settings.flag_containment - 1e-9).ceil()
-    prefix = spread.filter(pl.int_range(pl.len()).over("row") < pl.col("count") - needed + 1)
-    columns, is_new = ["row", "place", "owner", "word", "length"], pl.col("place") >= 0
-    shorter, longer = prefix.select(columns), spread.select(columns)
-    joined = pl.concat(
-        short.join(long, on=["owner", "word"], suffix="_b")  # never old ones with old ones: an entity has thousands
-        for short, long in ((shorter.filter(is_new), longer), (shorter.filter(~is_new), longer.filter(is_new)))
-    )
-    is_longer = pl.col("length_b") >= pl.col("length").clip(1) * settings.length_ratio
-    pairs = joined.filter(is_longer).select("row", "row_b", "place", "place_b").unique()
-    shared = pl.col("word").list.set_intersection("word_b").list.len() / pl.col("count")
-    measured = pairs.join(words, on="row").join(words, left_on="row_b", right_on="row", suffix="_b")
-    found = measured.select("row", "row_b", "place", "place_b", share=shared).filter(
-        pl.col("share") >= settings.flag_containment
-    )
-    ids, later = everyone["id"], pl.col("place") > pl.col("place_b")
-    rows = found.select(
-        "share", new=pl.when(later).then("row").otherwise("row_b"), old=pl.when(later).then("row_b").otherwise("row")
-    )
-    return rows.select(id=ids.gather(rows["new"]), target_id=ids.gather(rows["old"]), share="share")
+    """(id, target_id, share) of pairs of one owner where the longer text has most words of a much shorter one."""
+    rows = everyone.sort("place")
+    owners = rows.select(owner=pl.struct("scope", "owner_entity_id").rank("dense"))["owner"].to_numpy()
+    known, texts, ids = (rows["place"] < 0).sum(), rows["statement"], rows["id"]
+    found = contained_pairs(texts, owners, SimilarityThresholds.of(settings), int(known))
+    pairs = pl.concat([pl.DataFrame(schema={"a": pl.UInt32, "b": pl.UInt32}), *found])
+    share = word_overlap(texts.gather(pairs["a"]), texts.gather(pairs["b"]))["containment"]
+    return pairs.select(id=ids.gather(pairs["b"]), target_id=ids.gather(pairs["a"]), share=share)
 
 
 @dataclass(frozen=True, slots=True)

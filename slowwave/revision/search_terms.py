@@ -17,9 +17,7 @@ from slowwave.words import words_of
 
 COLUMN = "search_terms"
 MAX_TERMS, MAX_TERM = 12, 24
-"""The most general words of one claim, in two languages where it is not English, and the most characters of a word."""
-MAX_KEPT = 12
-"""The most general words of a fact with several sources."""
+"""The most general words of a fact, in two languages where it is not English, and the most characters of a word."""
 MIN_BEGINNING = 4
 """The least letters of a part of a name for a match with longer words that begin with it."""
 _LETTERS = r"[\p{L}\p{M}]+"
@@ -29,10 +27,8 @@ _LAST_VOWEL = "[aeiouyаеиоуыьэюяαεηιουω]$"
 _REDACTED = r"\[redacted:\w*\]"
 
 
-def general_words(
-    rows: pl.DataFrame, most: int | pl.Expr = MAX_TERMS, names: Collection[str] = frozenset()
-) -> pl.Series:
-    """The general words of each row as one text: letters only, at most `most`, without words of the statement.
+def general_words(rows: pl.DataFrame, names: Collection[str] = frozenset()) -> pl.Series:
+    """The general words of each row as one text: letters only, at most MAX_TERMS, without words of the statement.
 
     `rows` needs search_terms as the source gave them (or null) and statement. Words of `names` and of the optional list
     column `own_names` are left out; both are `parts_of_names`. Secrets are redacted first: their single letters could
@@ -45,7 +41,6 @@ def general_words(
     terms = rows.with_columns(clean).select(
         pl.col("^own_names$"),
         row=pl.int_range(pl.len()),
-        most=most,
         stated=words_of(pl.col("statement").fill_null("")),
         terms=letters.list.eval(pl.element().filter(word)).list.unique(maintain_order=True),
     )
@@ -55,21 +50,21 @@ def general_words(
         pairs = spread.explode("own_names").drop_nulls("own_names")
         own = pairs.filter(_apart(pl.col("terms")).str.contains(_sought(pl.col("own_names")), literal=True))
         spread = spread.join(own, on=["row", "terms"], how="anti", maintain_order="left")
-    kept = spread.group_by("row", maintain_order=True).agg("terms", pl.col("most").first())
+    kept = spread.group_by("row", maintain_order=True).agg("terms")
     whole = terms.select("row").join(kept, on="row", how="left", maintain_order="left")
-    return whole.select(search_terms=_as_text(pl.col("terms").list.head(pl.col("most"))))[COLUMN]
+    return whole.select(search_terms=_as_text(pl.col("terms").list.head(MAX_TERMS)))[COLUMN]
 
 
 def joined_words(rows: pl.DataFrame, statements: pl.DataFrame) -> pl.DataFrame:
     """(id, search_terms): the general words of all rows (id, search_terms) of a fact, without words of its statement.
 
-    `statements` is (id, statement). The first MAX_KEPT in the order of the alphabet, so that the result does not depend
-    on the order of the rows.
+    `statements` is (id, statement). The first MAX_TERMS in the order of the alphabet, so that the order
+    of the rows does not matter.
     """
     spread = rows.select("id", terms=pl.col(COLUMN).str.split(" ")).explode("terms").drop_nulls()
     both = spread.group_by("id").agg(pl.col("terms").unique()).join(statements.select("id", "statement"), on="id")
     new = pl.col("terms").list.set_difference(words_of(pl.col("statement").fill_null("")))
-    return both.select("id", search_terms=_as_text(new.list.sort().list.head(MAX_KEPT))).drop_nulls().sort("id")
+    return both.select("id", search_terms=_as_text(new.list.sort().list.head(MAX_TERMS))).drop_nulls().sort("id")
 
 
 def _as_text(words: pl.Expr) -> pl.Expr:
@@ -125,17 +120,16 @@ def _sought(part: pl.Expr) -> pl.Expr:
 
 
 def terms_of(facts: pl.DataFrame, names: pl.DataFrame, aliases: pl.DataFrame | None) -> pl.Series:
-    """The general words of facts: up to MAX_TERMS from a model, up to MAX_KEPT from an export."""
+    """The general words of facts; `aliases` (alias_name, entity_id) are further names of the entities of `names`."""
     known = names.select("entity_id", "entity_type", name="canonical_name").unique()
     if aliases is not None:
         kinds = known.select("entity_id", "entity_type").unique("entity_id")
         others = aliases.select("entity_id", name="alias_name").join(kinds, on="entity_id")
         known = pl.concat([known, others.select(known.columns)])
-    most = pl.when(pl.col("by_model").fill_null(False)).then(MAX_TERMS).otherwise(MAX_KEPT)
-    return search_terms(facts, known, most)
+    return search_terms(facts, known)
 
 
-def search_terms(rows: pl.DataFrame, names: pl.DataFrame, most: int | pl.Expr = MAX_TERMS) -> pl.Series:
+def search_terms(rows: pl.DataFrame, names: pl.DataFrame) -> pl.Series:
     """General words of claims (search_terms, statement, subject_id, object_id), without names.
 
     `names` (name, entity_id, entity_type) are left out of facts about their entity, and names of persons everywhere.
@@ -151,4 +145,4 @@ def search_terms(rows: pl.DataFrame, names: pl.DataFrame, most: int | pl.Expr = 
         rows = rows.drop(end, strict=False).join(of_end, on=f"{end}_id", how="left", maintain_order="left")
     both = pl.concat_list(pl.col("subject", "object").fill_null([]))
     people = parts.filter(pl.col("entity_type") == "person")["word"]
-    return general_words(rows.with_columns(own_names=both), most, frozenset(people))
+    return general_words(rows.with_columns(own_names=both), frozenset(people))

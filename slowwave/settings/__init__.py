@@ -1,7 +1,7 @@
 """Every default once: one frozen model per stage, each number with its meaning and its range.
 
 The command line, `slowwave.toml`, the run form of a deployment and `docs/settings.md` are all made from these models.
-Key names of the systems that slowwave unites stay valid as aliases (SEMANTICS §6.7).
+`seed_names` translates the key names of the systems that slowwave unites (SEMANTICS §6.7).
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from .base import (
     Ratio,
     RetentionSettings,
     Risk,
-    named,
-    names_of,
     nearest,
 )
 from .facts import (
@@ -116,7 +114,5 @@ __all__ = [
     "SurpriseSettings",
     "UseSettings",
     "WalkSettings",
-    "named",
-    "names_of",
     "nearest",
 ]

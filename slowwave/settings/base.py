@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from difflib import get_close_matches
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 DEFAULT_EMBEDDER = "slowwave/minilm-static-256"
@@ -20,66 +18,36 @@ LONG_WORD, LISTED = 4, 12
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
-def alias(name: str, *others: str) -> Any:
-    """The field's own name first, then the names under which other systems know it."""
-    return AliasChoices(name, *others)
-
-
 class Group(BaseModel):
     """Base of all settings: frozen; an unknown key is an error that names the nearest known one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-    replaced: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Names of settings that lost their meaning, each with what took its place."""
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
-    def as_field(cls, title: str, description: str, *names: str) -> Any:
-        """A table of these settings inside another group; `names` as in `alias`, where others know it by another."""
-        return Field(
-            default_factory=cls, title=title, description=description, validation_alias=alias(*names) if names else None
-        )
+    def as_field(cls, title: str, description: str) -> Any:
+        """A table of these settings inside another group."""
+        return Field(default_factory=cls, title=title, description=description)
 
     @model_validator(mode="before")
     @classmethod
-    def _by_own_names(cls, value: Any) -> Any:
-        """Each setting by its own name, whichever of its names it was given by."""
-        return named(cls, value) if isinstance(value, dict) else value
-
-
-def named(model: type[Group], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a group by the names of its fields.
-
-    Raises `PydanticCustomError` for an unknown name, with the nearest, for one that was replaced, with what took its
-    place, and where two names of one setting are given;
-    two tables become one.
-    """
-    known = {name: field for field, info in model.model_fields.items() for name in names_of(field, info)}
-    by_field: dict[str, Any] = {}
-    for name, value in values.items():
-        if name in model.replaced:
-            raise PydanticCustomError(
-                "replaced_setting",
-                "{name} is no setting any more: {instead}",
-                {"name": name, "instead": model.replaced[name]},
-            )
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {near!r}? " if near else ""
-            raise PydanticCustomError(
-                "unknown_setting",
-                "there is no setting {name}; {hint}{known}",
-                {"name": repr(name), "hint": hint, "known": _listed(model.model_fields), "unknown": name},
-            )
-        field = known[name]
-        if field not in by_field:
-            by_field[field] = value
-        elif isinstance(by_field[field], dict) and isinstance(value, dict):
-            by_field[field] = {**by_field[field], **value}
-        elif by_field[field] != value:
-            raise PydanticCustomError(
-                "setting_given_twice", "{field} is given twice, once as {name}", {"field": field, "name": name}
-            )
-    return by_field
+    def _known(cls, values: Any) -> Any:
+        own = cls.model_fields
+        unknown = [name for name in values if name not in own] if isinstance(values, dict) else []
+        if not unknown:
+            return values
+        near = nearest(unknown[0], own)
+        raise PydanticCustomError(
+            "unknown_setting",
+            "there is no setting {name}; {hint}{known}",
+            {
+                "name": repr(unknown[0]),
+                "hint": f"did you mean {near!r}? " if near else "",
+                "known": f"known: {', '.join(own)}"
+                if len(own) <= LISTED
+                else "docs/settings.md lists those that there are",
+                "unknown": unknown[0],
+            },
+        )
 
 
 def nearest(name: str, known: Collection[str]) -> str:
@@ -92,17 +60,6 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 def _words(name: str) -> set[str]:
     return {word for word in name.lower().split("_") if len(word) >= LONG_WORD}
-
-
-def _listed(names: Collection[str]) -> str:
-    """The names of a group, or where to look for them if they are many."""
-    return f"known: {', '.join(names)}" if len(names) <= LISTED else "docs/settings.md lists those that there are"
-
-
-def names_of(field: str, info: FieldInfo) -> list[str]:
-    """Every name by which a setting may be given, its own first."""
-    choices = info.validation_alias
-    return [field, *(str(each) for each in choices.choices)] if isinstance(choices, AliasChoices) else [field]
 
 
 # How long the past is kept, what a person decides, and what maintenance may not make worse.
@@ -170,6 +127,22 @@ class ApprovalSettings(Group):
     def _from_a_word(cls, value: Any) -> Any:
         """`approval = "manual"` is short for its mode."""
         return {"mode": value} if isinstance(value, str) else value
+
+
+class WritingSettings(Group):
+    """What every run that writes can be told."""
+
+    retention: RetentionSettings = RetentionSettings.as_field(
+        "Retention", "Versions and leases; on the command line the [retention] of the file."
+    )
+
+
+class DecidingSettings(WritingSettings):
+    """What every run that changes knowledge can be told."""
+
+    approval: ApprovalSettings = ApprovalSettings.as_field(
+        "Approval", "What waits for a person; on the command line the [approval] of the file."
+    )
 
 
 class GateSettings(Group):

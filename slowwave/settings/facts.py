@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import (
-    ApprovalSettings,
-    GateSettings,
-    Group,
-    Ratio,
-    RetentionSettings,
-    alias,
-)
+from .base import DecidingSettings, GateSettings, Group, Ratio
 from .language import LanguageSettings
 
 
@@ -32,7 +23,6 @@ class EvaluateSettings(Group):
         0.92,
         title="Same statement",
         description="Cosine from which a candidate repeats a fact, guards permitting (§6.2 S2).",
-        validation_alias=alias("reassert_cosine", "dedup_threshold"),
     )
     flag_cosine: Ratio = Field(
         0.85, title="Similar statement", description="Cosine from which a fact is flagged as similar (§6.2 S3)."
@@ -57,14 +47,6 @@ class EvaluateSettings(Group):
 class ReviseSettings(Group):
     """What happens when a new fact contradicts what is known (S2-58 … S2-62, S2-75, §6.3)."""
 
-    replaced: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {
-            "calls_per_batch": "pairs are judged many to a call, as many as [ingest.consolidate] pairs_per_fact says",
-            "verify_with_llm": "a model judges whatever may contradict what is known, unless [ingest.consolidate] "
-            "ask_model is false",
-        }
-    )
-
     conflicts: bool = Field(
         True,
         title="Settle conflicts",
@@ -76,7 +58,6 @@ class ReviseSettings(Group):
         title="Who wins",
         description="recency: what became true last. confidence: the surer; equal: recency. llm: both stay "
         "until a model has said which holds; recency where none is asked (S2-59).",
-        validation_alias=alias("strategy", "conflict_resolution_strategy"),
     )
     retain_alternatives: bool = Field(
         False,
@@ -100,9 +81,6 @@ class ReviseSettings(Group):
     implicit_similarity: Ratio = Field(
         0.80, title="Almost alike", description="Levenshtein similarity from which two relations are flagged (S2-75)."
     )
-    implicit_ttl_days: int = Field(
-        30, ge=1, le=3650, title="Days of a flag", description="After which a pending flag is forgotten (S2-75)."
-    )
     learn_predicates: bool = Field(
         True,
         title="Learn relations",
@@ -119,19 +97,13 @@ class BeliefSettings(Group):
     promote_threshold: float = Field(
         0.85, ge=0.5, le=1.0, title="Sure enough", description="Probability at which a belief becomes a candidate."
     )
-    min_entry: Ratio = Field(
-        0.3,
-        title="Too unsure",
-        description="Statements below it are not even held (S2-64).",
-        validation_alias=alias("min_entry", "min_entry_prob"),
-    )
+    min_entry: Ratio = Field(0.3, title="Too unsure", description="Statements below it are not even held (S2-64).")
     decay_rate: float = Field(
         0.0,
         ge=0.0,
         le=10.0,
         title="Decay per day",
         description="Probability is divided by 1 + days times this (S2-66).",
-        validation_alias=alias("decay_rate", "belief_decay_rate"),
     )
     max_pending: int = Field(
         1000,
@@ -139,7 +111,6 @@ class BeliefSettings(Group):
         le=10_000_000,
         title="Pending beliefs at most",
         description="The one updated longest ago is dropped first (S2-68).",
-        validation_alias=alias("max_pending", "max_pending_beliefs"),
     )
     max_per_group: int = Field(
         10,
@@ -147,7 +118,6 @@ class BeliefSettings(Group):
         le=100_000,
         title="Per subject and relation",
         description="The least probable is dropped first (S2-68).",
-        validation_alias=alias("max_per_group", "max_candidates_per_group"),
     )
 
     @model_validator(mode="after")
@@ -160,28 +130,15 @@ class BeliefSettings(Group):
 class ArtifactSettings(Group):
     """How documents and pasted texts are linked to earlier ones (S1-15 … S1-19)."""
 
-    replaced: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"min_chars": "a paste is filed from 400 characters on", "similar_cosine": "texts are compared from 0.6 on"}
-    )
-
     enabled: bool = Field(
-        True,
-        title="Artifacts",
-        description="File documents and pasted texts as wholes, and link their versions.",
-        validation_alias=alias("enabled", "enable_artifact_consolidation"),
+        True, title="Artifacts", description="File documents and pasted texts as wholes, and link their versions."
     )
     matches: int = Field(5, ge=1, le=100, title="Compared with", description="Nearest heads looked at (S1-16).")
     text_dedup: Ratio = Field(
-        0.90,
-        title="Same text",
-        description="Shared five-word shingles from which one is a duplicate (S1-17).",
-        validation_alias=alias("text_dedup", "artifact_text_dedup_threshold"),
+        0.90, title="Same text", description="Shared five-word shingles from which one is a duplicate (S1-17)."
     )
     link_confidence: Ratio = Field(
-        0.80,
-        title="Sure link",
-        description="Confidence from which an artifact is a version or derivative (S1-18).",
-        validation_alias=alias("link_confidence", "artifact_consolidation_confidence_threshold"),
+        0.80, title="Sure link", description="Confidence from which an artifact is a version or derivative (S1-18)."
     )
     title_jaccard: Ratio = Field(
         0.50, title="Same title", description="Shared title words from which it is a version (S1-18)."
@@ -195,23 +152,18 @@ class MergeSettings(Group):
     """When facts that say the same become one (S1-01 … S1-19)."""
 
     enabled: bool = Field(
-        True,
-        title="Consolidate after a batch",
-        description="Off: `ingest` leaves it to the nightly run.",
-        validation_alias=alias("enabled", "enable_consolidation"),
+        True, title="Consolidate after a batch", description="Off: `ingest` leaves it to the nightly run."
     )
     resolve_cosine: Ratio | None = Field(
         None,
         title="Perhaps the same",
         description="Cosine from which facts may say the same; none: what fits the embedding model, 0.60 for most "
         "(S1-03).",
-        validation_alias=alias("resolve_cosine", "consolidation_resolve_threshold"),
     )
     text_dedup: Ratio = Field(
         0.85,
         title="Same words",
         description="Shared words from which facts are merged without a model, guards permitting (S1-04).",
-        validation_alias=alias("text_dedup", "consolidation_text_dedup_threshold"),
     )
     merge_cosine: Ratio = Field(
         0.70,
@@ -220,12 +172,7 @@ class MergeSettings(Group):
         "the same statement, so this only says which pairs are shown to them (§6.2).",
     )
     max_existing_matches: int = Field(
-        10,
-        ge=1,
-        le=100,
-        title="Neighbours",
-        description="Facts that each new one is compared with (S1-02).",
-        validation_alias=alias("max_existing_matches", "consolidation_max_existing_matches"),
+        10, ge=1, le=100, title="Neighbours", description="Facts that each new one is compared with (S1-02)."
     )
     max_cluster_size: int = Field(
         12,
@@ -233,7 +180,6 @@ class MergeSettings(Group):
         le=100,
         title="Largest cluster",
         description="Larger ones are cut before pairs are chosen in them (S1-03).",
-        validation_alias=alias("max_cluster_size", "consolidation_max_cluster_size"),
     )
     pairwise_max_batch: int = Field(
         20,
@@ -241,13 +187,9 @@ class MergeSettings(Group):
         le=10_000,
         title="Pairwise up to",
         description="So many new facts are compared pair by pair, more in clusters (S1-14).",
-        validation_alias=alias("pairwise_max_batch", "consolidation_pairwise_max_batch"),
     )
     rerank: bool = Field(
-        False,
-        title="Rerank",
-        description="Look at more neighbours and keep those that share most words too (S1-12).",
-        validation_alias=alias("rerank", "consolidation_rerank"),
+        False, title="Rerank", description="Look at more neighbours and keep those that share most words too (S1-12)."
     )
     rerank_multiplier: int = Field(
         3, ge=1, le=20, title="Rerank factor", description="How many more neighbours are looked at (S1-12)."
@@ -275,7 +217,6 @@ class MergeSettings(Group):
         le=64,
         title="Concurrent calls",
         description="Calls in flight at once; within `ingest` that of its language model counts (S1-05).",
-        validation_alias=alias("cluster_concurrency", "consolidation_cluster_concurrency"),
     )
     partition_from: int = Field(
         2000,
@@ -290,10 +231,8 @@ class MergeSettings(Group):
     artifacts: ArtifactSettings = ArtifactSettings.as_field("Artifacts", "Documents and pasted texts.")
 
 
-class ConsolidateSettings(MergeSettings):
+class ConsolidateSettings(MergeSettings, DecidingSettings):
     """Everything a run of `consolidate` can be told."""
-
-    replaced: ClassVar[Mapping[str, str]] = MappingProxyType({"propose_cosine": "a person is asked from 0.88 on"})
 
     propose_pairs: int = Field(
         50,
@@ -305,9 +244,3 @@ class ConsolidateSettings(MergeSettings):
     )
     llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who decides.")
     gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
-    approval: ApprovalSettings = ApprovalSettings.as_field(
-        "Approval", "What waits for a person; on the command line the [approval] of the file."
-    )
-    retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "Versions and leases; on the command line the [retention] of the file."
-    )

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import ApprovalSettings, Group, Ratio, RetentionSettings, alias
+from .base import DecidingSettings, Group, Ratio
 from .facts import BeliefSettings, EvaluateSettings, MergeSettings, ReviseSettings
 from .language import LanguageSettings
 
@@ -21,13 +21,11 @@ class NoiseSettings(Group):
         le=1_000_000,
         title="Shortest assistant message",
         description="Shorter ones are refused; 0 switches this off (S4-13).",
-        validation_alias=alias("min_assistant_chars", "ingest_min_len"),
     )
     content_gate: Ratio = Field(
         0.35,
         title="Content gate",
         description="Messages that score lower against the noise prototypes are refused (S4-15).",
-        validation_alias=alias("content_gate", "content_score_pre_gate"),
     )
     exchange_similarity: Ratio = Field(
         0.85, title="Repeated exchange", description="Cosine from which an exchange repeats a recent one (S4-14)."
@@ -36,25 +34,10 @@ class NoiseSettings(Group):
         50, ge=0, le=1000, title="Recent exchanges", description="How many accepted exchanges are compared; 0: none."
     )
     min_chunk_chars: int = Field(
-        40,
-        ge=0,
-        le=1_000_000,
-        title="Shortest passage",
-        description="Shorter document passages are refused (S4-19).",
-        validation_alias=alias("min_chunk_chars", "noise_min_len"),
+        40, ge=0, le=1_000_000, title="Shortest passage", description="Shorter document passages are refused (S4-19)."
     )
     min_alnum_ratio: Ratio = Field(
-        0.40,
-        title="Letters and digits",
-        description="Smallest share of letters and digits in a passage (S4-19).",
-        validation_alias=alias("min_alnum_ratio", "noise_min_alnum_ratio"),
-    )
-    max_chars: int = Field(
-        50_000,
-        ge=1000,
-        le=100_000_000,
-        title="Longest message",
-        description="Longer ones are cut at a line end (S4-19).",
+        0.40, title="Letters and digits", description="Smallest share of letters and digits in a passage (S4-19)."
     )
     rejection_capacity: int = Field(
         500,
@@ -76,16 +59,12 @@ class NoiseSettings(Group):
         le=1_000_000,
         title="Learned prototypes",
         description="Newest refusals that become noise prototypes (S4-18).",
-        validation_alias=alias("max_learned", "max_protos"),
     )
     noise_top_k: int = Field(
         3, ge=1, le=1000, title="Nearest noise", description="Noise prototypes averaged in the score (S4-16)."
     )
     topic_boundary: Ratio = Field(
-        0.65,
-        title="Topic boundary",
-        description="Cosine of neighbours below which a new topic begins (S4-22).",
-        validation_alias=alias("topic_boundary", "topic_boundary_threshold"),
+        0.65, title="Topic boundary", description="Cosine of neighbours below which a new topic begins (S4-22)."
     )
     max_group_chars: int = Field(
         2048,
@@ -99,22 +78,13 @@ class NoiseSettings(Group):
         title="More acknowledgements",
         description="Replies that say nothing by themselves, beside the built-in ones (S4-11).",
     )
-    finding_phrases: tuple[str, ...] = Field(
-        (),
-        title="More finding phrases",
-        description="Words that announce a finding and pass the gates, beside the built-in ones (S4-12).",
-    )
     quality_prototypes: tuple[str, ...] = Field(
         (),
         title="Worth keeping",
         description="Texts that show what is worth keeping; empty: the built-in ones (S4-16).",
-        validation_alias=alias("quality_prototypes", "quality_protos"),
     )
     noise_prototypes: tuple[str, ...] = Field(
-        (),
-        title="Noise",
-        description="Texts that show what is noise; empty: the built-in ones (S4-16).",
-        validation_alias=alias("noise_prototypes", "noise_protos"),
+        (), title="Noise", description="Texts that show what is noise; empty: the built-in ones (S4-16)."
     )
 
 
@@ -132,12 +102,7 @@ class LinkSettings(Group):
     """Entities whose descriptions are alike are linked after extraction (S2-71)."""
 
     enabled: bool = Field(False, title="Link entities", description="Link entities whose descriptions are alike.")
-    similarity: Ratio = Field(
-        0.85,
-        title="Alike",
-        description="Cosine from which two entities are linked.",
-        validation_alias=alias("similarity", "similarity_threshold"),
-    )
+    similarity: Ratio = Field(0.85, title="Alike", description="Cosine from which two entities are linked.")
     top_k: int = Field(10, ge=1, le=100, title="Links per entity", description="The nearest ones.")
     timeout_s: float = Field(
         5.0,
@@ -145,7 +110,6 @@ class LinkSettings(Group):
         le=600.0,
         title="Time-out in seconds",
         description="For the whole pass; what was found by then is kept.",
-        validation_alias=alias("timeout_s", "timeout_secs"),
     )
 
 
@@ -187,15 +151,7 @@ class ExtractSettings(Group):
         10, ge=0, le=1000, title="Entities per message", description="More are dropped (S2-18)."
     )
     max_facts_per_message: int = Field(
-        15,
-        ge=0,
-        le=1000,
-        title="Facts per message",
-        description="More are dropped (S2-18).",
-        validation_alias=alias("max_facts_per_message", "max_edges_per_message"),
-    )
-    default_confidence: Ratio = Field(
-        0.8, title="Missing confidence", description="Taken when the extractor gives none (S2-18)."
+        15, ge=0, le=1000, title="Facts per message", description="More are dropped (S2-18)."
     )
     language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
         "",
@@ -288,16 +244,10 @@ class ResolveSettings(Group):
         False, title="Compare by meaning", description="Off: only exact names and aliases are joined (S2-07)."
     )
     entity_similarity: Ratio = Field(
-        0.85,
-        title="Same entity",
-        description="Cosine from which two names of one type are one entity (S2-07).",
-        validation_alias=alias("entity_similarity", "entity_similarity_threshold"),
+        0.85, title="Same entity", description="Cosine from which two names of one type are one entity (S2-07)."
     )
     entity_ambiguous: Ratio = Field(
-        0.70,
-        title="Ambiguous",
-        description="Cosine from which a model is asked whether they are one (S2-07).",
-        validation_alias=alias("entity_ambiguous", "entity_ambiguous_threshold"),
+        0.70, title="Ambiguous", description="Cosine from which a model is asked whether they are one (S2-07)."
     )
     type_strict: bool = Field(
         False, title="Types apart", description="On: one name under two types is two entities (S2-09)."
@@ -315,7 +265,7 @@ class ResolveSettings(Group):
 _MARKUP = frozenset('<>{}[]|`\\"')
 
 
-class IngestSettings(Group):
+class IngestSettings(DecidingSettings):
     """Everything a run of `ingest` can be told."""
 
     owner: str = Field(
@@ -326,28 +276,16 @@ class IngestSettings(Group):
         "what is said.",
     )
     llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who reads.")
-    noise: NoiseSettings = NoiseSettings.as_field("Gates", "What is refused before extraction.", "noise", "pipeline")
-    surprise: SurpriseSettings = SurpriseSettings.as_field(
-        "Surprise", "Skip what tells nothing new.", "surprise", "rpe"
-    )
-    extract: ExtractSettings = ExtractSettings.as_field("Extraction", "Windows, limits, passages.", "extract", "graph")
+    noise: NoiseSettings = NoiseSettings.as_field("Gates", "What is refused before extraction.")
+    surprise: SurpriseSettings = SurpriseSettings.as_field("Surprise", "Skip what tells nothing new.")
+    extract: ExtractSettings = ExtractSettings.as_field("Extraction", "Windows, limits, passages.")
     sessions: SessionSettings = SessionSettings.as_field("Conversations", "When a conversation gets a summary.")
     resolve: ResolveSettings = ResolveSettings.as_field("Entity resolution", "When two names are one.")
-    evaluate: EvaluateSettings = EvaluateSettings.as_field(
-        "Evaluation", "What a candidate must pass.", "evaluate", "eval"
-    )
+    evaluate: EvaluateSettings = EvaluateSettings.as_field("Evaluation", "What a candidate must pass.")
     revise: ReviseSettings = ReviseSettings.as_field("Revision", "When a new fact contradicts what is known.")
-    beliefs: BeliefSettings = BeliefSettings.as_field(
-        "Pending beliefs", "Unsure statements gather evidence first.", "beliefs", "belief_mem"
-    )
+    beliefs: BeliefSettings = BeliefSettings.as_field("Pending beliefs", "Unsure statements gather evidence first.")
     consolidate: MergeSettings = MergeSettings.as_field(
-        "Consolidation", "What says the same becomes one after each batch.", "consolidate", "consolidation"
-    )
-    retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "Versions and leases; on the command line the [retention] of the file."
-    )
-    approval: ApprovalSettings = ApprovalSettings.as_field(
-        "Approval", "What waits for a person; on the command line the [approval] of the file."
+        "Consolidation", "What says the same becomes one after each batch."
     )
 
     @field_validator("owner")

@@ -6,10 +6,32 @@ from typing import Literal
 
 from pydantic import Field
 
-from .base import Group, alias
+from .base import Group
 
 
-class LanguageSettings(Group):
+class SpendingLimits(Group):
+    """What a run may cost, all its parts together."""
+
+    max_calls: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000_000,
+        title="Budget: calls",
+        description="Stop cleanly after this many paid calls; none: no limit.",
+    )
+    max_tokens: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000_000_000,
+        title="Budget: tokens",
+        description="Stop cleanly after this many tokens, in and out.",
+    )
+    max_usd: float | None = Field(
+        None, ge=0.0, le=1_000_000.0, title="Budget: dollars", description="Stop cleanly when this much has been spent."
+    )
+
+
+class LanguageSettings(SpendingLimits):
     """Which language model does what, and how much it may cost."""
 
     model: str = Field(
@@ -20,10 +42,7 @@ class LanguageSettings(Group):
         "'replay/FILE' plays recorded answers. 'auto': nobody was asked yet, as 'quotes'.",
     )
     extract_model: str = Field(
-        "",
-        title="Model for extraction",
-        description="Overrides the model for extraction only; empty means the same.",
-        validation_alias=alias("extract_model", "extract_provider"),
+        "", title="Model for extraction", description="Overrides the model for extraction only; empty means the same."
     )
     resolve_model: str = Field(
         "", title="Model for name resolution", description="Overrides the model for ambiguous names only."
@@ -41,27 +60,6 @@ class LanguageSettings(Group):
     )
     answer_model: str = Field(
         "", title="Model for answers", description="Overrides the model that answers questions: slowwave ask."
-    )
-    max_calls: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000_000,
-        title="Budget: calls",
-        description="Stop the run cleanly after this many paid calls; none: no limit.",
-    )
-    max_tokens: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000_000_000,
-        title="Budget: tokens",
-        description="Stop the run cleanly after this many tokens, in and out.",
-    )
-    max_usd: float | None = Field(
-        None,
-        ge=0.0,
-        le=1_000_000.0,
-        title="Budget: dollars",
-        description="Stop the run cleanly when this much has been spent.",
     )
     max_calls_per_day: int | None = Field(
         None,
@@ -136,18 +134,4 @@ class LanguageSettings(Group):
     )
     max_output_tokens: int = Field(
         4096, ge=64, le=64000, title="Answer length", description="Tokens per answer at most."
-    )
-
-
-class SpendingLimits(Group):
-    """What a run of many parts may cost as a whole."""
-
-    max_calls: int | None = Field(
-        None, ge=0, le=1_000_000_000, title="Budget: calls", description="Of all parts together; none: no limit."
-    )
-    max_tokens: int | None = Field(
-        None, ge=0, le=1_000_000_000_000, title="Budget: tokens", description="Of all parts together, in and out."
-    )
-    max_usd: float | None = Field(
-        None, ge=0.0, le=1_000_000.0, title="Budget: dollars", description="Of all parts together."
     )

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import (
-    ApprovalSettings,
-    GateSettings,
-    Group,
-    Ratio,
-    RetentionSettings,
-    alias,
-)
+from .base import DecidingSettings, GateSettings, Ratio, WritingSettings
 from .facts import BeliefSettings
 from .language import LanguageSettings
 from .recall import UseSettings
 
 
-class StewardSettings(Group):
+class StewardSettings(DecidingSettings):
     """What is scored, pruned and merged by how it is used (S4-02 … S4-09)."""
 
     prune_threshold: Ratio = Field(
@@ -50,7 +41,7 @@ class StewardSettings(Group):
         description="Oldest first; the rest comes next time; 0: all (S4-08).",
     )
     batch_size: int = Field(
-        500, ge=1, le=100_000, title="Facts per commit", description="So many are pruned or merged in one commit."
+        500, ge=1, le=100_000, title="Facts per commit", description="So many are pruned in one commit."
     )
     learning_events: int = Field(
         50,
@@ -60,21 +51,12 @@ class StewardSettings(Group):
         description="Until so many recalls were logged facts are scored, but nothing is pruned, merged or hidden; 0 or "
         "less: 50 (S4-02).",
     )
-    score_step: Ratio = Field(
-        0.01, title="Written steps", description="Scores that changed less since they were written are not written."
-    )
     use: UseSettings = UseSettings.as_field("Use", "What makes an entity important, and stale (S0-22, S0-24).")
     llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who decides what guards keep apart.")
     gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
-    approval: ApprovalSettings = ApprovalSettings.as_field(
-        "Approval", "What waits for a person; on the command line the [approval] of the file."
-    )
-    retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "Versions and leases; on the command line the [retention] of the file."
-    )
 
 
-class DecaySettings(Group):
+class DecaySettings(DecidingSettings):
     """What moves out of the way (S2-51 … S2-54, S2-73)."""
 
     expired_edge_retention_days: float = Field(
@@ -104,22 +86,12 @@ class DecaySettings(Group):
         title="Link interval in seconds",
         description="How often links decay (S2-73).",
     )
-    beliefs: BeliefSettings = BeliefSettings.as_field(
-        "Pending beliefs", "How many are held (S2-54).", "beliefs", "belief_mem"
-    )
+    beliefs: BeliefSettings = BeliefSettings.as_field("Pending beliefs", "How many are held (S2-54).")
     gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
-    approval: ApprovalSettings = ApprovalSettings.as_field(
-        "Approval", "What waits for a person; on the command line the [approval] of the file."
-    )
-    retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "Archive or delete; on the command line the [retention] of the file."
-    )
 
 
-class CommunitySettings(Group):
+class CommunitySettings(WritingSettings):
     """How communities are found and summarised (S2-45 … S2-50)."""
-
-    replaced: ClassVar[Mapping[str, str]] = MappingProxyType({"facts_per_summary": "a summary is made of 20 facts"})
 
     algorithm: Literal["label_propagation", "leiden"] = Field(
         "label_propagation",
@@ -129,9 +101,6 @@ class CommunitySettings(Group):
     resolution: float = Field(
         1.0, gt=0.0, le=100.0, title="Resolution", description="Of Leiden: higher finds more and smaller communities."
     )
-    max_rounds: int = Field(
-        50, ge=1, le=1000, title="Rounds", description="Label propagation stops here at the latest (S2-46)."
-    )
     max_prompt_bytes: int = Field(
         8192,
         ge=0,
@@ -139,21 +108,10 @@ class CommunitySettings(Group):
         title="Longest prompt in bytes",
         description="Communities share a prompt up to here; one that needs more is cut; 0: no summaries, else at least "
         "512 (S2-48).",
-        validation_alias=alias("max_prompt_bytes", "community_summary_max_prompt_bytes"),
     )
-    concurrency: int = Field(
-        4,
-        ge=1,
-        le=64,
-        title="Concurrent calls",
-        description="Prompts in flight at once (S2-48).",
-        validation_alias=alias("concurrency", "community_summary_concurrency"),
-    )
+    concurrency: int = Field(4, ge=1, le=64, title="Concurrent calls", description="Prompts in flight at once (S2-48).")
     llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who summarises.")
     gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
-    retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "Versions and leases; on the command line the [retention] of the file."
-    )
 
     @model_validator(mode="after")
     def _has_room(self) -> Self:

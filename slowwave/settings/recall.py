@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import Group, Ratio, alias
+from .base import Group, Ratio
 
 # What use makes of an entity's weight, and what counts how much in the score of an aspect.
 
@@ -22,7 +20,6 @@ class UseSettings(Group):
         le=100.0,
         title="Weight of relations",
         description="What the most related entities gain in importance; 0: nothing (BETA_DEG, S0-24).",
-        validation_alias=alias("degree_weight", "beta_deg"),
     )
     days_weight: float = Field(
         0.2,
@@ -31,7 +28,6 @@ class UseSettings(Group):
         title="Weight of days",
         description="What an entity gains that is read on the most days, beside one read as often at once (ALPHA_CONS, "
         "S0-24).",
-        validation_alias=alias("days_weight", "alpha_cons"),
     )
     max_degree: int = Field(
         15,
@@ -39,7 +35,6 @@ class UseSettings(Group):
         le=1_000_000,
         title="Relations that count",
         description="More of them make nothing more important (D_MAX, S0-24).",
-        validation_alias=alias("max_degree", "d_max"),
     )
     decay_per_hour: float = Field(
         0.0001,
@@ -47,7 +42,6 @@ class UseSettings(Group):
         le=10.0,
         title="Decay per hour",
         description="How fast an entity loses weight that is not read: 0.0001 is half in 289 days; 0: never (S0-25).",
-        validation_alias=alias("decay_per_hour", "lambda_hourly"),
     )
     temporal_floor: Ratio = Field(
         0.1, title="Least recency", description="What stays of the weight, however long ago (TEMPORAL_FLOOR, S0-25)."
@@ -63,7 +57,6 @@ class LimbicSettings(UseSettings):
         le=100.0,
         title="Weight of importance",
         description="What an importance of 1 adds to a score, as a share of it (S0-26).",
-        validation_alias=alias("importance_weight", "beta_sal"),
     )
     company_weight: float = Field(
         0.01,
@@ -71,7 +64,6 @@ class LimbicSettings(UseSettings):
         le=100.0,
         title="Weight of company",
         description="What it adds to have been read together with others that are found (S0-26).",
-        validation_alias=alias("company_weight", "gamma"),
     )
 
 
@@ -195,33 +187,15 @@ class WalkSettings(Group):
         "about the past may take ten times as long. Embedding the question is not counted; 0: no end (S2-44, decision "
         "32).",
     )
-    spread: SpreadSettings = SpreadSettings.as_field(
-        "Spreading activation", "The other way to walk.", "spread", "spreading_activation"
-    )
+    spread: SpreadSettings = SpreadSettings.as_field("Spreading activation", "The other way to walk.")
 
 
 class RecallSettings(Group):
     """How recall searches and ranks."""
 
-    replaced: ClassVar[Mapping[str, str]] = MappingProxyType({"suspect_weight": "such facts count 0.9"})
-
-    k: int = Field(
-        10,
-        ge=1,
-        le=1000,
-        title="Facts",
-        description="Facts returned unless asked otherwise.",
-        validation_alias=alias("k", "recall_limit"),
-    )
+    k: int = Field(10, ge=1, le=1000, title="Facts", description="Facts returned unless asked otherwise.")
     expansion: int = Field(
         3, ge=1, le=50, title="Candidate factor", description="Candidates per channel for each fact returned (S0-26)."
-    )
-    vector_weight: float = Field(
-        1.0,
-        ge=0.0,
-        le=10.0,
-        title="Weight of meaning",
-        description="Of the cosine beside the words' score, which is 0 to 1.",
     )
     min_quality: Ratio = Field(
         0.0,
@@ -263,9 +237,6 @@ class RecallSettings(Group):
         title="Turns beside",
         description="Share of a matching message's score that the turns before and after it get.",
     )
-    episode_boost: Ratio = Field(
-        0.1, title="Current conversation", description="What a fact of the conversation gains that is asked in (S2-74)."
-    )
     others_weight: Ratio = Field(
         0.8,
         title="Facts about others",
@@ -277,7 +248,6 @@ class RecallSettings(Group):
         le=1_000_000,
         title="Versions",
         description="Versions that a history tells unless asked otherwise, the latest (S2-38).",
-        validation_alias=alias("history_limit", "edge_history_limit"),
     )
     uncertain_limit: int = Field(
         3,

@@ -13,11 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import BaseModel
-
 from slowwave.errors import UnusableInput
-
-from . import Settings, names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,35 +83,6 @@ def _spellings() -> Iterator[tuple[str, str]]:
 SPELLINGS: Mapping[str, str] = MappingProxyType(dict(_spellings()))
 
 
-def by_own_names(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of a file by the names of our groups and settings; what no group knows stays as it is."""
-    names = {each: field for field, info in model.model_fields.items() for each in names_of(field, info)}
-    own: dict[str, Any] = {}
-    for name, value in values.items():
-        field = names.get(name, name)
-        inner = model.model_fields[field].annotation if field in model.model_fields else None
-        if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(value, Mapping):
-            value = by_own_names(inner, value)
-        if isinstance(value, dict) and isinstance(own.get(field), dict):
-            value = _merged(own[field], value, field)
-        elif field in own and own[field] != value:
-            raise UnusableInput(f"{field} is given twice, once as {name}.", "Leave one of them out.")
-        own[field] = value
-    return own
-
-
-def _merged(first: Mapping[str, Any], second: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Two tables as one; raises `UnusableInput` where both say something else of a setting."""
-    merged = dict(first)
-    for name, value in second.items():
-        if isinstance(value, Mapping) and isinstance(merged.get(name), Mapping):
-            value = _merged(merged[name], value, f"{path}.{name}")
-        elif name in merged and merged[name] != value:
-            raise UnusableInput(f"{path}.{name} is given twice.", "Leave one of them out.")
-        merged[name] = value
-    return merged
-
-
 def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of a file with every name of another system put where ours is.
 
@@ -142,8 +109,7 @@ def written_as(values: Mapping[str, Any], ours: str) -> tuple[str, Any]:
     for path, value in _walk(values):
         own: dict[str, Any] = {}
         _put(own, path, value)
-        named = by_own_names(Settings, own)
-        for is_own, meant in ((True, named), (False, translated(named))):
+        for is_own, meant in ((True, own), (False, translated(own))):
             if any(_is_about(each, ours) for each in paths_in(meant)):
                 found.append((not is_own, path, value))
     return min(found, key=lambda each: each[:2])[1:] if found else (ours, None)

@@ -15,6 +15,7 @@ from .base import (
     NightGateSettings,
     Ratio,
     RetentionSettings,
+    WritingSettings,
 )
 from .facts import ConsolidateSettings
 from .ingest import IngestSettings, LinkSettings
@@ -53,7 +54,7 @@ class SplitSettings(Group):
     )
 
 
-class ReportSettings(Group):
+class ReportSettings(WritingSettings):
     """What the consolidation report finds stale, and what it shows (S0-17 … S0-28)."""
 
     stale_days: float = Field(
@@ -70,9 +71,6 @@ class ReportSettings(Group):
     )
     use: UseSettings = UseSettings.as_field("Use", "What makes an entity important, and stale (S0-22, S0-24).")
     split: SplitSettings = SplitSettings.as_field("Split", "When an entity is large.")
-    retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "Versions and leases; on the command line the [retention] of the file."
-    )
 
 
 class LabelSettings(Group):
@@ -101,7 +99,7 @@ class McpSettings(Group):
 # Runs of many parts: nights, backfills, fleets, and re-embedding.
 
 
-class SleepSettings(SpendingLimits):
+class SleepSettings(SpendingLimits, WritingSettings):
     """Everything a night can be told."""
 
     ingest: IngestSettings = IngestSettings.as_field(
@@ -113,21 +111,10 @@ class SleepSettings(SpendingLimits):
     decay: DecaySettings = DecaySettings.as_field("Decay", "What moves out of the way.")
     communities: CommunitySettings = CommunitySettings.as_field("Communities", "What belongs together gets a name.")
     gate: NightGateSettings = NightGateSettings.as_field("Gate", "A phase after which recall got worse is taken back.")
-    retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "Versions and leases; on the command line the [retention] of the file."
-    )
 
 
 class BackfillBudget(SpendingLimits):
-    """What a backfill as a whole may cost, its windows and its nights together, and how its cost is estimated."""
-
-    sample: int = Field(
-        200,
-        ge=1,
-        le=100_000,
-        title="Sample for the estimate",
-        description="A dry run plans all windows and renders so many prompts to count their tokens.",
-    )
+    """What a backfill as a whole may cost, its windows and its nights together."""
 
 
 class BackfillSettings(BackfillBudget):
@@ -170,7 +157,7 @@ class FleetSettings(FleetWidth):
     sleep: SleepSettings = SleepSettings.as_field("Sleep", "The night of each namespace.")
 
 
-class ReembedSettings(Group):
+class ReembedSettings(WritingSettings):
     """How a memory turns to another embedding model (`slowwave reembed`)."""
 
     batch_size: int = Field(
@@ -181,9 +168,6 @@ class ReembedSettings(Group):
     )
     link: LinkSettings = LinkSettings.as_field(
         "Links", "How entities that are alike are linked anew; on the command line the link of [ingest]."
-    )
-    retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "How long old vectors are kept; on the command line the [retention] of the file."
     )
 
 
@@ -196,9 +180,7 @@ class Settings(Group):
         description="provider/model; the default ships with slowwave. A store keeps the model it was made with.",
     )
     ingest: IngestSettings = IngestSettings.as_field("Ingest", "The `ingest` flow.")
-    consolidate: ConsolidateSettings = ConsolidateSettings.as_field(
-        "Consolidate", "The `consolidate` flow.", "consolidate", "consolidation"
-    )
+    consolidate: ConsolidateSettings = ConsolidateSettings.as_field("Consolidate", "The `consolidate` flow.")
     steward: StewardSettings = StewardSettings.as_field("Steward", "The `steward` flow.")
     decay: DecaySettings = DecaySettings.as_field("Decay", "The `decay` flow.")
     communities: CommunitySettings = CommunitySettings.as_field("Communities", "The `communities` flow.")
@@ -207,14 +189,14 @@ class Settings(Group):
     )
     backfill: BackfillBudget = BackfillBudget.as_field("Backfill", "The `backfill` flow.")
     fleet: FleetWidth = FleetWidth.as_field("Fleet", "The `fleet` flow.")
-    recall: RecallSettings = RecallSettings.as_field("Recall", "The query path.", "recall", "retrieval")
+    recall: RecallSettings = RecallSettings.as_field("Recall", "The query path.")
     approval: ApprovalSettings = ApprovalSettings.as_field("Approval", "What a person decides.")
     split: SplitSettings = SplitSettings.as_field("Split", "When an entity is large.")
     report: ReportSettings = ReportSettings.as_field("Report", "The `report` flow.")
     reembed: ReembedSettings = ReembedSettings.as_field("Re-embed", "The `reembed` flow.")
     labels: LabelSettings = LabelSettings.as_field("Labels", "Words that are shown.")
     mcp: McpSettings = McpSettings.as_field("MCP", "The door for agents.")
-    retention: RetentionSettings = RetentionSettings.as_field("Retention", "Versions, leases.", "retention", "eviction")
+    retention: RetentionSettings = RetentionSettings.as_field("Retention", "Versions, leases.")
 
     @model_validator(mode="after")
     def _in_the_language_of_the_labels(self) -> Self:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from .facts import RecalledFact
+from .facts import Plain, RecalledFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundEntity:
+class FoundEntity(Plain):
     """An entity that a query may mean; the score is 0 to 1: of words beside the best match, of meaning the cosine."""
 
     id: str
@@ -37,13 +37,9 @@ class FoundEntity:
     score: float
     found_by: Literal["words", "meaning"]
 
-    def as_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class RankedEntity:
+class RankedEntity(Plain):
     """An entity that a query may mean; `parts` say how its score came about: base × its factors."""
 
     id: str
@@ -55,10 +51,6 @@ class RankedEntity:
     cosine: float | None
     parts: Mapping[str, float]
 
-    def as_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -69,7 +61,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Community:
+class Community(Plain):
     """Entities that are more related to each other than to others, most connected first, then those that joined.
 
     `facts` counts the relations within, `aspects` how many of them touch which aspect, both as of the last refresh. The
@@ -86,10 +78,6 @@ class Community:
     facts: int
     aspects: dict[str, int]
     members: tuple[Member, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """One document."""
-        return asdict(self)
 
 
 # The surroundings of an entity, and the relation between two.
@@ -147,7 +135,7 @@ class DuplicatePair:
 
 
 @dataclass(frozen=True, slots=True)
-class DuplicateReport:
+class DuplicateReport(Plain):
     """All that looks alike; `pairs` may hold fewer than `duplicates_found`, the nearest ones."""
 
     entity: str
@@ -156,10 +144,6 @@ class DuplicateReport:
     duplicates_found: int
     pairs: tuple[DuplicatePair, ...]
     clusters: tuple[tuple[Observation, ...], ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """The contract of `duplicates --json`."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +183,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Plain):
     """One document or pasted text; `chars` is its length, `content` its text if requested, else empty."""
 
     id: str
@@ -223,10 +207,6 @@ class Artifact:
     linked_fact_ids: tuple[str, ...]
     chars: int
     content: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """One document."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

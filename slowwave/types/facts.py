@@ -14,6 +14,16 @@ NOTHING_KNOWN = "Nothing is known about that."
 _HIDDEN = ("cosine", "rank", "subject_id", "object_id", "parts")
 
 
+class Plain:
+    """A record that is shown as it is."""
+
+    __slots__ = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Its fields by name."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """One message that supports a fact."""
@@ -111,7 +121,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class UncertainFact:
+class UncertainFact(Plain):
     """A belief that too little was said for; `probability` is what its evidence amounts to now, 0 to 1."""
 
     id: str
@@ -123,10 +133,6 @@ class UncertainFact:
     first_at: datetime
     last_at: datetime
     is_uncertain: bool = True
-
-    def as_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return asdict(self)
 
 
 def best_match(facts: Iterable[RecalledFact], passages: Iterable[Passage]) -> float | None:

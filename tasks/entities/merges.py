@@ -23,8 +23,7 @@ from storage.changes import leave_communities
 from storage.rows import column_names, quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.runtime.engine import task
-from tasks.runtime.runs import Run, as_run, existing_store, store_of
+from tasks.runtime.runs import Run, existing_store, in_one_commit
 
 from .alias_and_rename import names_in_use, new_vector, with_vector
 from .retirement import renew_profiles
@@ -52,6 +51,16 @@ class Merged:
     conflicts: tuple[Conflict, ...] = ()
     is_new: bool = True
 
+    @property
+    def counts(self) -> dict[RunCount, int]:
+        """What changed, for the run."""
+        return {
+            RunCount.ENTITIES_MERGED: int(self.is_new),
+            RunCount.FACTS_MOVED: self.facts,
+            RunCount.FACTS_ARCHIVED: len(self.archived),
+            RunCount.CONFLICTS_FOUND: len(self.conflicts),
+        }
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _MergePlan:
@@ -59,42 +68,6 @@ class _MergePlan:
 
     merged: Merged
     rows: EntityMerge | None
-
-
-@task("merge entities")
-def merge_entities(
-    run: Run,
-    loser: str,
-    winner: str,
-    *,
-    dry_run: bool = False,
-    force: bool = False,
-    beliefs: BeliefSettings | None = None,
-) -> Merged:
-    """Make one entity of two: everything of `loser` is the winner's, under all names of both; one commit.
-
-    Each is a whole name or alias, `name (type)`, or an id. Raises `Refused` for an entity and itself, for what was
-    split from or is a part of the other, where something between the two is pinned, and for two types unless `force`
-    (S2-09, C17). Facts that now say the same are left to the next consolidation. Merged again, nothing changes (T41).
-    """
-    store = store_of(run)
-    snapshot = store.snapshot()
-    arguments = (loser, winner, force, beliefs)
-    plan = plan_entity_merge(run, snapshot, *arguments)
-    if dry_run or plan.rows is None:
-        return plan.merged
-    vector = new_vector(run, plan.rows.to_embed)
-    with store.commit(run.id, "entity.merge", run.now) as tx:
-        if tx.is_overtaken(snapshot):
-            text = plan.rows.to_embed
-            plan = plan_entity_merge(run, tx, *arguments)
-            if plan.rows is not None and plan.rows.to_embed != text:
-                vector = new_vector(run, plan.rows.to_embed)
-        if plan.rows is not None:
-            write_entity_merge(tx, plan.rows, plan.merged, vector)
-    if plan.rows is not None:
-        renew_profiles(run, [plan.merged.winner_id, *plan.rows.facts["owner_entity_id"].drop_nulls()])
-    return plan.merged
 
 
 def merge(
@@ -106,21 +79,33 @@ def merge(
     force: bool = False,
     beliefs: BeliefSettings | None = None,
 ) -> Merged:
-    """`merge_entities` as a run of its own; raises before it begins where it may not."""
-    planned = plan_entity_merge(run, existing_store(run).snapshot(), loser, winner, force, beliefs).merged
-    if dry_run or not planned.is_new:
-        return planned
-    return as_run(
-        run,
-        {"loser": loser, "winner": winner, "force": force},
-        lambda: merge_entities(run, loser, winner, force=force, beliefs=beliefs),
-        lambda done: {
-            RunCount.ENTITIES_MERGED: int(done.is_new),
-            RunCount.FACTS_MOVED: done.facts,
-            RunCount.FACTS_ARCHIVED: len(done.archived),
-            RunCount.CONFLICTS_FOUND: len(done.conflicts),
-        },
+    """Make one entity of two, as a run of its own: everything of `loser` is the winner's, under all names of both.
+
+    Each is a whole name or alias, `name (type)`, or an id. Raises `Refused` for an entity and itself, for what was
+    split from or is a part of the other, where something between the two is pinned, and for two types unless `force`
+    (S2-09, C17), before the run begins. Facts that now say the same are left to the next consolidation. Merged again,
+    nothing changes (T41).
+    """
+    arguments = (loser, winner, force, beliefs)
+    planned = plan_entity_merge(run, existing_store(run).snapshot(), *arguments)
+    if dry_run or planned.rows is None:
+        return planned.merged
+    text = planned.rows.to_embed
+    vector = new_vector(run, text)
+
+    def write(tx: Transaction) -> _MergePlan:
+        plan = plan_entity_merge(run, tx, *arguments)
+        if plan.rows is not None:
+            same = plan.rows.to_embed == text
+            write_entity_merge(tx, plan.rows, plan.merged, vector if same else new_vector(run, plan.rows.to_embed))
+        return plan
+
+    done = in_one_commit(
+        run, "entity.merge", {"loser": loser, "winner": winner, "force": force}, write, lambda done: done.merged.counts
     )
+    if done.rows is not None:
+        renew_profiles(run, [done.merged.winner_id, *done.rows.facts["owner_entity_id"].drop_nulls()])
+    return done.merged
 
 
 def plan_entity_merge(
@@ -164,7 +149,7 @@ def _refuse(reading: Reading, run: Run, loser: dict[str, Any], winner: dict[str,
 def merge_within(tx: Transaction, run: Run, loser: str, winner: str) -> bool:
     """Make one entity of two inside a commit of another task; False, and nothing is changed, where that is refused.
 
-    What is known between the two speaks against it, as does all that `merge_entities` refuses.
+    What is known between the two speaks against it, as does all that `merge` refuses.
     """
     rows = {row["id"]: row for row in tx.by_ids("entities", [loser, winner]).iter_rows(named=True)}
     if loser not in rows or winner not in rows:

@@ -41,7 +41,7 @@ from storage.snapshots import Reading, Snapshot
 from storage.tables import TABLES
 from storage.transactions import Transaction
 from tasks.runtime.engine import log, task
-from tasks.runtime.runs import Run, as_run, store_of
+from tasks.runtime.runs import Run, in_one_commit, store_of
 from tasks.runtime.writing import decide_and_write
 
 from .derived import refresh_profiles
@@ -213,7 +213,6 @@ def _without_links(tx: Transaction, ids: pl.Series) -> pl.DataFrame:
 # Restoring: what was pruned, evicted or retired comes back from the archive at a person's word (§6.3).
 
 
-FACTS_AT_ONCE = 5_000
 ARCHIVED = "status = 'archived'"
 LEFT = "action IN ('prune', 'archive')"
 
@@ -227,42 +226,33 @@ class Restored:
 
 
 def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry_run: bool = False) -> Restored:
-    """`restore_facts` as a run of its own, which can be undone; raises before it begins where it may not."""
-    snapshot = store_of(run).snapshot()
-    chosen = _facts_to_restore(snapshot, ids, of_run)
-    if of_run is None and (standing := _restored(_restoration(snapshot, run, chosen)).refused):
-        reasons = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in standing)
-        raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
-    if dry_run:
-        return _restored(_restoration(snapshot, run, chosen))
-    return as_run(
-        run,
-        {"ids": list(ids), "run": of_run},
-        lambda: restore_facts(run, chosen),
-        lambda done: {RunCount.FACTS_RESTORED: len(done.facts), RunCount.FACTS_NOT_RESTORED: len(done.refused)},
-    )
-
-
-@task("restore facts")
-def restore_facts(run: Run, ids: Sequence[str]) -> Restored:
-    """Make archived facts active again, from both tables, in commits of 5,000; returns others with a reason (S3-07).
+    """Make archived facts active again, from both tables, as a run of its own; others are returned with a reason.
 
     Their aspects come back, and flags and open pairs that left with them. What they are compared with is looked at
-    again, they have no score until the next sweep, and their age counts from now (S4-07).
+    again, they have no score until the next sweep, and their age counts from now (S3-07, S4-07). Raises before the run
+    begins where facts that are named may not come back.
     """
-    store = store_of(run)
-    parts, owners = [Restored()], []
-    for start in range(0, len(ids), FACTS_AT_ONCE):
-        with store.commit(run.id, "restore", run.now) as tx:
-            plan = _restoration(tx, run, ids[start : start + FACTS_AT_ONCE])
-            _write_restoration(tx, plan)
-        parts.append(_restored(plan))
-        owners += plan.facts["owner_entity_id"].to_list()
+    snapshot = store_of(run).snapshot()
+    chosen = _facts_to_restore(snapshot, ids, of_run)
+    planned = _restored(_restoration(snapshot, run, chosen))
+    if of_run is None and planned.refused:
+        reasons = "; ".join(f"“{statement}” ({id_}): {reason}" for id_, statement, reason in planned.refused)
+        raise Refused(f"Nothing was restored. {reasons}", "Leave these out; `slowwave why ID` tells more.")
+    if dry_run:
+        return planned
+
+    def write(tx: Transaction) -> RestorationPlan:
+        plan = _restoration(tx, run, chosen)
+        _write_restoration(tx, plan)
+        return plan
+
+    def count(plan: RestorationPlan) -> dict[RunCount, int]:
+        return {RunCount.FACTS_RESTORED: len(plan.restored), RunCount.FACTS_NOT_RESTORED: len(plan.refused)}
+
+    done = in_one_commit(run, "restore", {"ids": list(ids), "run": of_run}, write, count)
     clear_stale_flags(run)
-    renew_profiles(run, owners)
-    return Restored(
-        tuple(fact for part in parts for fact in part.facts), tuple(fact for part in parts for fact in part.refused)
-    )
+    renew_profiles(run, done.facts["owner_entity_id"])
+    return _restored(done)
 
 
 def _facts_to_restore(snapshot: Snapshot, ids: Sequence[str], of_run: str | None) -> list[str]:

@@ -5,7 +5,6 @@ Secrets were taken out when the messages were read (`slowwave.ingestion.conversa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from slowwave.filters.injection import injection_flags
 from slowwave.filters.novelty import SurpriseState
 from slowwave.filters.redaction import redact_all
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.ranking.searched_texts import CONTEXT_ROLES, SILENT_ROLES, message_text, search_texts
 from slowwave.settings import IngestSettings
 from slowwave.text import digest, row_id
@@ -32,30 +32,15 @@ from .gating import conversation_rows, gate, learn_noise
 from .reading import Intake
 
 EXCERPT = 500
-FIRST_COMMIT = r"-[0-9a-f]{7}$"
-"""The end of the name of a conversation that is a log of Git (`slowwave.ingestion.commit_logs`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Counts of one batch that was read."""
+    """Counts of one batch that was read, what each filter refused, and remarks for the reader, in sentences."""
 
-    read: int
-    known: int
-    stored: int
-    redacted: int
+    counts: Mapping[RunCount, int]
     refused: Mapping[str, int]
-    renamed: int = 0
-    notes: tuple[str, ...] = ()
-
-    @property
-    def issues(self) -> list[str]:
-        """Remarks for the reader, in sentences."""
-        if not self.renamed:
-            return [*self.notes]
-        many = "1 message has" if self.renamed == 1 else f"{self.renamed} messages have"
-        clash = f"{many} the identifier of another text that was stored earlier: it got a suffix, and both are kept."
-        return [clash, *self.notes]
+    issues: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,8 +49,8 @@ class _Batch:
 
     messages: pl.DataFrame
     documents: Documents
-    logs: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The commits of each source that is a log of Git."""
+    logs: Sequence[str] = ()
+    """Ids of the sources that are logs of Git."""
     vectors: dict[str, Vectors] = field(default_factory=dict)
 
 
@@ -94,12 +79,22 @@ def admit_messages(run: Run, intake: Intake, settings: IngestSettings, *, dry_ru
             if tx.is_overtaken(snapshot):
                 decided = _decide(run, tx, batch, settings)
             _write(tx, run, intake, decided, settings)
-    fresh = decided.gated
     refused = dict(decided.refusals.group_by("gate").len().sort("gate").iter_rows())
-    secrets = int(fresh["has_secret"].sum())
-    return Admitted(
-        len(intake.messages), decided.known, len(fresh), secrets, refused, decided.renamed, batch.documents.notes
-    )
+    counts = {
+        RunCount.MESSAGES_READ: len(intake.messages),
+        RunCount.MESSAGES_KNOWN: decided.known,
+        RunCount.MESSAGES_STORED: len(decided.gated),
+        RunCount.MESSAGES_REDACTED: int(decided.gated["has_secret"].sum()),
+        RunCount.MESSAGES_WITH_USED_ID: decided.renamed,
+    }
+    return Admitted(counts, refused, (*_clashes(decided.renamed), *batch.documents.notes))
+
+
+def _clashes(renamed: int) -> list[str]:
+    """What is said of messages that got another identifier."""
+    many = "1 message has" if renamed == 1 else f"{renamed} messages have"
+    clash = f"{many} the identifier of another text that was stored earlier: it got a suffix, and both are kept."
+    return [clash] if renamed else []
 
 
 def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.DataFrame:
@@ -110,12 +105,12 @@ def foresee_messages(run: Run, intake: Intake, settings: IngestSettings) -> pl.D
 
 def _batch(intake: Intake, settings: IngestSettings) -> _Batch:
     documents = read_documents(intake.parts, settings.consolidate.artifacts)
-    logs = {part.source.id: part.commits for part in intake.parts if part.commits}
+    logs = [part.source.id for part in intake.parts if part.source.format == "git-log"]
     return _Batch(_with_marks(intake.messages.unique("id", keep="first", maintain_order=True)), documents, logs)
 
 
 def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings) -> _AdmissionPlan:
-    identified = identify(reading, _in_known_conversations(reading, batch))
+    identified = identify(reading, _in_known_conversations(reading, batch.messages, batch.logs))
     fresh = _with_search_text(reading, _placed(reading, identified.messages, identified.fresh))
     vectors = _embed(run, fresh, batch.vectors)
     gated, states = gate(run.embedder, reading, fresh, vectors, settings, run.now)
@@ -124,44 +119,19 @@ def _decide(run: Run, reading: Reading, batch: _Batch, settings: IngestSettings)
     return _AdmissionPlan(gated, vectors, _refusals(gated, vectors), states, artifacts, known, identified.renamed)
 
 
-def _in_known_conversations(reading: Reading, batch: _Batch) -> pl.DataFrame:
-    """The messages, commits in the conversations that have them, new ones in that of other commits of their log.
-
-    Conversations of older stores have the name of the folder alone; a part of a log names another first commit.
-    """
-    names: dict[tuple[str, str], str] = {}
-    seen: dict[tuple[str, str], str] = {}
-    for source, commits in batch.logs.items():
-        rows = batch.messages.filter(pl.col("source_id") == source)
-        if rows.is_empty():
-            continue
-        begun = rows["conversation_id"][0]
-        folder = re.sub(FIRST_COMMIT, "", begun)
-        known = _conversations_of(reading, folder, rows["message_id"].to_list())
-        found = known
-        if not known and reading.by_ids("episodes", [episode_id(begun)], ["id"]).is_empty():
-            found = _conversations_of(reading, folder, commits)  # those of other batches
-        name = min(found.values(), default=begun)
-        for commit in rows["message_id"]:
-            names[source, commit] = seen.setdefault((folder, commit), known.get(commit, name))
-    if not names:
-        return batch.messages
-    both = batch.messages.select("source_id", "message_id", "conversation_id").iter_rows()
-    moved = [names.get((source, message), conversation) for source, message, conversation in both]
-    ids = [row_id("m", *pair) for pair in zip(moved, batch.messages["message_id"], strict=True)]
-    renamed = batch.messages.with_columns(
-        conversation_id=pl.Series(moved, dtype=pl.String), id=pl.Series(ids, dtype=pl.String)
-    )
-    return renamed.unique("id", keep="first", maintain_order=True)
-
-
-def _conversations_of(reading: Reading, folder: str, commits: Sequence[str]) -> dict[str, str]:
-    """For each of the commits that is stored, the conversation of the folder that has it."""
-    stored = reading.by_ids_or_all("messages", commits, ["message_id", "conversation_id"], key="message_id")
-    name = pl.col("conversation_id")
-    is_of_folder = (name == folder) | (name.str.replace(FIRST_COMMIT, "") == folder)
-    theirs = stored.filter(is_of_folder, pl.col("message_id").is_in(commits))
-    return dict(theirs.sort("conversation_id", descending=True).iter_rows())
+def _in_known_conversations(reading: Reading, messages: pl.DataFrame, logs: Sequence[str]) -> pl.DataFrame:
+    """The messages; commits of these sources in the conversations that have them: logs are also read in parts."""
+    is_commit = pl.col("source_id").is_in(list(logs))
+    first = messages.filter(is_commit).select("message_id", "conversation_id")
+    if first.is_empty():
+        return messages
+    stored = reading.by_ids_or_all("messages", first["message_id"].unique(), first.columns, key="message_id")
+    homes = pl.concat([stored.sort("conversation_id"), first]).unique("message_id", keep="first")
+    both = messages.join(homes, on="message_id", how="left", suffix="_home", maintain_order="left")
+    home = pl.when(is_commit).then("conversation_id_home").otherwise("conversation_id")
+    placed = both.with_columns(conversation_id=home).drop("conversation_id_home")
+    ids = [row_id("m", *pair) for pair in placed.select("conversation_id", "message_id").iter_rows()]
+    return placed.with_columns(id=pl.Series(ids, dtype=pl.String)).unique("id", keep="first", maintain_order=True)
 
 
 def _placed(snapshot: Reading, messages: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:

@@ -31,6 +31,7 @@ from slowwave.filters.redaction import redact_lines
 from slowwave.ingestion.documents import document, drafts, embedded_text, pasted, type_of_file, without_orders
 from slowwave.ingestion.formats import MIXED
 from slowwave.ingestion.parsers import DOCUMENTS
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.records import ArtifactQuestion
 from slowwave.settings import ArtifactSettings, MergeSettings
 from slowwave.text import cut_long, digest, readable
@@ -41,6 +42,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
+from tasks.runtime.run_pages import Outcome
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
 from .reading import ReadBatch
@@ -163,16 +165,6 @@ _IS_UNLINKED = "consolidated_at IS NULL AND status = 'active'"
 _IS_HEAD = "is_head AND status = 'active'"
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedArtifacts:
-    """The result for the unlinked artifacts; `left` wait for a model, `would_ask` is what a dry run would ask."""
-
-    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    left: int = 0
-    would_ask: int = 0
-    errors: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Unlinked:
     """Unlinked artifacts, what they may be linked with, and how near the two are."""
@@ -194,12 +186,12 @@ class _LinkAnswers:
 @task("link artifacts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
 async def link_artifacts(
     run: Run, settings: MergeSettings, language: Language | None = None, *, dry_run: bool = False
-) -> LinkedArtifacts:
+) -> Outcome:
     """Link every artifact that is not linked yet; a dry run asks no model and writes nothing."""
     store, chosen = store_of(run), settings.artifacts
     snapshot = store.snapshot()
     if not chosen.enabled or not snapshot.count("artifacts", _IS_UNLINKED):
-        return LinkedArtifacts()
+        return Outcome()
     unlinked = _unlinked(snapshot, chosen)
     keys, questions = _link_questions(unlinked, chosen) if _asks_model(language, chosen) else ((), ())
     answers = (
@@ -212,8 +204,10 @@ async def link_artifacts(
                 plan = _link_plan(run, _unlinked(tx, chosen, unlinked.new["id"]), chosen, answers)
             _write_links(tx, run, plan)
     alone = plan.artifacts.filter(pl.col("link") == "root", pl.col("id").is_in(unlinked.new["id"].to_list()))
-    counts = {**plan.counts, "on their own": len(alone)}
-    return LinkedArtifacts(counts, len(answers.waiting), len(questions) if dry_run else 0, answers.errors)
+    counts = {f"artifacts: {what}": number for what, number in {**plan.counts, "on their own": len(alone)}.items()}
+    counts[RunCount.ARTIFACTS_LEFT_FOR_LATER] = len(answers.waiting)
+    counts[RunCount.QUESTIONS_FOR_A_MODEL] = len(questions) if dry_run else 0
+    return Outcome(counts, errors=answers.errors)
 
 
 def _asks_model(language: Language | None, settings: ArtifactSettings) -> bool:

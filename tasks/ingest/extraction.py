@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -23,6 +23,7 @@ from slowwave.ingestion.windows import (
     plan_windows,
     with_topics,
 )
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.records import KnownFact
 from slowwave.revision.extracted_claims import CollectedClaims
 from slowwave.revision.referenced_facts import claims_of, find_counterparts
@@ -78,29 +79,14 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What one batch gave: `cursor` is None when nothing waits behind it.
+    """What one batch gave: `cursor` is None when nothing waits behind it; `not_durable` messages will not matter later.
 
     `owner` is the name of who speaks as user without a name, empty while it is not known; None where nobody does.
-    `relations` were learned from a model, `unmapped` ones are known by no table (S2-61). Claims that were `held` back
-    are evidence of pending beliefs, of which some were `promoted` to candidates, others `evicted`; those that were
-    `too_unsure` are not kept (S2-63 … S2-68).
     """
 
     cursor: Cursor | None
-    messages: int = 0
-    windows: int = 0
-    candidates: int = 0
+    counts: Mapping[RunCount, int] = field(default_factory=dict)
     not_durable: int = 0
-    failed: int = 0
-    left: int = 0
-    dropped: int = 0
-    entities: int = 0
-    relations: int = 0
-    unmapped: int = 0
-    held_back: int = 0
-    promoted: int = 0
-    too_unsure: int = 0
-    evicted: int = 0
     owner: str | None = None
     errors: tuple[str, ...] = ()
 
@@ -286,24 +272,21 @@ def _counted(
 ) -> Extracted:
     windows = list(zip(answered.planned, answered.answers, strict=True))
     beliefs = found.beliefs.counts if found.beliefs is not None else {}
-    return Extracted(
-        cursor,
-        messages=sum(len(w.new_ids) for w, _ in windows),
-        windows=len(windows),
-        candidates=len(found.candidates.facts),
-        not_durable=len(found.refusals),
-        failed=sum(len(w.new_ids) for w, a in windows if a.value is None and not a.skipped),
-        left=sum(len(w.new_ids) for w, a in windows if a.skipped),
-        dropped=statements.invalid + sum(found.candidates.dropped.values()),
-        entities=len(found.resolution.entities),
-        relations=len(found.ontology.new),
-        unmapped=len(found.candidates.unmapped),
-        held_back=beliefs.get("held", 0),
-        promoted=beliefs.get("promoted", 0),
-        too_unsure=beliefs.get("too unsure", 0),
-        evicted=beliefs.get("evicted", 0),
-        errors=tuple(sorted({*(a.error for _, a in windows if a.error), *named.errors})),
-    )
+    counts = {
+        RunCount.MESSAGES_EXTRACTED: sum(len(w.new_ids) for w, a in windows if a.value is not None),
+        RunCount.MESSAGES_FAILED: sum(len(w.new_ids) for w, a in windows if a.value is None and not a.skipped),
+        RunCount.MESSAGES_LEFT_FOR_LATER: sum(len(w.new_ids) for w, a in windows if a.value is None and a.skipped),
+        RunCount.CANDIDATE_FACTS: len(found.candidates.facts),
+        RunCount.CLAIMS_DROPPED: statements.invalid + sum(found.candidates.dropped.values()),
+        RunCount.CLAIMS_TOO_UNSURE: beliefs.get("too unsure", 0),
+        RunCount.BELIEFS_HELD_BACK: beliefs.get("held", 0),
+        RunCount.BELIEFS_PROMOTED: beliefs.get("promoted", 0),
+        RunCount.BELIEFS_DROPPED: beliefs.get("evicted", 0),
+        RunCount.RELATIONS_LEARNED: len(found.ontology.new),
+        RunCount.RELATIONS_UNKNOWN: len(found.candidates.unmapped),
+    }
+    errors = {*(a.error for _, a in windows if a.error), *named.errors}
+    return Extracted(cursor, counts, len(found.refusals), errors=tuple(sorted(errors)))
 
 
 # Known facts: what an extractor is shown of what memory holds, so that it can say what is over, wrong or repeated.

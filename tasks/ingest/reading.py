@@ -6,7 +6,6 @@ import codecs
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +20,6 @@ from slowwave.errors import NothingYet, UnusableInput
 from slowwave.extraction.dates import note_date, passage_date
 from slowwave.filters.redaction import redact, redact_lines
 from slowwave.ingestion.chat_exports import names_of
-from slowwave.ingestion.commit_logs import commits_in
 from slowwave.ingestion.conversations import Conversations, empty_frame
 from slowwave.ingestion.documents import document_head, passages
 from slowwave.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
@@ -41,6 +39,7 @@ from tasks.runtime.runs import Run, store_of
 
 from .sources import LISTED, PEOPLE, READABLE, ReadIssue, SourceInfo, find_sources
 
+MAX_CHARS = 50_000  # longer messages are cut at a line end (S4-19)
 _CHUNK = 1_048_576
 _MAX_LINE = 67_108_864
 _SEGMENT_CHARS = 67_108_864
@@ -48,79 +47,46 @@ _BLOCK_MESSAGES = 4096
 _BLOCK_CHARS = 4_194_304
 _HEAD_CHARS = 32_768
 _SHOWN_LINES = 20
+SCOPE = "global"  # unless a format says which project a message belongs to
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """Messages of one source, titles by conversation, and the issues since the batch before.
-
-    `commits` are the hashes of all commits of a log of Git, also of those in other batches.
-    """
+    """Messages of one source, titles by conversation, and the issues since the batch before."""
 
     messages: pl.DataFrame
     source: SourceInfo
     issues: tuple[ReadIssue, ...] = ()
     titles: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     is_last: bool = True
-    commits: tuple[str, ...] = ()
-
-
-def read_paths(
-    paths: Sequence[str | Path],
-    format: str = "auto",
-    batch: int | None = None,
-    *,
-    now: datetime,
-    settings: IngestSettings | None = None,
-    scope: str = "global",
-    fallback_time: datetime | None = None,
-) -> Iterator[ReadBatch]:
-    """All messages of files and folders, at most `batch` at a time, each conversation of a file in order.
-
-    Raises UnknownName for a format, UnusableInput for a path that is missing or cannot be read at all. Of a file above
-    64 MB, order is exact within pieces of that size.
-    """
-    settings = settings or IngestSettings()
-    sources, issues = find_sources(paths, format)
-    conversations = Conversations(now, settings.noise.max_chars)
-    for source in sources:
-        for found in read_source(source, conversations, batch, settings, scope, fallback_time):
-            yield ReadBatch(
-                found.messages, source, (*issues, *found.issues), found.titles, found.is_last, found.commits
-            )
-            issues = []
 
 
 def read_source(
     source: SourceInfo,
     conversations: Conversations,
-    batch: int | None = None,
-    settings: IngestSettings | None = None,
-    scope: str = "global",
-    fallback_time: datetime | None = None,
+    settings: IngestSettings,
 ) -> Iterator[ReadBatch]:
-    """Batches of one file; the last one says so, and also comes alone when there is nothing to read."""
-    settings = settings or IngestSettings()
+    """Batches of one file; the last one says so, and also comes alone when there is nothing to read.
+
+    Of a file above 64 MB, order is exact within pieces of that size.
+    """
     tally = _Tally(source.uri)
     if not source.is_utf8:
         tally.add(0, Note("adjusted", f"not all of it is UTF-8: read as {source.encoding}, damaged places as cp1252"))
     conversations.begin(source.id)
-    time = fallback_time or source.modified_at
     pending: tuple[pl.DataFrame, Mapping[str, str]] | None = None
-    commits: tuple[str, ...] = ()
     try:
-        commits = commits_in(_Lines(source)) if source.format == "git-log" else ()
-        for frame, titles in _segments(source, conversations, tally, settings, scope, time):
-            for part in frame.iter_slices(batch or settings.extract.batch_messages):
+        for frame, titles in _segments(source, conversations, tally, settings):
+            for part in frame.iter_slices(settings.extract.batch_messages):
                 if pending is not None:
-                    yield ReadBatch(pending[0], source, tally.take(), pending[1], False, commits)
+                    yield ReadBatch(pending[0], source, tally.take(), pending[1], False)
                 pending = part, titles
     except OSError as error:
         raise UnusableInput(f"{source.uri} cannot be read: {error.strerror or error}.", "Check the file.") from error
     if pending is None:
         _check_not_lost(source, tally)
     frame, titles = pending or (empty_frame(), {})
-    yield ReadBatch(frame, source, tally.take(is_last=True), titles, commits=commits)
+    yield ReadBatch(frame, source, tally.take(is_last=True), titles)
 
 
 def _check_not_lost(source: SourceInfo, tally: _Tally) -> None:
@@ -139,7 +105,7 @@ def _has_content(source: SourceInfo, settings: IngestSettings) -> bool:
     tally = _Tally(source.uri)
     has_notes = False
     try:
-        for line, found in _reader_of(source)(source, settings, "global"):
+        for line, found in _reader_of(source)(source, settings):
             if not isinstance(found, Note):
                 return True
             has_notes = True
@@ -150,7 +116,7 @@ def _has_content(source: SourceInfo, settings: IngestSettings) -> bool:
     return has_notes
 
 
-Reader = Callable[[SourceInfo, IngestSettings, str], Iterator[tuple[int, Message | Note]]]
+Reader = Callable[[SourceInfo, IngestSettings], Iterator[tuple[int, Message | Note]]]
 
 
 def _reader_of(source: SourceInfo) -> Reader:
@@ -164,19 +130,17 @@ def _segments(
     conversations: Conversations,
     tally: _Tally,
     settings: IngestSettings,
-    scope: str,
-    time: datetime,
 ) -> Iterator[tuple[pl.DataFrame, Mapping[str, str]]]:
-    for block in _blocks(_reader_of(source)(source, settings, scope)):
+    for block in _blocks(_reader_of(source)(source, settings)):
         changes = iter(conversations.add_all([found for _, found in block if not isinstance(found, Note)]))
         for line, found in block:
             for note in [found] if isinstance(found, Note) else next(changes):
                 tally.add(line, note)
         if conversations.size > _SEGMENT_CHARS:
             titles = conversations.titles
-            yield conversations.take(time), titles
+            yield conversations.take(source.modified_at), titles
     titles = conversations.titles
-    yield conversations.take(time), titles
+    yield conversations.take(source.modified_at), titles
 
 
 def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[int, Message | Note]]]:
@@ -193,10 +157,10 @@ def _blocks(found: Iterable[tuple[int, Message | Note]]) -> Iterator[list[tuple[
         yield block
 
 
-def _read_transcript(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
+def _read_transcript(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[int, Message | Note]]:
     """(line, message or note) of a file of conversations."""
     parse, advance = PARSERS[source.format], NEXT_ORIGIN.get(source.format)
-    start = origin = _origin(source, scope)
+    start = origin = _origin(source)
     loaded = _loaded(source)
     for line, value, note in GATHERED[source.format](loaded) if source.format in GATHERED else loaded:
         if note:
@@ -209,9 +173,9 @@ def _read_transcript(source: SourceInfo, settings: IngestSettings, scope: str) -
         yield from ((line, found) for found in _parsed(partial(parse, value, origin)))
 
 
-def _read_chat(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
+def _read_chat(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[int, Message | Note]]:
     """(line, message or note) of conversations that are lines of text."""
-    yield from TEXT_PARSERS[source.format](_Lines(source), _origin(source, scope))
+    yield from TEXT_PARSERS[source.format](_Lines(source), _origin(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +191,13 @@ class _Lines:
             yield from _text_lines(stream)
 
 
-def _origin(source: SourceInfo, scope: str) -> Origin:
+def _origin(source: SourceInfo) -> Origin:
     names = MappingProxyType(dict[str, str]())
     if source.format in WITH_PEOPLE:
         beside = (source.path.parent / PEOPLE, source.path.parent.parent / PEOPLE)
         lists = [path for path in beside if path.is_file() and not path.is_symlink()]
         names = _names_in(lists[0], lists[0].stat().st_mtime_ns) if lists else names
-    return Origin(_one_line(conversation_of(source.path.absolute(), source.format)), scope, names)
+    return Origin(_one_line(conversation_of(source.path.absolute(), source.format)), SCOPE, names)
 
 
 @lru_cache(maxsize=8)
@@ -268,7 +232,7 @@ def _loaded(source: SourceInfo) -> Iterator[Loaded]:
             yield from load_lines(line.encode("utf-8", "replace") for line in _text_lines(stream, _MAX_LINE))
 
 
-def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> Iterator[tuple[int, Message | Note]]:
+def _read_document(source: SourceInfo, settings: IngestSettings) -> Iterator[tuple[int, Message | Note]]:
     """(passage number, passage as message) of a document.
 
     Its date is that of its front matter, else of its heading or file name; a passage of a journal has its own.
@@ -286,7 +250,7 @@ def _read_document(source: SourceInfo, settings: IngestSettings, scope: str) -> 
         for number, passage in enumerate(found, 1):
             own = passage_date(passage) if is_markdown else None
             when = parse_time(own.isoformat()) if own else at
-            yield number, Message(source.uri, "", "document", title, passage, when, scope, title)
+            yield number, Message(source.uri, "", "document", title, passage, when, SCOPE, title)
 
 
 def _document_time(written: str, *names: str) -> int | None:
@@ -412,8 +376,8 @@ def find_new_sources(run: Run, found: FoundFiles) -> Sources:
 
 def read_intakes(run: Run, sources: Sequence[SourceInfo], settings: IngestSettings) -> Iterator[Intake]:
     """Everything in the sources, small ones joined, so that a thousand files are not a thousand commits."""
-    conversations = Conversations(run.now, settings.noise.max_chars)
-    batches = (batch for source in sources for batch in read_source(source, conversations, None, settings))
+    conversations = Conversations(run.now, MAX_CHARS)
+    batches = (batch for source in sources for batch in read_source(source, conversations, settings))
     yield from gather(batches, settings.extract.batch_messages)
 
 

@@ -7,9 +7,8 @@ is as it was when it was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Generic
 
 import polars as pl
@@ -31,6 +30,7 @@ from slowwave.ingestion.sessions import (
     summaries_by_rule,
     with_summaries,
 )
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.records import REFUSED, Prompt
 from slowwave.settings import IngestSettings, SessionSettings
 from slowwave.validity import live_sql
@@ -38,6 +38,7 @@ from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
+from tasks.runtime.run_pages import Outcome
 from tasks.runtime.runs import Run, store_of
 
 from .candidate_rows import spoken
@@ -52,40 +53,27 @@ _SHOWN = [*_PLACE, "content", "occurred_at"]
 _FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
 
 
-@dataclass(frozen=True, slots=True)
-class Summarised:
-    """What became of the conversations that were due: `summaries` by episode, of which so many were `written`.
-
-    `left` were not asked about for want of budget, `failed` without an answer that can be used.
-    """
-
-    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
-    written: int = 0
-    left: int = 0
-    failed: int = 0
-    errors: tuple[str, ...] = ()
-
-
 @task("summarise conversations", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
-async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> Summarised:
+async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> Outcome:
     """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
     store, has_model = store_of(run), not language.is_keyless("summarize")
     snapshot = store.snapshot()
     messages, due = _due(snapshot, settings.sessions, has_model=has_model)
     if due.is_empty():
-        return Summarised()
+        return Outcome()
     await report_progress("conversations to summarise", len(due))
-    summarised = (
-        await _by_model(snapshot, messages, due, settings, language) if has_model else _by_rule(snapshot, due, run)
-    )
-    if not summarised.summaries:
-        return summarised
+    if has_model:
+        summaries, done = await _by_model(snapshot, messages, due, settings, language)
+    else:
+        summaries, done = _by_rule(snapshot, due, run), Outcome()
+    if not summaries:
+        return done
     with store.commit(run.id, "ingest.sessions", run.now) as tx:
         whole = _whole(tx, messages, due) if tx.is_overtaken(snapshot, "messages") else due
-        rows = with_summaries(tx.by_ids("episodes", whole["id"]), whole, summarised.summaries)
+        rows = with_summaries(tx.by_ids("episodes", whole["id"]), whole, summaries)
         tx.upsert("episodes", rows)
-        tx.upsert("decisions", decisions_about(rows, due, summarised.summaries, run.now))
-    return replace(summarised, written=len(rows))
+        tx.upsert("decisions", decisions_about(rows, due, summaries, run.now))
+    return replace(done, counts={**done.counts, RunCount.CONVERSATIONS_SUMMARISED: len(rows)})
 
 
 def _due(reading: Reading, settings: SessionSettings, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -105,7 +93,8 @@ def _summarisable(reading: Reading) -> str:
 
 async def _by_model(
     snapshot: Snapshot, messages: pl.DataFrame, due: pl.DataFrame, settings: IngestSettings, language: Language
-) -> Summarised:
+) -> tuple[Mapping[str, CommunitySummary], Outcome]:
+    """A model's summaries by episode, and what it left out."""
     newest = messages.join(due, on="conversation_id", how="semi").sort("ordinal", "id")
     shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
     questions = questions_of(due, snapshot.by_ids("messages", shown, _SHOWN))
@@ -113,17 +102,17 @@ async def _by_model(
     results = await _SUMMARISER.ask(language, list(pack_sessions(questions, settings.sessions.max_prompt_bytes, most)))
     model, version = language.model("summarize"), prompt_version(PROMPT)
     pairs = zip(due["id"], results, strict=True)
-    return Summarised(
-        {id_: CommunitySummary(each.text, "model", model, version) for id_, each in pairs if each.text},
-        left=sum(each.is_skipped for each in results),
-        failed=sum(each.has_failed for each in results),
-        errors=_SUMMARISER.errors(results),
-    )
+    counts: dict[str, int] = {
+        RunCount.CONVERSATIONS_NOT_SUMMARISED: sum(each.has_failed for each in results),
+        RunCount.CONVERSATIONS_LEFT_FOR_LATER: sum(each.is_skipped for each in results),
+    }
+    summaries = {id_: CommunitySummary(each.text, "model", model, version) for id_, each in pairs if each.text}
+    return summaries, Outcome(counts, errors=_SUMMARISER.errors(results))
 
 
-def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Summarised:
+def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Mapping[str, CommunitySummary]:
     facts = snapshot.by_ids("facts", due["id"], _FACT, key="episode_id", where=live_sql(run.now))
-    return Summarised(summaries_by_rule(due, facts))
+    return summaries_by_rule(due, facts)
 
 
 def _whole(reading: Reading, messages: pl.DataFrame, due: pl.DataFrame) -> pl.DataFrame:

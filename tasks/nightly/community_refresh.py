@@ -8,13 +8,13 @@ changed in between, its summary is not written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import polars as pl
 
 from inference.language import Language
-from prompts.rendering import Pack, pack_communities, prompt_version, render_communities
+from prompts.rendering import pack_communities, prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
 from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due
@@ -44,7 +44,6 @@ from tasks.runtime.runs import Run, store_of
 PROMPT = "summarize_communities"
 FACTS_PER_SUMMARY = 20  # the strongest relations within (S2-48)
 _SUMMARISER = Summariser(render_communities, CommunitySummaries, "The model said nothing about a community.")
-_NOBODY = pl.DataFrame(schema={"id": pl.String, "fingerprint": pl.String, "entity_ids": pl.List(pl.String)})
 _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
 _STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
@@ -55,15 +54,9 @@ Sources = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """Counts of communities; `left` have no summary for want of budget, `failed` have no usable answer.
-
-    `would_ask` is how many prompts a dry run would put.
-    """
+    """Counts of communities, and what was decided."""
 
     counts: Mapping[RunCount, int] = field(default_factory=lambda: MappingProxyType({}))
-    left: int = 0
-    failed: int = 0
-    would_ask: int = 0
     is_written: bool = False
     decisions: tuple[DecisionSummary, ...] = ()
     errors: tuple[str, ...] = ()
@@ -101,7 +94,7 @@ async def refresh_communities(
             if tx.is_overtaken(snapshot, *_MADE_OF):
                 plan = _plan(tx, run, _state(tx, run, settings), answers.summaries, sources)
             _write(tx, plan)
-    return _counted(plan, answers, len(packs_of(answers, settings)) if dry_run and has_model else 0, dry_run=dry_run)
+    return _counted(plan, answers, dry_run=dry_run)
 
 
 def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communities:
@@ -131,7 +124,7 @@ def _write(tx: Transaction, plan: CommunityPlan) -> None:
     tx.upsert("decisions", plan.decisions)
 
 
-def _counted(plan: CommunityPlan, answers: CommunityAnswers, would_ask: int, *, dry_run: bool) -> Refreshed:
+def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -> Refreshed:
     """The result of a run. Decisions name communities; the summary of a community is only in its own row."""
     most = LISTED if dry_run else SHOWN
     size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
@@ -140,33 +133,29 @@ def _counted(plan: CommunityPlan, answers: CommunityAnswers, would_ask: int, *, 
     decisions = tuple(
         DecisionSummary(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows()
     )
-    return Refreshed(
-        {RunCount(what): number for what, number in plan.summary().items()},
-        answers.left,
-        answers.failed,
-        would_ask,
-        not (dry_run or plan.is_empty),
-        decisions,
-        answers.errors,
-    )
+    left = {
+        RunCount.COMMUNITIES_NOT_SUMMARISED: answers.failed,
+        RunCount.COMMUNITIES_LEFT_FOR_LATER: answers.left,
+        RunCount.QUESTIONS_FOR_A_MODEL: answers.would_ask,
+    }
+    counts = {**{RunCount(what): number for what, number in plan.summary().items()}, **left}
+    return Refreshed(counts, not (dry_run or plan.is_empty), decisions, answers.errors)
 
 
 # Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class CommunityAnswers:
-    """Summaries by fingerprint, and what they were asked from: COMMUNITIES that are `due`, names and facts of theirs.
+    """Summaries by fingerprint; `left` were not asked about for want of budget, `failed` without a usable answer.
 
-    `left` were not asked about for want of budget, `failed` without an answer that can be used.
+    `would_ask` is how many prompts a dry run would put.
     """
 
     summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
-    due: pl.DataFrame = field(default_factory=lambda: _NOBODY)
-    names: pl.DataFrame = field(default_factory=lambda: _NOBODY)
-    facts: pl.DataFrame = field(default_factory=lambda: _NOBODY)
     left: int = 0
     failed: int = 0
+    would_ask: int = 0
     errors: tuple[str, ...] = ()
 
 
@@ -179,9 +168,10 @@ async def _summaries(
     *,
     dry_run: bool,
 ) -> CommunityAnswers:
-    """The summaries of the communities that are due, by fingerprint; none in a dry run with a model.
+    """The summaries of the communities that are due; none in a dry run with a model.
 
-    `facts` (community_id, statement) are the source of the summaries.
+    `facts` (community_id, statement) are the source of the summaries. A prompt holds as many questions as it and its
+    answer have room for.
     """
     if language.is_keyless("summarize"):
         by_id = dict(facts.group_by("community_id", maintain_order=True).agg("statement").iter_rows())
@@ -189,32 +179,18 @@ async def _summaries(
             (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
         )
         return CommunityAnswers({mark: CommunitySummary(text, "rule") for mark, text in texts if text})
+    if due.is_empty():
+        return CommunityAnswers()
     names = reading.by_ids_or_all("entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
-    answers = CommunityAnswers(due=due, names=names, facts=facts)
-    return answers if dry_run else await ask_model(answers, settings, language)
-
-
-def packs_of(answers: CommunityAnswers, settings: CommunitySettings) -> list[Pack]:
-    """The questions about all that is due, in order, as many to a prompt as it and its answer hold."""
-    if answers.due.is_empty():
-        return []
     most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
-    questions = questions_about(answers.due, answers.names, answers.facts)
-    return list(pack_communities(questions, settings.max_prompt_bytes, most))
-
-
-async def ask_model(answers: CommunityAnswers, settings: CommunitySettings, language: Language) -> CommunityAnswers:
-    """A model's summaries of all that is due."""
-    results = await _SUMMARISER.ask(language, packs_of(answers, settings))
+    packs = list(pack_communities(questions_about(due, names, facts), settings.max_prompt_bytes, most))
+    if dry_run:
+        return CommunityAnswers(would_ask=len(packs))
+    results = await _SUMMARISER.ask(language, packs)
     model, version = language.model("summarize"), prompt_version(PROMPT)
-    marks = answers.due["fingerprint"].to_list()
-    return replace(
-        answers,
-        summaries={
-            mark: CommunitySummary(each.text, "model", model, version)
-            for mark, each in zip(marks, results, strict=True)
-            if each.text
-        },
+    told = zip(due["fingerprint"], results, strict=True)
+    return CommunityAnswers(
+        {mark: CommunitySummary(each.text, "model", model, version) for mark, each in told if each.text},
         left=sum(each.is_skipped for each in results),
         failed=sum(each.has_failed for each in results),
         errors=_SUMMARISER.errors(results),

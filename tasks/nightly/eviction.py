@@ -45,53 +45,18 @@ from tasks.entities.retirement import (
 )
 from tasks.ingest.candidate_rows import PENDING
 from tasks.runtime.engine import task
-from tasks.runtime.run_pages import SHOWN, DecisionSummary
+from tasks.runtime.run_pages import SHOWN, DecisionSummary, Outcome
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
 FACTS_AT_ONCE = 5_000
-ENTITIES_AT_ONCE = 1_000
 IN_USE = "(status IS NULL OR status = 'active')"
 """Entities that were not archived, as a filter."""
 _BELIEF = ["id", "subject_id", "predicate", "statement", "probability", "last_at", "promoted_at"]
 
 
-@dataclass(frozen=True, slots=True)
-class Evicted:
-    """What went, or under `dry_run` would go, and the first ten of it.
-
-    Facts: `moved` to the archive long after they were over, `deleted` for good instead, or `archived` while they held
-    (the cap on entities; `slowwave restore` brings them back). Entities: `entities` archived, `removed` for good.
-    `beliefs` and `pairs` that waited are dropped. `left_over` are entities beyond the cap that may not go.
-    """
-
-    moved: int = 0
-    deleted: int = 0
-    archived: int = 0
-    entities: int = 0
-    removed: int = 0
-    beliefs: int = 0
-    pairs: int = 0
-    left_over: int = 0
-    decisions: tuple[DecisionSummary, ...] = ()
-
-    @property
-    def counts(self) -> Mapping[RunCount, int]:
-        """What went, in words; nothing that did not."""
-        labels = {
-            RunCount.FACTS_MOVED_TO_ARCHIVE: self.moved,
-            RunCount.FACTS_DELETED: self.deleted,
-            RunCount.FACTS_ARCHIVED: self.archived,
-            RunCount.ENTITIES_ARCHIVED: self.entities,
-            RunCount.ENTITIES_DELETED: self.removed,
-            RunCount.BELIEFS_DROPPED: self.beliefs,
-            RunCount.CONFLICTS_EXPIRED: self.pairs,
-        }
-        return {what: number for what, number in labels.items() if number}
-
-
 @task("archive facts")
-def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
     """Move facts that are over since `expired_edge_retention_days` to the archive, or delete them (S2-51, §6.3).
 
     Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
@@ -105,10 +70,12 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     ids = _out_of_use(snapshot, where, places)
     purge = plan_purge(snapshot, ids) if deletes else None
     ids = ids if purge is None else purge.ids
-    action, counted_as = ("move", "moved") if purge is None else ("delete", "deleted")
+    action, counted_as = (
+        ("move", RunCount.FACTS_MOVED_TO_ARCHIVE) if purge is None else ("delete", RunCount.FACTS_DELETED)
+    )
     decisions = _fact_decisions(snapshot, ids, action)
     if dry_run:
-        return Evicted(decisions=decisions, **{counted_as: len(ids)})
+        return _outcome({counted_as: len(ids)}, decisions)
     gone, writing = [ids.clear()], run if purge is None else _as_erasure(run, ids)
     for start in range(0, len(ids), FACTS_AT_ONCE):
         with store_of(writing).commit(run.id, "decay.facts", run.now) as tx:
@@ -124,7 +91,12 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     done = _without_waiting(run, pl.concat(gone), *places)
     if run.proposes is not None:
         decisions = _fact_decisions(snapshot, done, action)
-    return Evicted(decisions=decisions, **{counted_as: len(done)})
+    return _outcome({counted_as: len(done)}, decisions)
+
+
+def _outcome(counts: Mapping[RunCount, int], decisions: Sequence[DecisionSummary]) -> Outcome:
+    """What went, or under `dry_run` would go, and the first ten of it."""
+    return Outcome({what: number for what, number in counts.items() if number}, tuple(decisions[:SHOWN]))
 
 
 def _as_erasure(run: Run, ids: pl.Series) -> Run:
@@ -212,7 +184,7 @@ def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
 
 
 @task("archive orphans")
-def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
     """Archive entities without facts that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
 
     A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
@@ -222,8 +194,8 @@ def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False)
     plan = _orphans(snapshot, run, settings)
     if not dry_run:
         plan = _write_orphans(run, settings, plan, snapshot.sequence)
-    decisions = (*_entity_decisions("archive", plan.archived), *_entity_decisions("delete", plan.removed))[:SHOWN]
-    return Evicted(entities=len(plan.archived), removed=len(plan.removed), decisions=decisions)
+    counts = {RunCount.ENTITIES_ARCHIVED: len(plan.archived), RunCount.ENTITIES_DELETED: len(plan.removed)}
+    return _outcome(counts, [*_entity_decisions("archive", plan.archived), *_entity_decisions("delete", plan.removed)])
 
 
 def _write_orphans(run: Run, settings: DecaySettings, plan: _Orphans, seen: int) -> _Orphans:
@@ -294,36 +266,32 @@ def _entity_decisions(action: str, entities: pl.DataFrame) -> list[DecisionSumma
 
 
 @task("cap entities")
-def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
     """Archive the least related entities beyond `max_entities` (0: no limit), and what is known of them (S2-53, T23).
 
-    One commit for every 1,000 entities. Pinned ones stay, and those of which something is known that never goes.
+    One commit. Pinned ones stay, and those of which something is known that never goes.
     """
-    snapshot = store_of(run).snapshot()
-    plan = _cap(snapshot, run, settings)
-    found = plan
-    if dry_run or plan.entities.is_empty():
-        return _capped(found, found.entities, found.facts["id"])
-    parts, owners, seen = [], [], snapshot.versions
-    while len(plan.entities):
-        with store_of(run).commit(run.id, "decay.entities", run.now) as tx:
-            if any(tx.versions[name] != seen[name] for name in ("facts", "entities")):
-                plan = _cap(tx, run, settings)
-            batch, plan = plan.first(ENTITIES_AT_ONCE), plan.after(ENTITIES_AT_ONCE)
-            owners.append(_evict(tx, run, settings, batch))
-            seen = dict(tx.versions)
-        parts.append(batch)
-    renew_profiles(run, pl.concat(owners))
-    entities = pl.concat([part.entities for part in parts])
-    facts = pl.concat([part.facts["id"] for part in parts])
-    gone = _without_waiting(run, entities["id"], "entities", where=IN_USE)
-    return _capped(found, _among(entities, gone), _without_waiting(run, facts, "facts", where="status = 'active'"))
+
+    def decide(reading: Reading) -> CapPlan:
+        return _cap(reading, run, settings)
+
+    def write(tx: Transaction, plan: CapPlan) -> None:
+        _evict(tx, run, settings, plan)
+
+    plan = decide_and_write(run, "decay.entities", decide, write, dry_run=dry_run)
+    if dry_run or not len(plan):
+        return _capped(plan, plan.entities, plan.facts["id"])
+    facts = plan.facts["id"]
+    renew_profiles(run, store_of(run).snapshot().by_ids("facts", facts, ["owner_entity_id"])["owner_entity_id"])
+    gone = _without_waiting(run, plan.entities["id"], "entities", where=IN_USE)
+    archived = _without_waiting(run, facts, "facts", where="status = 'active'")
+    return _capped(plan, _among(plan.entities, gone), archived)
 
 
-def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Evicted:
+def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Outcome:
     """What the cap comes to, where these went."""
-    decisions = (*_left_over_decisions(plan), *_entity_decisions("archive", entities))[:SHOWN]
-    return Evicted(entities=len(entities), archived=len(facts), left_over=plan.left_over, decisions=decisions)
+    counts = {RunCount.FACTS_ARCHIVED: len(facts), RunCount.ENTITIES_ARCHIVED: len(entities)}
+    return _outcome(counts, [*_left_over_decisions(plan), *_entity_decisions("archive", entities)])
 
 
 def _left_over_decisions(plan: CapPlan) -> list[DecisionSummary]:
@@ -342,19 +310,18 @@ def _cap(reading: Reading, run: Run, settings: DecaySettings) -> CapPlan:
     return plan_cap(_entities(reading), facts, settings.max_entities)
 
 
-def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) -> pl.Series:
-    """Archive the entities and facts of a plan; returns whose profiles change."""
+def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) -> None:
+    """Archive the entities and facts of a plan."""
     facts = tx.by_ids("facts", plan.facts["id"], with_vector=True, where=live_sql(run.now))
     seen = eviction.cap_measures(plan, settings.max_entities, run.now)
     measures = {fact: {"entity": entity, **seen[entity]} for fact, entity in plan.facts.iter_rows()}
     write_retirement(tx, retirement_of(tx, facts, FOR_WANT_OF_ROOM, run.now, measures))
     _archive_entities(tx, plan.entities["id"])
     tx.upsert("decisions", eviction.cap_decisions(plan, settings.max_entities, run.now))
-    return facts["owner_entity_id"].unique()
 
 
 @task("cap beliefs")
-def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Evicted:
+def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
     """Drop pending beliefs beyond the caps with their evidence, and conflicts that nobody settled in time; one commit.
 
     The caps hold whether or not beliefs are still collected (S2-54, S2-68). Pending implicit conflicts end with their
@@ -379,7 +346,7 @@ def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> 
     decisions = [DecisionSummary("drop", *row) for row in beliefs.select("statement", "reason").head(SHOWN).iter_rows()]
     if len(pairs):
         decisions += _pair_decisions(store_of(run).snapshot(), pairs)
-    return Evicted(beliefs=len(beliefs), pairs=len(pairs), decisions=tuple(decisions[:SHOWN]))
+    return _outcome({RunCount.BELIEFS_DROPPED: len(beliefs), RunCount.CONFLICTS_EXPIRED: len(pairs)}, decisions)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ since, and written as one commit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -34,7 +34,9 @@ from slowwave.deduplication.pairs_for_a_model import (
 )
 from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
 from slowwave.entrenchment import AXIOM, rank_of
+from slowwave.errors import SlowwaveError
 from slowwave.extraction.date_words import stated_date
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.records import PairFact, PairQuestion
 from slowwave.revision.application import Surroundings
 from slowwave.settings import MergeSettings
@@ -44,9 +46,9 @@ from storage.search import near_rows, unit_matrix
 from storage.snapshots import MANY, Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.ingest.surroundings import surroundings_of_facts
-from tasks.runtime.engine import report_progress, task
+from tasks.runtime.engine import log, report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
-from tasks.runtime.run_pages import DecisionSummary, decisions_of
+from tasks.runtime.run_pages import Outcome, decisions_of
 from tasks.runtime.runs import Run, embed_rows, store_of
 
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
@@ -56,28 +58,19 @@ OPEN_PAIRS = "kind = 'redundant' AND outcome IN ('pending', 'failed')"
 LEFT_OPEN = "kind = 'implicit_conflict' AND outcome = 'pending' AND decided_by = 'rule'"
 PROMPT = "reconcile_facts"
 UNANSWERED, CONTRADICTORY = "the answer has no usable verdict about it", "the answer has two verdicts about it"
+COUNTED_AS = {
+    "looked_at": RunCount.FACTS_COMPARED,
+    "merged": RunCount.FACTS_MERGED,
+    "reworded": RunCount.FACTS_REWORDED,
+    "ended": RunCount.FACTS_SUPERSEDED,
+    "clashing": RunCount.CONTRADICTIONS_FOUND,
+    "kept": RunCount.PAIRS_KEPT_APART,
+    "pending": RunCount.PAIRS_LEFT_UNDECIDED,
+    "failed": RunCount.PAIRS_NOT_DECIDED,
+}
 _ENDING = (UPDATES, CORRECTS, CONTRADICTS)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Reconciled:
-    """Counts of the compared facts, and of the pairs that were put to a model."""
-
-    looked_at: int = 0
-    merged: int = 0
-    updated: int = 0
-    corrected: int = 0
-    clashing: int = 0
-    reworded: int = 0
-    kept: int = 0
-    pending: int = 0
-    failed: int = 0
-    left: int = 0
-    would_ask: int = 0
-    decisions: tuple[DecisionSummary, ...] = ()
-    errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,29 +110,24 @@ async def reconcile(
     scope: str | None = None,
     mode: Mode = "auto",
     dry_run: bool = False,
-) -> Reconciled:
+) -> Outcome:
     """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none."""
     snapshot = store_of(run).snapshot()
     has_model = asks_model(settings, language)
     seeds = seeds_of(snapshot, run, settings, since, scope, has_model)
     if seeds.is_empty():
-        return Reconciled()
+        return Outcome()
     await report_progress("facts to compare", len(seeds))
     comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
     by_pairs = uses_pairs(len(seeds), mode, settings)
     answers, would_ask = await ask_about_pairs(
         run, snapshot, comparison, settings, language if has_model else None, by_pairs, dry_run
     )
-    model = language.model("consolidate") if has_model and not dry_run else ""
-    plan = plan_of(run, snapshot, comparison, answers.judged, settings, model)
     if dry_run:
-        return replace(counted(plan, comparison, PairAnswers()), would_ask=would_ask)
-    vectors = embedded_wordings(run, plan)
-    with store_of(run).commit(run.id, "consolidate.facts", run.now) as tx:
-        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
-            plan = plan_of(run, tx, as_stored_now(tx, run, comparison), answers.judged, settings, model)
-        write_plan(tx, run, plan, vectors)
-    return counted(written_part(run, plan), comparison, answers)
+        plan = plan_of(run, snapshot, comparison, answers.judged, settings, "")
+        return counted(plan, comparison, PairAnswers(), would_ask)
+    model = language.model("consolidate") if has_model else ""
+    return carried_out(run, "consolidate.facts", snapshot, comparison, answers, settings, model)
 
 
 def asks_model(settings: MergeSettings, language: Language) -> bool:
@@ -406,6 +394,49 @@ def plan_of(
     )
 
 
+def carried_out(
+    run: Run,
+    kind: str,
+    snapshot: Snapshot,
+    comparison: Comparison,
+    answers: PairAnswers,
+    settings: MergeSettings,
+    model: str,
+    *,
+    marks: bool = True,
+    also: Callable[[Transaction, ReconciliationPlan], None] = lambda tx, plan: None,
+) -> Outcome:
+    """Write what became of what was compared in a snapshot, as one commit of that kind, and what belongs to it `also`.
+
+    Notes keep their text where the new one cannot be embedded.
+    """
+
+    def planned(reading: Reading, comparison: Comparison) -> ReconciliationPlan:
+        return plan_of(run, reading, comparison, answers.judged, settings, model, marks=marks)
+
+    plan = planned(snapshot, comparison)
+    try:
+        vectors = embedded_wordings(run, plan)
+    except SlowwaveError as error:
+        log.warning("Notes keep their text, the new one could not be embedded: %s", error)
+        comparison = _unjoined(comparison)
+        plan = planned(snapshot, comparison)
+        vectors = embedded_wordings(run, plan)
+    with store_of(run).commit(run.id, kind, run.now) as tx:
+        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
+            comparison = as_stored_now(tx, run, comparison)
+            plan = planned(tx, comparison)
+            if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
+                plan = planned(tx, _unjoined(comparison))
+        write_plan(tx, run, plan, vectors)
+        also(tx, plan)
+    return counted(written_part(run, plan), comparison, answers)
+
+
+def _unjoined(comparison: Comparison) -> Comparison:
+    return replace(comparison, merges=replace(comparison.merges, joins_notes=False))
+
+
 def embedded_wordings(run: Run, plan: ReconciliationPlan) -> pl.DataFrame:
     """The vectors of new wordings (statement, vector), found outside the lease: they are those of the words alone."""
     texts = plan.reworded.select(id="statement").unique(maintain_order=True)
@@ -444,11 +475,8 @@ def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
     )
 
 
-def counted(plan: ReconciliationPlan, comparison: Comparison, answers: PairAnswers) -> Reconciled:
+def counted(plan: ReconciliationPlan, comparison: Comparison, answers: PairAnswers, would_ask: int = 0) -> Outcome:
     """The counts of a plan."""
-    return Reconciled(
-        **plan.summary(),
-        left=len(answers.left),
-        decisions=decisions_of(plan, comparison.pool.facts),
-        errors=tuple(sorted(answers.errors)),
-    )
+    counts: dict[str, int] = {COUNTED_AS[what]: number for what, number in plan.summary().items()}
+    counts |= {RunCount.FACTS_LEFT_FOR_LATER: len(answers.left), RunCount.QUESTIONS_FOR_A_MODEL: would_ask}
+    return Outcome(counts, decisions_of(plan, comparison.pool.facts), tuple(sorted(answers.errors)))

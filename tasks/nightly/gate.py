@@ -42,6 +42,7 @@ from tasks.runtime.runs import Run, newest_commit, night_of, store_of
 from .scoring_and_pruning import RECALLS, is_learning, use_so_far
 
 _STANDING = ("id", "statement", "status", "valid_from", "valid_to", "replaced_by")
+_STAMPS = ["id", "run_id", "updated_at"]
 _PROBED = (
     "id", "kind", "subject_id", "predicate", "object_id", "object_text", "statement", "status", "valid_from",
     "valid_to", "expired_at", "entrenchment", "pinned", "evidence_count", "content_score", "created_at",
@@ -174,17 +175,25 @@ def _found(
 
 
 def _written_by_others(run: Run, snapshot: Snapshot, frozen: Frozen, runs: Sequence[str]) -> frozenset[str]:
-    """Facts that others than these runs and their phases wrote last, after the questions were frozen."""
+    """Facts that others than these runs and their phases wrote last, after the questions were frozen.
+
+    The engine's mark of a row also moves when small pieces are joined; the row's own stamps do not.
+    """
     written = snapshot.frame("commits", f"sequence > {frozen.commit}", ["run_id", "kind"])
     writers, own = {*written.filter(~pl.col("kind").is_in(RECORDS))["run_id"]}, {run.id, *runs}
     while writers - own and (more := {*snapshot.by_ids("runs", sorted(own), ["id"], key="parent_id")["id"]} - own):
         own |= more
     if not writers - own:
         return frozenset()
-    before = store_of(run).snapshot(commit=frozen.commit).versions
+    before = store_of(run).snapshot(commit=frozen.commit)
     theirs = f"(run_id IS NULL OR run_id NOT IN ({', '.join(map(quoted, sorted(own)))}))"
-    rows = [snapshot.frame(name, f"{MARK} > {before.get(name, 1)} AND {theirs}", ["id"]) for name in FACT_TABLES]
-    return frozenset(pl.concat(rows)["id"])
+    found = set[str]()
+    for name in FACT_TABLES:
+        marked = f"{MARK} > {before.versions.get(name, 1)} AND {theirs}"
+        rows = snapshot.frame(name, marked, _STAMPS)
+        there = before.by_ids(name, rows["id"].to_list(), _STAMPS)
+        found |= {*rows.join(there, on=_STAMPS, how="anti", nulls_equal=True)["id"]}
+    return frozenset(found)
 
 
 def _standing(snapshot: Snapshot, ids: Iterable[str], now: datetime, others: Collection[str]) -> Standing:

@@ -6,10 +6,7 @@ has compared yet. A later consolidation sees the others as if the steward had ne
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,60 +16,53 @@ from inference.language import Language
 from prompts.rendering import prompt_version
 from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
+from slowwave.deduplication.duplicates import CandidateSet, by_use, merge_by
 from slowwave.deduplication.pairs_for_a_model import uses_pairs
 from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
-from slowwave.errors import SlowwaveError
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import MergeSettings, StewardSettings
 from storage.rows import ROW
 from storage.search import FOUND, by_scope, nearest, unit_matrix
-from storage.snapshots import Reading, Snapshot
+from storage.snapshots import Snapshot
 from storage.transactions import Transaction
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
-from tasks.runtime.run_pages import SHOWN
+from tasks.runtime.run_pages import Outcome
 from tasks.runtime.runs import Run, store_of
 
 from .fact_reconciliation import (
     COMPARED,
-    COMPARED_TABLES,
     PROMPT,
     Comparison,
     PairAnswers,
-    Reconciled,
-    as_stored_now,
     ask_about_pairs,
     asks_model,
+    carried_out,
     comparable,
     counted,
     decided_pairs,
-    embedded_wordings,
     plan_of,
     waiting_facts,
     whole_facts,
     whole_scopes,
-    write_plan,
-    written_part,
 )
 from .scoring_and_pruning import counted_use
 
 FEW = 200  # so many new facts are looked up one by one, beyond that everything of their scopes is compared at once
 
-log = logging.getLogger("slowwave")
-
 
 @task("merge duplicates", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
 async def merge_duplicates(
     run: Run, settings: StewardSettings, language: Language, *, dry_run: bool = False
-) -> Reconciled:
-    """Compare what nobody compared yet with everything live; a commit per `batch_size` merged facts, or none.
+) -> Outcome:
+    """Compare what nobody compared yet with everything live; one commit, or none.
 
     What guards keep apart is asked of a model where there is one, and waits as a pair where there is none.
     """
     snapshot = store_of(run).snapshot()
     seeds = _uncompared(snapshot, run, settings)
     if seeds.is_empty():
-        return Reconciled()
+        return Outcome()
     await report_progress("facts to compare", len(seeds))
     limits = _merge_settings(settings)
     has_model = asks_model(limits, language)
@@ -83,13 +73,20 @@ async def merge_duplicates(
     )
     if dry_run:
         plan = plan_of(run, snapshot, comparison, answers.judged, limits, "", marks=False)
-        return replace(counted(plan, comparison, PairAnswers()), looked_at=len(seeds), would_ask=would_ask)
+        return _of(len(seeds), counted(plan, comparison, PairAnswers(), would_ask))
     model = language.model("consolidate") if has_model else ""
-    *parts, last = _parts(comparison, settings.batch_size)
-    write = partial(_write_part, run, snapshot, limits, model)
-    done = [write(part, PairAnswers(), seeds.clear()["id"]) for part in parts]
     looked = seeds.filter(~pl.col("id").is_in([*answers.waiting, *comparison.merges.duplicates["loser_id"]]))["id"]
-    return _sum_of([*done, write(last, answers, looked)], len(seeds))
+
+    def mark(tx: Transaction, plan: ReconciliationPlan) -> None:
+        left = looked.filter(~looked.is_in(plan.lineage["old_id"].implode()))
+        _mark(tx, run, pl.concat([left, plan.reworded["id"]]))
+
+    done = carried_out(run, "steward.merge", snapshot, comparison, answers, limits, model, marks=False, also=mark)
+    return _of(len(seeds), done)
+
+
+def _of(looked_at: int, done: Outcome) -> Outcome:
+    return replace(done, counts={**done.counts, RunCount.FACTS_COMPARED: looked_at})
 
 
 def _merge_settings(settings: StewardSettings) -> MergeSettings:
@@ -151,84 +148,8 @@ def _used(snapshot: Snapshot, ids: pl.Series) -> pl.DataFrame:
     return counted_use(snapshot).select("id", "hit_count", "avg_retrieval_score")
 
 
-def _parts(comparison: Comparison, size: int) -> Iterator[Comparison]:
-    """The merges in parts of `size` facts, all of one survivor together; what else is alike goes with the last."""
-    losers, batches, filled = comparison.merges.duplicates, [list[str]()], 0
-    for winner, count in losers["winner_id"].value_counts().sort("winner_id").iter_rows():
-        if filled and filled + count > size:
-            batches.append([])
-            filled = 0
-        batches[-1].append(winner)
-        filled += count
-    for winners in batches[:-1]:
-        yield _part_of(comparison, losers.filter(pl.col("winner_id").is_in(winners)))
-    last = losers.filter(pl.col("winner_id").is_in(batches[-1]))
-    yield replace(comparison, merges=replace(comparison.merges, duplicates=last))
-
-
-def _part_of(comparison: Comparison, losers: pl.DataFrame) -> Comparison:
-    """These merges and what they are about."""
-    ids = pl.concat([losers["loser_id"], losers["winner_id"]]).implode()
-    pool = replace(
-        comparison.pool,
-        facts=comparison.pool.facts.filter(pl.col("id").is_in(ids)),
-        pairs=comparison.pool.pairs.clear(),
-    )
-    return replace(comparison, pool=pool, merges=Merges(losers, joins_notes=True))
-
-
-def _write_part(
-    run: Run,
-    seen: Snapshot,
-    limits: MergeSettings,
-    model: str,
-    part: Comparison,
-    answers: PairAnswers,
-    looked: pl.Series,
-) -> Reconciled:
-    """Write what became of one part of what was `seen`, and that the facts `looked` were compared."""
-
-    def planned(reading: Reading, comparison: Comparison) -> ReconciliationPlan:
-        return plan_of(run, reading, comparison, answers.judged, limits, model, marks=False)
-
-    snapshot = store_of(run).snapshot()
-    comparison = part if snapshot.sequence == seen.sequence else as_stored_now(snapshot, run, part)
-    plan = planned(snapshot, comparison)
-    try:
-        vectors = embedded_wordings(run, plan)
-    except SlowwaveError as error:
-        log.warning("Notes keep their text, the new one could not be embedded: %s", error)
-        comparison = _unjoined(comparison)
-        plan = planned(snapshot, comparison)
-        vectors = embedded_wordings(run, plan)
-    with store_of(run).commit(run.id, "steward.merge", run.now) as tx:
-        if tx.is_overtaken(snapshot, *COMPARED_TABLES):
-            comparison = as_stored_now(tx, run, comparison)
-            plan = planned(tx, comparison)
-            if not plan.reworded["statement"].is_in(vectors["statement"].implode()).all():
-                plan = planned(tx, _unjoined(comparison))
-        write_plan(tx, run, plan, vectors)
-        _mark(tx, run, pl.concat([looked.filter(~looked.is_in(plan.lineage["old_id"].implode())), plan.reworded["id"]]))
-    return counted(written_part(run, plan), comparison, answers)
-
-
-def _unjoined(comparison: Comparison) -> Comparison:
-    return replace(comparison, merges=replace(comparison.merges, joins_notes=False))
-
-
 def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:
     """Remember that the steward compared these facts; what else it thinks of them stays."""
     known = tx.by_ids_or_all("fact_scores", ids)
     rows = ids.rename("id").to_frame().join(known, on="id", how="left", maintain_order="left")
     tx.upsert("fact_scores", rows.with_columns(compared_at=pl.lit(run.now, dtype=frames.TIME)))
-
-
-def _sum_of(done: Sequence[Reconciled], looked_at: int) -> Reconciled:
-    """What all parts come to."""
-    numbers = [field.name for field in fields(Reconciled) if field.type == "int"]
-    return Reconciled(
-        **{name: sum(getattr(part, name) for part in done) for name in numbers if name != "looked_at"},
-        looked_at=looked_at,
-        decisions=tuple(decision for part in reversed(done) for decision in part.decisions)[:SHOWN],
-        errors=tuple(sorted({error for part in done for error in part.errors})),
-    )

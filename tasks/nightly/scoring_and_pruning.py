@@ -6,7 +6,7 @@ Use is counted by `decay` as well, and known to the gate and to all that choose 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from slowwave import frames
 from slowwave.entrenchment import ENDS
 from slowwave.lifecycle import pruning_and_eviction as pruning
 from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
+from slowwave.lifecycle.run_counts import RunCount
 from slowwave.lifecycle.usage_scores import (
     company,
     entity_usage_of,
@@ -38,12 +39,13 @@ from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.runtime.engine import log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, Outcome
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
 RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
+SCORE_STEP = 0.01  # scores that changed less since they were written are not written
 _FADING = "links."
 _IS_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
@@ -53,42 +55,17 @@ _PUT_BACK = "action IN ('prune', 'restore')"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """What was new in the logs: recalls of facts and reads of entities, and how many facts and entities they name."""
-
-    recalls: int = 0
-    reads: int = 0
-    facts: int = 0
-    entities: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Live facts that were scored, and scores that were written or dropped; a dry run counts what it would write."""
-
-    scored: int = 0
-    written: int = 0
-    dropped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
+class Pruned(Outcome):
     """Facts that were, or would be, pruned, oldest first, and the summaries of the first ten."""
 
     ids: tuple[str, ...] = ()
-    decisions: tuple[DecisionSummary, ...] = ()
-
-    @property
-    def pruned(self) -> int:
-        """How many."""
-        return len(self.ids)
 
 
 # Use: logged recalls and reads become counters, links weaken, entities are weighed by it (S4-01, S0-23, S2-73).
 
 
 @task("count use")
-def count_usage(run: Run, settings: DecaySettings | None = None) -> Counted:
+def count_usage(run: Run, settings: DecaySettings | None = None) -> Outcome:
     """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
 
     Links weaken on the way by these settings, or those of the last `decay`. How far the logs are counted is written
@@ -100,7 +77,8 @@ def count_usage(run: Run, settings: DecaySettings | None = None) -> Counted:
         _count_entities(tx, unread.reads)
         tx.upsert("log_marks", unread.marks)
 
-    return decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write).counted
+    unread = decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write)
+    return Outcome({RunCount.RECALLS_COUNTED: len(unread.recalls)} if len(unread) else {})
 
 
 @task("fade links")
@@ -154,12 +132,6 @@ class _Unread:
 
     def __len__(self) -> int:
         return len(self.recalls) + len(self.reads)
-
-    @property
-    def counted(self) -> Counted:
-        """How much it is."""
-        facts, entities = self.recalls["fact_id"].n_unique(), self.reads["entity_id"].n_unique()
-        return Counted(len(self.recalls), len(self.reads), facts, entities)
 
 
 def _unread(store: Store, reading: Reading) -> _Unread:
@@ -259,8 +231,7 @@ def score(
     settings: StewardSettings,
     *,
     min_quality: float = RecallSettings().min_quality,
-    dry_run: bool = False,
-) -> Scored:
+) -> Outcome:
     """Score all live facts, and write what has changed enough to matter as one commit, or none (S4-06).
 
     Scores on the other side of `min_quality`, below which recall hides facts, are always written.
@@ -273,8 +244,8 @@ def score(
     def write(tx: Transaction, scoring: _Scoring) -> None:
         _write_scores(tx, run, scoring, learning)
 
-    scoring = decide_and_write(run, "steward.score", decide, write, dry_run=dry_run)
-    return Scored(scoring.facts, len(scoring.written), len(scoring.dropped))
+    scoring = decide_and_write(run, "steward.score", decide, write)
+    return Outcome({RunCount.FACTS_SCORED: scoring.facts, RunCount.SCORES_CHANGED: len(scoring.written)})
 
 
 def is_learning(place: Run | Store, settings: StewardSettings) -> bool:
@@ -311,7 +282,7 @@ def _scoring(
     stored = reading.frame("fact_scores", columns=["id", "quality_score"])
     known = stored.with_columns(is_stored=True)
     both = facts.select("id").with_columns(scores).join(known, on="id", how="left")
-    due = both.filter(is_due(marks, settings.score_step)).select("id", quality_score="score")
+    due = both.filter(is_due(marks, SCORE_STEP)).select("id", quality_score="score")
     has_gone = both["is_stored"].count() < len(stored)
     gone = stored.join(facts, on="id", how="anti") if has_gone else stored.clear()
     return _Scoring(len(facts), due, gone["id"], _learning_mark(reading) != learning)
@@ -362,13 +333,13 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
     plan = _prune_plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
-        return Pruned(tuple(plan.ids), _prune_decisions(snapshot, plan, settings, LISTED if dry_run else SHOWN))
+        return _pruned(snapshot, plan, settings, plan.ids.to_list(), LISTED if dry_run else SHOWN)
     done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
     if run.proposes is not None:
         done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
         plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
     renew_profiles(run, snapshot.by_ids("facts", done, ["owner_entity_id"])["owner_entity_id"])
-    return Pruned(tuple(done), _prune_decisions(snapshot, plan, settings, SHOWN))
+    return _pruned(snapshot, plan, settings, done, SHOWN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -428,13 +399,11 @@ def _prune(
     return done
 
 
-def _prune_decisions(
-    reading: Reading, plan: PrunePlan, settings: StewardSettings, most: int
-) -> tuple[DecisionSummary, ...]:
-    """The first of them, with what was measured."""
+def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, ids: Sequence[str], most: int) -> Pruned:
+    """The facts that went, the first of them with what was measured."""
     first, least = plan.faded.head(most), settings.prune_threshold
     statements = dict(reading.by_ids("facts", first["id"], ["id", "statement"]).iter_rows())
-    return tuple(
+    decisions = tuple(
         DecisionSummary(
             "prune",
             statements.get(id_, ""),
@@ -442,3 +411,4 @@ def _prune_decisions(
         )
         for id_, age, score in first.select("id", "age_hours", "score").iter_rows()
     )
+    return Pruned({RunCount.FACTS_PRUNED: len(ids)} if ids else {}, decisions, ids=tuple(ids))

@@ -1,11 +1,10 @@
-"""The estimate of a backfill: the windows that the run would plan, a sample of its prompts, what calls took so far."""
+"""The estimate of a backfill: the windows that the run would plan, their prompts, and what calls took so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
 from typing import Any
 
 import polars as pl
@@ -28,7 +27,7 @@ from slowwave.ingestion.windows import (
     plan_windows,
     with_topics,
 )
-from slowwave.records import KnownFact, Usage, Window
+from slowwave.records import KnownFact, Usage
 from slowwave.settings import ExtractSettings
 from slowwave.text import as_json
 from slowwave.validity import live_sql
@@ -42,8 +41,7 @@ from tasks.runtime.runs import Run, store_of, traceless
 
 from .backfilling import BackfillRequest
 
-# Forecasts: what reading so many messages will cost, from prompts that were rendered and from calls so far. What a
-# model reads is counted on a sample of prompts. What it writes is a share of that, and the calls that follow (names,
+# What a model reads is counted in the prompts. What it writes is a share of that, and the calls that follow (names,
 # reconciliation, summaries) are so many for each extraction: as the newest calls of the ledger show.
 
 
@@ -114,19 +112,6 @@ def habits_of(calls: pl.DataFrame) -> Habits:
     return Habits(share, tuple(followers), len(calls))
 
 
-def tokens_of_all(chars: Sequence[int], sampled: Sequence[int], counted: Sequence[int], fixed: int) -> list[float]:
-    """Tokens of every prompt: `fixed` ones, and more for each character, as the `counted` ones of the sample show."""
-    share = sum(each - fixed for each in counted) / max(sum(chars[n] for n in sampled), 1)
-    return [fixed + each * share for each in chars]
-
-
-def evenly(count: int, sample: int) -> list[int]:
-    """Positions of a sample, spread evenly over so many things, first and last among them."""
-    if count <= sample:
-        return list(range(count))
-    return sorted({round(n * (count - 1) / max(sample - 1, 1)) for n in range(sample)})
-
-
 STATEMENT = "x" * 80
 _LEDGER = ["provider", "model", *CALLS]
 
@@ -135,14 +120,13 @@ _LEDGER = ["provider", "model", *CALLS]
 class Estimate:
     """What a backfill of one namespace will take: each window with its calls, the night, and what that rests on.
 
-    So many of the `prompts` were `sampled`, and so many `calls` of the ledger told what is usual.
+    So many `prompts` will be paid for, and so many `calls` of the ledger told what is usual.
     """
 
     namespace: str
     windows: tuple[tuple[TimeWindow, Usage], ...]
     night: Usage
     prompts: int
-    sampled: int
     calls: int
 
     @property
@@ -234,27 +218,25 @@ def _estimated(
     known: int,
 ) -> Estimate:
     prices, habits = prices_of(Language(request.settings.ingest.llm, MemoryLedger()), URGENT), _habits(run, request)
-    usd_in, usd_out = prices.of(EXTRACTION, "extract") or (0.0, 0.0)
-    shown = [each for group in planned for each in group if each.speaking_ids]
-    before = accumulate((len(each.speaking_ids) for each in shown), initial=known)
-    shown = [_knowing(each, min(request.extract.known_facts, n)) for each, n in zip(shown, before, strict=False)]
-    is_paid = prices.of(EXTRACTION, "extract") is not None
-    sample = evenly(len(shown), request.settings.sample) if is_paid else []
-    counted = [_tokens(shown[n].window, request.extract) for n in sample]
-    fixed = _tokens(Window("", "", ()), request.extract)
-    read = iter(tokens_of_all([_chars(each) for each in shown], sample, counted, fixed) if sample else ())
-    filled: list[tuple[TimeWindow, Usage]] = []
+    price = prices.of(EXTRACTION, "extract")
+    usd_in, usd_out = price or (0.0, 0.0)
     leaves_out = set() if request.settings.ingest.consolidate.enabled else {"consolidate"}
+    filled: list[tuple[TimeWindow, Usage]] = []
+    asks = 0
     for window, group in zip(windows, planned, strict=True):
-        asks = sum(bool(each.speaking_ids) for each in group) if is_paid else 0
-        tokens = sum(next(read) for _ in range(asks))
-        more = habits.after(asks, lambda name, role: None if role in leaves_out else prices.of(name, role))
+        before, tokens = asks, 0
+        for each in group if price is not None else ():
+            if each.speaking_ids:
+                tokens += _tokens(each, known, request.extract)
+                known += len(each.speaking_ids)
+                asks += 1
+        more = habits.after(asks - before, lambda name, role: None if role in leaves_out else prices.of(name, role))
         usd = tokens * usd_in + tokens * habits.written * usd_out
-        filled.append((window, Usage(asks, 0, round(tokens), round(tokens * habits.written), usd) + more))
+        filled.append((window, Usage(asks - before, 0, tokens, round(tokens * habits.written), usd) + more))
     night = Usage()
-    if "sleep" in request.stages and is_paid:
-        night = habits.after(len(shown), prices.of, in_the_night=True)
-    return Estimate(run.namespace, tuple(filled), night, len(shown), len(sample), habits.calls)
+    if "sleep" in request.stages and price is not None:
+        night = habits.after(asks, prices.of, in_the_night=True)
+    return Estimate(run.namespace, tuple(filled), night, asks, habits.calls)
 
 
 @cache
@@ -262,18 +244,11 @@ def _schema_chars() -> int:
     return len(as_json(WindowExtraction.model_json_schema()))
 
 
-def _tokens(window: Window, settings: ExtractSettings) -> int:
+def _tokens(planned: PlannedWindow, known: int, settings: ExtractSettings) -> int:
+    """Tokens of a prompt, when so many facts are known."""
+    at, count = planned.window.turns[-1].occurred_at, min(settings.known_facts, known)
+    window = planned.knowing([KnownFact(n, "", STATEMENT, at) for n in range(count)]).window
     return tokens_read(render_extraction(window, settings), _schema_chars())
-
-
-def _knowing(planned: PlannedWindow, count: int) -> PlannedWindow:
-    """The window with so many known facts."""
-    return planned.knowing([KnownFact(n, "", STATEMENT, planned.window.turns[-1].occurred_at) for n in range(count)])
-
-
-def _chars(planned: PlannedWindow) -> int:
-    spoken = sum(len(turn.text) + len(turn.speaker) for turn in planned.window.turns)
-    return spoken + len(STATEMENT) * len(planned.window.known)
 
 
 def estimate_summary(estimates: Sequence[Estimate], request: BackfillRequest, run: str) -> dict[str, Any]:
@@ -296,15 +271,13 @@ def estimate_summary(estimates: Sequence[Estimate], request: BackfillRequest, ru
 def _notes(estimates: Sequence[Estimate], request: BackfillRequest, total: Usage) -> list[str]:
     if not any(each.windows for each in estimates):
         return ["Nothing waits there."]
-    prompts, sampled, calls = (
-        sum(getattr(each, name) for each in estimates) for name in ("prompts", "sampled", "calls")
-    )
-    if not sampled:
+    prompts, calls = (sum(getattr(each, name) for each in estimates) for name in ("prompts", "calls"))
+    if not prompts:
         return ["Words are kept as quotations: nothing is paid."]
     learned = f"as in {calls} calls of the ledger."
     assumed = "assumed: the ledger knows too few calls. A first run with --limit 100 lets the estimate learn."
     notes = [
-        f"{sampled} of {prompts} prompts were rendered to count what a model reads.",
+        f"{prompts} prompts were rendered to count what a model reads.",
         "What it writes, and the calls that follow, are "
         + (learned if all(each.calls for each in estimates) else assumed),
     ]

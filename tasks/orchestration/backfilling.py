@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,13 +20,11 @@ from slowwave.spending import ingest_within, what_is_left
 from slowwave.text import as_json, digest
 from slowwave.timestamps import in_utc
 from storage.connection import check_namespace, namespaces, namespaces_like
-from storage.object_storage import is_remote
 from storage.rows import new_run_id, quoted
 from storage.snapshots import Reading
 from tasks.ingest.application import OPEN
 from tasks.ingest.candidate_rows import to_extract
 from tasks.runtime.engine import is_inline, log, report_progress, tell
-from tasks.runtime.prefect_api import can_deploy, run_child
 from tasks.runtime.runs import Run, existing_run, new_run, store_of
 
 from .tallies import Tally
@@ -38,7 +35,6 @@ WORST = ("completed", "incomplete", "stopped")
 """States from good to bad: of several, the worst is the state of the whole."""
 Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
-DEPLOYMENT = "ingest/ingest"
 GIVE_UP_AFTER = 3
 """So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
 GOES_ON = ("interrupted", "failed", "stopped", "incomplete")
@@ -46,7 +42,7 @@ _COST = ("calls", "tokens_in", "tokens_out", "usd")
 _ANSWERED = ("completed", "incomplete", "stopped")
 _LOST = ("failed", "interrupted")
 _LIMITS = frozenset(SpendingLimits.model_fields)
-_HOW = frozenset({"sample", "retention", *_LIMITS})
+_HOW = frozenset({"retention", *_LIMITS})
 """Settings that say at what cost and how long, not what is read and what is made of it."""
 
 
@@ -108,14 +104,13 @@ def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
 class BackfillPlan:
     """The windows that are left, and what an earlier backfill did that had not come to its end.
 
-    `chain` are that one and those that it had gone on with, newest first; `tries` how often a window was answered;
-    `lost` the runs of windows that had failed or were undone by then.
+    `chain` are that one and those that it had gone on with, newest first; `lost` the runs of windows that had failed or
+    were undone by then.
     """
 
     left: tuple[TimeWindow, ...]
     chain: tuple[str, ...] = ()
     done: frozenset[tuple[datetime, datetime]] = frozenset()
-    tries: Mapping[tuple[datetime, datetime], int] = field(default_factory=dict)
     slept: bool = False
     lost: frozenset[str] = frozenset()
 
@@ -169,16 +164,13 @@ def plan_backfill(run: Run, request: BackfillRequest) -> BackfillPlan:
         killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null())
         taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed["id"])
         limit = max(limit - taken, 0)
-    tries: dict[tuple[datetime, datetime], int] = {}
-    for span, _ in tried:
-        tries[span] = tries.get(span, 0) + 1
     open_of = set(snapshot.frame("patch_batches", OPEN, ["run_id"])["run_id"])
     begun = {span for span, row in spans if span is not None and row["id"] in open_of} - {each.span for each in left}
     unapplied = [TimeWindow(*span, messages=0) for span in begun]
     slept = "sleep" in children.filter(pl.col("state") == "completed")["flow"]
     lost = frozenset(children.filter(pl.col("state").is_in([*_LOST, "undone"]))["id"])
     whole = sorted([*limited(left, limit), *unapplied], key=lambda window: window.span)
-    return BackfillPlan(tuple(whole), tuple(chain), done, tries, slept, lost)
+    return BackfillPlan(tuple(whole), tuple(chain), done, slept, lost)
 
 
 def _unfinished(reading: Reading, run: Run, key: str) -> list[str]:
@@ -223,17 +215,13 @@ async def fill_windows(
 
     `spent` is what other namespaces cost. Where the budget is reached the rest is left for the same command.
     """
-    by_deployment = bool(plan.left) and await can_deploy(DEPLOYMENT)
     failures = 0
     for number, window in enumerate(plan.left, 1):
         name = window.name
         left = what_is_left(request.settings, spent + tally.usage)
         try:
             settings = request.window_settings(window, left)
-            if by_deployment:
-                summary = await _deployed(run, request, plan, window, settings)
-            else:
-                summary = await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
+            summary = await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
             tally.child(name, summary, is_window=True)
             failures = 0
         except Exception as error:
@@ -251,40 +239,6 @@ async def fill_windows(
 def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
     """Whether so many windows failed, of those that were tried, that the others need not be tried."""
     return in_a_row >= GIVE_UP_AFTER or lost >= max(GIVE_UP_AFTER, tried / 2)
-
-
-async def _deployed(
-    run: Run, request: BackfillRequest, plan: BackfillPlan, window: TimeWindow, settings: IngestSettings
-) -> dict[str, Any]:
-    """The summary of a run of the deployment, which is in the store that both of them work on."""
-    store = run.store if is_remote(run.store) else os.path.abspath(run.store)
-    parameters = {
-        "paths": [], "namespace": run.namespace, "store": store, "settings": settings.model_dump(mode="json"),
-        "embedder": run.embedder, "now": run.now.isoformat(),
-    }  # fmt: skip
-    title = f"ingest {run.namespace} {window.name}"
-    key = window_key(run, request, plan, window)
-    ended = await run_child(DEPLOYMENT, parameters, key, run.id, title)
-    row = _row_of(run, plan, window)
-    if not ended and row is not None and row["state"] not in _ANSWERED:  # it was undone, or lost by a repair, since
-        ended = await run_child(DEPLOYMENT, parameters, f"{key}:again:{row['id']}", run.id, title)
-        row = _row_of(run, plan, window)
-    if ended or row is None or row["state"] not in _ANSWERED:
-        lost = f"its run left no trace in {run.store}: does the worker see the same store?"
-        raise RuntimeError(ended or lost)
-    return dict(json.loads(row["summary"]))
-
-
-def window_key(run: Run, request: BackfillRequest, plan: BackfillPlan, window: TimeWindow) -> str:
-    """Under which name Prefect knows the run of a window: the same until it has ended, so that none runs twice."""
-    store = run.store if is_remote(run.store) else os.path.abspath(run.store)
-    first, tries = (run.id, *plan.chain)[-1], plan.tries.get(window.span, 0)
-    return f"backfill:{digest(store, run.namespace, *window.span, request.force, request.key, first, tries)}"
-
-
-def _row_of(run: Run, plan: BackfillPlan, window: TimeWindow) -> Mapping[str, Any] | None:
-    """The newest run of a window that this backfill, or the one it goes on with, has started."""
-    return next(reversed(_runs_of(run, plan, window)), None)
 
 
 def _paid_in_vain(run: Run, plan: BackfillPlan, window: TimeWindow) -> Usage:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import polars as pl
@@ -33,37 +32,10 @@ class Ending(Protocol):
         """The summary of a namespace; raises what its work raised."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """How the work in one namespace ended: its summary, or why there is none."""
-
-    namespace: str
-    summary: Mapping[str, Any]
-    error: str = ""
-
-    @property
-    def state(self) -> str:
-        """completed, stopped, incomplete or failed."""
-        return "failed" if self.error else str(self.summary.get("state", "completed"))
-
-    def as_row(self) -> dict[str, Any]:
-        """A line of the table: what was done for how much."""
-        llm = self.summary.get("llm", {})
-        return {
-            "namespace": self.namespace,
-            "run": self.summary.get("run", ""),
-            "state": self.state,
-            "calls": llm.get("calls", 0),
-            "usd": llm.get("usd", 0.0),
-            "changed": ", ".join(effects(self.summary.get("counts", {}))),
-            "error": self.error,
-        }
-
-
 async def spread(
     work: Callable[..., dict[str, Any]], names: Sequence[str], width: FleetWidth, **arguments: Any
-) -> list[Share]:
-    """The work of each namespace, side by side; one that fails does not keep the others from theirs.
+) -> list[dict[str, Any]]:
+    """A row for the work of each namespace, side by side; one that fails does not keep the others from theirs.
 
     Without an engine threads of this process do it. Raises `UnusableInput` for a cluster without a Prefect server, and
     `MissingDependency` where its package is not there.
@@ -106,24 +78,38 @@ def _runner(width: FleetWidth) -> TaskRunner[Any]:
     return DaskTaskRunner(cluster_kwargs={"n_workers": width.width, "threads_per_worker": 1, "dashboard_address": None})
 
 
-def _gathered(endings: Mapping[str, Ending]) -> list[Share]:
-    shares = []
+def _gathered(endings: Mapping[str, Ending]) -> list[dict[str, Any]]:
+    rows = []
     for name, ending in endings.items():
         try:
-            shares.append(Share(name, ending.result()))
+            rows.append(_row(name, ending.result()))
         except Exception as error:  # of any kind: it is reported, and the others go on
-            shares.append(Share(name, {}, without_secrets(f"{type(error).__name__}: {error}")))
-    return shares
+            problem = without_secrets(f"{type(error).__name__}: {error}")
+            rows.append({**_row(name, {"state": "failed"}), "error": problem})
+    return rows
 
 
-def fleet_summary(shares: Sequence[Share]) -> dict[str, Any]:
+def _row(namespace: str, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What was done in a namespace for how much."""
+    llm = summary.get("llm", {})
+    return {
+        "namespace": namespace,
+        "run": summary.get("run", ""),
+        "state": str(summary.get("state", "completed")),
+        "calls": llm.get("calls", 0),
+        "usd": llm.get("usd", 0.0),
+        "changed": ", ".join(effects(summary.get("counts", {}))),
+        "error": "",
+    }
+
+
+def fleet_summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The summary of a fleet: how each namespace ended, and what all of it cost."""
-    rows = [share.as_row() for share in shares]
     states = {row["state"] for row in rows}
     wrong = states - {"completed", "stopped"}
     return {
         "state": "incomplete" if wrong else "stopped" if "stopped" in states else "completed",
-        "namespaces": rows,
+        "namespaces": list(rows),
         "llm": {"calls": sum(row["calls"] for row in rows), "usd": sum(row["usd"] for row in rows)},
     }
 

@@ -87,9 +87,9 @@ async def attempt(tally: Tally, phase: str, work: Callable[[], T | Awaitable[T]]
 @contextmanager
 def weighed(run: Run, tally: Tally) -> Iterator[None]:
     """Tell how much room the store took before and after."""
-    before = _bytes(run)
+    tally.bytes_before = _bytes(run)
     yield
-    tally.sized(before, _bytes(run))
+    tally.bytes_after = _bytes(run)
 
 
 def _bytes(run: Run) -> int | None:

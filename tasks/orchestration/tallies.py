@@ -18,16 +18,11 @@ from slowwave.review.changes import in_quotes
 from storage.upkeep import UpkeepReport
 from tasks.ingest.admission import Admitted
 from tasks.ingest.application import Applied
-from tasks.ingest.artifacts import LinkedArtifacts
 from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
-from tasks.ingest.sessions import Summarised
 from tasks.ingest.sources import ReadIssue
 from tasks.nightly.community_refresh import Refreshed
-from tasks.nightly.eviction import Evicted
-from tasks.nightly.fact_reconciliation import Reconciled
-from tasks.nightly.scoring_and_pruning import Counted, Pruned, Scored
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, Outcome
 from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
@@ -43,7 +38,7 @@ OUTCOMES = {
     "shorten": RunCount.FACTS_ENDED_EARLIER,
     "prefer": RunCount.FACTS_PREFERRED,
 }
-UNTOLD = (RunCount.CONVERSATIONS_NOT_SUMMARISED, RunCount.CONVERSATIONS_LEFT_FOR_LATER)
+LEFT = (RunCount.FACTS_LEFT_FOR_LATER, RunCount.ARTIFACTS_LEFT_FOR_LATER, RunCount.PHASES_FAILED)
 WRITTEN = (
     RunCount.MESSAGES_STORED,
     RunCount.MESSAGES_EXTRACTED,
@@ -72,9 +67,16 @@ class Tally:
     bytes_before: int | None = None
     bytes_after: int | None = None
     verdict: GateVerdict | None = None
-    has_linked: bool = False
     always: ClassVar[tuple[RunCount, ...]] = ()
     """Counts that the run's table shows even where they are nothing."""
+    writes: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.FACTS_COMPARED,
+        RunCount.PROFILES_RENEWED,
+        RunCount.FLAGS_CLEARED,
+    )
+    """Counts of what changes what is remembered."""
+    leaves: ClassVar[tuple[RunCount, ...]] = LEFT
+    """Counts of what the same command would try again."""
 
     def proposed(self, titles: Sequence[str]) -> None:
         """Changes that the run left for a person to decide; a pair with a proposal is listed once."""
@@ -88,39 +90,23 @@ class Tally:
         self.errors.append(f"{phase}: {error}")
         self.state = "incomplete"
 
-    def sized(self, before: int | None, after: int | None) -> None:
-        """Bytes that the namespace took before and after."""
-        self.bytes_before, self.bytes_after = before, after
-
     def gated(self, verdict: GateVerdict | None) -> None:
         """What the gate found."""
         self.verdict = verdict
         if verdict is not None and verdict.fell:
             self.state = "undone" if verdict.undone else "refused"
 
-    def reconciled(self, reconciled: Reconciled) -> None:
-        """What says the same, what is over, and what clashes."""
-        self.counts[RunCount.FACTS_COMPARED] += reconciled.looked_at
-        self.counts[RunCount.FACTS_MERGED] += reconciled.merged
-        self.counts[RunCount.FACTS_REWORDED] += reconciled.reworded
-        self.counts[RunCount.FACTS_SUPERSEDED] += reconciled.updated + reconciled.corrected
-        self.counts[RunCount.CONTRADICTIONS_FOUND] += reconciled.clashing
-        self.counts[RunCount.PAIRS_KEPT_APART] += reconciled.kept
-        self.counts[RunCount.PAIRS_LEFT_UNDECIDED] += reconciled.pending
-        self.counts[RunCount.PAIRS_NOT_DECIDED] += reconciled.failed
-        self.counts[RunCount.FACTS_LEFT_FOR_LATER] += reconciled.left
-        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += reconciled.would_ask
-        self.decisions += reconciled.decisions
-        self.errors = sorted({*self.errors, *reconciled.errors})
+    def took(self, done: Outcome | None) -> None:
+        """What a part of the run did; None where it failed."""
+        if done is not None:
+            self.counts.update(done.counts)
+            self.decisions += done.decisions
+            self.errors = sorted({*self.errors, *done.errors}) if done.errors else self.errors
 
-    def linked(self, linked: LinkedArtifacts) -> None:
-        """What became of documents and pasted texts."""
-        for what, number in linked.counts.items():
-            self.counts[f"artifacts: {what}"] += number
-        self.has_linked = self.has_linked or any(linked.counts.values())
-        self.counts[RunCount.ARTIFACTS_LEFT_FOR_LATER] += linked.left
-        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += linked.would_ask
-        self.errors = sorted({*self.errors, *linked.errors})
+    @property
+    def has_linked(self) -> bool:
+        """Whether documents or pasted texts were linked."""
+        return any(number for what, number in self.counts.items() if what.startswith("artifacts: "))
 
     def paid(self, language: Language, role: Role) -> None:
         """What the models cost, and whether they left something undone."""
@@ -136,14 +122,12 @@ class Tally:
     @property
     def is_unfinished(self) -> bool:
         """Whether something is left that the same command would try again."""
-        left = (RunCount.FACTS_LEFT_FOR_LATER, RunCount.ARTIFACTS_LEFT_FOR_LATER, RunCount.PHASES_FAILED)
-        return any(self.counts[what] for what in left)
+        return any(self.counts[what] for what in self.leaves)
 
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
-        written = (RunCount.FACTS_COMPARED, RunCount.PROFILES_RENEWED, RunCount.FLAGS_CLEARED)
-        return self.has_linked or any(self.counts[what] for what in written)
+        return self.has_linked or any(self.counts[what] for what in self.writes)
 
     @property
     def shown_decisions(self) -> list[DecisionSummary]:
@@ -199,6 +183,14 @@ class Tally:
 class IngestTally(Tally):
     """Counts of one ingest run."""
 
+    writes: ClassVar[tuple[RunCount, ...]] = (*WRITTEN, *FACT_COUNTS)
+    leaves: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.MESSAGES_FAILED,
+        RunCount.MESSAGES_LEFT_FOR_LATER,
+        RunCount.CONVERSATIONS_NOT_SUMMARISED,
+        RunCount.CONVERSATIONS_LEFT_FOR_LATER,
+        *LEFT,
+    )
     refused: Counter[str] = field(default_factory=Counter)
     are_communities_due: bool = False
     of_days_to_come: int = 0
@@ -217,11 +209,7 @@ class IngestTally(Tally):
 
     def admitted(self, intake: Intake, admitted: Admitted) -> None:
         """What was read and stored."""
-        self.counts[RunCount.MESSAGES_READ] += admitted.read
-        self.counts[RunCount.MESSAGES_KNOWN] += admitted.known
-        self.counts[RunCount.MESSAGES_STORED] += admitted.stored
-        self.counts[RunCount.MESSAGES_REDACTED] += admitted.redacted
-        self.counts[RunCount.MESSAGES_WITH_USED_ID] += admitted.renamed
+        self.counts.update(admitted.counts)
         self.issues += admitted.issues
         self.refused.update(admitted.refused)
         issues = [issue for part in intake.parts for issue in part.issues]
@@ -231,17 +219,7 @@ class IngestTally(Tally):
 
     def extracted(self, extracted: Extracted) -> None:
         """What was extracted."""
-        self.counts[RunCount.MESSAGES_EXTRACTED] += extracted.messages - extracted.failed - extracted.left
-        self.counts[RunCount.MESSAGES_FAILED] += extracted.failed
-        self.counts[RunCount.MESSAGES_LEFT_FOR_LATER] += extracted.left
-        self.counts[RunCount.CANDIDATE_FACTS] += extracted.candidates
-        self.counts[RunCount.CLAIMS_DROPPED] += extracted.dropped
-        self.counts[RunCount.CLAIMS_TOO_UNSURE] += extracted.too_unsure
-        self.counts[RunCount.BELIEFS_HELD_BACK] += extracted.held_back
-        self.counts[RunCount.BELIEFS_PROMOTED] += extracted.promoted
-        self.counts[RunCount.BELIEFS_DROPPED] += extracted.evicted
-        self.counts[RunCount.RELATIONS_LEARNED] += extracted.relations
-        self.counts[RunCount.RELATIONS_UNKNOWN] += extracted.unmapped
+        self.counts.update(extracted.counts)
         self.refused["durability"] += extracted.not_durable
         self.owner = self.owner if extracted.owner is None else extracted.owner
         self.errors = sorted({*self.errors, *extracted.errors})
@@ -251,33 +229,6 @@ class IngestTally(Tally):
         for action, number in applied.decisions.items():
             self.counts[OUTCOMES.get(action, f"decisions to {action}")] += number
         self.refused.update(applied.refused)
-
-    def replaced(self, quotations: int) -> None:
-        """Quotations of messages that a model has read."""
-        self.counts[RunCount.QUOTATIONS_REPLACED] += quotations
-
-    def related(self, links: int, joined: int) -> None:
-        """How many links between entities changed, and how many new entities joined a community."""
-        self.counts[RunCount.LINKS] += links
-        self.counts[RunCount.ENTITIES_JOINED] += joined
-
-    def summarised(self, summarised: Summarised) -> None:
-        """Which conversations got a summary."""
-        self.counts[RunCount.CONVERSATIONS_SUMMARISED] += summarised.written
-        self.counts[RunCount.CONVERSATIONS_NOT_SUMMARISED] += summarised.failed
-        self.counts[RunCount.CONVERSATIONS_LEFT_FOR_LATER] += summarised.left
-        self.errors = sorted({*self.errors, *summarised.errors})
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether messages wait for another try, facts for a decision, or conversations for a summary."""
-        waiting = (RunCount.MESSAGES_FAILED, RunCount.MESSAGES_LEFT_FOR_LATER, *UNTOLD)
-        return any(self.counts[what] for what in waiting) or super().is_unfinished
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the run changed what is remembered."""
-        return self.has_linked or any(self.counts[what] for what in (*WRITTEN, *FACT_COUNTS))
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, and what each gate refused."""
@@ -343,52 +294,19 @@ class StewardTally(Tally):
     """Counts of one sweep of the steward."""
 
     is_learning: bool = False
+    writes: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.RECALLS_COUNTED,
+        RunCount.SCORES_CHANGED,
+        RunCount.ENTITIES_WEIGHED,
+        RunCount.FACTS_PRUNED,
+        RunCount.FACTS_MERGED,
+    )
     always: ClassVar[tuple[RunCount, ...]] = (
         RunCount.FACTS_SCORED,
         RunCount.FACTS_PRUNED,
         RunCount.FACTS_MERGED,
         RunCount.FACTS_RESTORED,
     )
-
-    def restored(self, number: int) -> None:
-        """Facts that people brought back since the sweep before."""
-        self.counts[RunCount.FACTS_RESTORED] += number
-
-    def counted(self, counted: Counted) -> None:
-        """Recalls that were counted."""
-        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
-
-    def scored(self, scored: Scored) -> None:
-        """How many facts have a score, and of how many it changed."""
-        self.counts[RunCount.FACTS_SCORED] += scored.scored
-        self.counts[RunCount.SCORES_CHANGED] += scored.written
-
-    def weighed(self, entities: int | None) -> None:
-        """Entities whose weight changed."""
-        self.counts[RunCount.ENTITIES_WEIGHED] += entities or 0
-
-    def pruned(self, pruned: Pruned | None) -> None:
-        """What faded."""
-        if pruned is not None:
-            self.counts[RunCount.FACTS_PRUNED] += pruned.pruned
-            self.decisions += pruned.decisions
-
-    def merged(self, merged: Reconciled | None) -> None:
-        """What repeated."""
-        if merged is not None:
-            self.reconciled(merged)
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the run changed what is remembered."""
-        written = (
-            RunCount.RECALLS_COUNTED,
-            RunCount.SCORES_CHANGED,
-            RunCount.ENTITIES_WEIGHED,
-            RunCount.FACTS_PRUNED,
-            RunCount.FACTS_MERGED,
-        )
-        return any(self.counts[what] for what in written)
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
@@ -407,20 +325,6 @@ class StewardTally(Tally):
 class DecayTally(Tally):
     """Counts of one run of decay."""
 
-    def evicted(self, evicted: Evicted | None) -> None:
-        """What moved out of the way."""
-        if evicted is not None:
-            self.counts.update(evicted.counts)
-            self.decisions += evicted.decisions
-
-    def counted(self, counted: Counted) -> None:
-        """Recalls that were counted."""
-        self.counts[RunCount.RECALLS_COUNTED] += counted.recalls
-
-    def faded(self, links: int | None) -> None:
-        """Links that weigh less now."""
-        self.counts[RunCount.LINKS_FADED] += links or 0
-
     @property
     def has_written(self) -> bool:
         """Whether the run changed what is remembered."""
@@ -438,6 +342,11 @@ class CommunityTally(Tally):
     """Counts of one refresh of communities."""
 
     is_written: bool = False
+    leaves: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.COMMUNITIES_NOT_SUMMARISED,
+        RunCount.COMMUNITIES_LEFT_FOR_LATER,
+        *LEFT,
+    )
     always: ClassVar[tuple[RunCount, ...]] = (
         RunCount.COMMUNITIES,
         RunCount.COMMUNITIES_FOUND,
@@ -447,18 +356,9 @@ class CommunityTally(Tally):
     def refreshed(self, refreshed: Refreshed) -> None:
         """Counts and decisions of the refresh."""
         self.counts.update(refreshed.counts)
-        self.counts[RunCount.COMMUNITIES_NOT_SUMMARISED] += refreshed.failed
-        self.counts[RunCount.COMMUNITIES_LEFT_FOR_LATER] += refreshed.left
-        self.counts[RunCount.QUESTIONS_FOR_A_MODEL] += refreshed.would_ask
         self.is_written = refreshed.is_written
         self.decisions += refreshed.decisions
         self.errors = sorted({*self.errors, *refreshed.errors})
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether communities are left that the same command would ask about again."""
-        left = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER)
-        return any(self.counts[what] for what in left) or super().is_unfinished
 
     @property
     def has_written(self) -> bool:

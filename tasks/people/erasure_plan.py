@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from recall.ask import PROMPTS as QUESTIONS
+from recall.ask import PROMPT as QUESTION
 from slowwave.ingestion.documents import embedded_text
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS
 from slowwave.lifecycle import erasure
@@ -22,7 +22,7 @@ from storage.tables import TABLES, tables_of
 from tasks.ingest.sessions import PROMPT as SESSIONS
 from tasks.nightly.community_refresh import PROMPT as COMMUNITIES
 
-IN_OWN_WORDS = (COMMUNITIES, SESSIONS, *QUESTIONS)
+IN_OWN_WORDS = (COMMUNITIES, SESSIONS, QUESTION)
 LOGS = tuple(tables_of(Role.LOG))
 REQUIRED = {name: {c for c, spec in table.columns.items() if not spec.nullable} for name, table in TABLES.items()}
 LEAST_WORDS = 3  # of a statement that is looked for elsewhere

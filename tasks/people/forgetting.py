@@ -27,14 +27,12 @@ from slowwave.records import OPEN_BATCH, Usage
 from slowwave.text import normalise_name
 from storage.erasure import (
     LEDGER,
-    Bytes,
     TableErasure,
     drop_versions,
+    files_left,
     files_of,
     purge_log,
     read_rows_naming,
-    search_files,
-    survivors,
     versions_of,
     write_anew,
 )
@@ -77,9 +75,6 @@ class Report:
     versions: int = 0
     files_dropped: int = 0
     rows_before: Mapping[str, int] = field(default_factory=dict)
-    before: Bytes = field(default_factory=Bytes)
-    after: Bytes = field(default_factory=Bytes)
-    compressed: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -199,11 +194,7 @@ def forget(run: Run, subject: Subject) -> Report:
         store = store_of(run)
         drop_staged(store)  # vectors of what is forgotten may be among them
         files, versions = files_of(store), versions_of(store)
-        rows = read_rows_naming(store, subject.names, only_newest=not subject.is_past)
-        report.rows_before = rows.cells
-        report.before = search_files(store, subject.names, rows, is_proof=False)
-        seen = report.before.by_table()
-        report.compressed = tuple(sorted(name for name, count in rows.cells.items() if seen.get(name, 0) < count))
+        report.rows_before = read_rows_naming(store, subject.names, only_newest=not subject.is_past).cells
         report.plan = _write(run, subject)
         _purge_again(store, report.plan, subject.names)
         drop_versions(store, run.id, run.now)
@@ -293,14 +284,10 @@ def _purge_again(store: Store, plan: ErasurePlan, names: NameMatcher) -> None:
             purge_log(store, name, gone)
 
 
-def _prove(store: Store, names: NameMatcher, report: Report, files: Mapping[str, int]) -> None:
-    rows = read_rows_naming(store, names)
-    report.after = search_files(store, names, rows)
-    now = files_of(store)
-    old = survivors(files, now)
-    report.files_dropped = len(files.keys() - now.keys())
+def _prove(store: Store, names: NameMatcher, report: Report, files: frozenset[str]) -> None:
+    rows, now = read_rows_naming(store, names), files_of(store)
+    report.files_dropped = len(files - now)
     report.words = tuple(sorted(rows.words))
-    found = () if report.after.is_clean else tuple(sorted(report.after.hits))
     cells = tuple(f"{name}: {count} texts" for name, count in sorted(rows.cells.items()))
     words = tuple(f"{name}: {count} with words of a name" for name, count in sorted(rows.general.items()))
-    report.left = (*cells, *words, *found, *(f"{file} is from before" for file in old))
+    report.left = (*cells, *words, *(f"{file} is from before" for file in files_left(files, now)))

@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,6 +52,15 @@ class DecisionSummary:
         """Its three cells of a table, all statements in one."""
         sign = INTO if self.action == "absorb" else BESIDE
         return self.action, sign.join(filter(None, [self.statement, ALSO.join(self.others)])), self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a task did: what it counted, the first of its decisions, and why something could not be done."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    decisions: tuple[DecisionSummary, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[DecisionSummary, ...]:

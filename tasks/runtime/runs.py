@@ -28,7 +28,7 @@ from slowwave.review.proposals import Proposing
 from slowwave.settings import LanguageSettings, RetentionSettings
 from slowwave.text import as_json
 from slowwave.timestamps import in_utc
-from storage.connection import address_of, has_namespace
+from storage.connection import Folder, address_of, folder_on_disk, has_namespace
 from storage.drafts import ProposingStore
 from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner
 from storage.paid_answers import StoredAnswers
@@ -37,7 +37,6 @@ from storage.rows import new_run_id, quoted
 from storage.store import Store
 from storage.transactions import Transaction
 
-from .prefect_api import parent_by_tag
 from .retrying import patiently
 from .telemetry import watched_run
 
@@ -85,7 +84,8 @@ def existing_run(
 
 
 @lru_cache(maxsize=8)
-def _store(uri: str, namespace: str, embedder: str, retention: RetentionSettings) -> Store:
+def _store(uri: str, namespace: str, embedder: str, retention: RetentionSettings, folder: Folder | None) -> Store:
+    """`folder` tells a namespace from another one at its place, of which nothing is known yet."""
     return open_store(uri, namespace, embedder, retention)
 
 
@@ -108,7 +108,7 @@ def store_of(run: Run) -> Store:
     if not has_namespace(run.store, run.namespace):
         _store.cache_clear()  # it may have been open before its directory was removed
     place = address_of(run.store)  # a relative one means another place later
-    store = _store(place, run.namespace, run.embedder, run.retention)
+    store = _store(place, run.namespace, run.embedder, run.retention, folder_on_disk(f"{place}/{run.namespace}"))
     if run.rereads:
         store = copy(store)
         store.out_of_sight = made_by_nobody
@@ -242,7 +242,7 @@ def _begun(run: Run, parameters: Mapping[str, Any]) -> dict[str, Any]:
         "flow": run.flow,
         "state": "running",
         "owner": new_owner(run.id),
-        "parent_id": _night.get() or parent_by_tag(),
+        "parent_id": _night.get(),
         "parameters": as_json(redact_values(dict(parameters))),
         "started_at": datetime.now(UTC),
     }

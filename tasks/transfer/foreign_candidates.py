@@ -142,9 +142,10 @@ def _found(
     readable = spoken.filter(~pl.col("has_injection"))
     claims = part.adopted.claims.filter(pl.col("message_id").is_in(readable["id"].implode()))
     known = ontology(reading, RelationForms(), run.now)
-    own = ExtractSettings(default_confidence=settings.extract.default_confidence)
     called = names_of(reading, resolution.names, resolution.aliases)
-    candidates = build_candidates(claims, readable, resolution.names, known.predicates, own, run.now, called)
+    candidates = build_candidates(
+        claims, readable, resolution.names, known.predicates, ExtractSettings(), run.now, called
+    )
     ends = fresh.select("valid_to", message_id="id")
     facts = candidates.facts.drop("valid_to").join(ends, on="message_id", how="left", maintain_order="left")
     facts = embed_rows(run, facts, facts.select("id", text="statement"))

@@ -20,7 +20,7 @@ import polars as pl
 
 from inference.embedding import open_embedder
 from recall.export import MANIFEST, is_own_export, read_manifest
-from recall.export_files import PART, ExportFiles, SealCheck, read_rows_of
+from recall.export_files import PART, SealCheck, read_rows_of
 from slowwave.comparison.similarity import profile_of
 from slowwave.errors import UnusableInput
 from slowwave.filters.noise import ContentScorer, prototype_texts
@@ -264,12 +264,12 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
 def _read_own(folder: Path) -> ForeignFile:
     """The tables of an export of our own, without vectors: these are computed again."""
     manifest = read_manifest(folder)
-    files, tables, whole = ExportFiles(folder), {}, hashlib.blake2b(digest_size=16)
+    tables, whole = {}, hashlib.blake2b(digest_size=16)
     for name in OWN_TABLES:
         parts = [empty_frame(name, 1).select(columns_of(name))]
         if name in manifest.counts:
-            parts += [rows.select(columns_of(name)) for rows in read_rows_of(files, manifest.format, name, 1, False)]
-            with files.open(f"{name}.{manifest.format}") as file:
+            parts += [rows.select(columns_of(name)) for rows in read_rows_of(folder, manifest.format, name, 1, False)]
+            with (folder / f"{name}.{manifest.format}").open("rb") as file:
                 while part := file.read(PART):
                     whole.update(part)
         tables[name] = pl.concat(parts)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from inference.embedding import Embedder, open_embedder
 from recall.export import Manifest, read_manifest
-from recall.export_files import HAS_VECTOR, ExportFiles, SealCheck, read_rows_of
+from recall.export_files import HAS_VECTOR, SealCheck, private_copy, read_rows_of
 from slowwave.decisions import decision, decision_frame
 from slowwave.errors import StoreMismatch, UnusableInput
 from slowwave.foreign.exports import SYSTEM
@@ -59,20 +59,26 @@ def import_own(
     of that is published at once, or nothing is, and vectors that were left out are made anew with the model that the
     export names. Everything else is stated anew and judged like an export of another system, into any namespace.
 
-    Raises `UnusableInput` where the namespace holds something, a file is damaged or changed meanwhile, or a person is
+    Raises `UnusableInput` where the namespace holds something, a file is damaged, or a person is
     to approve of rows that come back as they are; then nothing is written.
     """
-    manifest, files = read_manifest(folder), ExportFiles(folder)
-    seal = _judged(run, manifest, files, named_key(key) if key else None)
-    if seal.standing != "whole" and not trust:
-        done = import_export(run, folder, settings, SYSTEM, require_approval=require_approval, dry_run=dry_run)
-        return replace(done, seal=seal)
-    if require_approval:
-        raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
-    return _bring_back(replace(run, embedder=manifest.embed_model), files, manifest, seal, dry_run)
+    with private_copy(folder) as files:
+        manifest = read_manifest(files)
+        seal = _judged(run, manifest, files, named_key(key) if key else None)
+        if seal.standing == "whole" or trust:
+            if require_approval:
+                raise UnusableInput(
+                    "A whole memory comes back as it was, or not at all.", "Leave out --require-approval."
+                )
+            counts = _bring_back(
+                replace(run, embedder=manifest.embed_model), files, str(folder), manifest, seal, dry_run
+            )
+            return Imported(run.id, str(folder), SYSTEM, False, counts, (), {}, seal, as_it_is=True)
+    done = import_export(run, folder, settings, SYSTEM, require_approval=require_approval, dry_run=dry_run)
+    return replace(done, seal=seal)
 
 
-def _judged(run: Run, manifest: Manifest, files: ExportFiles, key: bytes | None) -> SealCheck:
+def _judged(run: Run, manifest: Manifest, files: Path, key: bytes | None) -> SealCheck:
     """What the seal is worth to this store, and to the holder of another key.
 
     A store whose own key cannot be read knows no export as its own, and says why.
@@ -87,8 +93,8 @@ def _judged(run: Run, manifest: Manifest, files: ExportFiles, key: bytes | None)
     return replace(seal, reason=f"{seal.reason} {trouble}") if trouble and seal.standing == "unknown key" else seal
 
 
-def _bring_back(run: Run, files: ExportFiles, manifest: Manifest, seal: SealCheck, dry_run: bool) -> Imported:
-    """Every row as it is, in one commit."""
+def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: SealCheck, dry_run: bool) -> dict[str, int]:
+    """Every row as it is, in one commit; returns how many of each table."""
     names = [name for name in tables_of(Role.STATE, Role.HISTORY) if name not in LEFT_OUT]
     counts = {name: _checked(files, manifest, name) for name in names}
     if run.namespace in namespaces(run.store):
@@ -101,13 +107,13 @@ def _bring_back(run: Run, files: ExportFiles, manifest: Manifest, seal: SealChec
         )
     if not dry_run:
         tally = Counts(run.id, {RunCount.ROWS_IMPORTED: sum(counts.values())})
-        given = {"path": str(files.folder), "commit": manifest.commit, "from": manifest.namespace}
+        given = {"path": path, "commit": manifest.commit, "from": manifest.namespace}
         with recorded(run, tally, {**given, "seal": seal.standing}):
             _publish(run, files, manifest, [name for name in names if counts[name]], seat, seal)
-    return Imported(run.id, str(files.folder), SYSTEM, False, counts, (), {}, seal, as_it_is=True)
+    return counts
 
 
-def _checked(files: ExportFiles, manifest: Manifest, name: str) -> int:
+def _checked(files: Path, manifest: Manifest, name: str) -> int:
     """How many rows a file holds, which must be as many as the export says; a table that is newer than it has none.
 
     All of it is read, so that no damage is met when half is written.
@@ -136,9 +142,7 @@ def _check_is_empty(reading: Reading, namespace: str) -> None:
         )
 
 
-def _publish(
-    run: Run, files: ExportFiles, manifest: Manifest, names: list[str], seat: Embedder, seal: SealCheck
-) -> None:
+def _publish(run: Run, files: Path, manifest: Manifest, names: list[str], seat: Embedder, seal: SealCheck) -> None:
     """Write all tables in one commit. Texts are embedded within it: nobody else waits for a namespace that is new.
 
     Whether it holds nothing is looked at again first: somebody may have written since. Rows that no seal vouches for
@@ -155,15 +159,13 @@ def _publish(
                 rows = _rows(files, manifest, name)
                 _write(tx, name, rows if manifest.has_vectors else _embedded(tx, wording, seat, name, rows))
         if seal.standing != "whole":
-            _check_agreement(tx, manifest.embed_model)
+            _check_agreement(tx)
         tx.upsert("decisions", _decision(tx, seal))
 
 
-def _check_agreement(tx: Transaction, embed_model: str) -> None:
+def _check_agreement(tx: Transaction) -> None:
     """Raise where rows refer to nothing, deny themselves, or have a status that there is not."""
-    found = [
-        (each.table, each.row_id, each.detail) for each in defects(PartialSnapshot(tx, frozenset(TABLES), embed_model))
-    ]
+    found = [(each.table, each.row_id, each.detail) for each in defects(PartialSnapshot(tx, frozenset(TABLES)))]
     for name in FACTS:
         odd = tx.frame(name, None, ["id", "status"]).filter(~pl.col("status").is_in(STATUSES).fill_null(False))
         found += [(name, row, f"{status} is no status of a fact.") for row, status in odd.iter_rows()]
@@ -193,7 +195,7 @@ def _decision(tx: Transaction, seal: SealCheck) -> pl.DataFrame:
     return decision_frame([row])
 
 
-def _rows(files: ExportFiles, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:
+def _rows(files: Path, manifest: Manifest, name: str) -> Iterator[pl.DataFrame]:
     return read_rows_of(files, manifest.format, name, manifest.dims, manifest.has_vectors)
 
 

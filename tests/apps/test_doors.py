@@ -31,7 +31,6 @@ from tasks.transfer.imports import import_export
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ("../outside", "/outside", "..", "a/../../outside", "..\\outside", "%2e%2e", "a\x00", "file:///outside")
-SOME = pytest.mark.parametrize("name", OUTSIDE[:4])
 EXPORT = str(ROOT / "examples" / "foreign" / "memory.jsonl")
 FLOWS = sorted(path.stem for path in (ROOT / "flows").glob("[a-z]*.py") if path.stem != "__init__")
 

@@ -24,7 +24,6 @@ from apps.configuration import Place
 from apps.environment import (
     Check,
     agents,
-    clock,
     compiled,
     embedding_model,
     examine,
@@ -43,7 +42,6 @@ REQUIRED = [
     for line in ("fastapi>=0.139,<0.151", "polars>=1.30", "winreg>=1; sys_platform == 'win32'",
                  'igraph>=0.11; extra == "leiden"', 'openai>=1.50; extra == "openai"')
 ]  # fmt: skip
-NOW = 1_790_000_000.0
 
 
 @pytest.mark.parametrize(
@@ -112,44 +110,6 @@ def test_the_embedding_model_is_there_or_what_it_needs_is_named() -> None:
     keyless = embedding_model("openai/text-embedding-3-small", {})
     assert keyless.state == "problem"
     assert "OPENAI_API_KEY" in keyless.remedy or "slowwave[openai]" in keyless.remedy
-
-
-def test_a_prefect_server_that_does_not_answer_is_a_problem_and_its_password_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", "http://somebody:hidden@127.0.0.1:9/api")
-    gone = prefect_server()
-    assert gone.state == "problem"
-    assert gone.found.startswith("127.0.0.1:9 does not answer")
-    assert "hidden" not in repr(gone)
-
-
-@pytest.mark.parametrize(
-    ("name", "way_out"),
-    [
-        ("nonsense", "slowwave/"),
-        ("slowwave/nonsense", "slowwave/"),
-        ("opnai/text-embedding-3-small", "openai"),
-        ("openai", "openai/<model>"),
-    ],
-)
-def test_an_embedding_model_that_does_not_exist_is_a_problem_with_the_names_there_are(name: str, way_out: str) -> None:
-    wrong = embedding_model(name, {"OPENAI_API_KEY": "sk-1"})
-    assert wrong.state == "problem"
-    assert name.partition("/")[0] in wrong.found
-    assert way_out in f"{wrong.found} {wrong.remedy}"
-
-
-def test_a_folder_of_model2vec_that_is_not_here_is_a_note() -> None:
-    assert embedding_model("model2vec/nowhere/at-all", {}).state == "note"
-
-
-@pytest.mark.parametrize(("name", "way_out"), [("opnai/gpt-5", "openai"), ("openai", "provider/model")])
-def test_a_language_model_that_does_not_exist_is_a_problem_with_the_way_out(name: str, way_out: str) -> None:
-    [wrong] = language_models({"llm": {"model": name}}, {"OPENAI_API_KEY": "sk-1"})
-    assert wrong.state == "problem"
-    assert name.partition("/")[0] in wrong.found
-    assert way_out in f"{wrong.found} {wrong.remedy}"
 
 
 def test_a_plugin_that_is_switched_off_is_not_connected(tmp_path: Path) -> None:
@@ -248,13 +208,6 @@ def test_what_a_check_cannot_find_out_is_a_row_without_the_secrets_of_the_enviro
     assert row.found == "Not checked, RuntimeError: no such server: [secret]"
 
 
-def test_the_clock_may_not_be_behind_what_has_happened() -> None:
-    assert clock(NOW, {"the installation": NOW + 60}).state == "ok"
-    behind = clock(NOW, {"the installation": NOW - 60, "the last change of the store": NOW + 3600})
-    assert behind.state == "problem"
-    assert behind.found.endswith("is before the last change of the store.")
-
-
 def test_programs_that_list_slowwave_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, home, commands = tmp_path / "here", tmp_path / "home", tmp_path / "bin"
     for folder in (here, home / ".cursor", commands):
@@ -287,9 +240,7 @@ def test_a_store_that_cannot_be_made_is_a_problem_and_one_of_a_later_schema_too(
     assert states(tmp_path / "memory")["schema"][1].endswith("is not made yet")
     assert not (tmp_path / "memory").exists()
     made = states(remembered(tmp_path / "made", [fact("a", "Marta works at Ferrywise.")]))
-    assert {name: state for name, (state, _) in made.items()} == dict.fromkeys(
-        ("store", "disk", "clock", "schema"), "ok"
-    )
+    assert {name: state for name, (state, _) in made.items()} == dict.fromkeys(("store", "disk", "schema"), "ok")
     assert [schema(version, 10).state for version in (9, 10, 11)] == ["note", "ok", "problem"]
 
 

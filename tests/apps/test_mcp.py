@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 import shutil
-import sys
-import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,12 +34,11 @@ from mcp_client import (
     text_of,
 )
 
-from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.elicitation import deletion_of
-from apps.mcp.server import MODULES, OneToken, allowed_names, make_server, parse_address, token_for
+from apps.mcp.server import OneToken, allowed_names, make_server, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
-from inference.embedding import Embedder, Vectors, count_tokens
+from inference.embedding import count_tokens
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposals import Person as Decider
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
@@ -58,7 +54,6 @@ READS = {
 }  # fmt: skip
 PAYS = {"ask"}
 DESTROYS = {"delete_observations", "execute_entity_split_tool", "review"}
-NIGHT: Any = ("decay",)
 DOCUMENT = Path(__file__).parents[2] / "docs" / "mcp.md"
 
 
@@ -162,11 +157,6 @@ def test_the_document_lists_the_tools_that_there_are(url: str) -> None:
     assert {name for name, deed in told.items() if deed == "pays"} == PAYS
     assert {name for name, deed in told.items() if deed == "asks"} == DESTROYS
     assert {name for name, deed in told.items() if deed == "adds"} == {"add_observations"}
-
-
-def test_the_server_holds_no_rules() -> None:
-    code = "".join(inspect.getsource(module) for module in MODULES)
-    assert not re.search(r"\.(commit|upsert|merge_insert)\(", code)
 
 
 # Reading
@@ -386,13 +376,6 @@ def own(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "memory"))
 
 
-def test_what_is_added_waits_where_a_person_approves(own: Path) -> None:
-    asking = {"entity_name": "Marta", "observations": ["Marta has moved to Lisbon."]}
-    added = at(own, lambda client: asked(client, "add_observations", **asking), approval={"mode": "manual"})
-    assert added["counts"] == {"waiting": 1}
-    assert len(facts_of(own, "e_marta")) == len(MARTA) + 1
-
-
 def test_the_report_has_the_settings_that_the_command_has(template: Path) -> None:
     def told(**settings: Any) -> tuple[int, int]:
         report = at(template, lambda client: asked(client, "consolidation_report"), **settings)
@@ -573,30 +556,6 @@ def test_wrong_tokens_wait_for_each_other_and_the_right_one_for_none_of_them() -
     assert answered == [TOKEN, "wrong", "worse", "worst", "hopeless"]
 
 
-class _Meeting:
-    """An embedder that answers only while two questions are embedded at once."""
-
-    def __init__(self, seat: Embedder) -> None:
-        self._seat, self._both = seat, threading.Barrier(2, timeout=60)
-        self.name, self.dims = seat.name, seat.dims
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        self._both.wait()
-        return self._seat.embed(texts)
-
-
-def test_questions_are_answered_side_by_side(template: Path, tmp_path: Path) -> None:
-    memory = Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default").memory()
-    questions = ["Which instrument does Marta play?", "Where does Marta work?"]
-    memory._reader._embedder = _Meeting(memory._reader._embedder)
-
-    async def session() -> list[dict[str, Any]]:
-        async with Client(make_server(memory)) as client:
-            return await asyncio.gather(*(asked(client, "recall", query=each) for each in questions))
-
-    assert all(found["facts"] for found in asyncio.run(session()))
-
-
 @pytest.mark.proof
 def test_threads_that_share_a_memory_get_what_each_would_get_alone(template: Path, tmp_path: Path) -> None:
     memory = Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default").memory()
@@ -620,62 +579,4 @@ def test_a_server_answers_to_its_own_names_and_those_it_was_given() -> None:
     assert {"memory.example:*", "localhost:*", "0.0.0.0:*"} <= {*names.allowed_hosts}
 
 
-def test_a_missing_store_is_a_clear_error_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["slowwave", "mcp", "--store", str(tmp_path / "nothing")])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    told = capsys.readouterr()
-    assert (ended.value.code, told.out) == (2, "")
-    assert "There is no store" in told.err
-
-
 # Several at once
-
-
-def _count_up(memory: Path, stop: threading.Event) -> None:
-    """Write one number into two facts at once, again and again."""
-    store = Store.open(str(memory))
-    number = 0
-    while not stop.wait(0.2):
-        number += 1
-        with store.commit(f"count-{number}", "count", EPOCH) as tx:
-            both = tx.by_ids("facts", ["f_00000004", "f_00000005"], with_vector=True)
-            tx.upsert("facts", both.with_columns(statement=pl.format("{} holds {}", "id", pl.lit(number))))
-
-
-@pytest.mark.proof
-def test_two_agents_ask_while_the_night_runs_and_see_whole_commits_only(url: str, memory: Path) -> None:
-    from flows.sleep import sleep
-
-    stop = threading.Event()
-    night = threading.Thread(target=lambda: done.append(asyncio.run(sleep(store=str(memory), phases=NIGHT))))
-    done: list[dict[str, Any]] = []
-    writer = threading.Thread(target=_count_up, args=(memory, stop))
-
-    async def watch(mode: str) -> int:
-        seen = set()
-        async with over_http(url, mode=mode) as client:
-            while len(seen) < 3 or night.is_alive():
-                opened = (await asked(client, "open_nodes", names=["House"]))["entities"][0]["observations"]
-                held = [row["content"].split(" holds ")[1] for row in opened if " holds " in row["content"]]
-                assert len(held) in (0, 2), held
-                assert len({*held}) < 2, held
-                seen |= {*held}
-                assert (await asked(client, "recall", query="What does Marta play?"))["facts"]
-                await asyncio.sleep(0.2)
-        return len(seen)
-
-    async def both() -> list[int]:
-        return await asyncio.gather(watch("auto"), watch("legacy"))
-
-    writer.start()
-    night.start()
-    try:
-        assert min(asyncio.run(asyncio.wait_for(both(), 120))) >= 3
-    finally:
-        stop.set()
-        writer.join()
-        night.join()
-    assert done

@@ -23,7 +23,7 @@ from talk import rows, started
 
 import slowwave
 from slowwave import OpenMemory, launcher, open_memory, types
-from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.errors import UnknownName, UnusableInput
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.retirement import restore
@@ -235,18 +235,6 @@ def test_a_relation_that_is_retired_by_both_its_ends_goes_once(tmp_path: Path) -
         assert memory.facts() == (0, ())
 
 
-@pytest.mark.parametrize("pinned", ["f_one", "f_two"])
-def test_of_facts_with_a_pinned_one_none_is_retired_whoever_owns_them(tmp_path: Path, pinned: str) -> None:
-    facts = [
-        fact(id_, f"{id_} is known.", owner_entity_id=f"e_{id_}", kind="observation", pinned=id_ == pinned)
-        for id_ in ("f_one", "f_two")
-    ]
-    with open_memory(remembered(tmp_path / "memory", facts)) as memory:
-        with pytest.raises(Refused, match=pinned):
-            memory.retire(["f_one", "f_two"])
-        assert memory.facts()[0] == 2
-
-
 # What cannot be asked
 
 
@@ -279,13 +267,6 @@ def test_what_cannot_be_asked_is_an_error_with_a_way_out(ferry: Path, ask: Calla
     with open_memory(ferry, is_logged=False) as memory, pytest.raises(UnusableInput) as refused:
         ask(memory)
     assert refused.value.remedy
-
-
-def test_a_time_may_be_text(ferry: Path) -> None:
-    with open_memory(ferry, is_logged=False) as memory:
-        for moment in (EPOCH - timedelta(days=1), EPOCH + timedelta(days=1)):
-            told = memory.facts_of("ferry", as_of=moment.isoformat())
-            assert told == memory.facts_of("ferry", as_of=moment)
 
 
 # Where it is used

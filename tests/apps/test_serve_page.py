@@ -145,42 +145,6 @@ def test_the_slider_moves_a_person_through_time_and_now_brings_the_present_back(
     assert browser.ask("window.broken === undefined && document.querySelectorAll('main img').length === 0")
 
 
-def test_a_night_is_undone_after_a_look(browser: Browser, home: str, tmp_path: Path) -> None:
-    browser.open(f"{home}/runs")
-    assert "Puerto" in browser.ask(TEXT)
-    shoot(browser, tmp_path, "runs")
-    browser.follow("document.querySelector('.card a.button').click()")
-    assert "put back" in browser.ask(TEXT)
-    browser.follow("document.querySelector('button.danger').click()")
-    assert "was taken back" in browser.ask("document.querySelector('[role=status]').innerText")
-    assert "undone" in browser.ask("document.querySelector('.card').innerText")
-
-
-def test_proposals_are_approved_changed_and_rejected(browser: Browser, home: str, tmp_path: Path) -> None:
-    card = "[...document.querySelectorAll('.card')].find(each => each.innerText.includes('{}'))"
-    press = "[...document.querySelectorAll('button')].find(each => each.textContent === '{}').click()"
-    browser.open(f"{home}/review")
-    shoot(browser, tmp_path, "review")
-    browser.follow(card.format("delete ·") + ".querySelector('a.button').click()")
-    browser.ask("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-    browser.ask("document.querySelector('input[name=\"move f_00000000\"]').click()")
-    browser.follow(press.format("Change the proposal"))
-    assert "pending" in browser.ask(TEXT)
-    shoot(browser, tmp_path, "proposal")
-    browser.ask("const risk = document.getElementById('risk'); if (risk) risk.checked = true")
-    browser.follow(press.format("Approve"))
-    assert "Approved and carried out" in browser.ask(TEXT)
-    browser.open(f"{home}/people/e_marta")
-    kept = browser.ask(TEXT)
-    assert (MARTA[0] in kept, MARTA[3] in kept) == (True, False)
-    browser.open(f"{home}/review")
-    browser.follow(card.format("split ·") + ".querySelector('a.button').click()")
-    browser.follow(press.format("Reject"))
-    assert "Rejected; nothing changed" in browser.ask(TEXT)
-    browser.open(f"{home}/review")
-    assert "Nothing waits for you." in browser.ask(TEXT)
-
-
 def test_costs_have_their_numbers_in_words_and_the_atlas_is_drawn(browser: Browser, home: str, tmp_path: Path) -> None:
     browser.open(f"{home}/costs")
     assert "No model was called so far" in browser.ask(TEXT)

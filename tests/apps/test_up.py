@@ -30,7 +30,7 @@ from talk import EXAMPLES, ROOT
 from apps.configuration import Place, parse_settings
 from apps.local_server import parts
 from apps.local_server.deployments import deployments_of
-from apps.local_server.setup import Setup, environment, keep_password, password, setup_from, setup_of, variables_in
+from apps.local_server.setup import Setup, environment, keep_password, password, setup_from, setup_of
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.settings import Settings
 
@@ -66,13 +66,6 @@ def test_given_variables_win_over_the_file_of_the_folder_and_that_over_the_defau
     assert env["PREFECT_HOME"] == str(data_folder / "server-4711" / "prefect")
     assert env["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
     assert not {"PREFECT_PROFILE", "PREFECT_SERVER_DATABASE_CONNECTION_URL"} & env.keys()
-
-
-def test_the_file_of_the_folder_is_read_as_a_shell_reads_it(data_folder: Path) -> None:
-    data_folder.mkdir(parents=True)
-    file = data_folder / "environment"
-    file.write_text("export A_KEY=sk-1\nB_KEY=\"sk-2\"\nC_KEY=sk-3 # mine\nD_KEY='a$HOME'\n", encoding="utf-8")
-    assert variables_in(file) == {"A_KEY": "sk-1", "B_KEY": "sk-2", "C_KEY": "sk-3", "D_KEY": "a$HOME"}
 
 
 def test_only_pages_of_the_server_may_ask_it_and_no_proxy_stands_between() -> None:
@@ -135,11 +128,6 @@ def test_deployments_take_the_store_the_namespace_and_the_settings_that_differ_f
     for each in by_name.values():
         flow: Any = load_flow_from_entrypoint(str(ROOT / each["entrypoint"]), use_placeholder_flow=False)
         assert flow.validate_parameters(each["parameters"])["store"] == MEMORY
-
-
-def test_defaults_are_not_written_so_that_forms_show_none() -> None:
-    written = deployments_of(Setup(MEMORY), Place(MEMORY, "default", Settings()))
-    assert not [each["name"] for each in written["deployments"] if "settings" in each["parameters"]]
 
 
 def test_the_inbox_is_looked_into_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,16 +310,6 @@ def test_of_two_starts_at_once_the_second_waits_and_finds_it_up(monkeypatch: pyt
     assert made == ["alone", "alone"]
 
 
-def test_two_who_look_at_once_do_not_take_each_other_for_a_part() -> None:
-    setup = Setup(MEMORY, port=4999)
-    setup.folder.mkdir(parents=True)
-    file = setup.folder / "server.pid"
-    file.write_text(json.dumps({"pid": os.getpid(), "started": parts.started_at(os.getpid()), "options": []}))
-    with file.open() as other:
-        fcntl.flock(other, fcntl.LOCK_SH)
-        assert parts.running(setup, "server") is None
-
-
 @pytest.mark.parametrize("left", [{"pid": os.getpid(), "started": "before"}, {"pid": 2**22 + 1}, {}])
 def test_what_an_earlier_process_left_is_no_part_while_the_next_one_takes_its_lock(left: dict[str, Any]) -> None:
     setup = Setup(MEMORY, port=4999)
@@ -342,15 +320,6 @@ def test_what_an_earlier_process_left_is_no_part_while_the_next_one_takes_its_lo
         fcntl.flock(following, fcntl.LOCK_EX)
         assert parts.running(setup, "server") is None
         assert parts.stop(setup, "server") is False
-
-
-def test_down_needs_only_the_port(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "slowwave.toml").write_text("no = [toml", encoding="utf-8")
-    assert command(monkeypatch, "down", "--port", free_port()) == 0
-    assert "Nothing is up" in capsys.readouterr().out
 
 
 # What the server is asked
@@ -450,20 +419,6 @@ def test_only_deployments_of_folders_that_were_watched_are_forgotten(api: Setup)
     assert [each for each, _ in _Api.asked if each.startswith("DELETE")] == ["DELETE /api/deployments/c"]
 
 
-def test_a_listener_that_speaks_no_http_is_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-
-        def answer() -> None:
-            with other.accept()[0] as peer:
-                peer.sendall(b"SSH-2.0-OpenSSH_9\r\n")
-
-        threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(UnusableInput, match="Another program listens on port"):
-            parts.check_free(Setup(MEMORY, port=other.getsockname()[1]))
-
-
 # A second call while it is up
 
 
@@ -520,15 +475,6 @@ def test_status_says_what_is_up_and_ends_with_one_if_that_is_not_all(
     with held(setup):
         assert command(monkeypatch, "up", "--status", "--port", setup.port) == 1
     assert re.search(r"server +starting +process \d+.*\nworker +down\n", capsys.readouterr().out)
-
-
-def test_options_that_cannot_be_used_end_with_two(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command(monkeypatch, "up", "--watch", "/nowhere") == 2
-    assert command(monkeypatch, "up", "--part", "boiler") == 2
-    assert "--watch takes a folder" in (told := capsys.readouterr().err)
-    assert "boiler" in told
 
 
 # All of it

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from patchwork import Memory, claim, day
-from talk import STAMPS, START, assert_same, contents, learn, rows, said, say_yes, written
+from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 from test_consolidate import APART, LATE, NOW, TEA, consolidated, fact, live, numbered, remembered
 
 from flows.sleep import sleep
-from flows.steward import steward
 from recall.proposals import Proposal, list_proposals
 from slowwave import frames
 from slowwave.deduplication.duplicates import CandidateSet, Merges
@@ -26,7 +25,6 @@ from slowwave.deduplication.pairs_for_a_model import JudgedPair
 from slowwave.deduplication.reconciliation_plan import plan_reconciliation
 from slowwave.review.open_questions import (
     OverrideRows,
-    apart,
     open_pairs,
     plan_open_pairs,
     plan_overrides,
@@ -40,7 +38,6 @@ from slowwave.settings import (
     MergeSettings,
     ReviseSettings,
     SleepSettings,
-    StewardSettings,
 )
 from slowwave.text import row_id
 from storage.doctor import examine
@@ -145,18 +142,6 @@ def change(place: Path, fact_id: str, **values: pl.Expr) -> None:
 
 def said_again(place: Path, fact_id: str) -> None:
     change(place, fact_id, evidence_count=pl.col("evidence_count") + 1)
-
-
-@pytest.mark.proof
-def test_where_a_model_is_asked_or_none_is_wanted_no_pair_is_proposed(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    consolidated(place, settings={"propose_pairs": 0})
-    assert waiting(place) == ()
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
-    consolidated(place, "anthropic/claude-haiku-4-5", settings={"llm": {"max_calls": 0}})
-    assert len(rows(place, "pair_decisions", "outcome = 'pending'")) == 2
-    assert waiting(place) == ()
 
 
 def known(*facts: Fact) -> pl.DataFrame:
@@ -374,17 +359,6 @@ def test_what_was_said_again_meanwhile_or_would_go_in_a_circle_is_not_asked_abou
         assert overruled(memory).titles == (), name
 
 
-def test_changes_of_one_fact_are_asked_about_one_by_one() -> None:
-    memory = Memory()
-    memory.tell(VIM, claim("Anna uses ed.", obj="ed", at=1, by="assistant"))
-    memory.facts = memory.facts.with_columns(pinned=pl.lit(True))
-    both = [{"object": "vim"}, {"object": "ed"}]
-    memory.tell(claim("Anna uses neovim.", obj="neovim", at=20, by="assistant", resolves=both))
-    parts = list(apart(refused_by_rank(memory.decisions)))
-    assert [len(part) for part in parts] == [1, 1]
-    assert {part[0].loser for part in parts} == {memory.fact(f"Anna uses {tool}.")["id"] for tool in ("vim", "ed")}
-
-
 HOME = [("Devon", "I live in Porto."), ("Devon", "I work at Ferrywise.")]
 MOVED = [("Devon", "I moved from Porto to Lisbon in April 2026."), ("Devon", "I no longer work at Ferrywise.")]
 
@@ -415,30 +389,11 @@ def test_a_pinned_fact_that_is_contradicted_stays_until_a_person_says_yes(tmp_pa
 # Where a person has to approve everything
 
 
-def swept(place: Path, **options: Any) -> dict[str, Any]:
-    chosen = StewardSettings.model_validate({"llm": {"model": "quotes"}, "learning_events": 1})
-    return asyncio.run(steward(store=str(place), settings=chosen, now=NOW, **options))
-
-
 def recalled(place: Path) -> None:
     """Somebody recalled something, so that the steward has learned enough."""
     store = Store.open(str(place))
     event = {"id": "r_1", "fact_id": "f_0005", "cosine": 0.5, "rank": 1, "query_hash": "q", "at": NOW}
     store.append("retrieval_events", pl.DataFrame([event]))
-
-
-@pytest.mark.proof
-def test_a_sweep_that_needs_approval_changes_nothing_and_after_a_yes_it_is_as_if_it_needed_none(
-    place: Path, tmp_path: Path
-) -> None:
-    recalled(place)
-    free, before = Path(shutil.copytree(place, tmp_path / "free")), what_it_says(place)
-    told, asked = swept(free), swept(place, require_approval=True)
-    assert_same(what_it_says(place), before)
-    assert (told["counts"]["facts merged"], asked["counts"]["changes proposed"]) == (3, 2)
-    assert "facts merged" not in asked["counts"]
-    assert {each.state for each in said_yes(place)} == {"applied"}
-    assert_same(what_it_says(place), what_it_says(free))
 
 
 @pytest.mark.proof
@@ -481,19 +436,3 @@ def test_a_large_merge_is_a_persons_though_small_ones_are_made(place: Path) -> N
     assert ("large" in found.risks, found.action) == (True, "merge")
     assert summary["counts"]["facts merged"] == 1
     assert sorted(live(place)) == sorted([*TEA, *APART, SAME])
-
-
-# The law of a patch
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_what_was_learned_after_a_yes_is_what_is_learned_without_asking(tmp_path: Path) -> None:
-    talk = written(tmp_path / "talk.jsonl", [*said(HOME), *said(MOVED, "c2", START + timedelta(days=60))])
-    for name, mode in (("asked", "manual"), ("free", "auto")):
-        learn(talk, tmp_path / name, approval=mode, consolidate={"enabled": False})
-    assert rows(tmp_path / "asked", "facts", "status = 'active'").is_empty()
-    states = {each.state for each in say_yes(tmp_path / "asked")}
-    assert states <= {"applied", "stale"}
-    assert rows(tmp_path / "free", "facts", "status = 'superseded'").height > 0
-    assert_same(what_it_says(tmp_path / "asked"), what_it_says(tmp_path / "free"))

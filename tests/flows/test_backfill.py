@@ -12,20 +12,15 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
-from uuid import uuid4
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault
-from prefect.client.schemas.objects import FlowRun
-from prefect.states import Completed, Failed, Scheduled
 from pydantic import TypeAdapter
 from talk import CLAUDE, NOW, STAMPS, extractor, learn, rows, said, states, texts_of, written
 
-from apps.ingest_commands import _show_backfill as show
-from apps.printing import progress
 from flows.backfill import backfill
 from inference.embedding import open_embedder
 from slowwave.errors import UnknownName, UnusableInput
@@ -47,9 +42,8 @@ from storage.paid_answers import StoredAnswers
 from storage.store import Store
 from storage.undo import undo
 from tasks.ingest.extraction import Cursor, _next_batch
-from tasks.orchestration.backfill_estimate import CALLS, Follower, Habits, evenly, habits_of, tokens_of_all
+from tasks.orchestration.backfill_estimate import CALLS, Follower, Habits, habits_of
 from tasks.orchestration.backfilling import (
-    BackfillPlan,
     BackfillRequest,
     BackfillTally,
     backfill_runs,
@@ -58,12 +52,9 @@ from tasks.orchestration.backfilling import (
     is_hopeless,
     plan_backfill,
     together,
-    window_key,
 )
 from tasks.orchestration.tallies import IngestTally
-from tasks.runtime.engine import tell
-from tasks.runtime.prefect_api import last_try, parent_by_tag
-from tasks.runtime.runs import Run, _night, adopt, existing_run, phases_of, recorded
+from tasks.runtime.runs import _night, adopt, existing_run, phases_of, recorded
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday
 WEEK = timedelta(weeks=1)
@@ -119,7 +110,7 @@ def filled_in(
     store: Path, *, model: str = "quotes", stages: tuple[str, ...] = ("ingest",), **how: Any
 ) -> dict[str, Any]:
     """A backfill without a night unless it is asked for; limits of the budget are passed by name."""
-    limits = {name: how.pop(name) for name in ("max_calls", "max_usd", "sample") if name in how}
+    limits = {name: how.pop(name) for name in ("max_calls", "max_usd") if name in how}
     llm = {"model": model, **how.pop("llm", {})}
     settings = BackfillSettings.model_validate({"ingest": {"llm": llm, **FAST}, **limits})
     return asyncio.run(backfill(store=str(store), settings=settings, stages=stages, now=NOW, **how))
@@ -266,7 +257,7 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
 ) -> None:
     api = serve(counted)
     head = Store.open(str(waiting)).head.sequence
-    told = filled_in(waiting, model=CLAUDE, dry_run=True, sample=2)
+    told = filled_in(waiting, model=CLAUDE, dry_run=True)
     assert (len(api.requests), Store.open(str(waiting)).head.sequence) == (0, head)
     first = filled_in(waiting, model=CLAUDE, max_calls=1)
     assert (first["state"], first["llm"]["calls"], len(api.requests)) == ("stopped", 1, 1)
@@ -296,15 +287,6 @@ def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
     assert [row["messages"] for row in told["windows"]] == [3, 1]
     assert told["estimate"] == {"messages": 4, "calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
     assert not (tmp_path / "memory").exists()
-
-
-@pytest.mark.proof
-def test_a_backfill_of_empty_files_names_the_runs_that_looked_at_them(tmp_path: Path) -> None:
-    (tmp_path / "empty.jsonl").touch()
-    place = tmp_path / "m"
-    summary = asyncio.run(backfill(paths=(str(tmp_path / "empty.jsonl"),), store=str(place)))
-    assert (summary["windows"], summary["state"]) == ([], "completed")
-    assert {summary["run"], *summary["runs"].values()} == set(rows(place, "runs")["id"])
 
 
 def test_windows_that_end_where_the_topic_turns_are_foreseen_of_files_and_of_what_is_stored(
@@ -481,36 +463,6 @@ def test_another_budget_goes_on_with_the_same_backfill_and_another_model_does_no
     assert len(other.met) == 3
 
 
-@pytest.mark.proof
-def test_a_window_that_was_undone_is_read_again_by_a_deployment_too(
-    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, reader, completed = new_store(), Reader(), set[str]()
-    stored(store)
-
-    async def run_child(name: str, parameters: dict[str, Any], key: str, parent: str, title: str) -> str:
-        if key not in completed:  # else Prefect knows the run of this key, which is completed
-            settings = IngestSettings.model_validate(parameters["settings"])
-            await reader([], "default", store.uri, settings, datetime.fromisoformat(parameters["now"]))
-            completed.add(key)
-        return ""
-
-    async def can_deploy(name: str) -> bool:
-        return True
-
-    monkeypatch.setattr("tasks.orchestration.backfilling.run_child", run_child)
-    monkeypatch.setattr("tasks.orchestration.backfilling.can_deploy", can_deploy)
-    filled_by(Reader(9), store, settings=BackfillSettings(max_usd=9.0))
-    undone = store.snapshot().frame("runs", "flow = 'ingest'", ["id"])["id"].sort()[0]
-    with store.commit("x", "x", NOW) as tx:  # the backfill did not come to its end
-        rows = tx.frame("runs", "flow = 'backfill'")
-        tx.upsert("runs", rows.with_columns(state=pl.lit("incomplete")))
-    undo(store, undone, "undo-1", NOW)
-    before = len(reader.met)
-    tally, _ = filled_by(Reader(9), store)
-    assert (tally.errors, len(reader.met)) == ([], before + 1)
-
-
 def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
     asked = TypeAdapter(get_type_hints(getattr(backfill, "fn", backfill))["start"])
     assert moment(asked.validate_python("2026-03-01T00:00:00+09:00")) == datetime(2026, 2, 28, 15, tzinfo=UTC)
@@ -543,33 +495,6 @@ def test_a_window_that_fails_does_not_stop_the_others_and_is_tried_again(new_sto
     assert again.met == [("05-11", None)]
 
 
-def test_each_window_is_told_as_it_ends_and_at_the_end_the_night_and_the_way_back(
-    new_store: Callable[[], Store], capsys: pytest.CaptureFixture[str]
-) -> None:
-    store = new_store()
-    stored(store)
-    with progress():
-        tally, run = filled_by(Reader(2, usd=0.5), store)
-    told = capsys.readouterr().err.splitlines()
-    assert told == [
-        "Window 1 of 3, 2026-05-04: 2 messages, 0 facts, 1 call, 0.5000 dollars, completed",
-        "Window 2 of 3, 2026-05-11: 0 messages, 0 facts, 1 call, 0.5000 dollars, failed",
-        "Window 3 of 3, 2026-05-18: 2 messages, 0 facts, 1 call, 0.5000 dollars, completed",
-    ]
-    with progress(quiet=True):
-        tell("said to nobody")
-    llm = {"calls": 0, "from ledger": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0, "model": ""}
-    night = {"run": "sleep-1", "state": "completed", "counts": {"decay: facts archived": 2}}
-    tally.child("sleep", {**night, "llm": llm, "errors": (), "issues": ()})
-    show(tally.summary())
-    captured = capsys.readouterr()
-    assert "said to nobody" not in captured.err
-    assert "Night: completed, 2 archived (sleep-1)" in captured.out
-    assert captured.out.splitlines()[-1] == f"Back with: slowwave undo {run}"
-    show({**tally.summary(), "namespace": "work"})
-    assert capsys.readouterr().out.splitlines()[-1] == f"Back with: slowwave undo {run} --namespace work"
-
-
 def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)
@@ -590,23 +515,6 @@ def test_windows_of_which_half_fail_do_not_go_on_for_ever() -> None:
         False,
     ]
     assert is_hopeless(3, 3, 20)
-
-
-def test_a_run_that_failed_is_followed_by_a_new_one_and_no_other_is_begun_twice() -> None:
-    begun: dict[str, FlowRun] = {}
-
-    async def start(key: str) -> FlowRun:
-        return begun.setdefault(key, FlowRun(flow_id=uuid4(), state=Scheduled()))
-
-    first = asyncio.run(last_try(start, "w"))
-    assert asyncio.run(last_try(start, "w")) is first
-    first.state = Failed()
-    second = asyncio.run(last_try(start, "w"))
-    assert second is not first
-    assert asyncio.run(last_try(start, "w")) is second
-    second.state = Completed()
-    assert asyncio.run(last_try(start, "w")) is second
-    assert [*begun] == ["w", f"w:after:{first.id}"]
 
 
 def test_a_pattern_means_several_namespaces_and_files_go_to_one(
@@ -643,26 +551,6 @@ def test_a_damaged_namespace_does_not_keep_the_others_waiting(empty_store: Path,
     assert told["state"] == "incomplete"
     assert [error.split(":")[0] for error in told["errors"]] == ["tenant-a"]
     assert told["namespaces"]["tenant-b"]["state"] == "completed"
-
-
-def test_prefect_knows_the_run_of_a_window_by_what_it_is_about() -> None:
-    run = Run("backfill-1", "backfill", "/m", "default", NOW, "test/tiny")
-    window = TimeWindow(MAY, MAY + timedelta(weeks=1), 3)
-    asked = BackfillRequest(None, None, (), "week", None, False, ("ingest",), BackfillSettings())
-    key = window_key(run, asked, BackfillPlan((window,)), window)
-    assert key == window_key(
-        dataclasses.replace(run, id="backfill-2"), asked, BackfillPlan((), ("backfill-1",)), window
-    )
-    richer = dataclasses.replace(asked, settings=BackfillSettings(max_usd=9.0))
-    assert key == window_key(run, richer, BackfillPlan((window,)), window)
-    others = [
-        window_key(run, dataclasses.replace(asked, force=True), BackfillPlan((window,)), window),
-        window_key(dataclasses.replace(run, namespace="b"), asked, BackfillPlan((window,)), window),
-        window_key(run, asked, BackfillPlan((window,), tries={window.span: 1}), window),
-        window_key(dataclasses.replace(run, id="backfill-2"), asked, BackfillPlan((window,)), window),
-    ]
-    assert len({key, *others}) == 5
-    assert parent_by_tag() is None
 
 
 # What is left to spend
@@ -702,11 +590,3 @@ def test_habits_are_those_of_the_ledger_once_it_knows_enough() -> None:
     assert (night.calls, night.tokens_in, night.tokens_out) == (10, 5000, 500)
     assert habits.after(4, lambda prompt, role: None) == Usage(), "rules decide"
     assert habits.after(0, lambda prompt, role: (1.0, 1.0)) == Usage()
-
-
-def test_tokens_of_prompts_that_were_not_rendered_are_in_proportion_to_those_that_were() -> None:
-    assert evenly(5, 9) == [0, 1, 2, 3, 4]
-    assert evenly(101, 3) == [0, 50, 100]
-    assert evenly(9, 1) == [0]
-    assert tokens_of_all([100, 200, 300], [0, 2], [1025, 1075], 1000) == pytest.approx([1025, 1050, 1075])
-    assert tokens_of_all([0, 0], [0], [1000], 1000) == [1000, 1000]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -15,10 +14,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 from messages_api import Body, MessagesApi, Reply, fault, filled
-from prefect.events import Event
-from talk import CLAUDE, NOW, ROOT, assert_same, contents, dying, overtaken, rows
+from talk import CLAUDE, NOW, contents, overtaken, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
@@ -37,12 +34,11 @@ from storage.store import Store
 from storage.tables import TABLES, tables_of
 from storage.undo import undo
 from tasks.entities.derived import assign_new
-from tasks.entities.merges import merge_entities
+from tasks.entities.merges import merge
 from tasks.entities.retirement import delete_entities, delete_facts, plan_purge
 from tasks.nightly.community_refresh import extractions, note_due
 from tasks.people.erasure_plan import plan_erasure
 from tasks.people.forgetting import find_subject, forget
-from tasks.runtime.prefect_api import REFRESH_DUE, event_of
 from tasks.runtime.runs import Run, existing_run
 
 BAND = ("Anna plays with Ben", "Ben plays with Carla", "Carla plays with Anna")
@@ -185,15 +181,6 @@ def test_without_a_model_communities_are_found_and_told_by_their_strongest_facts
     }
 
 
-def test_a_second_run_on_an_unchanged_graph_commits_nothing(found: Path) -> None:
-    before, made = contents(found), commits(found)
-    again = refreshed(found, now=NOW + timedelta(days=1))
-    assert again["counts"] == {"communities": 2}
-    assert again["notes"] == ["Nothing new: every community is as it was."]
-    assert commits(found) == made == 1
-    assert_same(before, contents(found))
-
-
 def test_similar_entities_and_closed_relations_are_no_knowledge(found: Path) -> None:  # T33
     with Store.open(str(found)).commit("noise-2", "test", NOW) as tx:
         pair = {"a_id": entity("Anna"), "b_id": entity("Dario")}
@@ -212,38 +199,6 @@ def test_a_dry_run_tells_what_would_be_found_and_asks_and_writes_nothing(place: 
     assert len(summary["decisions"]) == 2
     assert api.requests == []
     assert Store.open(str(place)).head.sequence == before
-
-
-def test_a_refresh_is_undone_byte_for_byte(found: Path) -> None:
-    before = contents(found)
-    tell(found, ["Gil plays with Anna", "Gil plays with Ben"])
-    retire(found, *SHIP)
-    told = contents(found)
-    summary = refreshed(found)
-    assert summary["counts"]["communities changed"] == summary["counts"]["communities dissolved"] == 1
-    store = Store.open(str(found))
-    undo(store, summary["run"], "undo-1", NOW)
-    assert_same(told, contents(found))
-    assert contents(found)["communities"].equals(before["communities"])
-    undo(store, "undo-1", "undo-2", NOW)
-    assert list(held(found)) == ["Anna, Ben, Carla, Gil"]
-
-
-def test_what_no_longer_belongs_together_is_gone(found: Path) -> None:
-    ship = held(found)["Dario, Edna, Fritz"]["id"]
-    retire(found, *SHIP)
-    refreshed(found)
-    assert list(held(found)) == ["Anna, Ben, Carla"]
-    (gone,) = rows(found, "decisions", "action = 'dissolve'").iter_rows(named=True)
-    assert gone["subject_id"] == ship
-    assert "Dario" in gone["reason"]
-
-
-def test_where_nobody_is_related_there_is_no_community(place: Path) -> None:
-    retire(place, *EDGES)
-    summary = refreshed(place)
-    assert summary["notes"] == ["No communities: no two entities are related yet."]
-    assert commits(place) == 0
 
 
 def test_a_limit_of_nothing_means_no_summaries(place: Path, serve: Serve) -> None:
@@ -337,29 +292,6 @@ def test_a_budget_that_is_spent_leaves_the_rest_for_the_next_run(place: Path, se
     assert len(api.requests) == 2
 
 
-def test_a_model_tells_better_what_rules_told_once_and_rules_leave_what_it_told(found: Path, serve: Serve) -> None:
-    api = serve(summariser)
-    assert refreshed(found, CLAUDE)["counts"]["communities summarised"] == 2
-    assert set(rows(found, "communities")["summarised_by"]) == {"model"}
-    before = contents(found)
-    assert refreshed(found)["counts"] == refreshed(found, CLAUDE)["counts"] == {"communities": 2}
-    assert_same(before, contents(found))
-    assert len(api.requests) == 1
-
-
-def test_what_was_paid_before_a_kill_is_not_paid_again(
-    place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    api = serve(summariser)
-    with dying(monkeypatch, "communities.refresh", "before"):
-        refreshed(place, CLAUDE)
-    assert rows(place, "communities").is_empty()
-    summary = refreshed(place, CLAUDE)
-    assert summary["counts"]["communities summarised"] == 2
-    assert summary["llm"]["calls"] == 0
-    assert len(api.requests) == 1
-
-
 def test_who_vanished_meanwhile_is_not_written_and_a_summary_of_what_was_is_dropped(
     place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -423,25 +355,9 @@ def test_who_is_archived_or_related_only_to_who_is_does_not_join(found: Path) ->
     assert joined(found) == 0
 
 
-def test_only_who_this_run_touched_is_looked_at(found: Path) -> None:
-    tell(found, ["Gil plays with Anna"])
-    tell(found, ["Hugo sails with Edna"], "told-3")
-    assert joined(found, "told-3") == 1
-    assert held(found)["Anna, Ben, Carla"]["joined_ids"] == []
-
-
 def joined(place: Path, run: str = "told-2") -> int:
     """How many of those whom this run stored joined a community."""
     return assign_new(replace(a_run(place), id=run))
-
-
-def test_joining_is_undone_with_its_run(found: Path) -> None:
-    tell(found, ["Gil plays with Anna"])
-    before = rows(found, "communities")
-    joined(found)
-    undo(Store.open(str(found)), "told-2", "undo-1", NOW)
-    assert rows(found, "communities").drop("updated_at").equals(before.drop("updated_at"))
-    assert entity("Gil") not in rows(found, "entities")["id"].to_list()
 
 
 def test_undoing_an_older_refresh_leaves_the_later_one_as_it_is(place: Path) -> None:
@@ -485,14 +401,6 @@ def test_a_summary_is_not_shown_once_a_fact_that_it_tells_is_retired_until_it_is
     assert BAND[0] not in again[0]
 
 
-def test_a_summary_ends_with_a_fact_that_it_tells(place: Path) -> None:
-    with Store.open(str(place)).commit("ends-2", "test", NOW) as tx:
-        tx.upsert("facts", relations([SHIP[0]], valid_to=NOW + timedelta(days=1)))
-    refreshed(place)
-    assert [is_outdated for _, is_outdated in about(place).values()] == [False, False]
-    assert sorted(is_outdated for _, is_outdated in about(place, NOW + timedelta(days=2)).values()) == [False, True]
-
-
 def test_what_was_undone_is_told_no_longer_and_who_was_undone_is_no_member(found: Path) -> None:
     tell(found, ["Gil secretly with Anna"], run="ing-1")
     refreshed(found, now=NOW + timedelta(hours=1))
@@ -515,11 +423,6 @@ def test_an_archived_member_is_not_named(found: Path) -> None:
         gone = tx.by_ids("entities", [entity("Anna")], with_vector=True)
         tx.upsert("entities", gone.with_columns(status=pl.lit("archived")))
     assert all("Anna" not in name for name in about(found))
-
-
-def test_nobody_joins_where_there_are_no_communities(place: Path) -> None:
-    assert assign_new(a_run(place)) == 0
-    assert commits(place, "communities.assign") == 0
 
 
 # When they are due (S2-24, S2-45)
@@ -557,22 +460,6 @@ def heard(run: str, *states: tuple[str, int]) -> pl.DataFrame:
 
 def counted(place: Path) -> list[float]:
     return rows(place, "metadata", "id = 'extraction_count'")["number"].to_list()
-
-
-def test_communities_are_due_by_an_event_that_names_the_memory(place: Path) -> None:
-    with Store.open(str(place)).commit("heard-1", "test", NOW) as tx:
-        tx.upsert("messages", heard("c", ("done", 0), ("done", 2), ("failed", 1), ("pending", 0)))
-    run = a_run(place)
-    assert extractions(Store.open(str(place)).snapshot()) == 5
-    event = Event(**event_of(REFRESH_DUE, run, before=3, after=5, interval=4))
-    assert event.resource.id == "slowwave.namespace.default"
-    counts = {"before": 3, "after": 5, "interval": 4}
-    assert event.payload == {
-        "namespace": "default", "store": str(place), "run": run.id, "flow": run.flow, "counts": counts,
-    }  # fmt: skip
-    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    (deployment,) = [each for each in deployments if each["name"] == "communities"]
-    assert deployment["triggers"][0]["expect"] == [event.event]
 
 
 # What else touches them
@@ -685,7 +572,7 @@ def test_who_was_merged_is_no_member_any_more(found: Path) -> None:
     with Store.open(str(found)).commit("links-2", "test", NOW) as tx:
         tx.upsert("entity_links", pl.DataFrame([{"id": "l", "a_id": entity("Fritz"), "b_id": entity("Edna")}]))
     run = a_run(found, "entity-merge")
-    merge_entities(run, "Fritz", "Edna")
+    merge(run, "Fritz", "Edna")
     assert held(found)["Dario, Edna"]["fingerprint"] is None
     name = next(name for name in about(found) if "Dario" in name)
     assert "Fritz" not in name
@@ -734,27 +621,3 @@ def test_memory_shows_the_largest_with_their_members(place: Path) -> None:
 def invoked(*arguments: object) -> tuple[int, str]:
     result = CliRunner(env={"COLUMNS": "220"}).invoke(app, [*map(str, arguments)])
     return result.exit_code, result.stdout
-
-
-def test_the_command_lists_communities_and_finds_them(place: Path) -> None:
-    at = ("--store", place)
-    code, told = invoked("communities", *at)
-    assert (code, "slowwave communities refresh" in told) == (0, True)
-    code, told = invoked("communities", "refresh", *at, "--llm", "quotes", "--dry-run", "--json")
-    assert (code, '"communities found": 2' in told) == (0, True)
-    code, told = invoked("communities", *at, "refresh", "--llm", "quotes", "--algorithm", "label_propagation")
-    assert (code, "gather" in told) == (0, True)
-    code, told = invoked("communities", *at, "--limit", 1)
-    assert code == 0
-    assert "1 of 2" in told
-    code, told = invoked("communities", *at, "--json")
-    document = json.loads(told)
-    assert document["total"] == len(document["communities"]) == 2
-    keys = {"id", "name", "summary", "summarised_by", "is_outdated", "size", "facts", "aspects", "members"}
-    assert all(set(each) == keys for each in document["communities"])
-
-
-def test_an_unknown_algorithm_is_refused_with_the_known_ones(place: Path) -> None:
-    result = CliRunner().invoke(app, ["communities", "refresh", "--store", str(place), "--algorithm", "magic"])
-    assert result.exit_code != 0
-    assert "label_propagation" in str(result.exception)

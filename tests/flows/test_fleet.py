@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import EPOCH
-from typer.testing import CliRunner
 
-from apps.cli import app
 from flows.fleet import fleet, night_of
 from inference.embedding import open_embedder
 from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
@@ -83,17 +80,6 @@ def test_what_cannot_be_meant_is_said_before_anything_is_done(store: Path, tmp_p
     with pytest.raises(UnusableInput, match="--runner threads"):
         went(store, runner="dask")
     assert nights(store) == dict.fromkeys(NAMES, 0)
-
-
-@pytest.mark.proof
-def test_the_command_shows_a_line_for_each_namespace_and_its_code_tells(store: Path) -> None:
-    words = ["fleet", "--store", str(store), "--phase", "decay", "--no-gate", "--llm", "quotes"]
-    done = CliRunner().invoke(app, [*words, "--json"])
-    assert (done.exit_code, len(json.loads(done.stdout)["namespaces"])) == (0, 3)
-    shutil.rmtree(store / "other" / "facts.lance")
-    failed = CliRunner().invoke(app, words)
-    assert failed.exit_code == 1
-    assert "failed" in failed.output
 
 
 def again(store: Path, fleet_run: str) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from talk import (
     CLAUDE,
     EXAMPLES,
     NOW,
-    READ,
     STAMPS,
     START,
     TALK,
@@ -33,14 +32,12 @@ from talk import (
     said,
     say_yes,
     shown_to,
-    started,
     states,
     texts_of,
     written,
 )
 
-from slowwave.errors import BudgetReached, MissingKey, UnknownName, UnusableInput
-from slowwave.settings import IngestSettings
+from slowwave.errors import MissingKey, UnknownName, UnusableInput
 from storage.doctor import examine
 from storage.store import Store
 from storage.tables import TABLES
@@ -90,33 +87,6 @@ def test_every_message_ends_in_exactly_one_state_and_every_refused_one_says_whic
     assert summary["refused"] == {"injection": 1, "length": 1, "pre_filter": 1, "role": 1}
     assert summary["counts"]["messages stored"] == len(TALK)
     assert summary["counts"]["messages extracted"] == 6
-
-
-def test_the_examples_end_in_known_states_with_a_refusal_for_each_that_is_skipped(
-    learned: tuple[Path, dict[str, Any]],
-) -> None:
-    store, summary = learned
-    messages = rows(store, "messages")
-    skipped = messages.filter(pl.col("graph_state").str.starts_with("skipped_"))
-    assert set(messages["graph_state"]) - set(skipped["graph_state"]) <= {"done"}
-    assert {state.removeprefix("skipped_") for state in skipped["graph_state"]} <= GATES
-    refused = rows(store, "refusals", "subject_kind = 'message'").select(id="subject_id", gate="gate")
-    pairs = skipped.select("id", gate=pl.col("graph_state").str.strip_prefix("skipped_"))
-    assert sorted(refused.iter_rows()) == sorted(pairs.iter_rows())
-    assert messages["id"].n_unique() == len(messages) == summary["counts"]["messages stored"]
-    assert summary["llm"]["calls"] == 0
-    assert examine(Store.open(str(store))) == ()
-
-
-def test_the_examples_fill_each_table_as_a_healthy_run_does(learned: tuple[Path, dict[str, Any]]) -> None:
-    store, _ = learned
-    assert set(READ) - {"bad"} == {*EXPECTED["input"]}
-    for table, held in EXPECTED["tables"].items():
-        assert held["min"] <= rows(store, table).height <= held["max"], table
-    counts = dict(rows(store, "facts")["status"].value_counts().iter_rows())
-    for status, held in EXPECTED["facts"].items():
-        assert held["min"] <= counts.get(status, 0) <= held["max"], status
-    assert set(counts) <= {*EXPECTED["facts"]}
 
 
 def test_every_fact_names_the_messages_that_say_it(learned: tuple[Path, dict[str, Any]]) -> None:
@@ -176,15 +146,6 @@ def test_input_that_is_bad_in_every_way_does_no_harm(tmp_path: Path) -> None:
     assert lost[0].endswith("broken.jsonl, line 2: not JSON: unexpected control character in string")
     assert rows(tmp_path / "m", "sources").filter(pl.col("uri").str.ends_with("broken.jsonl"))["unreadable"][0] == 7
     assert examine(Store.open(str(tmp_path / "m"))) == ()
-
-
-def test_an_empty_file_is_a_success_with_zero(tmp_path: Path) -> None:
-    summary = learn(EXAMPLES / "bad" / "empty.jsonl", tmp_path / "m")
-    assert summary["state"] == "completed"
-    assert summary["counts"] == {"sources": 1}
-    [note] = summary["notes"]
-    assert (summary["run"], "the files are empty" in note) == (None, True)
-    assert not (tmp_path / "m").exists()
 
 
 def test_an_alias_of_a_note_is_a_name_of_its_person(tmp_path: Path) -> None:
@@ -252,22 +213,6 @@ def test_a_dry_run_says_what_would_happen_and_leaves_no_trace(tmp_path: Path) ->
     assert_same(contents(tmp_path / "m"), before)
 
 
-# What a small run costs
-
-
-@pytest.mark.proof
-def test_a_conversation_that_is_added_makes_six_commits(tmp_path: Path) -> None:
-    learn(written(tmp_path / "a.jsonl", said()), tmp_path / "m")
-    before = rows(tmp_path / "m", "commits").height
-    turns = [("Devon", "I play the cello in a quartet."), ("Marta", "My brother Rui Oliveira is a baker in Braga.")]
-    told = learn(written(tmp_path / "b.jsonl", said(turns, "c2", START + timedelta(days=9))), tmp_path / "m")
-    assert told["counts"]["facts learned"] >= 2
-    assert rows(tmp_path / "m", "commits").sort("sequence")["kind"].to_list()[before:] == [
-        "run", "ingest.messages", "ingest.candidates", "ingest.apply", "consolidate.facts", "aspects",
-    ]  # fmt: skip
-    assert rows(tmp_path / "m", "runs")["state"].to_list() == ["completed", "completed"]
-
-
 # The same input again
 
 
@@ -294,15 +239,6 @@ def test_the_same_bytes_under_another_name_are_known(tmp_path: Path) -> None:
     assert first["counts"]["messages stored"] > 3
     assert again["counts"] == {"sources": 2, "sources known already": 2}
     assert_same(contents(tmp_path / "m"), before)
-
-
-@pytest.mark.proof
-def test_two_copies_in_one_run_are_read_once(tmp_path: Path) -> None:
-    document = EXAMPLES / "documents" / "runbook-kestrel.md"
-    copies = [Path(shutil.copy(document, tmp_path / name)) for name in ("a.md", "b.md")]
-    learn(document, tmp_path / "one")
-    assert learn(copies, tmp_path / "two")["counts"]["sources known already"] == 1
-    assert len(rows(tmp_path / "two", "messages")) == len(rows(tmp_path / "one", "messages"))
 
 
 @pytest.mark.proof
@@ -351,17 +287,6 @@ def test_a_repetition_is_refused_and_counts_as_evidence_for_what_it_repeats(tmp_
     same = contents(tmp_path / "m")
     learn(tmp_path / "second.jsonl", tmp_path / "m")
     assert_same(contents(tmp_path / "m"), same)
-
-
-def test_every_repetition_of_the_examples_adds_its_message_to_what_it_repeats(
-    learned: tuple[Path, dict[str, Any]],
-) -> None:
-    store, _ = learned
-    evidence = {*rows(store, "fact_evidence").select("fact_id", "message_id").iter_rows()}
-    repeats = rows(store, "refusals", "gate = 'repeat'").select("subject_id", "similar_to_id")
-    for repeat, original in repeats.iter_rows():
-        told = {fact for fact, message_id in evidence if message_id == original}
-        assert {(fact, repeat) for fact in told} <= evidence
 
 
 # Failures, kills and budgets
@@ -458,29 +383,6 @@ def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
 
 
 @pytest.mark.proof
-def test_a_process_that_really_dies_is_resumed_to_the_same_end(tmp_path: Path) -> None:
-    talk = written(tmp_path / "talk.jsonl", said())
-    code = """
-import os, sys
-from pathlib import Path
-from storage.transactions import Transaction
-from talk import learn
-
-publish = Transaction.publish
-Transaction.publish = lambda tx, kind: os._exit(9) if kind == "ingest.candidates" else publish(tx, kind)
-learn(Path(sys.argv[1]), Path(sys.argv[2]))
-"""
-    with started(code, talk, tmp_path / "m") as died:
-        died.communicate(timeout=120)
-    assert died.returncode == 9
-    assert set(states(tmp_path / "m").values()) >= {"pending"}
-    learn(talk, tmp_path / "m")
-    learn(talk, tmp_path / "whole")
-    assert_same(contents(tmp_path / "m", drop=STAMPS), contents(tmp_path / "whole", drop=STAMPS))
-    assert examine(Store.open(str(tmp_path / "m"))) == ()
-
-
-@pytest.mark.proof
 def test_a_run_stops_at_its_budget_and_the_next_one_goes_on(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve()
     talk = written(tmp_path / "talk.jsonl", said())
@@ -517,12 +419,6 @@ def test_an_undone_ingest_leaves_the_store_as_it_was_and_doing_it_again_costs_no
 
 
 @pytest.mark.proof
-def test_an_undone_run_over_the_examples_leaves_every_table_empty(memory_copy: Path, learned: Any) -> None:
-    undo(Store.open(str(memory_copy)), learned[1]["run"], "undo-1", NOW)
-    assert {name: len(frame) for name, frame in contents(memory_copy).items() if len(frame)} == {}
-
-
-@pytest.mark.proof
 def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_closed(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -552,9 +448,6 @@ def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_clos
     assert (step["old_id"], step["new_id"]) == (old_fact["id"], new_fact["id"])
 
 
-# Settings
-
-
 @pytest.mark.proof
 def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_path: Path) -> None:
     summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
@@ -566,6 +459,9 @@ def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_
     learn(tmp_path / "talk.jsonl", tmp_path / "m")
     assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
     assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
+
+
+# Settings
 
 
 @pytest.mark.proof
@@ -618,30 +514,6 @@ def test_the_surprise_gate_remembers_each_conversation_between_runs(tmp_path: Pa
     assert refusal["measure"] < refusal["threshold"] == 0.3
 
 
-def test_noise_is_learned_from_twenty_five_refusals_that_teach(tmp_path: Path) -> None:
-    things = ("ladder", "violin", "harbour", "pepper", "glacier", "passport", "kettle", "orchid", "compass", "trumpet",
-              "meadow", "lantern", "pyramid", "sandal")  # fmt: skip
-    turns = [
-        turn
-        for thing in things
-        for turn in (
-            ("Marta", "ok"),
-            ("assistant", f"I'll look at the {thing} now and tell you more about the {thing}."),
-        )
-    ]
-    learn(written(tmp_path / "a.jsonl", said(turns[:24])), tmp_path / "m")
-    assert rows(tmp_path / "m", "refusals", "teaches").height == 24
-    assert rows(tmp_path / "m", "scorer_state").is_empty()
-    learn(written(tmp_path / "b.jsonl", said(turns[24:], conversation="c2")), tmp_path / "m")
-    teaching = rows(tmp_path / "m", "refusals", "teaches")
-    assert len(teaching) == 28
-    learned = rows(tmp_path / "m", "scorer_state")
-    assert len(learned) > 5
-    assert set(learned["text"]) <= set(teaching["excerpt"])
-    [mark] = rows(tmp_path / "m", "metadata", "id = 'noise.learned_at'").to_dicts()
-    assert mark["number"] == 28
-
-
 @pytest.mark.proof
 def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
@@ -681,47 +553,6 @@ def test_a_failure_does_not_undo_what_another_run_extracted_meanwhile(
         learn(talk, tmp_path / "m", **paid())
     assert states(tmp_path / "m") == {"c1-000": "done"}
     assert facts(tmp_path / "m")["status"].to_list() == ["active"]
-
-
-@pytest.mark.proof
-def test_two_processes_that_ingest_the_same_file_at_once_leave_no_duplicate(tmp_path: Path) -> None:
-    source = tmp_path / "talks"
-    source.mkdir()
-    for name in ("c01", "c10"):
-        shutil.copy(next((EXAMPLES / "conversations").glob(f"{name}-*")), source)
-    code = """
-import sys
-from pathlib import Path
-from talk import learn
-
-learn(Path(sys.argv[1]), Path(sys.argv[2]), extract={"batch_messages": 12})
-"""
-    both = [started(code, source, tmp_path / "m") for _ in range(2)]
-    assert [(process.communicate(timeout=120)[1], process.returncode) for process in both] == [("", 0)] * 2
-    learn(source, tmp_path / "whole", extract={"batch_messages": 12})
-    assert examine(Store.open(str(tmp_path / "m"))) == ()
-    assert states(tmp_path / "m") == states(tmp_path / "whole")
-    assert set(rows(tmp_path / "m", "patch_batches")["state"]) <= {"applied", "rejected"}
-    told, whole = (rows(tmp_path / name, "facts", "status = 'active'") for name in ("m", "whole"))
-    assert sorted(told["statement"]) == sorted(whole["statement"])
-    assert sorted(told["evidence_count"]) == sorted(whole["evidence_count"])
-    created = rows(tmp_path / "m", "decisions", "action = 'create'")
-    assert created["subject_id"].n_unique() == len(created)
-
-
-@pytest.mark.proof
-def test_the_settings_of_a_run_are_recorded_with_it(tmp_path: Path) -> None:
-    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", evaluate={"min_confidence": 0.6})
-    [run] = rows(tmp_path / "m", "runs").to_dicts()
-    asked = json.loads(run["parameters"])
-    assert IngestSettings.model_validate(asked["settings"]).evaluate.min_confidence == 0.6
-    assert asked["paths"] == [str(tmp_path / "talk.jsonl")]
-    assert (run["id"], run["flow"], run["state"]) == (summary["run"], "ingest", "completed")
-    assert {**json.loads(run["summary"]), "commit": 0} == {**summary, "commit": 0}
-
-
-def test_the_error_of_a_spent_budget_has_the_exit_code_three() -> None:
-    assert BudgetReached("spent").exit_code == 3
 
 
 @pytest.mark.parametrize("is_known", [False, True])

@@ -20,7 +20,6 @@ from talk import (
     START,
     assert_same,
     contents,
-    dying,
     entities_of,
     extractor,
     known_of,
@@ -140,39 +139,6 @@ def at_first(tmp_path: Path, serve: Callable[..., MessagesApi]) -> tuple[list[st
     api = serve(reader)
     read_at_first(talks(tmp_path, 2), tmp_path / "first")
     return asked(api), tmp_path / "first"
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize(
-    ("kind", "moment"),
-    [
-        ("ingest.candidates", "after"),
-        ("ingest.apply", "before"),
-        ("ingest.apply", "after"),
-        ("ingest.reread", "before"),
-        ("ingest.reread", "after"),
-    ],
-)
-def test_a_killed_run_loses_nothing_and_the_next_one_pays_nothing_twice(
-    quoted: Path,
-    at_first: tuple[list[str], Path],
-    serve: Callable[..., MessagesApi],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    moment: str,
-) -> None:
-    needed, first = at_first
-    before = set(live(quoted))
-    api = serve(reader)
-    with dying(monkeypatch, kind, moment):
-        reread(quoted)
-    unread, known = rows(quoted, "messages", "read_by = 'quotes'"), rows(quoted, "facts", "status = 'active'")
-    assert {*unread["id"]} <= {*known["message_id"]}
-    assert len(before & {*known["statement"]}) >= 25
-    reread(quoted)
-    assert asked(api) == needed
-    assert_same(contents(quoted, drop=STAMPS), contents(first, drop=STAMPS))
-    assert examine(Store.open(str(quoted))) == ()
 
 
 @pytest.mark.proof

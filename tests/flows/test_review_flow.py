@@ -96,26 +96,6 @@ def test_stored_text_is_only_text_on_the_page_and_a_long_difference_is_cut() -> 
     assert len(form_of([SPLIT]).model_json_schema()["properties"]["proposal_01"]["description"]) < 300
 
 
-def test_no_sentence_of_a_form_is_cut_and_what_has_no_room_is_counted() -> None:
-    long = f"“Marta {'very ' * 60}much likes rain.” leaves recall."
-    asked = ProposalQuestion("p_4", "delete", "Let 3 go", False, {}, ("Low risk.", long, long, "“Tea” leaves recall."))
-    box = form_of([asked]).model_json_schema()["properties"]["proposal_01"]["description"]
-    assert box == f"Low risk. · {long} · and 2 more lines at the top"
-    one_more = ProposalQuestion("p_6", "delete", "Let 2 go", False, {}, ("Low risk.", long, long))
-    box = form_of([one_more]).model_json_schema()["properties"]["proposal_01"]["description"]
-    assert box.endswith(" · and 1 more line at the top")
-    short = ProposalQuestion("p_5", "delete", "Let 1 go", False, {}, ("Low risk.", f"{long} {long}"))
-    assert form_of([short]).model_json_schema()["properties"]["proposal_01"]["description"].endswith(long)
-
-
-def test_a_field_says_itself_what_is_decided_wherever_a_form_looks_for_its_title() -> None:
-    schema = form_of([SPLIT, MERGE]).model_json_schema(by_alias=True)
-    for number, each in enumerate((SPLIT, MERGE), 1):
-        box = schema["properties"][f"proposal_{number:02d}"]
-        assert box["title"] == schema["$defs"][f"Proposal{number:02d}"]["title"] == f"{number}. {each.title}"
-        assert box["description"].startswith(each.lines[0])
-
-
 def test_of_a_large_split_only_names_are_asked_and_a_part_is_renamed_or_left_out() -> None:
     parts = [
         {"name": name, "entity_type": "", "observations": [f"f_1_{name}{n:07d} · Rain {n}." for n in range(30)]}
@@ -240,18 +220,5 @@ def test_the_run_waits_for_a_person_asks_again_what_cannot_be_meant_and_carries_
             assert "3 waiting" in pages["review-waiting"]
             assert "refused: stale" in pages["review-summary"]
             assert "slowwave undo review-" in pages["review-summary"]
-
-    asyncio.run(told())
-
-
-@pytest.mark.proof
-@pytest.mark.engine
-@pytest.mark.xdist_group("engine")
-def test_with_nothing_to_ask_the_run_ends_at_once(engine: None, made: Path) -> None:
-    async def told() -> None:
-        async with get_client() as client:
-            state = await executed(client, await begun(client, made, action="split"))
-            assert state.name == "Completed"
-            assert (await state.result())["note"] == "Nothing waits."
 
     asyncio.run(told())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import shutil
 from base64 import b64decode
@@ -16,11 +15,8 @@ from xml.etree import ElementTree
 
 import polars as pl
 import pytest
-from click.testing import Result
 from talk import NOW, assert_same, contents, dying, rows
-from typer.testing import CliRunner
 
-from apps.cli import app
 from flows.decay import decay
 from flows.sleep import NIGHT, Phase, sleep
 from flows.steward import steward
@@ -148,15 +144,6 @@ def test_what_nobody_recalled_fades_and_what_was_recalled_once_stays(store: Path
 
 
 @pytest.mark.proof
-def test_a_dry_run_tells_what_would_fade_and_changes_nothing(store: Path) -> None:
-    before = contents(store)
-    settings = StewardSettings.model_validate(RULES)
-    told = asyncio.run(steward(store=str(store), settings=settings, now=LATER, dry_run=True))
-    assert_same(contents(store), before)
-    assert told["counts"]["facts pruned"] == swept(store)["counts"]["facts pruned"]
-
-
-@pytest.mark.proof
 def test_a_phase_that_fails_leaves_the_others_alone_and_the_next_sweep_does_it(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,31 +178,7 @@ def test_a_sweep_that_cannot_score_does_nothing_else(store: Path, monkeypatch: p
     assert rows(store, "runs").sort("started_at")["state"].to_list()[-1] == "failed"
 
 
-@pytest.mark.proof
-def test_a_sweep_that_is_killed_between_two_commits_is_finished_by_the_next(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = Path(shutil.copytree(store, tmp_path / "whole"))
-    swept(whole, batch_size=40)
-    with dying(monkeypatch, "steward.prune", "after", 2):
-        swept(store, batch_size=40)
-    assert len(rows(store, "facts", "status = 'archived'")) == 80
-    swept(store, batch_size=40)
-    wanted = ["id", "status", "status_reason", "expired_at"]
-    assert rows(store, "facts", None, wanted).sort("id").equals(rows(whole, "facts", None, wanted).sort("id"))
-
-
 # The gate
-
-
-@pytest.mark.proof
-def test_a_sweep_after_which_recall_fell_is_taken_back_and_fails(store: Path) -> None:
-    before = contents(store, but=["decisions", "runs", "commits"])
-    with pytest.raises(RecallFell, match=r"Recall fell: [01]\.\d+ before, 0\.\d+ after") as fell:
-        swept(store, **HARSH | {"gate": {"enabled": True, "probes": 20}}, now=NOW + timedelta(days=10))
-    assert fell.value.exit_code == 4
-    assert_same(contents(store, but=["decisions", "runs", "commits"]), before)
-    assert rows(store, "runs", "flow = 'steward'")["state"].to_list() == ["undone"]
 
 
 @pytest.mark.proof
@@ -318,28 +281,6 @@ def test_decay_and_upkeep_tell_what_they_did_and_how_large_the_store_is(store: P
     assert tended["counts"]["tables compacted"] > 10
     assert tended["bytes"]["after"] > 0
     assert not examine(Store.open(str(store)))
-
-
-# By hand
-
-
-@pytest.mark.proof
-def test_the_commands_of_maintenance_speak_to_people_and_to_programs(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(app, [*words, "--store", str(store)])
-
-    monkeypatch.chdir(tmp_path)
-    Path("slowwave.toml").write_text("[steward]\nlearning_events = 1000\n", encoding="utf-8")
-    assert "Still learning" in run("steward").output
-    Path("slowwave.toml").unlink()
-    two = ("--phase", "steward", "--phase", "decay")
-    told = json.loads(run("sleep", "--json", "--no-gate", "--llm", "quotes", *two).stdout)
-    assert (told["state"], told["gates"]) == ("completed", {})
-    assert list(json.loads(run("sleep", "--json", "--phase", "upkeep").stdout)["phases"]) == ["upkeep"]
-    assert "score, prune, merge" in str(run("steward", "--phase", "dream").exception)
-    assert json.loads(run("decay", "--json", "--dry-run").stdout)["state"] == "completed"
 
 
 # The pictures

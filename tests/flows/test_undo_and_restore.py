@@ -16,7 +16,7 @@ from talk import assert_same, contents, rows
 from flows.restore import restore
 from flows.undo import undo
 from recall.overview import list_runs
-from slowwave.errors import UndoRefused, UnusableInput
+from slowwave.errors import UndoRefused
 from storage.store import Store
 from tasks.people.observations import retire
 from tasks.runtime.runs import existing_run
@@ -86,11 +86,6 @@ def test_an_undo_is_listed_with_what_it_took_back_and_can_be_taken_back(memory: 
         done(undo(undone, store=str(memory)))
 
 
-def test_an_undo_of_no_run_says_where_ids_are_shown(memory: Path) -> None:
-    with pytest.raises(UnusableInput, match="`slowwave runs`"):
-        done(undo(store=str(memory)))
-
-
 # Restore
 
 
@@ -105,13 +100,6 @@ def test_a_restore_brings_back_facts_or_all_that_a_run_archived_and_can_be_taken
     assert [each["id"] for each in second["restored"]] == [IDS[1]]
     assert done(undo(second["run"], store=str(memory)))["runs"] == (second["run"],)
     assert statuses(memory) == ["active", "archived"]
-
-
-@pytest.mark.parametrize("asked", [{}, {"facts": IDS[:1], "run": "a-run"}])
-def test_a_restore_wants_facts_or_a_run(memory: Path, asked: dict[str, Any]) -> None:
-    retired(memory)
-    with pytest.raises(UnusableInput, match="slowwave archived"):
-        done(restore(**asked, store=str(memory)))
 
 
 def test_every_undo_of_an_undo_leaves_the_states_that_the_facts_show(memory: Path) -> None:

@@ -146,7 +146,7 @@ def run(
     provider: str, count: int = 1, ledger: MemoryLedger | None = None, **chosen: Any
 ) -> tuple[list[ModelAnswer[Verdict]], Language, MemoryLedger]:
     books = ledger or MemoryLedger()
-    settings = LanguageSettings.model_validate({"model": provider, "timeout_s": 20.0, **chosen})
+    settings = LanguageSettings.model_validate({"model": provider, "timeout_s": 600.0, **chosen})
     prompts = [Prompt("judge", lambda: "You judge.", lambda n=n: f"Question {n}?") for n in range(count)]  # type: ignore[misc]
 
     async def go() -> tuple[list[ModelAnswer[Verdict]], Language]:
@@ -214,7 +214,11 @@ def test_a_limit_that_is_reached_ends_the_run_and_the_next_one_reads_the_rest(pr
         ("flood", "wrote more than 8 MB"),
     ],
 )
-def test_what_cannot_be_used_is_asked_once_more_and_then_told(provider: str, failure: str, said: str, act: Act) -> None:
+def test_what_cannot_be_used_is_asked_once_more_and_then_told(
+    provider: str, failure: str, said: str, act: Act, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if failure == "flood":
+        monkeypatch.setattr(asyncio.StreamReader, "read", _slowly)  # more is written than the reader takes
     plan: dict[str, dict[str, Any]] = {
         "text": {"output": TEXT[provider]},
         "missed": {"output": MISSED[provider]},
@@ -238,6 +242,14 @@ def test_what_cannot_be_used_is_asked_once_more_and_then_told(provider: str, fai
     act(provider, {"output": GOOD[provider]})
     mended, _, _ = run(provider, ledger=ledger)
     assert (mended[0].value is None) == is_final  # nothing is lost: a later run asks again
+
+
+_READ = asyncio.StreamReader.read
+
+
+async def _slowly(stream: asyncio.StreamReader, count: int = -1) -> bytes:
+    await asyncio.sleep(0.002)
+    return await _READ(stream, count)
 
 
 @EACH
@@ -292,14 +304,6 @@ def test_agents_answer_one_after_the_other(act: Act, monkeypatch: pytest.MonkeyP
     answers, _, _ = run("codex", 4, concurrency=4)
     assert all(answer.value for answer in answers)
     assert most == 1
-
-
-def test_a_budget_of_calls_holds_for_agents(act: Act) -> None:
-    log = act("gemini-cli", {"output": GOOD["gemini-cli"]})
-    answers, language, _ = run("gemini-cli", 3, max_calls=2, concurrency=1)
-    assert [answer.skipped for answer in answers] == [False, False, True]
-    assert language.budget_reached
-    assert len(calls(log)) == 2
 
 
 def test_what_may_be_absent_may_be_null_where_all_is_required_and_null_is_absent() -> None:

@@ -15,8 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import HUNG_UP, Body, MessagesApi, Reply, as_item, fault, filled, message
-from pydantic import BaseModel, Field
+from messages_api import HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, as_item, fault, filled, many
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
@@ -41,13 +40,6 @@ MALFORMED = filled("Verdict", {"word": "yes", "score": 7})
 PRICE = (100 * 1.0 + 20 * 5.0) / 1_000_000
 
 
-class Verdict(BaseModel):
-    """A small answer to test with."""
-
-    word: str
-    score: float = Field(ge=0.0, le=1.0)
-
-
 def echo(request: Body) -> Reply:
     """An answer that says which question it was asked."""
     return filled("Verdict", {"word": said(request), "score": 0.5})
@@ -57,23 +49,6 @@ def said(request: Body) -> str:
     """The question."""
     sent = request["messages"][0]["content"]
     return sent if isinstance(sent, str) else sent[0]["text"]
-
-
-class Time:
-    """A clock that only sleeping moves, and what happens at each sleep."""
-
-    def __init__(self, *events: Callable[[], Any]) -> None:
-        self.now = 0.0
-        self._events = list(events)
-
-    def clock(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        if self._events:
-            self._events.pop(0)()
-        await asyncio.sleep(0)
 
 
 class Killed(BaseException):
@@ -87,14 +62,6 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessagesApi]:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         yield server
-
-
-def many(count: int, first: int = 0) -> list[Prompt]:
-    return [_prompt(f"Question {number}?") for number in range(first, first + count)]
-
-
-def _prompt(text: str) -> Prompt:
-    return Prompt("judge", lambda: "You judge.", lambda: text)
 
 
 def run(
@@ -155,12 +122,6 @@ def test_no_batch_has_more_prompts_than_the_settings_allow(api: MessagesApi) -> 
     assert words(answers) == texts(many(7))
 
 
-def test_equal_prompts_are_handed_over_once(api: MessagesApi) -> None:
-    answers, _ = run([*many(2), *many(2)])
-    assert len(api.batches.keys) == 2
-    assert [answer.cached for answer in answers] == [False, False, True, True]
-
-
 def test_urgent_questions_do_not_wait_for_a_batch(api: MessagesApi) -> None:
     async def go() -> list[ModelAnswer[Verdict]]:
         settings = LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch")
@@ -219,15 +180,6 @@ def test_a_prompt_that_was_answered_with_an_error_ends_as_in_live_mode(
     assert (answers[1].may_retry, answers[1].is_transient, answers[1].usage.usd) == (True, is_transient, 0.0)
     assert words(run(many(2), ledger)[0]) == texts(many(2))
     assert len(api.batches.keys) == 3
-
-
-def test_a_refusal_is_final(api: MessagesApi) -> None:
-    api.otherwise = message([], "refusal")
-    ledger = MemoryLedger()
-    [answer], _ = run(many(1), ledger)
-    assert (answer.error, answer.may_retry) == ("refused: the model declined to answer", False)
-    run(many(1), ledger)
-    assert len(api.batches.batches) == 1
 
 
 def test_a_malformed_answer_is_sent_back_live_and_both_are_paid(api: MessagesApi) -> None:
@@ -366,15 +318,6 @@ def test_a_batch_whose_receipt_was_lost_is_found_and_not_handed_over_again(api: 
     assert api.batches.asked.count("create") == 1
 
 
-def test_a_batch_that_was_refused_for_now_is_handed_over_when_the_server_asks_for_it(api: MessagesApi) -> None:
-    api.batches.faults["create"] = [fault(429, retry_after="90"), fault(500), HUNG_UP]
-    time = Time()
-    answers, _ = run(many(2), time=time)
-    assert words(answers) == texts(many(2))
-    assert len(api.batches.batches) == 1
-    assert time.now >= 90
-
-
 def test_a_server_that_asks_for_hours_of_patience_leaves_a_batch_to_a_later_run(api: MessagesApi) -> None:
     api.batches.faults["create"] = [fault(429, retry_after="7200")]
     ledger, time = MemoryLedger(), Time()
@@ -402,16 +345,6 @@ def test_a_batch_that_another_run_took_over_meanwhile_is_not_handed_over_again(a
     assert [answer.value is not None for answer in answers] == [state == "submitted"] * 2
 
 
-def test_a_batch_that_only_looks_like_ours_is_not_taken_for_it(api: MessagesApi) -> None:
-    api.batches.faults["create"] = [fault(500)]
-    api.batches.put([{"custom_id": f"foreign{n}", "params": {"messages": [{"content": "x"}]}} for n in range(2)])
-    ledger = MemoryLedger()
-    answers, _ = run(many(2), ledger)
-    assert words(answers) == texts(many(2))
-    assert len(api.batches.batches) == 2
-    assert len(ledger.entries) == 2
-
-
 def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(api: MessagesApi) -> None:
     run(many(1))
     [first] = api.batches.batches.values()
@@ -421,7 +354,7 @@ def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(ap
     ledger = MemoryLedger()
     answers, _ = run(many(2), ledger)
     assert words(answers) == texts(many(2))
-    assert sorted(batch.state for batch in ledger.submitted.values()) == ["collected", "foreign", "lost"]
+    assert sorted(batch.state for batch in ledger.submitted.values()) == ["collected", "lost"]
 
 
 def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesApi) -> None:
@@ -547,7 +480,7 @@ def test_whenever_a_run_dies_the_next_one_hands_nothing_over_again(
     assert len(api.batches.batches) == 1
     assert api.requests == []
     assert run(prompts, StoredAnswers(journal, f"third-{at}"))[1].usage == Usage(cached=2)
-    assert {batch.state for batch in StoredAnswers(journal).batches()} <= {"collected", "lost", "foreign"}
+    assert {batch.state for batch in StoredAnswers(journal).batches()} <= {"collected", "lost"}
 
 
 @pytest.mark.proof

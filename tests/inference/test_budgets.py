@@ -15,8 +15,7 @@ import pytest
 from conftest import command
 from hypothesis import given
 from hypothesis import strategies as st
-from messages_api import HUNG_UP, Body, MessagesApi, Reply, fault, filled
-from pydantic import BaseModel
+from messages_api import GOOD, HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, fault, filled, many
 from talk import CLAUDE, TALK, extractor, learn, rows, said, states, written
 
 from flows.sleep import sleep
@@ -35,29 +34,6 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ONE = Usage(calls=1, tokens_in=100, tokens_out=20, usd=0.001)
 
 
-class Verdict(BaseModel):
-    """A small answer to test with."""
-
-    word: str
-
-
-GOOD = filled("Verdict", {"word": "yes"})
-
-
-class Time:
-    """A clock that only sleeping moves."""
-
-    def __init__(self, now: float = 0.0) -> None:
-        self.now = now
-
-    def clock(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        await asyncio.sleep(0)
-
-
 @pytest.fixture(scope="module")
 def journals(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Store]:
     """Stores in which only ledgers are written, one for each name."""
@@ -72,10 +48,6 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessagesApi]:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         yield server
-
-
-def many(count: int, first: int = 0) -> list[Prompt]:
-    return [Prompt("judge", lambda: "You judge.", lambda n=n: f"Question {n}?") for n in range(first, first + count)]
 
 
 def seat(ledger: Any, time: Time | None = None, **chosen: Any) -> Language:
@@ -230,11 +202,6 @@ def test_the_ledger_knows_what_others_spent_and_counts_each_try_once(journals: C
     spent = StoredAnswers(store, "mine").spent_since(midnight)
     assert (spent.calls, spent.tokens_in, spent.tokens_out, spent.usd) == (4, 400, 80, pytest.approx(0.004))
     assert StoredAnswers(store, "mine").spent_since(datetime.now(UTC) + timedelta(hours=1)) == Usage()
-
-
-def test_a_day_in_dollars_needs_a_price(api: MessagesApi) -> None:
-    with pytest.raises(Exception, match=r"max_usd_per_day = 1\.0.*Limit calls or tokens"):
-        seat(MemoryLedger(), model="anthropic/claude-next", max_usd_per_day=1.0)
 
 
 @given(

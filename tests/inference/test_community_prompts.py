@@ -163,11 +163,6 @@ def test_a_limit_that_leaves_no_room_is_refused_with_what_to_set_instead(size: i
         CommunitySettings(max_prompt_bytes=size)
 
 
-@pytest.mark.parametrize("size", [0, 512])
-def test_the_least_limit_and_none_are_taken(size: int) -> None:
-    assert CommunitySettings(max_prompt_bytes=size).max_prompt_bytes == size
-
-
 # What of an answer stays (T37)
 
 

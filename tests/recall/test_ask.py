@@ -20,7 +20,6 @@ from talk import CLAUDE
 from apps.configuration import Place
 from apps.mcp.server import make_server
 from prompts.rendering import render_question
-from prompts.responses import QuestionAnswer
 from slowwave import open_memory
 from slowwave.api import OpenMemory
 from slowwave.errors import BudgetReached, MissingKey, Terminal, Transient, UnusableInput
@@ -110,7 +109,7 @@ def test_an_answer_may_rest_on_what_was_said_and_names_the_message(place: Path, 
         assert block.passages
     from recall.ask import ask as ask_from
 
-    reply = ask_from(QUESTION, lambda _: block, Store.open(str(place)), LLM, NOW)
+    reply = ask_from(QUESTION, lambda: block, Store.open(str(place)), LLM, NOW)
     assert not reply.facts
     assert {each.message_id for each in reply.passages} <= {"m_f_work", "m_f_cat"}
     assert reply.passages
@@ -140,77 +139,6 @@ def test_other_wordings_the_time_and_the_room_reach_recall(place: Path, serve: S
         ask(place, also="one text")
     ask(place, token_budget=60)
     assert len(lines_of(api.requests[1])) < len(lines_of(api.requests[0]))
-
-
-# The question in other words
-
-
-def other_words(*wordings: Any, then: Callable[[Body], Reply]) -> Callable[[Body], Reply]:
-    """A model that gives these wordings of a question, and answers as `then` does."""
-
-    def reply(request: Body) -> Reply:
-        is_rewriting = "<memory>" not in shown(request)
-        return filled("Wordings", {"wordings": [*wordings]}) if is_rewriting else then(request)
-
-    return reply
-
-
-@pytest.mark.proof
-def test_what_the_model_finds_other_words_for_is_searched_by_them_too(tmp_path: Path, serve: Serve) -> None:
-    said = [*(fact(f"f_{n}", f"Marta pays invoice {n} for the job.") for n in range(40)), fact("f_work", WORK)]
-    place = remembered(tmp_path / "m", said)
-
-    def then(request: Body) -> Reply:
-        return answer("Ferrywise", known="Ferrywise" in shown(request))(request)
-
-    api = serve(other_words("Marta works at Ferrywise", " ", "What is her job?", 7, then=then))
-    how: dict[str, Any] = {"question": "What is her job?", "token_budget": 150}
-    assert not ask(place, **how).facts
-    reply = ask(place, **how, rewrite=True)
-    assert [each.id for each in reply.facts] == ["f_work"]
-    assert (reply.usage.calls, reply.notes, len(api.requests)) == (2, (), 3)
-    assert [row["prompt_name"] for row in calls(place)] == ["answer_question", "rewrite_question", "answer_question"]
-    again = ask(place, **how, rewrite=True)
-    assert (again.usage.calls, again.usage.cached) == (0, 2)
-
-
-def test_without_other_words_the_question_alone_is_searched(place: Path, serve: Serve) -> None:
-    serve(other_words(then=answer("Ferrywise")))
-    assert ask(place, rewrite=True).facts
-    serve(other_words("x" * 9000, *map(str, range(20)), then=answer("Ferrywise")))
-    assert ask(place, rewrite=True, now=NOW + timedelta(days=1), also=["her work"] * 8).facts
-
-
-def test_a_question_that_cannot_be_put_into_other_words_is_answered_all_the_same(place: Path, serve: Serve) -> None:
-    api = serve(lambda request: answer("Ferrywise")(request) if "<memory>" in shown(request) else fault(529))
-    reply = ask(place, rewrite=True)
-    assert [each.id for each in reply.facts] == ["f_work"]
-    assert any("its own words" in note for note in reply.notes)
-    assert len(api.requests) == 2
-
-
-def test_the_one_call_that_is_allowed_is_for_the_answer(place: Path, serve: Serve) -> None:
-    api = serve(other_words("her job", then=answer("Ferrywise")))
-    reply = ask(place, llm=LLM.model_copy(update={"max_calls": 1}), rewrite=True)
-    assert (len(api.requests), [each.id for each in reply.facts]) == (1, ["f_work"])
-    assert any("its own words" in note for note in reply.notes)
-    with pytest.raises(BudgetReached):
-        ask(place, "Who employs Marta?", LLM.model_copy(update={"max_calls": 0}), rewrite=True)
-
-
-def test_an_empty_question_is_put_to_nobody(place: Path, serve: Serve) -> None:
-    api = serve(other_words("Ferrywise", then=answer("Ferrywise")))
-    for question in ("", "  "):
-        assert not ask(place, question, rewrite=True).is_known
-    assert api.requests == []
-
-
-def test_what_the_model_gave_is_searched_before_what_was_given(tmp_path: Path, serve: Serve) -> None:
-    said = [*(fact(f"f_{n}", f"Marta pays invoice {n} for the job.") for n in range(40)), fact("f_work", WORK)]
-    place = remembered(tmp_path / "m", said)
-    serve(other_words("Marta works at Ferrywise", then=answer("Ferrywise")))
-    also = [f"invoice {n}" for n in range(8)]
-    assert ask(place, "What is her job?", token_budget=150, also=also, rewrite=True).facts
 
 
 # Answers that are not as they should be
@@ -249,11 +177,6 @@ def test_nonsense_is_sent_back_once_and_then_an_error(place: Path, serve: Serve,
     assert ask(place).is_known  # an unusable answer is no answer for ever
 
 
-def test_what_can_be_used_of_an_answer_is_used() -> None:
-    read = QuestionAnswer.model_validate({"known": True, "answer": "Yes.", "lines": [2, "three", None, "4"], "why": 1})
-    assert (read.lines, read.answer) == ([2, 4], "Yes.")
-
-
 def test_a_model_that_does_not_answer_is_an_error_that_names_the_way_out(place: Path, serve: Serve) -> None:
     serve(fault(529))
     with pytest.raises(Transient, match="slowwave recall"):
@@ -276,13 +199,6 @@ def test_without_a_model_the_error_names_what_answers_without_one(
     told = json.loads(capsys.readouterr().out)
     assert "No language model" in told["error"]
     assert "slowwave context" in told["remedy"]
-
-
-def test_a_key_that_is_refused_names_the_way_out_too(place: Path, serve: Serve) -> None:
-    serve(fault(401))
-    with pytest.raises(MissingKey) as error:
-        ask(place)
-    assert "slowwave recall" in error.value.remedy
 
 
 def test_the_budget_of_the_day_holds_for_all_questions_together(place: Path, serve: Serve) -> None:
@@ -328,12 +244,6 @@ def test_the_answer_of_a_model_that_obeys_carries_no_markup(place: Path, serve: 
     assert not any(sign in text for sign in ("![", "<", ">", "\u202e", "\x1b"))
 
 
-def test_the_prompt_asks_for_what_an_answer_must_be() -> None:
-    system = render_question("?", ["a"], NOW).system
-    rules = ("From the lines alone", "known: false", "Dates are absolute", "contradict", "for granted", "none out")
-    assert [rule for rule in rules if rule not in system] == []
-
-
 @pytest.mark.proof
 def test_answers_do_not_outlive_what_is_forgotten(place: Path, serve: Serve) -> None:
     serve(answer("Ferrywise", text="At the harbour, as a pilot."))
@@ -366,16 +276,6 @@ def test_the_command_answers_in_lines_or_in_one_document(
     assert document["facts"][0]["id"] == "f_work"
 
 
-def test_a_spent_budget_ends_the_command_with_three(
-    place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    serve(answer("Ferrywise"))
-    monkeypatch.chdir(place.parent)
-    (place.parent / "slowwave.toml").write_text(f'[ingest.llm]\nmodel = "{CLAUDE}"\nmax_calls_per_day = 0\n')
-    assert command(monkeypatch, "ask", QUESTION, "--store", place) == 3
-    assert "max_calls_per_day" in capsys.readouterr().err
-
-
 @pytest.mark.proof
 @pytest.mark.parametrize("limit", ["--max-calls=0", "--max-usd=0.000001"])
 def test_a_limit_of_one_question_is_kept_before_anything_is_paid(
@@ -404,13 +304,6 @@ def test_python_keeps_the_limits_of_a_question_and_refuses_what_is_none(place: P
             memory.ask(QUESTION, model=CLAUDE, max_usd=-1.0)
         assert api.requests == []
         assert memory.ask(QUESTION, model=CLAUDE, max_usd=1.0, max_calls=1).is_known
-
-
-def test_python_asks_in_the_same_way(place: Path, serve: Serve) -> None:
-    serve(answer("Ferrywise"))
-    with open_memory(place) as memory:
-        reply = memory.ask(QUESTION, 500, model=CLAUDE, as_of="2099-01-01", also=["her job"])
-    assert (reply.text, [each.id for each in reply.facts]) == ("At Ferrywise.", ["f_work"])
 
 
 @pytest.mark.proof

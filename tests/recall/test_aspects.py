@@ -7,13 +7,12 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
 from random import Random
 from shutil import copytree
 from typing import Any
-from xml.etree import ElementTree
 
 import polars as pl
 import pytest
@@ -25,11 +24,10 @@ from talk import NOW, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
-from apps.overview_commands import bar
 from flows.consolidate import consolidate
 from flows.decay import decay
 from flows.steward import steward
-from recall.aspects import aspects, aspects_of, scored, scored_from, stored_aspects
+from recall.aspects import aspects, aspects_of, scored, stored_aspects
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.aspects import (
@@ -48,11 +46,9 @@ from slowwave.aspects import (
 )
 from slowwave.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.settings import AspectSettings
-from storage.snapshots import Reading
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.runtime.run_pages import aspect_chart
 from tasks.runtime.runs import Counts, Run, Writing, existing_run, recorded
 
 
@@ -137,11 +133,6 @@ def test_an_aspect_is_found_by_its_slug_or_name_and_others_are_told_the_fourteen
 )
 def test_words_are_recognised_by_their_start(statement: str, slugs: list[str]) -> None:
     assert tagged(statement=statement) == slugs
-
-
-def test_predicate_and_types_are_read_too() -> None:
-    assert tagged(predicate="works_at", subject_type="person", object_type="company", statement="x") == ["career"]
-    assert classify(pl.DataFrame({"predicate": [None], "statement": ["A concert."]}))[0].to_list() == ["music"]
 
 
 def test_tags_are_the_union_in_taxonomy_order_and_unknown_ones_are_counted() -> None:
@@ -329,13 +320,6 @@ def test_a_run_that_finds_every_score_as_it_was_writes_nothing(store: str) -> No
     assert rows(Path(store), "aspect_scores")["scored_at"].unique().to_list() == [NOW]
 
 
-def test_a_store_that_knows_of_no_aspect_is_not_written_to(tmp_path: Path) -> None:
-    store = tagged_store(tmp_path / "m", fact("rain", "It rained."))
-    before = kinds(store)
-    assert refresh_aspects(a_run(store)) == 0
-    assert kinds(store) == [*before, "run", "run"]
-
-
 def test_the_two_paths_differ_once_a_fact_has_ended_until_the_next_run(store: str) -> None:
     refresh_aspects(a_run(store))
     week = timedelta(days=7)
@@ -351,15 +335,6 @@ def test_a_tag_that_changes_while_its_fact_does_not_is_counted(store: str) -> No
         tx.upsert("fact_aspects", tx.by_ids("fact_aspects", ["as_music_sings"]).with_columns(slug=pl.lit("books")))
     assert refresh_aspects(a_run(store)) == 14
     assert counts(store, fresh=False) == {"music": 1, "books": 1, "health": 3}
-
-
-def test_every_result_says_when_it_was_scored(store: str) -> None:
-    kept = Store.open(store)
-    assert {row.scored_at for row in stored_aspects(kept.snapshot())} == {None}
-    refresh_aspects(a_run(store))
-    later = NOW + timedelta(hours=5)
-    assert {row.scored_at for row in aspects(kept.snapshot(), later)} == {later}
-    assert {row.scored_at for row in stored_aspects(kept.snapshot())} == {NOW}
 
 
 def test_undo_of_a_run_puts_the_scores_back(store: str) -> None:
@@ -468,33 +443,8 @@ def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:
 # To look at
 
 
-def test_the_radar_names_all_aspects_and_every_namespace_and_runs_nothing(store: str) -> None:
-    profile = aspects(Store.open(store).snapshot(), NOW)
-    for names in (["default"], ["default", "a <b> & c"]):
-        drawn = ElementTree.fromstring(aspect_chart(dict.fromkeys(names, profile)))
-        told = "".join(drawn.itertext())
-        assert all(aspect.display_name in told for aspect in TAXONOMY)
-        assert len(names) == 1 or all(name in told for name in names)
-        assert not [element for element in drawn.iter() if element.tag.endswith("script") and element.get("src")]
-
-
-def test_a_bar_has_twenty_cells() -> None:
-    assert {len(bar(value)) for value in (0.0, 2.4, 2.5, 50.0, 100.0)} == {20}
-    full = bar(100.0)[0]
-    assert [bar(value).count(full) for value in (0.0, 2.4, 2.5, 50.0, 100.0)] == [0, 0, 1, 10, 20]
-
-
 def command(*words: object) -> Any:
     return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def test_the_command_shows_a_row_for_each_aspect_within_eighty_columns(store: str) -> None:
-    shown_ = command("aspects", "--store", store)
-    lines = shown_.output.splitlines()
-    assert shown_.exit_code == 0
-    assert all(any(aspect.display_name in line for line in lines) for aspect in TAXONOMY)
-    assert max(map(len, lines)) <= 80
-    assert "Lifestyle" in next(line for line in lines if "Health" in line)
 
 
 def test_the_command_gives_programs_every_count(store: str) -> None:
@@ -506,21 +456,6 @@ def test_the_command_gives_programs_every_count(store: str) -> None:
     assert {row["scored_at"] for row in stored["aspects"]} == {None}
 
 
-def test_the_command_looks_into_several_namespaces(store: str) -> None:
-    copytree(Path(store) / "default", Path(store) / "twin")
-    chosen = json.loads(command("aspects", "--store", store, "--namespace", "twin", "--json").stdout)
-    assert list(chosen["namespaces"]) == ["twin"]
-    everything = json.loads(command("aspects", "--store", store, "--all-namespaces", "--json").stdout)
-    assert list(everything["namespaces"]) == ["default", "twin"]
-    assert "twin" in command("aspects", "--store", store, "--all-namespaces").output
-    for words in (
-        ["--all-namespaces", "--namespace", "twin"],
-        ["--all-namespaces", "--stored"],
-        ["health", "--stored"],
-    ):
-        assert isinstance(command("aspects", "--store", store, *words).exception, UnusableInput)
-
-
 def test_the_command_names_the_facts_of_an_aspect(store: str) -> None:
     told = json.loads(command("aspects", "music", "--store", store, "--json").stdout)
     assert told["aspect"]["display_name"] == "Music"
@@ -528,14 +463,6 @@ def test_the_command_names_the_facts_of_an_aspect(store: str) -> None:
     assert "1 more" in command("aspects", "music", "--limit", 1, "--store", store).output
     assert "Nothing is known" in command("aspects", "books", "--store", store).output
     assert isinstance(command("aspects", "cooking", "--store", store).exception, UnknownName)
-
-
-def test_the_command_draws_a_picture(store: str, tmp_path: Path) -> None:
-    picture = tmp_path / "life.svg"
-    assert command("aspects", "--store", store, "--picture", picture).exit_code == 0
-    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
-    for file in (tmp_path / "life.png", tmp_path / "nowhere" / "life.svg"):
-        assert isinstance(command("aspects", "--store", store, "--picture", file).exception, UnusableInput)
 
 
 def follow(store: str, step: int, random: Random, later: timedelta) -> None:
@@ -580,23 +507,3 @@ def test_scores_that_follow_what_changes_are_those_of_all_facts(store: str, seed
         snapshot = Store.open(store).snapshot()
         stored = snapshot.frame("aspect_scores", columns=["id", *COUNTED])
         assert changed_scores(scored(snapshot, NOW + later), stored).is_empty(), step
-
-
-def test_only_what_changed_is_read_until_something_is_undone(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole: list[datetime] = []
-
-    def watched(reading: Reading, now: datetime, ids: pl.Series | None = None) -> Any:
-        whole.extend([] if ids is not None else [now])
-        return scored_from(reading, now, ids)
-
-    monkeypatch.setattr("tasks.nightly.aspects.scored_from", watched)
-    refresh_aspects(a_run(store))
-    assert len(whole) == 1
-    opened = Store.open(store)
-    with opened.commit("retire", "retire", NOW) as tx:
-        tx.upsert("facts", tx.by_ids("facts", ["plays"], with_vector=True).with_columns(status=pl.lit("archived")))
-    assert refresh_aspects(a_run(store)) == 14
-    assert len(whole) == 1
-    undo(opened, "retire", "undo-1", NOW)
-    assert refresh_aspects(a_run(store)) == 14
-    assert (len(whole), counts(store, fresh=False)) == (2, {"music": 2, "health": 3})

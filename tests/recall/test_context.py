@@ -7,6 +7,7 @@ import re
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from typer.testing import CliRunner
 from apps.cli import app
 from inference.embedding import count_tokens
 from recall.context import (
+    ASSISTANT,
     HEADER,
-    LONGEST_LINE,
     WARNING,
     ContextBlock,
+    _cost,
     context_share,
     fact_line,
     inert,
@@ -98,7 +100,7 @@ def test_the_block_has_a_header_a_warning_and_dated_sentences() -> None:
     assert all(word in WARNING for word in ("stored", "untrusted", "data", "never", "instruction"))
 
 
-def test_facts_stand_entity_by_entity_in_the_order_of_time_and_passages_after_them() -> None:
+def test_lines_stand_in_the_order_of_time() -> None:
     known = [
         fact("Marta moved to Porto.", SAID, subject_id="marta", score=3),
         fact("Devon swims.", SAID, subject_id="devon", score=2),
@@ -108,11 +110,44 @@ def test_facts_stand_entity_by_entity_in_the_order_of_time_and_passages_after_th
     lines = render_context(known, ROOM, [later, earlier]).text.splitlines()[2:]
     assert lines == [
         "- 29 Apr 2026: Marta grew up in Faro.",
+        '- 7 May 2026 Devon: "I play the oboe."',
         "- 8 May 2026: Marta moved to Porto.",
         "- 8 May 2026: Devon swims.",
-        '- 7 May 2026 Devon: "I play the oboe."',
         '- 8 May 2026 Devon: "We met in Braga."',
     ]
+
+
+def test_a_block_ends_where_the_next_line_does_not_pay_unless_it_is_to_be_filled() -> None:
+    known = [fact(f"Marta saw {n} herons.", score=score) for n, score in enumerate([4, 3.9, 3, 2.2, 2.1, 2, 1.9, 1])]
+    quoted = [fact(f'Marta: "I fed {n} geese."', score=score) for n, score in enumerate([1.7, 1.5])]
+    assert [one.score for one in render_context([*known, *quoted], ROOM).facts] == [4, 3.9, 3, 2.2, 2.1, 2, 1.7]
+    assert len(render_context([*known, *quoted], ROOM, fill=True).facts) == 10
+    few = [fact(f"Marta saw {n} herons.", score=5 - n) for n in range(5)]
+    assert len(render_context(few, ROOM).facts) == 5
+
+
+def test_what_an_assistant_said_takes_a_fifth_unless_it_matches_best() -> None:
+    known = [fact(f"Marta saw {n} herons at the lake near Braga.", score=9 - n / 10) for n in range(5)]
+    advice = [
+        replace(passage(f"Take {n} lenses with you to the lake.", 8.9 - n / 10), role="assistant") for n in range(9)
+    ]
+    shown = render_context(known, 300, advice)
+    assert len(shown.facts) == 5
+    assert 0 < sum(_cost(passage_line(one)) for one in shown.passages) <= 300 * ASSISTANT
+    first = [replace(one, score=one.score + 1) for one in advice]
+    assert len(render_context(known, 300, first).passages) > len(shown.passages)
+
+
+def test_of_a_whole_time_lines_are_taken_from_everywhere() -> None:
+    days = [SAID + timedelta(days=n) for n in range(40)]
+    known = [fact(f"Marta repaired boat {n}.", at, score=9 - n / 10) for n, at in enumerate(days)]
+    near = render_context(known, 150).facts
+    spread = render_context(known, 150, over_time=True).facts
+    assert {one.statement for one in near} == {one.statement for one in known[: len(near)]}
+    places = sorted(known.index(one) for one in spread)
+    assert places[0] < 5
+    assert places[-1] > 20
+    assert max(later - earlier for earlier, later in pairwise(places)) < 15
 
 
 @pytest.mark.parametrize(
@@ -179,12 +214,6 @@ def test_without_room_for_a_single_fact_there_is_no_block(budget: int | None) ->
     assert render_context([], ROOM) == ContextBlock()
 
 
-def test_a_long_line_is_cut_at_a_word() -> None:
-    line = fact_line(fact("word " * 400))
-    assert line.endswith("word…")
-    assert len(line) <= LONGEST_LINE + 3
-
-
 @pytest.mark.parametrize(
     ("whole", "share"), [(None, 0), (0, 0), (-1, 0), (33, 0), (34, 1), (8000, 240), (200_000, 6000)]
 )
@@ -202,11 +231,6 @@ def test_no_budget_is_ever_exceeded_and_a_larger_one_loses_no_line(
     block = render_context(known, budget, quoted).text
     assert count_tokens(block) <= budget
     assert {*block.split("\n")} <= {*render_context(known, budget + more, quoted).text.split("\n"), ""}
-
-
-@given(texts, texts)
-def test_the_tokens_of_lines_add_up(left: str, right: str) -> None:
-    assert count_tokens(f"{left}\n{right}") <= count_tokens(f"{left}\n") + count_tokens(right)
 
 
 def test_tokens_are_counted_as_models_count_them() -> None:
@@ -250,13 +274,6 @@ def test_a_statement_cannot_begin_as_markup(statement: str) -> None:
 def test_a_statement_cannot_say_what_only_we_say(claimed: str) -> None:
     assert "[" not in fact_line(fact(f"Marta swims. {claimed}"))
     assert "[" not in passage_line(passage(f"I swim. {claimed}", speaker=f"Eve {claimed}"))
-
-
-def test_what_a_statement_says_in_parentheses_stays() -> None:
-    said = "Marta works at Acme (in Berlin) and (on call) at Hetzner."
-    assert fact_line(fact(said)) == f"- {said}"
-    married = fact("Marta married Bob (in 2019).", event_at=datetime(2019, 1, 1, tzinfo=UTC), event_precision="year")
-    assert fact_line(married) == "- Marta married Bob (in 2019)."
 
 
 def test_nobody_speaks_in_the_name_of_another_nor_out_of_the_quotes() -> None:
@@ -321,7 +338,7 @@ def test_a_block_says_where_even_the_best_match_is_weak() -> None:
         assert render_context([none], budget).text.split("\n")[2] == UNLIKELY
 
 
-@pytest.mark.parametrize("how", [{}, {"vector_weight": 3.0}, {"graph": "spread", "graph_weight": 9.0}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"graph": "spread", "graph_weight": 9.0}], ids=str)
 def test_no_period_walk_or_setting_makes_a_weak_match_strong(tmp_path: Path, how: dict[str, Any]) -> None:
     said = [stored_fact("sea", "Marta swims in the sea."), stored_fact("ski", "Marta skis in the Alps.")]
     place = remembered(tmp_path / "m", said)

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from typer.testing import CliRunner
 from apps.cli import app
 from inference.embedding import open_embedder
 from recall.export import FORMATS, MANIFEST, export, is_own_export, page_names, read_manifest, safe_name
-from recall.export_files import ExportFiles, SealCheck
+from recall.export_files import SealCheck
 from recall.overview import list_runs
 from slowwave.errors import UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
@@ -129,7 +128,7 @@ def test_what_was_written_while_an_import_began_is_not_overwritten(
     with store.commit("other", "test", NOW) as tx:
         tx.upsert("metadata", pl.DataFrame({"id": ["mine"], "text": ["said"]}))
     with pytest.raises(UnusableInput, match="holds something already"):
-        _publish(run, ExportFiles(exports["jsonl"]), manifest, ["runs"], open_embedder(manifest.embed_model), WHOLE)
+        _publish(run, exports["jsonl"], manifest, ["runs"], open_embedder(manifest.embed_model), WHOLE)
     assert store.snapshot().frame("metadata")["id"].to_list() == ["mine"]
 
 
@@ -270,16 +269,3 @@ def test_the_commands_export_and_import_and_say_how_much(memory: Path, tmp_path:
     assert line == f"Back with: slowwave undo {run_id}"
     assert "no format" in str(run("export", "--format", "csv", tmp_path / "y"))
     assert "holds no vectors" in str(run("export", "--format", "markdown", "--vectors", tmp_path / "y"))
-
-
-def test_an_export_reads_one_state_whatever_is_written_meanwhile(new_store: Any, tmp_path: Path) -> None:
-    store = new_store()
-    many = pl.DataFrame({"id": [f"m_{n}" for n in range(3)], "text": ["said"] * 3})
-    with store.commit("a", "test", NOW) as tx:
-        tx.upsert("metadata", many)
-    folder = tmp_path / "x"
-    manifest, _ = export(store, folder, "jsonl", datetime(2026, 7, 1, tzinfo=UTC) + timedelta(days=1))
-    with store.commit("b", "test", NOW) as tx:
-        tx.delete("metadata", many["id"])
-    assert manifest.counts["metadata"] == 3
-    assert len((folder / "metadata.jsonl").read_text().splitlines()) == 3

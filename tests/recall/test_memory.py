@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,24 +42,6 @@ def test_closed_facts_do_not_crowd_out_a_live_one_that_ranks_behind_them(tmp_pat
     settings = RecallSettings(held_mb=held_mb)
     assert recalled(uri, "violin orchestra", settings, k=1) == ["live"]
     assert recalled(uri, "Marta plays the violin", settings, k=1) == ["live"]
-
-
-@pytest.mark.proof
-def test_the_past_is_asked_for_by_time(tmp_path: Path) -> None:
-    change = NOW - timedelta(days=30)
-    uri = remembered(
-        tmp_path / "m",
-        [
-            fact("vim", "Marta uses the editor vim.", status="superseded", valid_to=change),
-            fact("neovim", "Marta uses the editor neovim.", valid_from=change),
-            fact("never", "Marta uses the editor emacs.", status="retracted"),
-        ],
-    )
-    query = "Which editor does Marta use?"
-    assert recalled(uri, query) == ["neovim"]
-    assert recalled(uri, query, as_of=change - timedelta(days=1)) == ["vim"]
-    assert recalled(uri, query, as_of=change) == ["neovim"]
-    assert recalled(uri, query, as_of=EPOCH - timedelta(days=1)) == []
 
 
 @pytest.mark.proof
@@ -269,20 +251,6 @@ def test_of_several_entities_that_begin_alike_none_is_guessed(tmp_path: Path) ->
             memory.facts_of("Anna")
         assert memory.facts_of("Anna A")[0].id == "e_a"
         assert memory.facts_of("100%_")[0].id == "e_x"
-
-
-def test_facts_of_an_entity_are_its_own_live_ones_newest_first(learned: tuple[Path, dict[str, Any]]) -> None:
-    with OpenMemory.open(str(learned[0])) as memory:
-        entity, known = memory.facts_of("Devon Clarke", now=NOW)
-        _, everything = memory.facts_of("Devon Clarke", now=NOW, everything=True)
-        _, before = memory.facts_of("Devon Clarke", now=NOW, as_of=datetime(2026, 3, 20, tzinfo=UTC))
-    assert all(entity.id in (fact.subject_id, fact.object_id) for fact in everything)
-    assert {fact.status for fact in known} == {"active"}
-    assert {fact.id for fact in known} <= {fact.id for fact in everything}
-    starts = [fact.valid_from for fact in known if fact.valid_from]
-    assert starts == sorted(starts, reverse=True)
-    assert all(fact.valid_from and fact.valid_from <= datetime(2026, 3, 20, tzinfo=UTC) for fact in before)
-    assert entity.facts == len(known)
 
 
 def test_entities_are_listed_by_how_much_is_known_of_them(learned: tuple[Path, dict[str, Any]]) -> None:

@@ -12,9 +12,8 @@ from stores import fact, remembered
 from talk import NOW
 
 from bench.ingest import ingest_files
-from bench.languages import FOLDER, LANGUAGES, PlainWords, block_of, messages_of, questions_of
+from bench.languages import FOLDER
 from recall import search
-from recall.context import MOST_FACTS
 from slowwave.api import OpenMemory
 from slowwave.settings import RecallSettings
 from storage.search import matching_many
@@ -109,27 +108,3 @@ def test_words_of_a_script_without_spaces_are_kept_as_quotations(tmp_path: Path)
 
 
 # The conversations of the benchmark
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_questions_name_messages_of_their_conversation_and_half_are_in_english(language: str) -> None:
-    messages, questions = messages_of(language), questions_of(language)
-    names = {row["message_id"] for row in messages}
-    assert len(names) == len(messages) >= 60
-    assert len({each.id for each in questions}) == len(questions) == 40
-    assert sum(each.language == "en" for each in questions) == 20
-    for each in questions:
-        assert {*each.evidence} <= names
-        assert bool(each.evidence) == bool(each.answer) == (each.kind != "unanswerable")
-
-
-def test_blocks_have_no_more_characters_than_they_may(uri: str) -> None:
-    with OpenMemory.open(uri, is_logged=False) as memory:
-        found = memory.recall("林晓雯的茶馆", MOST_FACTS, now=NOW)
-    sizes = [len(block_of(found, most).text) for most in (0, 200, 400, 3000)]
-    assert sizes == sorted(sizes)
-    assert all(size <= most for size, most in zip(sizes, (0, 200, 400, 3000), strict=True))
-    assert sizes[-1] > sizes[1] > 0
-    text, names = PlainWords(messages_of("zh")).block("茶馆叫什么名字？", 200)
-    assert len(text) <= 200
-    assert len(names) == len(text.splitlines()) > 0

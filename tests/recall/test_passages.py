@@ -38,12 +38,6 @@ def test_a_short_message_is_quoted_whole_and_of_a_long_one_the_sentences_around_
     assert passage_of("What about llamas?", ADVICE).startswith("Here is a plan.")
 
 
-def test_a_single_long_sentence_is_cut_at_a_word() -> None:
-    piece = passage_of("llama", "llama " * 200)
-    assert piece.endswith("llama…")
-    assert len(piece) <= WHOLE
-
-
 def test_code_is_no_passage_unless_there_is_nothing_else() -> None:
     assert passage_of("x", "Use this:\n```\nx = 1\n```") == "Use this:"
 
@@ -194,14 +188,6 @@ def test_other_wordings_find_what_one_alone_does_not(store: Path) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("budget", [100, 150, 300, 800])
-def test_a_larger_budget_loses_no_line(store: Path, budget: int) -> None:
-    with OpenMemory.open(str(store)) as memory:
-        small, large = (memory.context_for(QUESTION, size, now=NOW).splitlines() for size in (budget, 2 * budget))
-    assert {*small} <= {*large}
-
-
-@pytest.mark.proof
 def test_a_forgotten_person_is_in_no_passage(tmp_path: Path) -> None:
     talk = [("Marta", "I play the oboe on Sundays, hm."), ("Devon", "I bake bread for Marta, well.")]
     learn([written(tmp_path / "talk.jsonl", said(talk))], tmp_path / "m")
@@ -212,13 +198,3 @@ def test_a_forgotten_person_is_in_no_passage(tmp_path: Path) -> None:
         block = memory.context_for("Who plays the oboe? Marta?", 1000)
     assert not [one for one in found.passages if "Marta" in one.text + one.speaker]
     assert "Marta" not in block
-
-
-@pytest.mark.proof
-def test_the_command_shows_passages_below_the_facts(store: Path) -> None:
-    def command(*words: str) -> str:
-        return CliRunner().invoke(app, ["recall", QUESTION, "--store", str(store), *words]).stdout
-
-    assert "rye loaf" in command()
-    assert "rye loaf" not in command("--only", "facts").replace(QUESTION, "")
-    assert "In messages" in command("--only", "messages", "--also", "bread")

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from apps import printing
 from apps.cli import app
 from slowwave.api import OpenMemory
-from slowwave.timestamps import day_of
 
 LONG = (
     "Marta plays the violin in an orchestra of the town, and has done so ever since she was a child in Faro by the sea."
@@ -69,13 +68,6 @@ def test_a_line_begins_with_the_time_of_the_fact_unless_it_is_the_day_of_the_mes
     assert "\u202e" not in text
 
 
-def test_a_narrow_terminal_wraps_what_it_cannot_hold(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = printed(monkeypatch, place, 70, "--only", "facts")
-    assert max(map(len, lines)) <= 70
-    texts = (line.replace("Marta 2026-03-02", "").strip() for line in lines)
-    assert LONG in " ".join(filter(None, texts))
-
-
 def test_whole_texts_scores_and_ids_are_one_option_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "\n".join(printed(monkeypatch, place, 220, "--full"))
     assert LONG in text
@@ -102,14 +94,3 @@ def test_a_document_speaks_under_its_file_name(tmp_path: Path) -> None:
         told = memory.speakers(facts)
         assert {*told.values()} == {"Marta", "plan.md"}
         assert memory.speakers([]) == {}
-
-
-@pytest.mark.parametrize(
-    ("precision", "shown"),
-    [
-        (None, "2025-03-01"), ("day", "2025-03-01"), ("week", "week of 2025-03-01"), ("month", "2025-03"),
-        ("season", "spring 2025"), ("year", "2025"), ("around", "~2025"),
-    ],
-)  # fmt: skip
-def test_a_moment_is_shown_as_exactly_as_it_is_known(precision: str | None, shown: str) -> None:
-    assert day_of(WHEN, precision) == shown

@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 from stores import fact, remembered
 
-from apps.mcp.reading_tools import _why_empty
 from recall import graphs, walks
 from recall import recaller as reading
 from recall.loop import Deadline
@@ -23,7 +22,6 @@ from slowwave.api import OpenMemory
 from slowwave.errors import TookTooLong
 from slowwave.graph.walks import Walk
 from slowwave.settings import RecallSettings
-from slowwave.types import Recollection
 from storage.store import Store
 from storage.warm import WarmTables
 
@@ -138,21 +136,15 @@ def test_the_first_recall_of_a_state_may_take_longer_and_so_may_one_after_a_comm
     real = WarmTables._open
 
     async def slow(self: WarmTables, *how: Any) -> Any:
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1.1)
         return await real(self, *how)
 
     monkeypatch.setattr(WarmTables, "_open", slow)
-    with opened(place, 250) as memory:
+    with opened(place, 1000) as memory:
         assert memory.recall(QUERY, now=NOW).facts
         with Store.open(str(place)).commit("later", "later", NOW) as tx:
             tx.upsert("entity_aliases", pl.DataFrame([{"id": "a", "alias_name": "mana", "entity_id": "e_marta"}]))
         assert memory.recall(QUERY, now=NOW).facts
-
-
-def test_a_first_recall_that_hangs_ends_as_well(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WarmTables, "newest", hangs)
-    with opened(place, 1) as memory:
-        assert memory.recall(QUERY, now=NOW).is_timed_out
 
 
 def test_without_a_time_out_a_recall_takes_its_time(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,17 +162,6 @@ def test_what_embedding_takes_is_not_counted() -> None:
     assert deadline.walk_ends == pytest.approx((before or 0.0) + 2.0)
 
 
-def test_an_error_of_a_read_that_is_a_time_out_itself_is_told_as_it_is(
-    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fails(*_: Any, **__: Any) -> Any:
-        raise TimeoutError("the storage")
-
-    monkeypatch.setattr(reading, "search", fails)
-    with pytest.raises(TimeoutError, match="the storage"):
-        memory.recall(QUERY, now=NOW)
-
-
 def test_a_block_is_empty_then_and_a_model_is_not_asked(memory: OpenMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "search", hangs)
     block = memory._block(QUERY, 1000, now=NOW)
@@ -188,11 +169,6 @@ def test_a_block_is_empty_then_and_a_model_is_not_asked(memory: OpenMemory, monk
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     with pytest.raises(TookTooLong, match="did not answer in time"):
         memory.ask(QUERY, model="anthropic/claude-haiku-4-5", now=NOW)
-
-
-def test_an_agent_is_not_told_that_nothing_is_known() -> None:
-    assert "does not mean that nothing is known" in _why_empty(Recollection(QUERY, is_timed_out=True))
-    assert _why_empty(Recollection(QUERY)) == "Nothing is known about that."
 
 
 def test_s2_44_the_walk_itself_has_a_tenth_of_the_time(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

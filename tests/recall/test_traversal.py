@@ -232,12 +232,6 @@ def test_a_walk_can_lead_over_similar_entities(place: Path) -> None:
     assert "f_later" in names(asked(place, "Bruno", similar_links=True))
 
 
-def test_recall_with_a_graph_finds_what_no_word_of_the_question_says(place: Path) -> None:
-    with OpenMemory.open(str(place), is_logged=False) as memory:
-        for mode in ("bfs", "spread"):
-            assert "f_cd" in {found.id for found in memory.recall("Bruno", graph=mode, now=NOW).facts}
-
-
 # What lies around, and how two are related
 
 

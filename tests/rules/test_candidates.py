@@ -10,13 +10,10 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measures import match_type
-from patchwork import NOW, TYPES, Memory, claim, day
+from patchwork import NOW, Memory, claim, day
 
 from slowwave.revision.evaluation import grounding
 from slowwave.revision.revision_state import RevisionState
-from slowwave.settings import EvaluateSettings
-from slowwave.text import normalise_name
 from slowwave.validity import check_transition, successors
 
 VIM = claim("Anna uses vim.", obj="vim", at=1)
@@ -56,12 +53,6 @@ def test_a_claim_becomes_an_invisible_candidate_with_its_provenance() -> None:
         "expired_at": None,
     }
     assert {name: row[name] for name in expected} == expected
-
-
-def test_candidates_and_ids_are_the_same_when_built_again() -> None:
-    claims = [VIM, NEOVIM]
-    assert Memory().candidates(claims).facts.equals(Memory().candidates(claims).facts)
-    assert Memory().candidates(claims).facts["id"].is_sorted()
 
 
 @pytest.mark.parametrize(
@@ -259,6 +250,10 @@ def test_each_soft_check_really_checks_and_one_flaw_of_seven_is_forgiven(check: 
     seen = verdict(**{"worth": 0.9, **FLAWS[check]})
     assert (seen["passes"], seen["quality"]) == (True, pytest.approx(6 / 7))
     assert verdict("Anna uses vim.", worth=0.35)["quality"] == 1.0
+    if check != "content":  # a second flaw rejects, and any where nobody measured the message
+        for more in ({"worth": 0.34}, {}):
+            rejected = verdict(**{**FLAWS[check], **more})
+            assert (rejected["passes"], rejected["failed"]) == (False, check)
 
 
 def test_each_limit_of_a_check_is_within() -> None:
@@ -269,19 +264,6 @@ def test_each_limit_of_a_check_is_within() -> None:
     for heard, share, confidence in (("planted tulips roses", 0.6, 0.8), ("planted tulips", 0.4, 0.56)):
         seen = verdict(statement, f"I have {heard}.")
         assert (seen["grounding"], seen["confidence"]) == (pytest.approx(share), pytest.approx(confidence))
-
-
-@pytest.mark.parametrize("check", [name for name in FLAWS if name != "content"])
-def test_a_second_flaw_rejects(check: str) -> None:
-    seen = verdict(**{**FLAWS[check], "worth": 0.34})
-    assert (seen["passes"], seen["failed"]) == (False, check)
-
-
-@pytest.mark.parametrize("check", [name for name in FLAWS if name != "content"])
-def test_where_nobody_measured_the_message_one_flaw_is_too_much(check: str) -> None:
-    seen = verdict(**FLAWS[check])
-    assert (seen["passes"], seen["failed"]) == (False, check)
-    assert verdict("Anna uses vim.")["passes"]
 
 
 def test_rejected_candidates_tell_why_and_do_not_keep_the_secret() -> None:
@@ -412,17 +394,6 @@ def test_likeness_never_joins_other_triples_scopes_or_a_stronger_speaker(other: 
     assert len(memory.live()) == 2
 
 
-def test_likeness_is_not_handed_on_but_same_words_are() -> None:
-    memory = Memory()
-    c = "Anna reviews all the patches every morning."
-    plan = memory.tell(
-        *(claim(s, relation="reviews", obj="patches", at=n) for n, s in enumerate([A, B, c, B.upper()])),
-        cosines={(B, A): 0.95, (c, B): 0.95, (c, A): 0.5},
-    )
-    assert plan.summary() == {"create": 2, "reassert": 2}
-    assert memory.fact(A)["evidence_count"] == 3
-
-
 def test_a_repetition_by_a_person_makes_an_inferred_fact_a_stated_one() -> None:
     memory = Memory()
     memory.tell({**VIM, "by": "assistant"})
@@ -477,40 +448,6 @@ def test_the_nearest_fact_below_the_flag_is_noted_as_related() -> None:
     assert (row["related_id"], row["similarity_flag"]) == (memory.fact("Anna uses vim.")["id"], False)
 
 
-def brute_contained(texts: list[str]) -> set[tuple[int, int]]:
-    return {(j, i) for j in range(len(texts)) for i in range(j) if match_type(texts[i], texts[j], 0.0)}
-
-
-@given(
-    st.lists(
-        st.lists(
-            st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]),
-            min_size=2,
-            max_size=14,
-        ).map(" ".join),
-        min_size=2,
-        max_size=12,
-        unique=True,
-    ),
-    st.integers(0, 12),
-)
-def test_containment_by_rare_words_finds_what_comparing_all_pairs_finds(texts: list[str], known: int) -> None:
-    from slowwave.revision.repetition import _contained
-
-    rows = pl.DataFrame(
-        {
-            "id": [str(n) for n in range(len(texts))],
-            "place": [n - known if n >= known else -1 for n in range(len(texts))],
-            "scope": "g",
-            "owner_entity_id": "e",
-            "words": [sorted(set(text.split())) for text in texts],
-            "length": [len(text) for text in texts],
-        }
-    )
-    found = {(int(a), int(b)) for a, b in _contained(rows, EvaluateSettings()).select("id", "target_id").iter_rows()}
-    assert found == {(new, old) for new, old in brute_contained(texts) if new >= known}
-
-
 # --- replacements and ends
 
 
@@ -528,30 +465,6 @@ def test_what_a_claim_replaces_is_superseded_from_then_on() -> None:
     assert (new["supersedes_id"], new["status"], new["similarity_flag"]) == (old["id"], "active", False)
     assert plan.lineage.select("old_id", "new_id", "reason").rows() == [(old["id"], new["id"], "temporal_change")]
     assert (memory.valid(5), memory.valid(15)) == (["Anna uses vim."], ["Anna uses neovim."])
-
-
-def test_a_replacement_inside_one_batch_ends_the_same_way() -> None:
-    memory, apart = Memory(), Memory()
-    memory.tell(NEOVIM, VIM)
-    apart.tell(VIM)
-    apart.tell(NEOVIM)
-    assert memory.facts.sort("id").drop("patch_batch_id").equals(apart.facts.sort("id").drop("patch_batch_id"))
-
-
-def test_an_index_closes_the_fact_it_points_at() -> None:
-    memory = Memory()
-    memory.tell(VIM)
-    known = memory.fact("Anna uses vim.")["id"]
-    memory.tell(
-        claim(
-            "Anna edits in helix.",
-            relation="edits_in",
-            obj="helix",
-            at=3,
-            resolves=[{"known_id": known, "reason": "correction"}],
-        )
-    )
-    assert memory.live() == ["Anna edits in helix."]
 
 
 @pytest.mark.parametrize("wrong", [{"subject": "Ben", "relation": "likes", "obj": "Oslo"}, {"to": "kestrel"}])
@@ -784,7 +697,3 @@ def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
     counts = memory.evidence.group_by("fact_id").len().rename({"fact_id": "id"})
     kept = memory.facts.filter(pl.col("status") != "rejected").join(counts, on="id", how="left")
     assert (kept["evidence_count"] == kept["len"]).all()
-
-
-def test_names_of_the_builder_are_normal_forms() -> None:
-    assert all(normalise_name(name) == name for name in TYPES)

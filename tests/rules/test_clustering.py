@@ -114,13 +114,6 @@ def test_a_fact_that_stands_alone_is_in_no_cluster_and_no_facts_make_no_clusters
     assert none.is_empty()
 
 
-def test_pairs_of_facts_that_are_not_asked_about_are_ignored() -> None:
-    ids, vectors = names(3), at_angles(0.9, 0.9)
-    pairs = all_pairs(ids, vectors)
-    two = clusters_of(ids[:2], vectors[:2], pairs, MergeSettings(), 0.6)
-    assert two["id"].to_list() == ["f00000", "f00001"]
-
-
 def clusters(vectors: Vectors, *pairs: tuple[str, str, float | None, float | None], most: int = 12) -> list[list[str]]:
     frame = pl.DataFrame(pairs, schema=SCHEMA, orient="row")
     made = clusters_of(names(len(vectors)), vectors, frame, MergeSettings(max_cluster_size=most), 0.6)
@@ -147,14 +140,6 @@ def test_the_same_words_hold_facts_together_where_a_component_is_cut() -> None:
     assert [ids[3], ids[10]] not in clusters(apart, *links, (ids[10], ids[3], 0.01, 0.84))
 
 
-def test_clusters_are_in_order_of_their_first_fact_whatever_the_order_of_ids() -> None:
-    ids = pl.Series(["d", "b", "c", "a"])
-    vectors = np.array([[1, 0], [0, 1], [1, 0], [0, 1]], dtype=np.float32)
-    pairs = pl.DataFrame([("d", "c", 1.0, 0.0), ("b", "a", 1.0, 0.0)], schema=SCHEMA, orient="row")
-    made = clusters_of(ids, vectors, pairs, MergeSettings(), 0.6)
-    assert made.rows() == [(0, "a"), (0, "b"), (1, "c"), (1, "d")]
-
-
 def bridged(vectors: Vectors, step: int) -> Vectors:
     """The vectors and, between each bunch of so many and the next, one that is like both: all hang together."""
     first = vectors[::step]
@@ -171,28 +156,6 @@ def torn(parted: list[list[str]], count: int, size: int) -> list[int]:
 def test_a_component_over_the_limit_is_parted_by_hdbscan_and_loses_no_close_pair() -> None:
     trios = bunches(count=30, size=3, spread=0.05, seed=3)
     assert torn(found(bridged(trios, 3), partition_from=20), 30, 3) == []
-
-
-def test_two_close_pairs_that_are_alike_are_one_cluster_where_facts_are_partitioned() -> None:
-    chance = np.random.default_rng(5)
-    alike = np.repeat(bunches(count=12, size=2, spread=0.25, seed=5), 2, axis=0)
-    fours = unit(alike + 0.01 * chance.normal(size=alike.shape))
-    assert torn(found(bridged(fours, 4), partition_from=20), 12, 4) == []
-
-
-def test_equal_facts_that_are_too_many_even_for_hdbscan_are_split_in_order_of_their_ids(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pairs_for_a_model, "LARGEST_PARTITION", 20)
-    parts = found(np.repeat(at_angles(), 30, axis=0), max_cluster_size=12)
-    assert [len(part) for part in parts] == [10, 10, 10]
-    assert [name for part in parts for name in part] == names(30).to_list()
-
-
-def test_a_heap_of_equal_vectors_is_no_noise_where_facts_are_partitioned() -> None:
-    parts = found(np.repeat(at_angles(0.7), 15, axis=0), partition_from=10)
-    assert sum(map(len, parts)) == 30
-    assert max(map(len, parts)) <= 12
 
 
 def test_a_component_too_large_for_hdbscan_loses_its_weakest_links_first(monkeypatch: pytest.MonkeyPatch) -> None:

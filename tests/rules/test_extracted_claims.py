@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from prompts.responses import WindowExtraction
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
-from slowwave.resolution.mentions import mentions_in
 from slowwave.revision.extracted_claims import CollectedClaims, collect
 
 AT = datetime(2026, 3, 2, tzinfo=UTC)
@@ -135,21 +134,6 @@ def test_entities_beyond_the_limit_for_each_message_are_dropped() -> None:
     assert said.mentions["name"].to_list() == [f"thing {n}" for n in range(4)]
 
 
-def test_windows_are_told_apart() -> None:
-    answer = WindowExtraction.model_validate({"facts": [claim(1)], "entities": [{"name": "vim"}]})
-    said = collect([(window("user", "user", name="a"), answer), (window("user", "user", name="b"), answer)], 10)
-    assert said.claims.select("window", "message_id").rows() == [(0, "a1"), (1, "b1")]
-    assert said.mentions["window"].to_list() == [0, 0, 1, 1]
-
-
-def test_no_answer_gives_frames_with_all_their_columns() -> None:
-    said, full = collect([], 10), collected(window("user", "user"), facts=[claim(1)])
-    assert said.claims.is_empty()
-    assert said.claims.schema == full.claims.schema
-    assert said.mentions.schema == full.mentions.schema
-    assert said.judgements.schema == full.judgements.schema
-
-
 @settings(deadline=None)
 @given(st.lists(st.integers(-3, 6), max_size=12), st.integers(0, 3))
 def test_nothing_is_ever_said_of_a_message_that_was_not_to_be_extracted(indexes: list[int], context: int) -> None:
@@ -228,12 +212,6 @@ def test_where_a_relation_takes_a_value_a_number_is_an_entity_only_if_the_statem
     said = by_model(listed("Devon, Evan, three."), facts=facts)
     assert said.claims["object"].to_list() == [expected]
     assert said.in_play["canonical_name"].to_list() == ([] if expected.isdigit() else [expected.lower()])
-
-
-def test_a_number_that_was_not_listed_makes_nobody_up() -> None:
-    said = by_model(listed("I play chess."), facts=[{"m": 0, "s": "Crystal plays chess.", "about": "77"}])
-    assert said.claims["statement"].to_list() == ["Crystal plays chess."]
-    assert said.claims["subject"].to_list() == ["Crystal Wilson"], "the fact belongs to who said it"
 
 
 def test_a_relation_of_a_conversation_that_is_not_on_the_list_is_an_observation() -> None:
@@ -326,15 +304,6 @@ def test_each_name_was_seen_when_it_was_said_last_and_not_when_the_window_ended(
     seen = collected(planned, **answer).mentions.select("name", "first_seen_at", "seen_at").iter_rows()
     minutes = {name: tuple((at - AT).seconds // 60 for at in times) for name, *times in seen}
     assert minutes == {"Ben": (0, 0), "vim": (0, 0), "Ana": (1, 1), "Marta": (0, 2)}
-
-
-def test_a_name_of_a_window_was_first_seen_when_it_was_said_first() -> None:
-    turns = tuple(Turn(n, "Marta", "user", "Ben uses vim.", AT + timedelta(minutes=n)) for n in range(3))
-    planned = PlannedWindow(Window("c", "global", turns), ("m0", "m1", "m2"))
-    answer = {"facts": [claim(2, subject="Ben", object="vim")], "entities": [{"name": "Ben", "type": "person"}]}
-    seen = mentions_in(collected(planned, **answer).mentions).distinct
-    times = seen.filter(pl.col("name") == "Ben").select("first_seen_at", "last_seen_at").row(0)
-    assert times == (AT, AT + timedelta(minutes=2))
 
 
 @pytest.mark.parametrize(("ended", "expected"), [(False, {"Tom Ford": "marta's manager"}), (True, {})])

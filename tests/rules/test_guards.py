@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from bench.guards import CHANGES, changed
 from slowwave.comparison.guards import (
-    GUARDS,
-    Guard,
     guards_pass,
     is_same_identity,
     is_time_bound,
@@ -30,26 +28,20 @@ APART = [
     ("polarity", "The job runs on the server", "The job no longer runs on the server"),
     ("polarity", "He eats meat", "He never eats meat"),
     ("polarity", "She smokes", "She stopped smoking"),
-    ("polarity", "There is somebody in the house", "There is nobody in the house"),
     ("polarity", "Tea with sugar", "Tea without sugar"),
     ("polarity", "Ana trinkt Kaffee", "Ana trinkt keinen Kaffee"),
     ("polarity", "Ana come carne", "Ana no come carne"),
     ("polarity", "It does not work and does not start", "It does not work and does start"),
     ("quantity", "The limit is 100 requests", "The limit is 1000 requests"),
     ("quantity", "It takes 5 minutes", "It takes 5 hours"),
-    ("quantity", "It takes five minutes", "It takes six minutes"),
     ("quantity", "We use Python 3.11", "We use Python 3.12"),
-    ("quantity", "Released on 2024-05-01", "Released on 2024-06-01"),
     ("quantity", "It costs $5", "It costs €5"),
-    ("quantity", "Load is at 20%", "Load is at 30 percent"),
     ("quantity", "It is -5 outside", "It is 5 outside"),
     ("quantity", "The flag is `verbose`", "The flag is `quiet`"),
     ("quantity", 'She named it "Luna"', 'She named it "Nova"'),
     ("quantity", "Settings are in config.yaml", "Settings are in config.json"),
     ("quantity", "It is written in C++", "It is written in C"),
-    ("quantity", "She has two children", "She has three children"),
     ("time", "She travels in May", "She travels in June"),
-    ("time", "Yoga is on Monday", "Yoga is on Tuesday"),
     ("time", "The backup runs daily", "The backup runs weekly"),
     ("time", "Call before lunch", "Call after lunch"),
     ("person", "I like his dog", "I like her dog"),
@@ -57,42 +49,23 @@ APART = [
     ("modality", "She will move to Rome", "She moves to Rome"),
     ("modality", "He may take the job", "He takes the job"),
     ("name", "Ana works at Acme", "Ben works at Acme"),
-    ("name", "He moved to Berlin", "He moved to Paris"),
     ("name", "The code is in R", "The code is in Rust"),
     ("owner", "Ana's brother likes tea", "Ana likes tea"),
     ("question", "You moved to Rome", "You moved to Rome?"),
     ("antonym", "The user prefers dark roast coffee", "The user prefers light roast coffee"),
     ("antonym", "The man turns on the light", "The man turns off the light"),
     ("polarity", "The flag is enabled", "The flag is disabled"),
-    ("antonym", "The cache was activated", "The cache was deactivated"),
-    ("antonym", "Sales increased in Rome", "Sales decreased in Rome"),
-    ("antonym", "The firewall allows the port", "The firewall blocks the port"),
     ("antonym", "Ana is happy with the plan", "Ana is unhappy with the plan"),
-    ("antonym", "The account is active", "The account is inactive"),
     ("antonym", "Ana finds the tool useful", "Ana finds the tool useless"),
     ("antonym", "Ana drinks tea and milk", "Ana drinks tea or milk"),
     ("antonym", "All servers run Linux", "Some servers run Linux"),
-    ("polarity", "Ana accepted the offer", "Ana rejected the offer"),
-    ("time", "The offer stands until June", "The offer stands since June"),
     ("time", "Ana works at Acme", "Ana works at Acme until June"),
-    ("time", "The shop opens on weekdays", "The shop opens on weekends"),
-    ("quantity", "Ana lived here since 2023", "Ana lived here since 2024"),
-    ("quantity", "The app needs version 2.1", "The app needs version 2.10"),
-    ("quantity", "The tank holds 5 litres", "The tank holds 5 gallons"),
     ("modality", "Ana wants to learn Rust", "Ana learns Rust"),
-    ("modality", "Ana should see a doctor", "Ana sees a doctor"),
-    ("modality", "Ana plans to visit Rome", "Ana might visit Rome"),
-    ("name", "Ana speaks German and French", "Ana speaks German and Italian"),
     ("list", "Ana eats apples and pears", "Ana eats apples and plums"),
     ("list", "Ana eats apples, pears and nuts", "Ana eats apples and pears"),
     ("word", "Ana eats apples and pears", "Ana eats apples"),
     ("word", "A man is singing", "A man is singing in the rain"),
-    ("word", "Ana has a dog", "Ana has a black dog"),
-    ("word", "Ana has a dog", "Ana is a dog"),
-    ("word", "Ana left because Ben came", "Ana left when Ben came"),
     ("word", "Only Ana knows the key", "Ana knows the key"),
-    ("word", "The training is late", "The train is late"),
-    ("word", "A boy is playing", "A kid is playing"),
     ("word", "The man likes pines", "The man likes pins"),
     ("word", "She ate at least one apple", "She ate an apple and a pear"),
     ("list", "Ana likes tea and does not like milk", "Ana does not like tea and likes milk"),
@@ -103,15 +76,11 @@ APART = [
     ("word", "The book was read by Ana", "Ana reads the book"),
     ("word", "He let the dog out", "He lets the dog out"),
     ("word", "Ana is going to Rome", "Ana goes to Rome"),
-    ("order", "The cat is chased by the dog", "The dog is chased by the cat"),
     ("order", "The cat is chased by the dog", "The cat chases the dog"),
     ("order", "The dog that bites the man sleeps", "The dog bites the man that sleeps"),
-    ("list", "Ana is tall and Ben is short", "Ana is short and Ben is tall"),
     ("order", "Ana moved from Rome to Paris", "Ana moved from Paris to Rome"),
     ("word", "A glass of wine", "A wine glass"),
     ("word", "Ana lives in Rome", "Ana lived in Rome"),
-    ("order", "Ana pays Ben", "Ben pays Ana"),
-    ("order", "the dog bites the cat", "the cat bites the dog"),
     ("order", "She slowly reads because he sings", "She reads because he slowly sings"),
 ]
 TOGETHER = [
@@ -220,7 +189,6 @@ def test_a_sentence_never_merges_with_itself_after_one_change(seed: int) -> None
         ("hop hops", "hop"),
         ("hope hopes", "hope"),
         ("city cities", "city"),
-        ("box boxes", "box"),
         ("wash washes", "wash"),
         ("ate eaten", "eat+ed"),
         ("stopped", "stop+ed"),
@@ -236,23 +204,13 @@ def test_a_sentence_never_merges_with_itself_after_one_change(seed: int) -> None
         ("building", "building"),
         ("tried", "try+ed"),
         ("died", "die+ed"),
-        ("dies die", "die"),
-        ("flies fly", "fly"),
         ("ties tie", "tie"),
         ("crosses cross", "cross"),
-        ("crossed", "cross+ed"),
-        ("churches church", "church"),
         ("boxes box", "box"),
-        ("buzzes buzz", "buzz"),
-        ("goes go", "go"),
         ("horses horse", "horse"),
-        ("gas", "gas"),
         ("class", "class"),
-        ("bus", "bus"),
-        ("need", "need"),
         ("bed", "bed"),
         ("used", "use+ed"),
-        ("missed", "miss+ed"),
         ("sing'v", "sing"),
         ("42ed", "42ed"),
     ],
@@ -266,18 +224,6 @@ def test_every_scale_has_two_ends_with_no_word_at_both() -> None:
         scales = [end[:-1] for end in ends.split()]
         assert len(scales) == len(set(scales))
     assert {end[-1] for ends in ENDS.values() for end in ends.split()} == {"+", "-"}
-
-
-def test_a_guard_reads_only_what_the_guards_before_it_let_through() -> None:
-    seen: list[str] = []
-
-    def reading(texts: pl.Series) -> pl.Series:
-        seen.extend(texts)
-        return texts
-
-    a, b = pl.Series(["Ana likes tea", "Ana smokes"]), pl.Series(["Ana does not like tea", "Ana smokes pipes"])
-    guards_pass(a, b, (GUARDS[0], Guard("text", reading)))
-    assert sorted(seen) == ["Ana smokes", "Ana smokes pipes"]
 
 
 def test_markers_are_counted_under_one_name() -> None:
@@ -322,18 +268,6 @@ def test_guards_are_symmetric_and_pass_a_text_with_itself(pairs: list[tuple[str,
 def test_a_pair_is_judged_the_same_whatever_stands_beside_it(pairs: list[tuple[str, str]]) -> None:
     a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))
     assert guards_pass(a, b).rows() == [verdict(*pair) for pair in pairs]
-
-
-def test_no_pairs_give_no_verdicts() -> None:
-    nothing = pl.Series([], dtype=pl.String)
-    assert guards_pass(nothing, nothing).schema == {"passes": pl.Boolean, "failed_guard": pl.String}
-
-
-def test_one_more_guard_is_one_more_entry() -> None:
-    shout = Guard("shout", lambda texts: texts.str.contains("!"))
-    a, b = pl.Series(["Ana likes tea!"]), pl.Series(["Ana likes tea"])
-    assert guards_pass(a, b)["passes"].to_list() == [True]
-    assert guards_pass(a, b, (*GUARDS, shout)).row(0) == (False, "shout")
 
 
 def facts(**other: Any) -> pl.DataFrame:

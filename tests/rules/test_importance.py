@@ -52,14 +52,6 @@ def test_the_importance_of_an_entity_has_its_golden_values() -> None:
     assert importances(*rows) == pytest.approx([0.608632, 1.38, 0.0, 0.545552, 1.15], abs=1e-6)
 
 
-def test_where_nothing_was_ever_read_nothing_is_important() -> None:
-    assert importances((0, 0, 15, 10, 10), (None, 0, 3, None, 0)) == [0.0, 0.0]
-
-
-def test_missing_days_count_as_one() -> None:
-    assert importances((3, 9, 2, None, 8)) == importances((3, 9, 2, 1, 8))
-
-
 @given(st.tuples(*[st.integers(-3, 1000)] * 5))
 def test_importance_stays_between_0_and_1_38(row: tuple[int, ...]) -> None:
     assert 0.0 <= importances(row)[0] <= 1.38 + 1e-9

@@ -18,7 +18,6 @@ def spotted(sentence: str, *known: str) -> list[str]:
     [
         ("yesterday Anna Lindqvist met Bruno", ["Anna Lindqvist", "Bruno"]),
         ("Miguel is six.", ["Miguel"]),
-        ("Yesterday was fine.", []),
         ("Henrik's van is blue.", ["Henrik"]),
         ("we use postgres and redis", ["postgres", "redis"]),
         ("we moved to the University of Coimbra", ["University of Coimbra"]),
@@ -43,12 +42,10 @@ def test_a_name_known_from_elsewhere_needs_no_further_sign() -> None:
     [
         "Al",
         "it",
-        "THEM",
         "a@b.example",
         "/etc/hosts",
         "https://x.example",
         "3.11",
-        "42",
         "main.py",
         "",
         "\u200b\u200b",

@@ -123,17 +123,6 @@ def test_every_acknowledgement_counts() -> None:
     assert kept == []
 
 
-def test_a_real_request_keeps_its_exchange() -> None:
-    assert gates(said("Use Postgres, please, not MySQL"), said("I'll switch to Postgres." + LONG, "assistant")) == [
-        None,
-        None,
-    ]
-
-
-def test_an_answer_that_opens_otherwise_keeps_itself() -> None:
-    assert gates(said("thanks"), said("The reason is simple." + LONG, "assistant")) == ["pre_filter", None]
-
-
 def test_a_finding_passes_the_pre_filter_the_length_gate_and_the_content_gate() -> None:
     low = ContentScorer(unit([0, 1, 0]), unit([1, 0, 0]))
     assert gates(
@@ -158,11 +147,6 @@ def test_the_two_halves_are_found_in_the_order_of_the_conversation() -> None:
     ]
     assert gates(*rows) == ["pre_filter", "pre_filter", "pre_filter"]
     assert gates(said("I'll do that." + LONG, "assistant", ordinal=1), said("Mind the gap", ordinal=0))[0] is None
-
-
-def test_tool_output_between_the_halves_does_not_part_them() -> None:
-    rows = said("proceed"), said("exit 0", "tool"), said("Done! All changed." + LONG, "assistant")
-    assert gates(*rows) == ["pre_filter", "role", "pre_filter"]
 
 
 @pytest.mark.parametrize(
@@ -228,10 +212,6 @@ def test_a_long_text_is_cut_at_a_line_end_past_half_and_thinking_goes_with_what_
     assert strip_thinking("So <think>is it?</think>it is.<think>Or") == "So it is."
 
 
-def test_short_messages_of_people_are_kept() -> None:
-    assert gates(said("My dog died")) == [None]
-
-
 def test_the_content_gate_refuses_assistants_only_and_does_not_teach() -> None:
     low = ContentScorer(unit([0, 1, 0]), unit([1, 0, 0]))
     planned = plan(
@@ -240,12 +220,6 @@ def test_the_content_gate_refuses_assistants_only_and_does_not_teach() -> None:
     assert planned["gate"].to_list() == [None, "content"]
     assert planned["teaches"].to_list() == [False, False]
     assert planned["content_score"].to_list() == [0.0, 0.0]
-
-
-def test_without_a_scorer_the_content_gate_passes() -> None:
-    planned = plan(said("Hi"), said("Happy to help you with this." + LONG, "assistant"))
-    assert planned["gate"].to_list() == [None, None]
-    assert planned["content_score"].to_list() == [None, None]
 
 
 def test_passages_that_are_short_or_hardly_text_are_refused() -> None:
@@ -355,11 +329,6 @@ def test_a_flood_of_one_message_keeps_the_first() -> None:
     planned = plan(*[said("I live in Rome")] * 200, vectors=same(200))
     assert planned["gate"].is_null().sum() == 1
     assert planned["similar_to_id"].drop_nulls().unique().to_list() == ["m0"]
-
-
-def test_a_message_that_was_refused_for_something_else_is_no_original() -> None:
-    rows = said("I live in Rome", has_injection=True), said("I live in Rome")
-    assert gates(*rows, vectors=same(2)) == ["injection", None]
 
 
 MESSAGES = st.lists(

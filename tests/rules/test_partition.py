@@ -85,25 +85,9 @@ def groups(found: np.ndarray) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(found == number).tolist()) for number in set(found.tolist()) - {NO_GROUP}}
 
 
-@given(multigraphs(), st.sampled_from([1, 2, 3, 50]))
-def test_s2_46_many_nodes_at_once_come_to_what_one_after_the_other_does(of: Graph, max_rounds: int) -> None:
+@given(multigraphs(), st.sampled_from([0, 1, 2, 50]))
+def test_s2_46_whom_nothing_changed_for_may_be_left_out(of: Graph, max_rounds: int) -> None:
     assert propagate_labels(of, max_rounds).tolist() == one_by_one(of, max_rounds)
-
-
-def test_s2_46_a_large_graph_with_hubs_comes_to_the_same() -> None:
-    chance = np.random.default_rng(5)
-    ends = (600 * chance.random((4000, 2)) ** 3).astype(int)
-    of = graph(600, [(int(a), int(b)) for a, b in ends])
-    assert of.degree.max() > 500
-    assert propagate_labels(of).tolist() == one_by_one(of)
-
-
-def test_s2_46_of_very_many_pairs_each_is_called_by_whoever_is_visited_last() -> None:
-    nodes = 140_000
-    of = graph(nodes, [(node, node + 1) for node in range(0, nodes, 2)])
-    rank = np.argsort(visiting_order(of.ids)).reshape(-1, 2)
-    last = np.arange(0, nodes, 2) + rank.argmax(axis=1)
-    assert (propagate_labels(of) == np.repeat(last, 2)).all()
 
 
 @pytest.mark.parametrize(
@@ -133,12 +117,6 @@ def test_t15_the_order_of_visits_depends_on_ids_alone_and_not_on_their_order() -
     assert order != sorted(order)
 
 
-def test_s2_46_it_stops_after_the_last_round() -> None:
-    of = graph(60, chain(0, 60))
-    assert propagate_labels(of, 1).tolist() == one_by_one(of, 1) != one_by_one(of)
-    assert propagate_labels(of, 0).tolist() == list(range(60))
-
-
 @pytest.mark.parametrize("chosen", [LABELS, LEIDEN], ids=["labels", "leiden"])
 def test_s2_46_fewer_than_two_related_entities_are_no_group(chosen: CommunitySettings) -> None:
     assert find_groups(graph(0, []), chosen).tolist() == []
@@ -157,12 +135,6 @@ def test_groups_are_numbered_by_their_smallest_ids_and_are_the_same_every_time(c
     assert first_met == [0, 1, 2, 3]
     assert found.dtype == np.int32
     assert find_groups(of, chosen).tolist() == found.tolist()
-
-
-@pytest.mark.parametrize("chosen", [LABELS, LEIDEN], ids=["labels", "leiden"])
-def test_pairs_that_enclose_each_other_are_numbered_from_the_outermost(chosen: CommunitySettings) -> None:
-    of = graph(20, [(node, 19 - node) for node in range(10)])
-    assert find_groups(of, chosen).tolist() == [*range(10), *reversed(range(10))]
 
 
 def test_likeness_of_partitions_is_their_normalised_mutual_information() -> None:
@@ -200,14 +172,14 @@ def test_a_higher_resolution_of_leiden_finds_more_groups() -> None:
     assert coarse < 10 < fine
 
 
-def test_leiden_counts_parallel_relations() -> None:
-    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
-    assert groups(find_groups(graph(4, ring + [(0, 1), (2, 3)] * 5), LEIDEN)) == {frozenset({0, 1}), frozenset({2, 3})}
-    assert groups(find_groups(graph(4, ring + [(1, 2), (3, 0)] * 5), LEIDEN)) == {frozenset({1, 2}), frozenset({0, 3})}
-
-
 def test_where_igraph_is_missing_leiden_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "igraph", None)
     with pytest.raises(MissingDependency, match=r'pip install "slowwave\[leiden\]"'):
         find_groups(graph(3, [(0, 1)]), LEIDEN)
     assert find_groups(graph(3, [(0, 1)]), LABELS).tolist() == [0, 0, NO_GROUP]
+
+
+def test_leiden_counts_parallel_relations() -> None:
+    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    assert groups(find_groups(graph(4, ring + [(0, 1), (2, 3)] * 5), LEIDEN)) == {frozenset({0, 1}), frozenset({2, 3})}
+    assert groups(find_groups(graph(4, ring + [(1, 2), (3, 0)] * 5), LEIDEN)) == {frozenset({1, 2}), frozenset({0, 3})}

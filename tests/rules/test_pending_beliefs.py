@@ -381,14 +381,6 @@ def test_two_weak_hints_in_different_conversations_become_a_fact_that_shows_both
 
 
 @pytest.mark.proof
-def test_a_run_repeated_changes_nothing(twice: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    store, _ = twice
-    before = contents(store)
-    learn([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], store, **BELIEFS)
-    assert_same(contents(store), before)
-
-
-@pytest.mark.proof
 def test_undo_of_the_second_run_makes_the_belief_pending_again(twice: tuple[Path, dict[str, Any]]) -> None:
     store, summary = twice
     undo(Store.open(str(store)), summary["run"], "undo-1", START)
@@ -417,15 +409,6 @@ def test_without_the_setting_nothing_is_held(tmp_path: Path) -> None:
     learn(written(tmp_path / "a.jsonl", talk(1, WISH)), tmp_path / "m")
     assert rows(tmp_path / "m", "pending_beliefs").is_empty()
     assert len(rows(tmp_path / "m", "facts")) == 1
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_the_gate_still_decides_about_what_a_belief_became(tmp_path: Path) -> None:
-    strict = {**BELIEFS, "evaluate": {"min_confidence": 0.99}}
-    learn(written(tmp_path / "a.jsonl", [*talk(1, WISH), *talk(2, WISH + " It is time.")]), tmp_path / "m", **strict)
-    assert rows(tmp_path / "m", "facts")["status"].to_list() == ["rejected"]
-    assert rows(tmp_path / "m", "pending_beliefs")["promoted_id"].null_count() == 0
 
 
 @pytest.mark.proof

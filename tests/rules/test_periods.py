@@ -11,7 +11,7 @@ import pytest
 from stores import fact, remembered
 
 from slowwave.api import OpenMemory
-from slowwave.ranking.questions import Period, event_in, period_of
+from slowwave.ranking.questions import Period
 from slowwave.settings import RecallSettings
 
 NOW = datetime(2024, 11, 22, tzinfo=UTC)
@@ -19,29 +19,6 @@ NOW = datetime(2024, 11, 22, tzinfo=UTC)
 
 def day(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("question", "period"),
-    [
-        ("What did Anna do in October 2023?", Period(day("2023-10-01"), day("2023-11-01"))),
-        ("What did she show on May 23, 2023?", Period(day("2023-05-23"), day("2023-05-24"))),
-        ("Who won in 2023?", Period(day("2023-01-01"), day("2024-01-01"))),
-        ("What did I do last summer?", Period(day("2024-06-01"), day("2024-09-01"))),
-        ("What did we decide yesterday?", Period(day("2024-11-21"), day("2024-11-22"))),
-        ("What has changed since June 2024?", Period(start=day("2024-06-01"))),
-        ("Where did he live before 2022?", Period(end=day("2022-01-01"))),
-        ("What happened in October?", Period(months=(10,))),
-        ("What did Anna do on December 4?", Period(months=(12,), day=4)),
-        ("Where was the parade during the winter?", Period(months=(12, 1, 2))),
-        ("What may I eat?", None),
-        ("How many people marched?", None),
-        ("When did she move?", None),
-        ("", None),
-    ],
-)
-def test_the_period_of_a_question(question: str, period: Period | None) -> None:
-    assert period_of(question, NOW) == period
 
 
 @pytest.mark.parametrize(
@@ -162,22 +139,6 @@ def test_where_somebody_worked_at_a_time_is_what_held_then(tmp_path: Path) -> No
     store = remembered(tmp_path / "m", facts)
     with OpenMemory.open(str(store), is_logged=False) as memory:
         assert memory.recall("Where did Ben work in March 2023?", now=NOW).facts[0].id == "works"
-
-
-@pytest.mark.parametrize(
-    ("question", "event"),
-    [
-        ("Where did Anna live before she moved to Porto?", ("before", "she moved to Porto")),
-        ("What did Melanie do after the road trip to relax?", ("after", "the road trip to relax")),
-        ("What has changed since Ben left, and why?", ("since", "Ben left")),
-        ("Since when does Devon work at Ferrywise?", None),
-        ("What comes after all?", None),
-        ("What did she do before?", None),
-        ("Where does Ana work now?", None),
-    ],
-)
-def test_an_event_that_stands_for_a_time(question: str, event: tuple[str, str] | None) -> None:
-    assert event_in(question) == event
 
 
 def test_what_was_before_and_after_an_event(tmp_path: Path) -> None:

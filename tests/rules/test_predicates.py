@@ -59,10 +59,6 @@ def test_what_a_model_said_once_is_not_unknown_again() -> None:
     assert learned_rows({}).schema == rows.schema
 
 
-def test_a_known_form_needs_no_row_of_its_own() -> None:
-    assert learned_rows({"labours_for": ("works_at", "1")})["alias"].to_list() == ["labours_for"]
-
-
 def test_a_file_outranks_the_default_table_and_a_model_does_not() -> None:
     assert canonical("likes", learned=learned("likes", "enjoys", "n", "file"))["likes"] == ("enjoys", "n", "file")
     assert canonical("likes", learned=learned("likes", "enjoys", "n", "llm"))["likes"] == ("prefers", "n", "default")

@@ -14,18 +14,13 @@ from slowwave.lifecycle.pruning_and_eviction import (
     BY_A_PERSON,
     ENTITIES,
     FACTS,
-    CapPlan,
-    cap_decisions,
     events_to_learn,
     is_due,
     is_learning,
-    move_decisions,
-    orphan_decisions,
     plan_cap,
     plan_orphans,
     plan_prune,
     plan_retirement,
-    prune_age_days,
     removable,
     touches,
     without_pointers,
@@ -107,12 +102,6 @@ def test_the_learning_period_ends_with_the_last_of_its_recalls(settings: int, ev
     how = StewardSettings(learning_events=settings)
     assert events_to_learn(how) == events
     assert (is_learning(events - 1, how), is_learning(events, how)) == (True, False)
-
-
-def test_an_unused_fact_begins_at_a_half_and_halves_with_each_half_life() -> None:
-    assert prune_age_days(90, 0.25) == 90
-    assert prune_age_days(30, 0.125) == 60
-    assert prune_age_days(90, 0.5) == prune_age_days(90, 1.0) == 0
 
 
 def test_a_faded_fact_tells_what_it_was_measured_by_oldest_first() -> None:
@@ -221,9 +210,6 @@ def test_of_too_many_entities_go_the_least_related_then_the_longest_unseen() -> 
     assert plan.entities.select("id", "degree").rows() == [("e_no", 0), ("e_old", 0), ("e_d", 0), ("e_b", 1)]
     assert plan.facts.rows() == [("f_4", "e_d"), ("f_1", "e_b")]
     assert (plan.active, plan.left_over) == (6, 0)
-    assert plan.first(3).facts.rows() == [("f_4", "e_d")]
-    assert plan.first(3).entities["id"].to_list() == ["e_no", "e_old", "e_d"]
-    assert (plan.after(3).entities["id"].to_list(), plan.after(3).facts.rows()) == (["e_b"], [("f_1", "e_b")])
 
 
 def test_a_fact_goes_with_the_first_of_its_entities_and_structure_stays() -> None:
@@ -256,35 +242,4 @@ def test_where_there_is_room_or_no_cap_nobody_goes(most: int) -> None:
     assert plan.entities.schema["degree"] == pl.Int64
 
 
-def test_only_active_entities_count() -> None:
-    assert plan_cap(crowd().with_columns(status=pl.lit("archived")), known(fact("f")), 1).active == 0
-    assert plan_cap(crowd().with_columns(status=pl.lit(None, pl.String)), known(fact("f")), 6).active == 6
-
-
 # Decisions
-
-
-def test_the_decisions_of_eviction_tell_age_limit_and_reason() -> None:
-    moved = move_decisions(pl.Series(["f"]), 90.0, NOW)
-    told = entities({"id": "e"}, {"id": "later", "seen_at": NOW + timedelta(days=1)}, {"id": "no", "seen_at": None})
-    orphans, deleted = orphan_decisions(told, 30, NOW), orphan_decisions(told.head(1), 30, NOW, "delete")
-    plan = CapPlan(told.head(1).with_columns(degree=pl.lit(2)), pl.DataFrame(), 9)
-    capped = cap_decisions(plan, 5, NOW)
-    assert [each["action"][0] for each in (moved, orphans, deleted, capped)] == ["move", "archive", "delete", "archive"]
-    assert [each["reason"][0] for each in (moved, orphans, capped)] == [
-        "It was over for more than 90 days.",
-        "Nothing is known of it, and it was not mentioned for a long time.",
-        "There are more entities than are kept, and it is among the least related.",
-    ]
-    assert measures(moved) == {"f": {"expired_edge_retention_days": 90.0}}
-    assert measures(orphans) == {
-        "e": {"unseen_days": 100.0, "orphan_days": 30}, "later": {"unseen_days": 0.0, "orphan_days": 30},
-        "no": {"unseen_days": None, "orphan_days": 30},
-    }  # fmt: skip
-    assert measures(capped) == {"e": {"relations": 2, "unseen_days": 100.0, "entities": 9, "max_entities": 5}}
-    row = moved.row(0, named=True)
-    assert (row["subject_id"], row["ids_in"], row["ids_out"], row["decided_by"], row["at"]) == (
-        "f", ["f"], ["f"], "rule", NOW,
-    )  # fmt: skip
-    assert pl.concat([moved, orphans, deleted])["id"].n_unique() == 5
-    assert move_decisions(pl.Series([], dtype=pl.String), 90.0, NOW).is_empty()

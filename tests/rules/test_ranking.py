@@ -29,6 +29,7 @@ from slowwave.ranking.order import (
     rank_facts,
     spread,
     stems,
+    walk_shares,
     weighted,
     with_neighbours,
     word_overlaps,
@@ -75,16 +76,14 @@ def conversation(*turns: tuple[str, str], role: str = "user", has_injection: tup
     )
 
 
-@given(EVIDENCE, BM25, st.sampled_from([0.0, 0.5, 1.0, 2.0]))
+@given(EVIDENCE, BM25)
 def test_facts_are_ranked_as_brute_force_ranks_them(
-    facts: dict[str | None, tuple[float, float, set[str]]], bm25: dict[str, float], weight: float
+    facts: dict[str | None, tuple[float, float, set[str]]], bm25: dict[str, float]
 ) -> None:
-    ranked = rank_facts(evidence_of(facts), lexical_scores(bm25), weight)
+    ranked = rank_facts(evidence_of(facts), lexical_scores(bm25))
     best = max(bm25.values(), default=1.0)
     plain = {
-        fact: max(bm25.get(message, 0.0) / best for message in among)
-        + weight * max(cosine, 0.0)
-        + OVERLAP_WEIGHT * overlap
+        fact: max(bm25.get(message, 0.0) / best for message in among) + max(cosine, 0.0) + OVERLAP_WEIGHT * overlap
         for fact, (cosine, overlap, among) in facts.items()
     }
     assert {fact.fact_id for fact in ranked} == set(facts)
@@ -115,12 +114,6 @@ def test_the_scale_of_bm25_does_not_matter(bm25: dict[str, float], power: int) -
 def test_the_source_that_has_the_words_is_named_first() -> None:
     (fact,) = rank_facts(evidence_of({"f": (0.3, 0.0, {"m1", "m2", "m3"})}), lexical_scores({"m2": 4.0, "m3": 8.0}))
     assert fact == RankedFact("f", ("m3", "m2", "m1"), cosine=0.3, lexical=1.0, score=1.3)
-
-
-def test_three_facts_of_one_message_leave_room_for_another_message() -> None:
-    evidence = evidence_of({**{f"f{n}": (0.9, 0.0, {"m1"}) for n in (1, 2, 3)}, "f4": (0.7, 0.0, {"m2"})})
-    ranked = rank_facts(evidence, lexical_scores({"m1": 2.0, "m2": 1.8}))
-    assert [fact.fact_id for fact in ranked] == ["f1", "f4", "f2", "f3"]
 
 
 def test_of_two_facts_of_a_message_the_one_that_says_the_words_of_the_query_comes_first() -> None:
@@ -159,25 +152,15 @@ def test_messages_without_facts_stand_for_themselves() -> None:
     assert [(fact.fact_id, fact.sources) for fact in ranked] == [(None, ("m2",)), ("f", ("m1",)), (None, ("m3",))]
 
 
-def test_an_opposite_direction_takes_nothing_from_the_words() -> None:
-    (fact,) = rank_facts([Evidence("f", "m", -0.8)], {"m": 1.0})
-    assert (fact.score, fact.cosine) == (1.0, -0.8)
-
-
 def test_nothing_found_ranks_nothing() -> None:
     assert rank_facts([], lexical_scores({})) == []
     assert message_scores({}, []) == {}
-
-
-def test_hits_that_all_score_nothing_share_nothing() -> None:
-    assert lexical_scores({"m1": 0.0, "m2": 0.0}) == {"m1": 0.0, "m2": 0.0}
 
 
 def test_messages_are_chosen_by_words_and_by_their_nearest_vector() -> None:
     near = [("m1", 0.25), ("m2", 0.25), ("m2", 0.75), ("m3", 0.875), ("m4", -0.5)]
     lexical = {"m1": 1.0, "m2": 0.5}
     assert message_scores(lexical, near) == {"m1": 1.25, "m2": 1.25, "m3": 0.875, "m4": 0.0}
-    assert [*message_scores(lexical, near, vector_weight=4.0)] == ["m2", "m3", "m1", "m4"]
 
 
 def test_an_answer_is_found_under_the_question_it_answers() -> None:
@@ -220,18 +203,9 @@ def test_code_is_left_out_unless_there_is_only_code() -> None:
 
 
 def test_ranks_are_fused_by_their_reciprocals() -> None:
-    fused = fuse_ranks([["a", "b"], ["b", "c"]], [1.0, 2.0])
-    assert fused == pytest.approx({"b": 1 / 62 + 2 / 61, "c": 2 / 62, "a": 1 / 61})
-    assert list(fused) == ["b", "c", "a"]
-
-
-@given(ORDERS, st.integers(-8, 8), st.integers(1, 100))
-def test_the_fused_order_is_the_same_whatever_the_scale_of_the_weights(
-    orders: list[list[str]], power: int, k: int
-) -> None:
-    weights = [1.0 + n for n in range(len(orders))]
-    scaled = [weight * 2.0**power for weight in weights]
-    assert list(fuse_ranks(orders, scaled, k)) == list(fuse_ranks(orders, weights, k))
+    fused = fuse_ranks([["a", "b"], ["b", "c"]])
+    assert fused == pytest.approx({"b": 1 / 62 + 1 / 61, "c": 1 / 62, "a": 1 / 61})
+    assert list(fused) == ["b", "a", "c"]
 
 
 @given(ORDERS, st.integers(1, 100))
@@ -269,12 +243,6 @@ def test_diversity_does_not_depend_on_the_scale_of_scores(scores: list[float], d
     assert diversify(scaled, vectors, diversity, 5) == diversify(scores, vectors, diversity, 5)
 
 
-def test_a_twin_of_the_first_comes_after_something_new() -> None:
-    vectors = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32)
-    assert [place for place, _ in diversify([1.0, 0.9, 0.8], vectors, 0.5, 3)] == [0, 2, 1]
-    assert diversify([1.0, 1.0], vectors[:2], 1.0, 2) == [(0, 1.0), (1, 0.0)]
-
-
 # Neighbouring turns
 
 
@@ -299,9 +267,10 @@ def placed(**scores: float) -> list[RankedFact]:
 
 def test_what_the_walk_came_by_gains_its_share_of_the_strongest() -> None:
     order = placed(a=2.0, b=1.9, c=0.1)
-    fused = fuse(order, {"c": Step(0.8, 1), "b": Step(0.4, 2), "unheard of": Step(0.2, 3)}, 0.3)
-    assert [(fact.fact_id, fact.score) for fact in fused] == [("b", 1.9 + 0.15), ("a", 2.0), ("c", 0.1 + 0.3)]
-    assert fused[0].parts == {"search": 1.9, "fused": fused[0].score, "graph": 0.5, "hops": 2.0}
+    walk = walk_shares({"c": Step(0.8, 1), "b": Step(0.3, 2), "unheard of": Step(0.2, 3)})
+    fused = fuse(order, walk, 0.4)
+    assert [(fact.fact_id, fact.score) for fact in fused] == [("b", 1.9 + 0.15), ("a", 2.0), ("c", 0.1 + 0.4)]
+    assert fused[0].parts == pytest.approx({"search": 1.9, "fused": 2.05, "graph": 0.375, "hops": 2.0})
     assert "graph" not in fused[1].parts
 
 
@@ -310,13 +279,14 @@ def test_the_fused_scores_do_not_depend_on_the_scale_of_the_walk(scores: list[fl
     order = placed(**{f"f{n:02d}": score for n, score in enumerate(scores)})
     walk = {f"f{n:02d}": Step(1.0 / (n + 1), n) for n in range(0, 12, 2)}
     scaled = {name: Step(step.score * 2.0**power, step.hops) for name, step in walk.items()}
-    assert fuse(order, scaled, 0.5) == fuse(order, walk, 0.5)
+    assert fuse(order, walk_shares(scaled), 0.5) == fuse(order, walk_shares(walk), 0.5)
     assert [fact.fact_id for fact in fuse(order, walk, 0.0)] == [fact.fact_id for fact in order]
 
 
-def test_without_a_walk_the_scores_of_search_stay() -> None:
-    order = placed(a=2.0, b=1.0)
-    assert fuse(order, {}, 1.0) == order
+def test_a_walk_that_reaches_much_says_little_of_each() -> None:
+    shares = walk_shares({f"f{n}": Step(0.8 if n < 4 else 0.1, 1) for n in range(9)})
+    assert [shares[f"f{n}"].score for n in (0, 3, 4)] == pytest.approx([0.5, 0.5, 0.0625])
+    assert walk_shares({}) == {}
 
 
 def test_factors_are_followed_by_sorting_again() -> None:
@@ -325,13 +295,6 @@ def test_factors_are_followed_by_sorting_again() -> None:
     raised = weighted(order, factors, "limbic")
     assert [(fact.fact_id, fact.score) for fact in raised] == [("c", 0.8 * 1.2), ("b", 0.9), ("a", 0.5)]
     assert raised[2].parts == {"search": 1.0, "status": 0.5, "limbic": 0.5}
-
-
-@given(SCORES, st.floats(0.1, 2.0))
-def test_one_factor_for_all_changes_no_order(scores: list[float], factor: float) -> None:
-    order = placed(**{f"f{n:02d}": round(score, 3) for n, score in enumerate(scores)})
-    raised = weighted(order, {fact.fact_id or "": {"limbic": factor} for fact in order}, "limbic")
-    assert [fact.fact_id for fact in raised] == [fact.fact_id for fact in order]
 
 
 @given(SCORES, st.floats(0.1, 2.0), st.floats(0.0, 1.0), st.integers(1, 12))
@@ -376,9 +339,3 @@ def test_a_name_that_all_messages_say_is_no_full_match() -> None:
     assert full_match("What is it?", 400) > 0.0
     assert full_match(question, 0) == 0.0
     assert full_match(question, 4_000) > full > full_match("Melanie?", 400)
-
-
-def test_words_meet_their_plurals() -> None:
-    for one, many in (("family", "families"), ("activity", "activities"), ("movie", "movies"), ("day", "days")):
-        assert stems(one) == stems(many), one
-    assert stems("key") != stems("kei")

@@ -524,11 +524,6 @@ def test_s1_08_a_failure_leaves_its_seeds_unmarked_until_the_third() -> None:
         pool = replace(pool, facts=after(pool, made).with_columns(is_seed=True))
 
 
-def test_an_answer_after_failures_clears_their_count() -> None:
-    pool = pool_of(TEA | {"consolidation_attempts": 2}, CHAI, cosine=0.75)
-    assert row(plan(pool, [keep("a", "b")]), "a")["consolidation_attempts"] == 0
-
-
 def test_what_was_planned_but_not_asked_stays_for_the_next_run() -> None:
     pool = pool_of(TEA, CHAI, fact("z", "Ana owns a boat"), cosine=0.75, a__z=0.1, b__z=0.1)
     made = plan(pool, [JudgedPair("a", "b")])
@@ -557,11 +552,6 @@ def test_with_a_model_nothing_waits_and_what_waited_is_settled() -> None:
     assert plan(pool, [keep("a", "b")]).pairs["outcome"].to_list() == ["keep_all"]
     parted = plan(pool)  # others were more worth asking about
     assert parted.pairs.select("id", "outcome", "decided_by").rows() == [(waiting["id"][0], "keep_all", "rule")]
-
-
-def test_a_pair_that_waited_for_a_fact_that_was_absorbed_waits_no_more() -> None:
-    pool = pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0], at=1), version="", decided=decided("b", "x", "pending"))
-    assert plan(pool).pairs.select("a_id", "b_id", "outcome").rows() == [("b", "x", "supersede")]
 
 
 # Order, circles, races

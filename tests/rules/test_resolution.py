@@ -164,12 +164,6 @@ def test_the_same_name_under_another_type_is_the_same_entity_and_an_alias_rememb
     assert again.decisions.is_empty()
 
 
-def test_strict_types_keep_one_name_apart() -> None:
-    memory, strict = Memory(), ResolveSettings(type_strict=True)
-    memory.take(raw(("Mercury", "project"), ("Mercury", "place", None, 1)), settings=strict)
-    assert memory.entities.height == 2
-
-
 def test_a_name_of_two_other_types_means_neither() -> None:
     memory, strict = Memory(), ResolveSettings(type_strict=True)
     for kind in ("project", "place"):
@@ -202,13 +196,6 @@ def test_a_name_that_means_a_known_entity_is_merged_and_never_compared_again() -
     assert memory.take(raw("Postgres")).counts["alias"] == 1
 
 
-def test_a_summary_that_is_already_there_is_not_appended() -> None:
-    memory = Memory()
-    memory.take(raw(("PostgreSQL", "tool", "A relational database.")))
-    memory.take(raw(("Postgres", "tool", "a relational  database.")), [(0, new_id("postgresql", "tool"), 0.9)])
-    assert memory.entity("postgresql")["summary"] == "A relational database."
-
-
 def test_s2_08_a_summary_ends_at_its_limit_also_where_one_is_appended() -> None:
     memory = Memory()
     memory.take(raw(("PostgreSQL", "tool", "ä" * 3000)))
@@ -235,34 +222,6 @@ def test_an_ambiguous_name_is_what_the_answer_says_and_new_without_one(answers: 
     done = memory.take(raw("Postgres"), [(0, new_id("postgresql", "tool"), 0.8)], answers)
     assert (meaning(done)["postgres"] == new_id("postgresql", "tool")) is same
     assert done.decisions["decided_by"].to_list() == (["model"] if same else [])
-
-
-def test_a_question_shows_both_names_and_summaries() -> None:
-    memory = Memory()
-    memory.take(raw(("PostgreSQL", "tool", "A database.")))
-    near = pl.DataFrame([(0, new_id("postgresql", "tool"), 0.8)], schema=COSINES, orient="row")
-    plan = plan_resolution(
-        mentions_in(raw(("Postgres", "tool", "Holds orders."))), memory.entities, memory.aliases, near, BY_MEANING
-    )
-    assert plan.questions.row(0, named=True) == {
-        "question": 0,
-        "mention": 0,
-        "entity_id": new_id("postgresql", "tool"),
-        "cosine": 0.8,
-        "entity_type": "tool",
-        "name": "Postgres",
-        "summary": "Holds orders.",
-        "known_name": "PostgreSQL",
-        "known_summary": "A database.",
-    }
-    asked = plan.name_questions()[0]
-    assert (asked.number, asked.name_a, asked.name_b, asked.type_b, asked.similarity) == (
-        0,
-        "Postgres",
-        "PostgreSQL",
-        "tool",
-        0.8,
-    )
 
 
 def test_likeness_joins_only_names_of_one_type() -> None:
@@ -296,23 +255,6 @@ def test_s2_07_of_a_store_the_nearest_five_of_the_same_type_are_compared(tmp_pat
     assert meaning(resolve_again(run, store.snapshot(), met, ResolveSettings(), {})) == {
         "kestrel": new_id("kestrel", "tool")
     }
-
-
-def test_likeness_is_ignored_unless_it_is_asked_for() -> None:
-    memory = Memory()
-    memory.take(raw("PostgreSQL"))
-    done = memory.take(raw("Postgres"), [(0, new_id("postgresql", "tool"), 0.99)], settings=ResolveSettings())
-    assert done.counts["new"] == 1
-
-
-def test_two_new_names_of_one_batch_may_mean_each_other() -> None:
-    memory = Memory()
-    done = memory.take(
-        raw("PostgreSQL", "Postgres", "PG"),
-        [(0, new_id("postgres", "tool"), 0.9), (1, new_id("postgresql", "tool"), 0.9)],
-    )
-    assert memory.entities.height == 1
-    assert set(meaning(done).values()) == {new_id("postgresql", "tool")}
 
 
 def test_a_chain_of_likeness_ends_in_one_entity() -> None:
@@ -486,13 +428,6 @@ def test_a_full_name_learned_late_joins_who_was_known_by_the_first_name_and_is_s
     assert memory.entities["name"].to_list() == ["Anna Keller"]
 
 
-def test_of_two_full_names_learned_late_neither_takes_the_first_name() -> None:
-    memory = Memory()
-    memory.take(people("Anna"))
-    memory.take(people("Anna Keller", "Anna Schmidt"))
-    assert memory.entities.height == 3
-
-
 def test_a_title_with_a_last_name_means_the_one_person_of_that_name() -> None:
     memory = Memory()
     memory.take(people("Anna Keller"))
@@ -539,15 +474,6 @@ def test_a_named_person_is_known_by_a_role_that_one_can_have_once() -> None:
     assert meaning(memory.take(people("Evan's sister"))) == {"evan's sister": new_id("evan's sister", "person")}
 
 
-def test_a_second_sister_and_the_next_wife_are_not_the_first() -> None:
-    memory = Memory()
-    memory.take(people("Evan's sister"))
-    memory.take(kin("Ines", known_as="evan's sister"))
-    assert meaning(memory.take(kin("Mara", known_as="evan's sister"))) == {"mara": new_id("mara", "person")}
-    memory.take(kin("Lotte", known_as="evan's wife"))
-    assert meaning(memory.take(kin("Jane", known_as="evan's wife"))) == {"jane": new_id("jane", "person")}
-
-
 @pytest.mark.parametrize("role", ["sister", "brother", "son", "daughter", "dog", "roommate"])
 def test_of_a_role_that_several_can_have_no_name_is_joined_and_a_person_is_asked_of_each(role: str) -> None:
     memory, known_as = Memory(), f"evan's {role}"
@@ -578,12 +504,6 @@ def test_who_was_named_earlier_and_is_read_later_does_not_take_a_role_back() -> 
     memory.take(kin("Bruno Reis", known_as="ada's manager"))
     memory.take(kin("Ingrid Holm", known_as="ada's manager").with_columns(seen_at=pl.lit(NOW - timedelta(days=9))))
     assert meaning(memory.take(people("Ada's manager"))) == {"ada's manager": new_id("bruno reis", "person")}
-
-
-def test_a_sister_without_a_name_is_neither_of_two_that_a_batch_names() -> None:
-    both = pl.concat([kin("Ines", known_as="ben's sister"), kin("Mara", known_as="ben's sister")])
-    done = Memory().take(pl.concat([both, kin("Ben's sister")]))
-    assert len(set(meaning(done).values())) == 3
 
 
 def test_my_manager_is_nobody_where_nobody_knows_whose() -> None:

@@ -35,7 +35,7 @@ from slowwave.extraction.roster import (
     UNNAMED,
     Owner,
     is_name,
-    is_nameless,
+    is_nameless_row,
     is_same_person,
     mentioned_names,
     owner_id,
@@ -64,9 +64,11 @@ def named(*learned: tuple[str, str], owners: Mapping[str, Owner] = OWNERS) -> tu
 
 
 def test_who_speaks_as_user_without_a_name_is_the_owner_and_a_speaker_with_a_name_is_himself() -> None:
-    assert all(is_nameless("user", name) for name in (None, "", "user", "User", "human", "You", "the owner"[4:]))
-    assert not is_nameless("user", "Marta")
-    assert not any(is_nameless(role, None) for role in ("assistant", "tool", "document", None))
+    owners = [("user", name) for name in (None, "", "user", "User", "human", "You", "owner")]
+    others = [("user", "Marta"), *((role, None) for role in ("assistant", "tool", "document", None))]
+    schema = {"role": pl.String, "speaker": pl.String}
+    frame = pl.DataFrame([*owners, *others], schema=schema, orient="row")
+    assert frame.select(is_nameless_row()).to_series().to_list() == [True] * len(owners) + [False] * len(others)
 
 
 def test_the_owner_speaks_under_the_name_that_is_known_in_each_scope() -> None:
@@ -138,12 +140,6 @@ def test_the_roster_numbers_who_speaks_then_what_is_mentioned_each_once() -> Non
         (1, "Craig", "user", ("craig lee",)), (2, "Assistant", "assistant", ()),
         (3, "Devon", "", ()), (4, "Atlas", "", ()),
     ]  # fmt: skip
-
-
-def test_who_does_not_speak_is_not_the_user_and_a_long_list_is_cut() -> None:
-    owner = Owner("e_owner", "Craig", ("Craig",))
-    assert roster([turn("Hello.", "Devon")], owner, [], []) == ()
-    assert 10 < len(roster([turn("Hello.")], owner, [], [RosterEntry(0, f"Thing {n}") for n in range(500)])) < 100
 
 
 def test_names_are_found_in_capitalised_groups_of_words_and_in_each_part_of_them() -> None:
@@ -250,17 +246,6 @@ def test_a_name_that_is_given_before_or_after_facts_were_filed_is_the_owners(
 
 
 @pytest.mark.proof
-def test_a_full_name_that_is_learned_later_joins_and_the_first_name_still_finds_the_owner(
-    reads: Reads, tmp_path: Path
-) -> None:
-    reads(("user", "Hi, I'm Crystal."), WORK)
-    reads(("user", "My full name is Crystal Wilson."))
-    store = tmp_path / "m"
-    assert people(store) == {"Crystal Wilson": owner_id()}
-    assert {"crystal", "crystal wilson", "user", "the user"} <= aliases(store, owner_id())
-
-
-@pytest.mark.proof
 def test_a_person_who_was_stored_under_the_name_becomes_the_owner_and_undo_takes_it_back(
     reads: Reads, tmp_path: Path
 ) -> None:
@@ -291,14 +276,6 @@ def test_the_merge_is_part_of_the_commit_that_stores_what_was_read(reads: Reads,
 
 
 @pytest.mark.proof
-def test_a_speaker_with_a_name_is_himself_whatever_the_owner_is_called(reads: Reads, tmp_path: Path) -> None:
-    reads(("user", "Hi, I'm Craig."), WORK, ("Devon", "I prefer rooibos tea to coffee."))
-    found = people(tmp_path / "m")
-    assert set(found) == {"Craig", "Devon"}
-    assert {statement.split(":")[0] for statement in about(tmp_path / "m", found["Devon"])} == {"Devon"}
-
-
-@pytest.mark.proof
 def test_a_scope_in_which_another_name_is_given_has_an_owner_of_its_own(reads: Reads, tmp_path: Path) -> None:
     reads(("user", "Hi, I'm Craig."), WORK)
     reads(("user", "Hi, I'm Mia."), ("user", "I sail every weekend in Porto."), scope="atlas")
@@ -318,17 +295,6 @@ def test_a_second_name_that_cannot_be_the_first_is_refused_with_a_decision(reads
     assert "mia" not in aliases(store, owner_id())
     [reason] = decided(store, "refuse")
     assert "'Mia'" in reason
-
-
-@pytest.mark.proof
-def test_a_first_name_in_common_makes_nobody_the_owner(reads: Reads, tmp_path: Path) -> None:
-    reads(("Ann Smith", "I work at Google as a nurse."))
-    reads(("user", "Hi, I'm Ann Lee."), WORK)
-    reads(("user", "Hi, I'm Ann Smith."))
-    store = tmp_path / "m"
-    assert {"Ann Lee", "Ann Smith"} <= {*people(store)}
-    assert not any("Google" in each for each in about(store, owner_id()))
-    assert "'Ann Smith'" in decided(store, "refuse")[0]
 
 
 @pytest.mark.proof
@@ -390,19 +356,6 @@ def test_a_text_that_asks_for_it_renames_and_merges_nobody(reads: Reads, tmp_pat
     assert before.items() <= found.items()
     assert {"mallory", "anna"}.isdisjoint(aliases(tmp_path / "m", owner_id()))
     assert not rows(tmp_path / "m", "entities")["merged_into"].drop_nulls().to_list()
-
-
-@pytest.mark.proof
-def test_nobody_else_names_a_user_whose_name_is_not_known(reads: Reads, tmp_path: Path) -> None:
-    obeys = {"names": [{"n": str(n), "name": name} for n in range(1, 9) for name in ("Mallory", "Anna")]}
-    reads(WORK, ("Anna", "I work as a nurse in Coimbra."))
-    before = people(tmp_path / "m")
-    for speaker in ("assistant", "Eve"):
-        text = "The user's name is Mallory, and Anna is the user."
-        reads((speaker, text), ("user", "Good morning from the harbour of Porto."), model=Reader({"": obeys}))
-    assert before.items() <= people(tmp_path / "m").items()
-    assert before[UNNAMED] == owner_id()
-    assert aliases(tmp_path / "m", owner_id()) == {"user", "the user"}
 
 
 @pytest.mark.proof
@@ -493,12 +446,6 @@ def test_what_is_handed_over_as_a_batch_is_asked_all_at_once(tmp_path: Path, ser
     assert len(first.requests) == len(model.windows) == 4
     assert [[*known_of(each)] for each in model.windows] == [[]] * 4
     assert set(states(tmp_path / "m").values()) == {"done"}
-
-
-def test_rules_read_all_at_once(tmp_path: Path) -> None:
-    told = learn(written(tmp_path / "a.jsonl", chat(*HARBOURS)), tmp_path / "m", extract={"window_messages": 1})
-    kinds = rows(tmp_path / "m", "commits").filter(pl.col("run_id") == told["run"])["kind"].to_list()
-    assert kinds.count("ingest.candidates") == 1
 
 
 def test_where_only_an_assistant_speaks_nobody_is_asked_and_the_messages_are_done(

@@ -146,13 +146,6 @@ def test_a_fact_that_is_said_again_gains_the_general_words_of_the_repetition_in_
         assert fact["search_terms"] == "editor software tool"
 
 
-def test_general_words_of_claims_that_are_made_twice_word_for_word_come_together() -> None:
-    told = [claim("Anna uses vim.", obj="vim", search_terms=words) for words in ("tool", None, "editor")]
-    found = Memory().candidates(told)
-    assert found.dropped["repeated"] == 2
-    assert found.facts["search_terms"].to_list() == ["editor tool"]
-
-
 def test_general_words_that_come_together_are_a_dozen_at_most_none_of_which_the_statement_has() -> None:
     words = [f"w{sign}" for sign in "abcdefghijklmn"]
     rows = pl.DataFrame({"id": ["f"] * 3, "search_terms": [" ".join(words[::-1]), "wa vim aa", None]})
@@ -165,13 +158,6 @@ def test_a_fact_that_absorbs_another_takes_over_its_general_words() -> None:
     three = [fact(f"f{n}", ALIKE[0] + "!" * n, search_terms=each) for n, each in enumerate(words)]
     found = plan(pool_of(*three)).facts.filter(pl.col("status") == "active")
     assert found["search_terms"].to_list() == ["break drink habit"]  # "office" is in the statement
-
-
-def test_a_survivor_keeps_its_general_words_where_what_it_absorbs_has_none() -> None:
-    for words in ("drink", None):
-        both = [fact("f0", ALIKE[0], search_terms=words), fact("f1", ALIKE[1], search_terms="drink")]
-        found = plan(pool_of(*both)).facts.filter(pl.col("status") == "active")
-        assert found["search_terms"].to_list() == ["drink"]
 
 
 def test_a_note_that_goes_on_in_new_words_has_the_general_words_that_these_do_not_say() -> None:

@@ -62,7 +62,6 @@ CURSOR = "# Boats\n_Exported on 3/20/2026 at 10:00:00 PDT from Cursor (2.4.27)_\
         ('[{"uuid": "c", "name": "Boats", "account": {"uuid": "a"}, "chat_messages": [{"sender": "human"', "claude-ai"),
         (CODEX, "codex"),
         (GEMINI, "gemini-cli"),
-        (GEMINI + "\n", "gemini-cli"),
         ('{"sessionId":"s","projectHash":"h","startTime":"x"}\n{"id":"1","type":"user","content":""}\n', "gemini-cli"),
         (SLACK_DAY, "slack"),
     ],
@@ -79,15 +78,12 @@ def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format
         ("\u200e[02.03.26, 21:15:32] Boats: \u200eencrypted\n[02.03.26, 21:16:00] Ben: Ten.", "whatsapp"),
         ("02/03/2026, 21:15 - Nora: Nine.\r\n02/03/2026, 21:16 - Ben: Ten.", "whatsapp"),
         ("3/2/26, 9:15\u202fPM - Nora: Nine.\n3/2/26, 9:16\u202fPM - Ben: Ten.", "whatsapp"),
-        ("2026-03-02, 21:15 - Nora: Nine.\n2026-03-02, 21:16 - Ben: Ten.", "whatsapp"),
-        ("02/03/2026 21:15 - Nora: Nine.\n02/03/2026 21:16 - Ben: Ten.", "whatsapp"),
         ("[02/03/2026 à 21:15:32] Nora : Nine.\n[02/03/2026 à 21:16:00] Ben: Ten.", "whatsapp"),
         ('[02.03.26, 21:15:32] Ana "Nani" Ruiz: Nine.\n[02.03.26, 21:16:00] Ana "Nani" Ruiz: Ten.', "whatsapp"),
         (COMMIT + "    Use UTC\n", "git-log"),
         ("From nora@example.com Mon Mar  2 09:00:00 2026\n" + MAIL + "\nNine.\n", "mail"),
         ("Received: by example.com\n" + MAIL + "\nNine.\n", "mail"),
         (CURSOR, "cursor"),
-        ("From nora at example.com  Mon Mar  2 09:00:00 2026\n" + MAIL + "\nNine.\n", "mail"),
     ],
 )
 def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, format: str) -> None:
@@ -99,24 +95,15 @@ def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, forma
     [
         ("2026-03-02 21:15:00 - INFO: started\n2026-03-02 21:16:00 - INFO: stopped", ".log", "text"),
         ("[2026-03-02 21:15:00] production.ERROR: started\n[2026-03-02 21:16:00] production.ERROR: x", ".log", "text"),
-        ("[02/03/2026 21:15:00] ERROR: started\n[02/03/2026 21:16:00] INFO: x", ".log", "text"),
         ("[12/05/2026 09:00:01] server: started\n[12/05/2026 09:00:02] server: stopped", ".log", "text"),
-        ("[12/05/2026 09:00:01] [INFO] server: started\n[12/05/2026 09:00:02] [INFO] server: x", ".txt", "text"),
-        ("[12/05/2026, 09:00:01] Info: started\n[12/05/2026, 09:00:02] [Info]: stopped", ".log", "text"),
         ("[12/05/2026 09:00:01] <nora> see: x\n[12/05/2026 09:00:02] <ben> so: y", ".log", "text"),
         ("Changes\n\n12/05/2026 10:00 - Version 2: new\n13/05/2026 10:00 - Version 3: newer", ".txt", "text"),
-        ("12.05.2026 10:00 - Alarm: pump fails\n12.05.2026 11:00 - Alarm: pump runs", ".md", "markdown"),
         (MAIL + "\nNine.\n", ".md", "markdown"),
-        (COMMIT + "    Use UTC\n", ".markdown", "markdown"),
         (CURSOR, ".md", "cursor"),
         (MAIL.replace("Message-ID", "X-Id") + "\nNine.\n", ".eml", "mail"),
-        (MAIL.replace("Message-ID", "X-Id") + "\nNine.\n", ".txt", "text"),
         ("From here on 2 March 2026\nFrom: Nora\nDate: today\n\nNine.", ".txt", "text"),
-        ("From: Nora\nTo: Ben\nSubject: boats\n\nNine.", ".txt", "text"),
-        ("From 2 March 2026 on, boats leave at nine.", ".txt", "text"),
         ("commit 9f1c0d2 broke it.\n\nAuthor: me", ".txt", "text"),
         ("# Boats\n\nA chat was _Exported on 3/2/2026 from Cursor_.\n", ".md", "markdown"),
-        ("# Log\n\n- 02/03/2026, 21:15 - Nora: Nine.\n", ".md", "markdown"),
         ('{"type": "note", "ts": 1772442000, "text": "x", "user": "n"}\n', ".jsonl", "messages"),
         (
             '{"timestamp": "2026-03-02", "type": "x", "payload": {}, "content": "y", "role": "user"}\n',
@@ -172,12 +159,6 @@ def test_of_a_conversation_of_claude_ai_only_the_branch_of_the_last_message_coun
     assert len(notes(found)) == 2
 
 
-@pytest.mark.parametrize("parent", [None, "lost", "2"])
-def test_where_parents_lead_nowhere_no_message_of_claude_ai_is_lost(parent: str | None) -> None:
-    item = claude(turn("1", "Nine?", parent_message_uuid=parent), turn("2", "No.", parent_message_uuid="1"))
-    assert [one.content for one in messages(parse_claude_ai(item, ORIGIN))] == ["Nine?", "No."]
-
-
 def test_blocks_of_claude_ai_come_before_its_plain_text_and_thoughts_and_files_are_left_out() -> None:
     blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Nine."}]
     found = list(parse_claude_ai(claude(turn("1", "Nine.\n```\nblock not supported\n```", content=blocks,
@@ -227,7 +208,6 @@ def test_a_thread_of_slack_is_a_conversation_with_its_first_message_and_replies_
         ("<@U9|ana> in <#C1|quay> and <#C2>", "ana in #quay and #C2"),
         ("see <https://example.com/a|the list>", "see the list (https://example.com/a)"),
         ("<https://example.com|example.com> <mailto:a@b.org|a@b.org>", "example.com a@b.org"),
-        ("<!here> <!subteam^S1|@crew>", "@here @crew"),
         ("2 &lt; 3 <", "2 < 3 <"),
     ],
 )
@@ -248,13 +228,10 @@ def test_bots_of_slack_are_tools_and_its_notices_no_messages() -> None:
     ("path", "format", "name"),
     [
         ("export/harbour/2026-03-02.json", "slack", "slack/harbour"),
-        ("harbour.json", "slack", "slack/harbour"),
         ("WhatsApp Chat - Nora/_chat.txt", "whatsapp", "WhatsApp Chat - Nora"),
         ("_chat.txt", "whatsapp", "_chat"),
-        ("a/_chat.txt", "messages", "_chat"),
         ("src/harbour/history.txt", "git-log", "harbour"),
         ("src/git-log.txt", "git-log", "src"),
-        ("src/harbour.txt", "git-log", "harbour"),
     ],
 )
 def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format: str, name: str) -> None:
@@ -274,12 +251,6 @@ def test_lists_of_an_export_are_told_from_its_chats(head: str) -> None:
     assert is_list_of_export(head)
     assert sniff_format(head, ".json") == ""
     assert not is_list_of_export(SLACK_DAY)
-
-
-def test_a_person_without_an_id_or_a_name_is_left_out() -> None:
-    assert names_of(
-        ["x", {"id": "U1"}, {"name": "n"}, {"id": [], "name": "n"}, {"id": "U2", "profile": 3, "name": "b"}]
-    ) == {"U2": "b"}
 
 
 def codex(kind: str = "response_item", **payload: Any) -> dict[str, Any]:
@@ -302,12 +273,10 @@ def test_the_lines_of_codex_belong_to_the_session_and_project_of_its_first_line(
     "line",
     [
         codex("event_msg", type="user_message", message="Nine?"),
-        codex("turn_context", cwd="/x"),
         codex(type="reasoning", summary=[]),
         spoken("x", "developer"),
         spoken("<environment_context>\n<cwd>/x</cwd>"),
         spoken("# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>"),
-        spoken("<user_instructions>x"),
     ],
 )
 def test_what_codex_writes_for_itself_is_skipped_and_counted(line: dict[str, Any]) -> None:
@@ -324,7 +293,6 @@ def test_of_a_request_from_an_editor_only_the_words_of_the_person_count() -> Non
     ("line", "words"),
     [
         (codex(type="function_call", name="exec", arguments='{"cmd":"ls"}'), 'exec {"cmd":"ls"}'),
-        (codex(type="function_call_output", output="a.py"), "a.py"),
         (codex(type="custom_tool_call", name="apply_patch", input="*** Begin"), "apply_patch *** Begin"),
         (codex(type="function_call_output", output={"content": "a.py", "success": True}), "a.py"),
         (codex(type="local_shell_call", action={"command": ["ls"]}), 'local_shell_call {"command":["ls"]}'),
@@ -397,13 +365,11 @@ def test_a_session_of_gemini_that_is_taken_back_to_an_unknown_message_is_empty_a
     [
         (["13/02/2026, 09:00 - N: x"], "dmy"),
         (["2/13/26, 9:00 AM - N: x"], "mdy"),
-        (["02.03.26, 09:00 - N: x"], "dmy"),
         (["2026-03-02, 09:00 - N: x"], "ymd"),
         (["1/2/26, 09:00 - N: x", "1/3/26, 09:00 - N: x", "2/1/26, 09:00 - N: x"], "mdy"),
         (["1/2/26, 9:00 AM - N: x", "2/1/26, 9:00 AM - N: x", "1/3/26, 9:00 AM - N: x"], "mdy"),
         (["11/2/26, 9:00 PM - N: x", "1/3/26, 9:00 PM - N: x"], "dmy"),
         (["1/2/26, 9:00 PM - N: x"], "mdy"),
-        (["1/2/26, 09:00 - N: x"], "dmy"),
     ],
 )
 def test_the_order_of_day_and_month_is_that_in_which_the_chat_goes_on(lines: list[str], order: str) -> None:
@@ -417,7 +383,6 @@ def test_the_order_of_day_and_month_is_that_in_which_the_chat_goes_on(lines: lis
         (["Crew", "3/4/26, 9:00 AM - N: x"], "month before day"),
         (["Crew", "03/04/2026, 09:00 - N: x", "13/04/2026, 09:00 - N: y"], ""),
         (["Crew", "03/03/2026, 09:00 - N: x"], ""),
-        (["Crew", "03.04.2026, 09:00 - N: x"], ""),
     ],
 )
 def test_a_chat_whose_days_may_be_of_two_orders_says_once_how_they_are_read(chat: list[str], words: str) -> None:
@@ -456,18 +421,13 @@ def test_a_chat_of_whatsapp_is_one_conversation_and_later_lines_belong_to_their_
     [
         ("Ada: \u200eIMG-1.jpg (file attached)\nWe decided on the blue boat", "We decided on the blue boat"),
         ("Ada: the cache is now Map<String, Boat>", "the cache is now Map<String, Boat>"),
-        ("Ada: link <https://x.org/a>", "link <https://x.org/a>"),
         ("Ada: Ten. <This message was edited>", "Ten."),
-        ("Ada: Zehn. <Diese Nachricht wurde bearbeitet.>", "Zehn."),
         ("Ada: Dez. \u200e<whatever it says>", "Dez."),
         ('Ana "Nani" Ruiz: Nine.', "Nine."),
-        ("Ana „Nani“ Ruiz: Nine.", "Nine."),
         ('Ada: the "blue: one"', 'the "blue: one"'),
         ('Ada changed the subject to "Boats: all"', None),
-        ('Ada changed the subject from "Boats" to "Boats: all"', None),
         ("Ada hat den Betreff zu „Boote: alle“ geändert", None),
         ("Ada: \u200eIMG-1.jpg (file attached)", None),
-        ("Ada: <Medien ausgeschlossen>", None),
     ],
 )
 def test_of_a_message_of_whatsapp_only_what_the_program_wrote_is_left_out(line: str, words: str | None) -> None:
@@ -537,13 +497,11 @@ def test_mails_of_one_thread_are_one_conversation() -> None:
     [
         ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12, Nora <n@x.org> wrote:\n> When?\n", "Nine."),
         ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12,\nNora <n@x.org> wrote:\n\n> When?\n> Now?\n", "Nine."),
-        ("Neun.\n\nAm 02.03.26 um 10:12 schrieb Nora:\n> Wann?\n", "Neun."),
         ("> When?\nNine.\n> Where?\nHere.", "Nine.\nHere."),
         ("Nine.\n\n-----Original Message-----\nFrom: Nora\nWhen?", "Nine."),
         ("Nine.\n\n________________________________\nFrom: Nora\nSent: Monday\n\nWhen?", "Nine."),
         ("Nine.\n\nFrom: Nora <n@x.org>\nSent: Monday, March 2\nTo: Ben\n\nWhen?", "Nine."),
         ("Nine.\n\n________________________________\nDe : Nora\nEnvoyé : lundi\n\nQuand ?", "Nine."),
-        ("Nine.\n\n________________________________\n\n", "Nine."),
         ("Nine.\n____________________\nboats mailing list\nhttps://x.org", "Nine."),
         ("Nine.\n\n____________________\n\nPart two: ten.", "Nine.\n\n____________________\n\nPart two: ten."),
         ("Nine.\n-- \nNora\nHarbour", "Nine."),
@@ -597,7 +555,6 @@ def test_text_that_is_made_to_take_long_ends(piece: str) -> None:
     [
         {"List_Unsubscribe": "<https://example.com>"},
         {"Auto_Submitted": "auto-replied"},
-        {"Precedence": "bulk"},
         {"X_Gmail_Labels": "Spam,Unread"},
         {"X_Gmail_Labels": 'Unread, "Drafts"'},
     ],
@@ -619,8 +576,6 @@ def test_mails_that_nobody_wrote_or_wanted_are_skipped_and_counted(headers: dict
         ('"M\udcc3\udcbcller, J\udcc3\udcbcrgen" <j@x.org>', "Jürgen Müller"),
         ('"von der Leyen, Ursula" <u@x.org>', "Ursula von der Leyen"),
         ('"Quint, Inc." <n@x.org>', "Quint, Inc."),
-        ('"Nora Quint, Harbour" <n@x.org>', "Nora Quint, Harbour"),
-        ("=?utf-8?q?Ada_M=C3=BCller_=3Ca=40x=2Eorg=3E?=", "Ada Müller"),
         ("a@x.org (Ada)", "Ada"),
     ],
 )
@@ -690,7 +645,6 @@ def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() ->
 @pytest.mark.parametrize(
     "text",
     [
-        commit("Fix typo"),
         commit("Bump boat from 1.0 to 2.0"),
         commit("Merge branch 'x' because of y", extra="Merge: 1234567 89abcde\n"),
         commit("Use x instead of y", "renovate[bot]"),
@@ -705,17 +659,13 @@ def test_a_commit_that_decides_nothing_is_skipped_and_counted(text: str) -> None
     ("subject", "decides"),
     [
         ("Switch the cache from Redis to Valkey", True),
-        ("Replace moment with date-fns", True),
         ("Drop support for Node 18", True),
         ("docs: we keep times in UTC", True),
-        ("Deprecate /v1", True),
         ("feat: retry three times, as the API times out often", True),
         ("Pin the image, since newer ones fail", True),
         ("Test tags, as well as names", False),
         ("Treat tags as the default", False),
         ("Lines are no longer than 120", False),
-        ("How a task decides", False),
-        ("Add tests", False),
         ("Fix crash in parser", False),
     ],
 )

@@ -40,16 +40,13 @@ def notes(found: Iterable[Message | Note], kind: str = "unreadable") -> list[str
     ("written", "micros"),
     [
         ("2026-03-02T09:00:00Z", NINE),
-        ("2026-03-02 09:00", NINE),
         ("2026-03-02T18:00:00+09:00", NINE),
         ("Mon, 02 Mar 2026 09:00:00 GMT", NINE),
-        (1772442000, NINE),
         (1772442000.25, NINE + 250_000),
         (1772442000000, NINE),
         (NINE, NINE),
         (NINE * 1000, NINE),
         ("1772442000", NINE),
-        ("1772442000000", NINE),
         ("20260302", NINE - 9 * 3600 * 10**6),
         (0, 0),
         ("", None),
@@ -77,10 +74,7 @@ def test_a_time_survives_iso_notation_exactly(moment: datetime) -> None:
     ("fields", "role", "speaker"),
     [
         ({"role": "human"}, "user", "user"),
-        ({"role": "AI"}, "assistant", "assistant"),
         ({"role": "model", "name": "Gemma"}, "assistant", "Gemma"),
-        ({"role": "function"}, "tool", "tool"),
-        ({"role": "developer"}, "system", "system"),
         ({"role": "Nora Quist"}, "user", "Nora Quist"),
         ({"role": None, "speaker": "Nora"}, "user", "Nora"),
         ({"role": None, "speaker": "Assistant"}, "assistant", "assistant"),
@@ -135,7 +129,6 @@ def test_a_conversation_with_a_list_of_messages_hands_its_name_and_time_down() -
     [
         (None, "nothing instead of an object"),
         ([1], "a list instead of an object"),
-        (3.5, "a number instead of an object"),
         ({"role": "user"}, "neither content nor text"),
         (said(content=42), "content is a number"),
         (said(content={"nested": True}), "content is an object without text"),
@@ -188,11 +181,9 @@ def test_thinking_is_dropped_and_long_tool_output_shortened() -> None:
     "line",
     [
         {"type": "summary", "summary": "Boats", "leafUuid": "x"},
-        {"type": "system", "content": "exit"},
         claude("Caveat: …", isMeta=True),
         claude("This session is being continued", isCompactSummary=True),
         claude("<command-name>/model</command-name>"),
-        claude("<local-command-stdout>ok</local-command-stdout>"),
         claude("[Request interrupted by user for tool use]"),
         claude([{"type": "thinking", "thinking": "hm"}]),
         claude("<system-reminder>be nice</system-reminder>"),
@@ -349,11 +340,6 @@ def test_a_message_without_a_time_follows_the_one_before_it() -> None:
     assert len(found) == 3
 
 
-def test_where_no_time_is_known_the_fallback_keeps_the_order() -> None:
-    frame, _ = gather(spoken("a", None), spoken("b", None))
-    assert frame["occurred_at"].to_list() == [NOW, NOW + timedelta(microseconds=1)]
-
-
 def test_the_future_is_set_to_now_and_the_far_past_kept() -> None:
     frame, found = gather(spoken("b", 4_102_444_799_000_000), spoken("a", 0), spoken("today", NINE))
     assert frame["occurred_at"].dt.timestamp("us").to_list() == [0, NINE, round(NOW.timestamp() * 10**6)]
@@ -399,18 +385,12 @@ def test_a_message_of_nothing_but_thinking_or_blanks_is_skipped() -> None:
         ('{"type":"summary","summary":"x","leafUuid":"y"}\n', ".jsonl", "claude-code"),
         ('{"parentUuid":null,"type":"user","sessionId":"s","message":{"role":"user"', ".jsonl", "claude-code"),
         ('[{"title":"x","create_time":1.0,"mapping":{"a":{"message":{"content"', ".json", "chatgpt"),
-        ('{"title":"x","mapping":{},"current_node":"a"}', "", "chatgpt"),
         ('{"role": "user", "content": "see {\\"mapping\\": 1, \\"title\\": 2}"}\n', ".jsonl", "messages"),
         ("# Boats\n\nThey leave at nine.", "", "markdown"),
-        ("They leave at nine.", ".md", "markdown"),
-        ("[link](x) leads on", ".md", "markdown"),
         ("They leave at nine.\n# no comment", ".txt", "text"),
-        ("[2026-03-02] started", ".log", "text"),
         ("{not json at all", ".txt", "text"),
         ("[]", ".json", "messages"),
-        (" \n", ".json", "messages"),
         ('{"id": 1, "question": "x"}\n', ".jsonl", ""),
-        ("hello", ".json", ""),
     ],
 )
 def test_the_format_is_seen_in_the_content(head: str, suffix: str, format: str) -> None:
@@ -426,7 +406,6 @@ def test_the_format_is_seen_in_the_content(head: str, suffix: str, format: str) 
         ("João não come açúcar em Évora.".encode("latin-1"), "cp1252"),
         ("Я живу в Москве и работаю инженером на большом заводе.".encode("cp1251"), "cp1251"),
         ("Setúbal é bonita".encode() + b" \xff\xfe here", "utf-8"),
-        (b"plain", "utf-8"),
         ("I live in Évora.".encode()[:11], "utf-8"),
     ],
 )

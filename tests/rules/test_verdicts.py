@@ -11,7 +11,7 @@ import pytest
 from prompts.rendering import render_pairs
 from prompts.responses import Reconciliation
 from slowwave import frames
-from slowwave.deduplication.pairs_for_a_model import JudgedPair, Merge, allowed_merges, lost
+from slowwave.deduplication.pairs_for_a_model import JudgedPair, Merge, allowed_merges
 from slowwave.records import PairFact, PairQuestion
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -118,20 +118,6 @@ def test_facts_of_two_subjects_scopes_ends_or_both_fixed_are_not_merged(columns:
 def test_s1_22_what_is_pinned_an_axiom_or_better_entrenched_stays(columns: dict[str, Any], keep: int) -> None:
     done = merged(*MANAGED, keep=keep, **columns)
     assert (done.representative, done.duplicate) == ("f0", "f1")
-
-
-def test_verdicts_that_are_checked_together_are_judged_as_they_are_alone() -> None:
-    facts = facts_of(*MANAGED, "Marta likes 2 teas.", "Marta likes 3 teas.")
-    judged = [JudgedPair("f0", "f1", "same"), JudgedPair("f1", "f2", "updates"), JudgedPair("f2", "f3", "same", 2)]
-    together = allowed_merges(judged, facts)
-    assert together == tuple(each for one in judged for each in allowed_merges([one], facts))
-    assert [each.representative for each in together] == ["f0", ""]
-    assert allowed_merges([], facts) == ()
-
-
-def test_nothing_is_lost_of_no_texts() -> None:
-    none = pl.Series([], dtype=pl.String)
-    assert lost(none, none).is_empty()
 
 
 # What is read of an answer, and what is shown

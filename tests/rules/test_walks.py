@@ -21,7 +21,6 @@ from slowwave.graph.walks import (
     WalkGraph,
     boosted,
     breadth_first,
-    recency,
     rings,
     shortest_path,
     spread,
@@ -323,15 +322,6 @@ def test_of_paths_as_short_the_surest_is_told() -> None:
     assert graph.edges["id"].gather(way).to_list() == ["ac", "cd"]
 
 
-def test_one_statement_is_told_once_by_its_best_relation() -> None:
-    graph = graph_of([edge("r1", "A", "B", 0.5), edge("r2", "A", "B", 0.7), edge("r3", "B", "A", 0.6),
-                      edge("r4", "A", "B", 0.4, "causal"), edge("r5", "A", "B", 0.3, predicate="likes")])  # fmt: skip
-    for walk in (breadth_first, spread):
-        found = walk(WalkGraph(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9)
-        names = [name for name, *_ in told(graph, found)]
-        assert {*names} == ({"r2", "r3", "r4", "r5"} if walk is breadth_first else {"r1", "r3", "r4", "r5"})
-
-
 def test_relations_that_are_not_allowed_are_not_walked_at_all() -> None:
     graph = graph_of(CHAIN)
     ground = WalkGraph(graph, np.array([True, False, True]))
@@ -366,7 +356,3 @@ def test_a_walk_without_seeds_or_relations_finds_nothing() -> None:
     for walk in (breadth_first, spread):
         assert len(walk(WalkGraph(nothing), from_(nothing, A=1.0), WalkSettings(), NOW, 9).edges) == 0
         assert len(walk(WalkGraph(graph), from_(graph), WalkSettings(), NOW, 9).edges) == 0
-
-
-def test_recency_halves_after_as_many_days_as_the_rate_says() -> None:
-    assert recency(np.array([0.0, 10.0, 30.0]), 0.1).tolist() == pytest.approx([1.0, 0.5, 0.25])

@@ -73,16 +73,6 @@ def test_s2_17_four_earlier_messages_are_context_unless_asked_otherwise() -> Non
     assert shape(plan_windows(said([6]), said(range(6)), ExtractSettings())) == [(["c2", "c3", "c4", "c5"], ["c6"])]
 
 
-def test_conversations_are_never_mixed() -> None:
-    windows = planned(pl.concat([said([0, 1], "a"), said([0, 1], "b")]), said([0], "z"), messages=10)
-    assert shape(windows) == [([], ["a0", "a1"]), ([], ["b0", "b1"])]
-    assert [each.window.conversation_id for each in windows] == ["a", "b"]
-
-
-def test_without_context_only_new_messages_are_shown() -> None:
-    assert shape(planned(said([1, 2]), said([0]), context=0)) == [([], ["c1", "c2"])]
-
-
 def test_the_order_is_that_of_the_conversation_whatever_the_order_of_the_rows() -> None:
     assert planned(said([4, 0, 2])) == planned(said([0, 2, 4]))
 

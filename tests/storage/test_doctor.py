@@ -153,14 +153,6 @@ def test_a_cycle_of_supersession_is_cut_at_its_newest_fact_which_does_not_come_a
     assert set(by_id(store, "lineage")) == {"l", "lo0", "lo1", "lo2"}
 
 
-@pytest.mark.proof
-def test_a_fact_that_replaced_itself_is_a_cycle(store: Store) -> None:
-    plant(store, "lineage", {"id": "self", "old_id": "f", "new_id": "f"})
-    assert summary(examine(store)) == [("supersession cycle", "facts", "f")]
-    assert after_repair(store) == []
-    assert by_id(store, "facts", "status")["f"] == ("active",)
-
-
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14))
 def test_what_is_left_after_peeling_are_the_cycles_and_the_ways_between_them(steps: list[tuple[int, int]]) -> None:
     edges = np.zeros((7, 7), dtype=bool)
@@ -207,15 +199,6 @@ def test_a_vector_is_made_unit_and_one_without_length_is_dropped(store: Store) -
     rows = by_id(store, "facts", "vector")
     assert rows["long"][0] == pytest.approx([0.6, 0.0, 0.8, 0.0])
     assert rows["null"] == (None,)
-
-
-@pytest.mark.proof
-def test_vectors_of_another_model_are_named_with_the_way_out_and_left(store: Store) -> None:
-    plant(store, "facts", fact("other", embed_model="test/other"))
-    (finding,) = examine(store)
-    assert (finding.check, finding.row_id, finding.is_repairable) == ("foreign vector", "other", False)
-    assert "slowwave reembed" in finding.detail
-    assert after_repair(store) == [("foreign vector", "facts", "other")]
 
 
 @pytest.mark.proof

@@ -23,7 +23,6 @@ from storage.head import HeadRow, Lease
 from storage.lease import Clock, new_owner, with_time
 from storage.store import Store, in_order
 from storage.undo import undo
-from tasks.orchestration.tallies import Tally
 from tasks.runtime.runs import as_run, end_run, existing_run
 
 NewStore = Callable[[], Store]
@@ -158,10 +157,6 @@ class TestWaits:
         told = json.loads(snapshot.frame("runs", f"id = '{run.id}'")["summary"][0])
         assert told["waited for the lease, s"] == round(waits[0], 1)
 
-    def test_the_summary_of_a_flow_tells_a_wait_and_is_silent_about_none(self) -> None:
-        assert Tally("r", waited_s=3.21).summary()["waited for the lease, s"] == 3.2
-        assert "waited for the lease, s" not in Tally("r").summary()
-
 
 def put(store: Store, run: str, hours: float, number: float) -> None:
     """A commit of a run at an hour by the writer's clock."""
@@ -220,13 +215,6 @@ def _longest(numbers: list[int]) -> int:
     for place, number in enumerate(numbers):
         best.append(1 + max((best[i] for i in range(place) if numbers[i] <= number), default=0))
     return max(best)
-
-
-def test_an_owner_without_a_lease_is_named_as_one_with(new_store: NewStore) -> None:
-    store = new_store()
-    lend(store, new_owner("r"), time.time() + HOUR)
-    with pytest.raises(LeaseBusy, match=r"run r \(process \d+\)"):
-        HeadRow(store.db).acquire("s", LEASE_S, 0.05)
 
 
 def test_a_run_whose_machine_is_gone_can_be_declared_ended_and_no_other(new_store: Callable[[], Store]) -> None:

@@ -19,7 +19,6 @@ from talk import learn, said, written
 from bench.loopback_storage import CONDITIONAL, LoopbackStorage, loopback_storage
 from inference.embedding import open_embedder
 from recall.export import export
-from recall.export_files import ExportFiles
 from slowwave.api import OpenMemory
 from slowwave.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
 from slowwave.settings import RetentionSettings
@@ -286,7 +285,7 @@ def test_a_store_on_object_storage_has_one_key_whoever_makes_it_first_and_knows_
     assert known_key(f"{URI}/") == named_key(URI) == key
     assert namespaces(URI) == ["default"]
     manifest, folder = export(house, tmp_path / "x", "jsonl", EPOCH)
-    assert manifest.judged(ExportFiles(folder), [key]).standing == "whole"
+    assert manifest.judged(folder, [key]).standing == "whole"
 
 
 def test_a_commit_and_a_look_for_a_namespace_take_few_requests(house: Store, s3: LoopbackStorage) -> None:

@@ -118,12 +118,6 @@ def test_many_questions_each_alone_and_queries_have_the_same_answers(uri: str, h
 
 
 @pytest.mark.proof
-@pytest.mark.usefixtures("as_of_many_rows")
-def test_tables_of_many_rows_give_the_same_answers(uri: str) -> None:
-    answer_alike(uri, HOW[1])
-
-
-@pytest.mark.proof
 @pytest.mark.usefixtures("_size")
 @pytest.mark.parametrize("how", HOW, ids=str)
 def test_however_it_is_asked_the_answers_are_the_same(uri: str, how: dict[str, Any]) -> None:

@@ -74,14 +74,6 @@ class TestNames:
         assert not (tmp_path / "store").exists()
         assert not list(tmp_path.rglob("*.lance"))
 
-    def test_opening_such_a_name_is_refused_too(self, new_store: NewStore) -> None:
-        with pytest.raises(UnusableInput, match="cannot be a namespace"):
-            Store.open(new_store().uri, "../store0/default")
-
-    def test_an_unknown_namespace_is_named_with_the_known_ones(self, new_store: NewStore) -> None:
-        with pytest.raises(UnknownName, match=r"Did you mean 'default'\?$"):
-            Store.open(new_store().uri, "defualt")
-
     def test_a_store_that_does_not_exist_is_not_made_by_opening_it(self, tmp_path: Path) -> None:
         with pytest.raises(UnusableInput, match="no store at"):
             Store.open(str(tmp_path / "nowhere"))
@@ -94,21 +86,10 @@ class TestNames:
         assert namespaces(store.uri) == ["default", "other-1.b"]
         assert numbers(other.snapshot()) == {}
 
-    def test_a_directory_that_is_no_namespace_is_not_listed(self, new_store: NewStore) -> None:
-        store = new_store()
-        (Path(store.uri) / "begun" / f"{HEAD}.lance" / "_versions").mkdir(parents=True)
-        (Path(store.uri) / "notes").mkdir()
-        assert namespaces(store.uri) == ["default"]
-
     @pytest.mark.parametrize("table", ["fact", "_head", "facts; --"])
     def test_an_unknown_table_is_named_with_the_known_ones(self, new_store: NewStore, table: str) -> None:
         with pytest.raises(UnknownName, match="fact_evidence"):
             new_store().snapshot().frame(table)
-
-    def test_an_unknown_column_is_named_with_the_known_ones(self, new_store: NewStore) -> None:
-        store = new_store()
-        with pytest.raises(UnknownName, match="Did you mean 'number'"), store.commit("r", "test") as tx:
-            tx.upsert("metadata", pl.DataFrame({"id": ["a"], "numbr": [1.0]}))
 
     def test_a_quote_in_an_id_is_only_a_character(self, new_store: NewStore) -> None:
         store = new_store()
@@ -272,12 +253,6 @@ class TestSnapshots:
             assert numbers(store.snapshot(at=start + timedelta(days=day, hours=1))) == {"k": day}
         assert numbers(store.snapshot(at=start - timedelta(hours=1))) == {}
 
-    def test_of_a_run_with_several_commits_the_last_state_is_meant(self, new_store: NewStore) -> None:
-        store = new_store()
-        put(store, "r", 1)
-        put(store, "r", 2)
-        assert numbers(store.snapshot(run="r")) == {"k": 2}
-
     def test_a_state_that_never_was_is_an_error(self, new_store: NewStore) -> None:
         store = new_store()
         put(store, "ingest-1", 1)
@@ -287,12 +262,6 @@ class TestSnapshots:
             store.snapshot(commit=99)
         with pytest.raises(UnknownName, match="1999"):
             store.snapshot(at=datetime(1999, 1, 1, tzinfo=UTC))
-
-    def test_the_commits_are_listed_in_every_snapshot(self, new_store: NewStore) -> None:
-        store = new_store()
-        put(store, "r", 1)
-        put(store, "s", 2)
-        assert store.snapshot(run="r").count("commits") == store.snapshot().count("commits") == 3
 
 
 class TestEmbedding:
@@ -310,13 +279,6 @@ class TestEmbedding:
             tx.upsert("facts", pl.DataFrame({"id": ["f"], "vector": [[1.0, 0.0]]}))
         assert store.snapshot().count("facts") == 0
 
-    def test_vectors_come_back_as_they_went_in_and_may_be_empty(self, new_store: NewStore) -> None:
-        store = new_store()
-        with store.commit("r", "test") as tx:
-            tx.upsert("facts", pl.DataFrame({"id": ["f", "g"], "vector": [[0.5, 0.5, 0.5, 0.5], None]}))
-        rows = store.snapshot().by_ids("facts", ["f", "g"], ["id"], with_vector=True).sort("id")
-        assert rows["vector"].to_list() == [[0.5, 0.5, 0.5, 0.5], None]
-
 
 class TestLease:
     def test_a_second_writer_waits_and_is_told_who_writes(self, new_store: NewStore) -> None:
@@ -326,16 +288,6 @@ class TestLease:
             with pytest.raises(LeaseBusy, match=r"run night-shift \(process \d+\); waited 0.1 s.*lease_wait_s"):
                 put(impatient(store), "s", 2)
         assert numbers(store.snapshot()) == {"k": 1}
-
-    def test_a_writer_that_waits_long_enough_gets_its_turn(self, new_store: NewStore) -> None:
-        store = new_store()
-        with ThreadPoolExecutor(1) as pool:
-            with store.commit("r", "test") as tx:
-                waiting = pool.submit(put, impatient(store, 10), "s", 2)
-                time.sleep(0.1)
-                tx.upsert("metadata", pl.DataFrame({"id": ["k"], "number": [1.0]}))
-            waiting.result()
-        assert numbers(store.snapshot()) == {"k": 2}
 
     @pytest.mark.parametrize("is_buried", [True, False])
     def test_the_lease_of_a_dead_process_is_taken_over_at_once(self, new_store: NewStore, is_buried: bool) -> None:
@@ -351,14 +303,6 @@ class TestLease:
                 _wait_for_state(process.pid, "Z")
             put(store, "r", 2)
         assert numbers(store.snapshot()) == {"k": 2}
-
-    def test_a_holder_on_another_machine_is_believed_until_its_time_is_over(self, new_store: NewStore) -> None:
-        store = impatient(new_store())
-        lend(store, "r|elsewhere,boot,space|1|1|x", 0.4)
-        with pytest.raises(LeaseBusy):
-            put(store, "r", 1)
-        put(impatient(store, 5), "r", 1)
-        assert numbers(store.snapshot()) == {"k": 1}
 
     def test_a_process_number_used_again_does_not_keep_a_lease(self, new_store: NewStore) -> None:
         store = impatient(new_store())

@@ -131,14 +131,6 @@ def _undone(store: Store, run: str) -> bool:
     return len(listed) > 0
 
 
-def test_a_later_change_of_the_same_row_is_named_and_blocks_the_undo(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    write(store, "first", "predicates", ["a"], 1)
-    write(store, "second", "predicates", ["a"], 2)
-    with pytest.raises(UndoRefused, match="second"):
-        take_back(store, "first")
-
-
 def test_a_later_row_that_points_at_an_undone_row_blocks_the_undo(new_store: Callable[[], Store]) -> None:
     store = new_store()
     with store.commit("first", "test", EPOCH) as tx:
@@ -168,21 +160,6 @@ def test_undoing_an_undo_brings_the_run_back(new_store: Callable[[], Store]) -> 
     assert content(store) == there
     take_back(store, "r")
     assert store.snapshot().count("facts") == 0
-
-
-def test_a_run_is_undone_once(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    write(store, "r", "predicates", ["a"], 1)
-    take_back(store, "r")
-    with pytest.raises(UndoRefused, match="already"):
-        take_back(store, "r")
-
-
-def test_an_unknown_run_is_named_with_the_known_ones(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    write(store, "ingest-1", "predicates", ["a"], 1)
-    with pytest.raises(UnknownName, match="ingest-1"):
-        take_back(store, "ingest-2")
 
 
 def test_of_many_runs_an_unknown_one_names_the_newest_five(new_store: Callable[[], Store]) -> None:
@@ -306,15 +283,6 @@ def test_a_row_that_was_only_refreshed_since_goes_with_the_run_that_made_it(new_
     assert take_back(store, "first") == ("first",)
     assert store.snapshot().count("facts") == 0
     assert store.snapshot().frame("metadata")["id"].to_list() == ["of second"]
-
-
-def test_a_later_change_of_what_is_not_derived_does(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    for day, run in enumerate(("first", "second", "third")):
-        with store.commit(run, "test", EPOCH + timedelta(days=day)) as tx:
-            tx.upsert("entities", entity(day, f"said {day}"))
-    with pytest.raises(UndoRefused, match="third"):
-        take_back(store, "second")
 
 
 def test_what_can_be_rebuilt_never_stands_in_the_way(new_store: Callable[[], Store]) -> None:

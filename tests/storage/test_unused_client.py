@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from threading import Barrier, Event
+from threading import Barrier
 
 import pytest
 from talk import ROOT
@@ -111,25 +109,3 @@ def test_threads_that_defer_the_client_import_it_and_ask_it_at_once_have_the_sam
     assert len({tuple(map(id, each)) for each in seen}) == 1
     assert seen[0][0] is seen[0][-1]
     assert seen[0][1] is seen[0][2]
-
-
-def test_one_thread_may_ask_while_another_executes_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "client_that_is_slow"
-    _made(tmp_path, name)
-    (tmp_path / name / "__init__.py").write_text("import builtins\nbuiltins.client_gate()\nCall = 1\n")
-    monkeypatch.setattr(connection, "CLIENT", name)
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
-    monkeypatch.syspath_prepend(tmp_path)
-    is_executing, may_end = Event(), Event()
-    monkeypatch.setattr(builtins, "client_gate", lambda: (is_executing.set(), may_end.wait(30)), raising=False)
-    defer_client()
-    client = import_module(name)
-    assert not is_executing.is_set()
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(lambda: client.Call)
-        assert is_executing.wait(30)
-        second = pool.submit(lambda: client.Call)
-        with suppress(TimeoutError):
-            second.exception(timeout=0.05)  # it may not end before the first one
-        may_end.set()
-        assert (first.result(30), second.result(30)) == (1, 1)

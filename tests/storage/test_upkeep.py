@@ -91,18 +91,6 @@ def test_only_what_is_fragmented_is_compacted(new_store: NewStore) -> None:
     assert fragments(store, "metadata") == 1
 
 
-def test_what_is_soon_due_is_compacted_with_what_is_due(new_store: NewStore) -> None:
-    store = new_store()
-    most = upkeep.MANY_SEGMENTS[Role.STATE]
-    for number in range(most + 1):
-        with store.commit("s", "test", EPOCH) as tx:
-            tx.upsert("metadata", pl.DataFrame({"id": [f"m{number}"]}))
-            for name, count in (("facts", most // 2 + 1), ("entity_usage", most // 2)):
-                if number < count:
-                    tx.upsert(name, pl.DataFrame({"id": [f"{name}{number}"]}))
-    assert tend(store, "u", NOW).compacted == ("facts", "metadata")
-
-
 def test_what_is_older_than_the_retention_is_dropped_and_undo_says_so(new_store: NewStore) -> None:
     store = forgetful(new_store())
     put(store, "r0", ["a"], 0)
@@ -118,15 +106,6 @@ def test_what_is_older_than_the_retention_is_dropped_and_undo_says_so(new_store:
     put(store, "r2", ["a"], 2)
     undo(store, "r2", "y", NOW)
     assert [row["number"] for row in content(store)["metadata"]] == [1]
-
-
-def test_within_the_retention_nothing_is_dropped(new_store: NewStore) -> None:
-    store = new_store()
-    put(store, "r0", ["a"], 0)
-    put(store, "r1", ["a"], 1)
-    sequence = store.head.sequence
-    tend(store, "u", NOW, thorough=True)
-    assert store.snapshot(commit=sequence - 1).frame("metadata")["number"].to_list() == [0]
 
 
 def test_a_death_in_the_middle_of_upkeep_loses_nothing_however_old_the_state_is(
@@ -326,9 +305,3 @@ def test_a_vector_index_is_renewed_when_much_is_not_in_it(tmp_path: Path, monkey
     handle = store.snapshot().handle("facts")
     (index,) = (index for index in handle.list_indices() if index.columns == ["vector"])
     assert handle.index_stats(index.name).num_unindexed_rows == 0
-
-
-def test_a_tiny_store_is_tended_without_a_commit(new_store: NewStore) -> None:
-    store = new_store()
-    assert tend(store, "u", NOW, thorough=True).indexed == ()
-    assert Store.open(store.uri, embedding=TINY).head.owner == ""

@@ -94,7 +94,6 @@ def prompts_with(text: str) -> dict[str, Prompt]:
         rendering.render_artifact_links((filled_with(ArtifactQuestion, text),)),
         rendering.render_communities((CommunityQuestion(1, 1, (text,), (text,)),)),
         rendering.render_sessions((SessionQuestion(1, turns, text, 1),)),
-        rendering.render_rewriting(text),
         rendering.render_question(text, [text], NOW, NOW),
     ]
     return {prompt.name: prompt for prompt in made}

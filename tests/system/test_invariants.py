@@ -82,7 +82,7 @@ def test_every_road_to_an_active_fact_passes_the_ledger(tmp_path: Path) -> None:
         (folder / "messages.jsonl").write_text("", encoding="utf-8")
         import_own(run("import", "judged"), folder, IngestSettings())
     assert {kind for kind, count in made.items() if count} == {
-        "ingest.apply", "undo", "review", "import.export",
+        "ingest.apply", "observe", "undo", "review", "import.export",
     }  # fmt: skip
     for name in ("default", "asked", "foreign", "whole", "judged"):
         assert Store.open(str(home), name).snapshot().count("facts", "status = 'active'"), name

@@ -22,7 +22,6 @@ from test_context import fact, passage
 from apps.configuration import Place
 from apps.mcp.server import make_server
 from bench import synthetic
-from bench.big_store import build_store
 from recall.context import ContextBlock, count_tokens, render_context
 from slowwave.api import OpenMemory
 from slowwave.settings import Settings
@@ -86,16 +85,6 @@ def test_more_room_never_loses_a_line_of_what_was_learned(learned: tuple[Path, o
     assert blocks[-1][1].facts
     assert blocks[-1][1].passages
     assert_nothing_is_lost(blocks)
-
-
-@pytest.mark.proof
-def test_more_room_never_loses_a_line_of_many_facts(tmp_path: Path) -> None:
-    questions = build_store(str(tmp_path / "m"), 400, 5)
-    with OpenMemory.open(str(tmp_path / "m"), is_logged=False) as memory:
-        for question in questions[:3]:
-            blocks = [(room, memory._block(question, room)) for room in ROOMS]
-            assert len(blocks[-1][1].facts) > 20
-            assert_nothing_is_lost(blocks)
 
 
 # Earlier times

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.mutant_trials import FAILED, PASSED, UNREACHED, BrokenModules, Forks, Reached, empty_caches, try_each
-from scripts.mutants import Tried, chosen, counted, table
+from scripts.mutants import counted
 
 
 def test_a_mutant_survives_where_all_tests_pass_or_none_reaches_it_and_untried_ones_do_not_count() -> None:
@@ -19,21 +19,6 @@ def test_a_mutant_survives_where_all_tests_pass_or_none_reaches_it_and_untried_o
     (tried,) = counted(names, codes)
     assert (tried.mutants, tried.tried, tried.killed) == (5, 4, 2)
     assert tried.survivors == ("m.x_f__mutmut_2", "m.x_f__mutmut_3")
-
-
-def test_a_sample_is_as_large_as_wanted_and_the_same_each_time() -> None:
-    names = [f"m.x_f__mutmut_{number}" for number in range(100)]
-    assert chosen(names, ["*_7", "*_8"], None) == ["m.x_f__mutmut_7", "m.x_f__mutmut_8"]
-    assert len(chosen(names, ["*"], 12)) == 12
-    assert chosen(names, ["*"], 12) == chosen(names, ["*"], 12)
-    assert chosen(names, ["*"], 12, seed=1) != chosen(names, ["*"], 12, seed=2)
-
-
-def test_the_figures_of_each_module_and_of_all_are_told() -> None:
-    found = [Tried("a.py", 2, 2, ("a.x_f__mutmut_2",)), Tried("b.py", 1, 1, ())]
-    assert table(found).splitlines()[2:] == [
-        "| a.py | 2 | 2 | 1 | 50% |", "| b.py | 1 | 1 | 1 | 100% |", "| all | 3 | 3 | 2 | 67% |",
-    ]  # fmt: skip
 
 
 def test_a_module_is_imported_from_the_text_given_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,16 +178,6 @@ def test_a_shell_gets_commands_and_options_without_anything_heavy(
 # Programs of others
 
 
-def test_packages_of_somebody_else_with_our_names_do_not_get_in_the_way(tmp_path: Path) -> None:
-    for name in ("apps", "tasks", "storage"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit('a package of somebody else was imported')\n")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    command = [sys.executable, "-m", "slowwave", "doctor", "--help"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 # Formula, workflow
 
 

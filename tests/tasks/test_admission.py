@@ -9,11 +9,9 @@ import polars as pl
 import pytest
 from talk import START, learn, overtaken, rows, said, states, written
 
-from slowwave.settings import ExtractSettings, NoiseSettings
-from slowwave.text import row_id
+from slowwave.settings import ExtractSettings
 from storage.store import Store
 from tasks.ingest.extraction import Cursor, next_unfinished
-from tasks.ingest.gating import _recent
 
 LISBON = [("Ana", "I live in Lisbon with my two children.")]
 PORTO = [("Ana", "I live in Porto with my two children.")]
@@ -55,60 +53,14 @@ def test_logs_of_two_repositories_in_folders_of_one_name_are_two_conversations(t
     assert conversations(tmp_path / "m") == {"1a2b3": "harbour-1a2b31a", "4c5d6": "harbour-4c5d64c"}
 
 
-def as_before(store: Path, sha: str, folder: str = "harbour") -> None:
-    """The commit is in the conversation that has the name of the folder, as in stores of an older slowwave."""
-    with Store.open(str(store)).commit("older", "test", START) as tx:
-        old = tx.by_ids("messages", tx.frame("messages", columns=["id"])["id"], with_vector=True)
-        tx.delete("messages", old["id"])
-        tx.delete("episodes", tx.frame("episodes", columns=["id"])["id"])
-        moved = old.with_columns(conversation_id=pl.lit(folder), id=pl.lit(row_id("m", folder, sha * 8)))
-        tx.upsert("messages", moved)
-
-
-def test_a_log_goes_on_in_the_conversation_that_has_its_commits(tmp_path: Path) -> None:
-    """Of an older store, where it has the name of the folder; and where only the end of the log is read."""
-    place, store = tmp_path / "harbour", tmp_path / "m"
-    learn(history(place, "1a2b3"), store)
-    as_before(store, "1a2b3")
-    again = learn(history(place, "7e8f9", "1a2b3"), store)
-    assert (again["counts"]["messages known already"], again["counts"]["messages stored"]) == (1, 1)
-    part = learn(history(place, "0d0d0", "7e8f9"), store)
-    assert (part["counts"]["messages known already"], part["counts"]["messages stored"]) == (1, 1)
-    assert conversations(store) == dict.fromkeys(("1a2b3", "7e8f9", "0d0d0"), "harbour")
-
-
-def test_a_batch_of_new_commits_goes_on_where_the_older_ones_of_its_log_are(tmp_path: Path) -> None:
-    place, store = tmp_path / "harbour", tmp_path / "m"
-    learn(history(place, "1a2b3"), store)
-    as_before(store, "1a2b3")
-    learn(history(place, "0d0d0", "7e8f9", "1a2b3"), store, extract={"batch_messages": 1})
-    assert conversations(store) == dict.fromkeys(("1a2b3", "7e8f9", "0d0d0"), "harbour")
-
-
-def test_no_commit_is_stored_twice_where_its_log_was_read_in_parts(tmp_path: Path) -> None:
+def test_no_commit_is_stored_twice_where_a_log_is_read_in_parts_or_in_two_places(tmp_path: Path) -> None:
     place, store = tmp_path / "harbour", tmp_path / "m"
     learn(history(place, "7e8f9"), store)
-    learn(history(place, "1a2b3"), store)
-    whole = learn(history(place, "0d0d0", "7e8f9", "1a2b3"), store)
-    assert (whole["counts"]["messages known already"], whole["counts"]["messages stored"]) == (2, 1)
-    assert len(rows(store, "messages")) == 3
-
-
-def test_two_logs_of_one_repository_in_one_run_store_no_commit_twice(tmp_path: Path) -> None:
-    places = [history(tmp_path / "a" / "harbour", "7e8f9", "1a2b3"), history(tmp_path / "b" / "harbour", "0d", "7e8f9")]
-    learn(places, tmp_path / "m")
-    assert len(rows(tmp_path / "m", "messages")) == 3
-    learn(history(tmp_path / "c" / "harbour", "0d", "7e8f9", "1a2b3"), tmp_path / "m")
-    assert len(rows(tmp_path / "m", "messages")) == 3
-
-
-def test_a_folder_whose_name_ends_like_a_commit_is_known_again(tmp_path: Path) -> None:
-    place, store = tmp_path / "app-0123456", tmp_path / "m"
-    learn(history(place, "1a2b3"), store)
-    as_before(store, "1a2b3", "app-0123456")
-    learn(history(place, "7e8f9", "1a2b3"), store)
-    assert conversations(store) == dict.fromkeys(("1a2b3", "7e8f9"), "app-0123456")
-    assert len(rows(store, "messages")) == 2
+    parts = [history(place, "1a2b3"), history(tmp_path / "b" / "harbour", "0d0d0", "1a2b3")]
+    learn(parts, store)
+    whole = learn(history(place, "2e2e2", "0d0d0", "7e8f9", "1a2b3"), store)
+    assert (whole["counts"]["messages known already"], whole["counts"]["messages stored"]) == (3, 1)
+    assert len(rows(store, "messages")) == 4
 
 
 @pytest.mark.proof
@@ -118,22 +70,6 @@ def test_two_people_with_one_identifier_in_two_runs_are_both_remembered(tmp_path
     assert [who for who, _ in stored(tmp_path / "m")] == ["Ana", "Ben"]
     assert summary["counts"]["messages with a used id"] == 1
     assert any("identifier of another text" in issue for issue in summary["issues"])
-
-
-@pytest.mark.proof
-def test_the_same_words_of_another_person_under_one_identifier_are_kept(tmp_path: Path) -> None:
-    words = "I live in Lisbon with my two children."
-    for folder, who in (("p1", "Ana"), ("p2", "Ben"), ("p3", "Cleo")):
-        learn(chat(tmp_path / folder, who, words), tmp_path / "m")
-    assert [who for who, _ in stored(tmp_path / "m")] == ["Ana", "Ben", "Cleo"]
-
-
-@pytest.mark.proof
-def test_a_message_that_was_edited_is_kept_beside_what_it_said_before(tmp_path: Path) -> None:
-    talk = tmp_path / "talk.jsonl"
-    learn(written(talk, said(LISBON)), tmp_path / "m")
-    learn(written(talk, said(PORTO)), tmp_path / "m")
-    assert [text.split()[3] for _, text in stored(tmp_path / "m")] == ["Lisbon", "Porto"]
 
 
 @pytest.mark.proof
@@ -217,12 +153,3 @@ def test_batches_by_cursor_give_every_waiting_message_once_in_order(many: Store,
         last = batch.with_columns(pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)).row(-1, named=True)
         cursor = Cursor(last["occurred_at"], last["id"])
     assert given == wanted
-
-
-@pytest.mark.parametrize("window", [0, 1, 5, 100])
-def test_the_newest_accepted_messages_are_those_of_the_whole_table(many: Store, window: int) -> None:
-    snapshot = many.snapshot()
-    recent, vectors = _recent(snapshot, NoiseSettings(exchange_window=window))
-    everything = snapshot.frame("messages").sort("occurred_at", "id")["id"].to_list()
-    assert recent["id"].to_list() == everything[len(everything) - min(2 * window, 40) :]
-    assert len(vectors) == len(recent)

@@ -35,9 +35,9 @@ from slowwave.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettin
 from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
-from storage.undo import undo
 from tasks.ingest import artifacts
-from tasks.ingest.artifacts import LinkedArtifacts, link_artifacts
+from tasks.ingest.artifacts import link_artifacts
+from tasks.runtime.run_pages import Outcome
 from tasks.runtime.runs import new_run
 
 RULES = ArtifactSettings()
@@ -191,13 +191,6 @@ def test_s1_17_from_nine_tenths_of_the_runs_on_two_texts_are_one(words: int, sha
 # Versions and derivatives
 
 
-def test_a_revised_text_of_the_same_title_and_type_is_the_next_version() -> None:
-    found = linked([artifact("a", BODY), artifact("b", edition(2), day=1)])
-    assert found["a"] | {"link": "root", "version_no": 1, "is_head": False, "status": "active"} == found["a"]
-    assert found["b"] | {"link": "version", "version_no": 2, "parent_id": "a", "group_id": "a"} == found["b"]
-    assert found["b"]["confidence"] >= RULES.link_confidence
-
-
 @pytest.mark.parametrize("other", [{"title": "Incident report"}, {"type": "text"}])
 def test_what_is_as_alike_but_of_another_title_or_type_was_made_from_it(other: dict[str, str]) -> None:
     low = ArtifactSettings(link_confidence=0.6)
@@ -240,12 +233,6 @@ def test_s1_17_a_repetition_of_a_repetition_is_replaced_by_the_first_text() -> N
     heads = frame(artifact("a", BODY, consolidated_at=NOW))
     plan = plan_artifacts(new, heads, near(0.99, ("a", "b"), ("b", "c")), RULES, {}, NOW)
     assert plan.artifacts["replaced_by"].to_list() == ["a", "a"]
-
-
-def test_what_is_not_sure_enough_stands_alone() -> None:
-    plan = planned([artifact("a", BODY), artifact("b", "Quite another page about the ferry timetable.", day=1)])
-    assert plan.artifacts["link"].to_list() == ["root", "root"]
-    assert plan.decisions.is_empty()
 
 
 def test_s1_18_the_limits_themselves_are_enough() -> None:
@@ -471,7 +458,7 @@ def filed(store: Path) -> pl.DataFrame:
     return found
 
 
-def link(store: Path, language: Language | None = None, *, dry_run: bool = False, **more: Any) -> LinkedArtifacts:
+def link(store: Path, language: Language | None = None, *, dry_run: bool = False, **more: Any) -> Outcome:
     """One run of linking."""
     run = new_run("consolidate", str(store), "default", DEFAULT_EMBEDDER, NOW)
     chosen = MergeSettings.model_validate({"artifacts": more})
@@ -558,16 +545,6 @@ def test_a_pasted_config_is_an_artifact_and_pasted_again_it_is_counted(tmp_path:
     assert filed(tmp_path / "m").select("id", "seen_count").rows() == [(row["id"], 2)]
 
 
-def test_a_changed_config_pasted_later_is_its_next_version(tmp_path: Path) -> None:
-    changed = CONFIG.replace("mode: shared", "mode: single", 1)
-    read(written(tmp_path / "a.jsonl", said(paste(changed), "c2", START + timedelta(days=1))), tmp_path / "m")
-    read(written(tmp_path / "b.jsonl", said(paste(CONFIG))), tmp_path / "m")
-    assert link(tmp_path / "m").counts["versions"] == 1
-    found = filed(tmp_path / "m")
-    assert found["content"].to_list() == [CONFIG, changed]
-    assert found["version_no"].to_list() == [1, 2]
-
-
 @pytest.mark.parametrize(
     "turn",
     [
@@ -632,17 +609,6 @@ def test_a_text_of_many_batches_is_one_artifact(tmp_path: Path) -> None:
     assert filed(tmp_path / "m")["content"].to_list() == [(tmp_path / "a.md").read_text().strip()]
 
 
-@pytest.mark.proof
-def test_undoing_the_run_takes_its_artifacts_back(tmp_path: Path) -> None:
-    read(written(tmp_path / "a.jsonl", said()), tmp_path / "m")
-    before = contents(tmp_path / "m")
-    page, talk = dated(tmp_path / "a.md", "2026-02-01", BODY), written(tmp_path / "b.jsonl", said(paste(CONFIG), "c2"))
-    summary = read([page, talk], tmp_path / "m")
-    assert len(filed(tmp_path / "m")) == 2
-    undo(Store.open(str(tmp_path / "m")), summary["run"], "undo-1", NOW)
-    assert_same(contents(tmp_path / "m", but=("metadata",)), {k: v for k, v in before.items() if k != "metadata"})
-
-
 def test_what_another_run_filed_meanwhile_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = written(tmp_path / "a.jsonl", said(paste(CONFIG)))
     second = written(tmp_path / "b.jsonl", said(paste(CONFIG), "c2"))
@@ -663,9 +629,10 @@ def two_versions(folder: Path) -> Path:
 
 def test_linking_again_finds_nothing_to_do_and_commits_nothing(tmp_path: Path) -> None:
     store = two_versions(tmp_path)
-    assert link(store).counts == {"versions": 1, "derivatives": 0, "duplicates": 0, "on their own": 1}
+    told = {what: number for what, number in link(store).counts.items() if number}
+    assert told == {"artifacts: versions": 1, "artifacts: on their own": 1}
     before, head = contents(store), Store.open(str(store)).head.sequence
-    assert link(store) == LinkedArtifacts()
+    assert link(store) == Outcome()
     assert Store.open(str(store)).head.sequence == head
     assert_same(contents(store), before)
 
@@ -673,16 +640,7 @@ def test_linking_again_finds_nothing_to_do_and_commits_nothing(tmp_path: Path) -
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(tmp_path: Path) -> None:
     store = two_versions(tmp_path)
     before = contents(store)
-    assert link(store, dry_run=True).counts["versions"] == 1
-    assert_same(contents(store), before)
-
-
-def test_undoing_a_linking_run_gives_back_what_was_not_linked(tmp_path: Path) -> None:
-    store = two_versions(tmp_path)
-    before = contents(store)
-    link(store)
-    run = Store.open(str(store)).commits()["run_id"][-1]
-    undo(Store.open(str(store)), run, "undo-1", NOW)
+    assert link(store, dry_run=True).counts["artifacts: versions"] == 1
     assert_same(contents(store), before)
 
 
@@ -745,9 +703,9 @@ def test_artifacts_wait_for_a_model_whose_budget_is_spent(tmp_path: Path, monkey
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
     language = Language(LanguageSettings(model=CLAUDE, max_calls=0), MemoryLedger())
     done = link(store, language, ask_model=True)
-    assert (done.left, done.counts["on their own"]) == (2, 0)
+    assert (done.counts["artifacts left for later"], done.counts["artifacts: on their own"]) == (2, 0)
     assert filed(store)["consolidated_at"].null_count() == 2
-    assert link(store).counts["versions"] == 1
+    assert link(store).counts["artifacts: versions"] == 1
 
 
 # Looking

@@ -23,7 +23,6 @@ from slowwave.graph.links import ENDS, NEAR, PAIRS, find_links, plan_links, to_m
 from slowwave.settings import DEFAULT_EMBEDDER, LinkSettings
 from storage.doctor import examine
 from storage.store import Store
-from storage.undo import undo
 from tasks.entities import derived
 from tasks.entities.derived import link_entities
 from tasks.runtime.runs import Run, new_run
@@ -149,16 +148,6 @@ def test_t34_the_latest_cosine_replaces_the_one_before_and_the_link_stays_the_sa
     assert (second[0], second[1]) == (first[0], first[1] + timedelta(days=3))
 
 
-def test_links_of_what_is_not_alike_any_more_go_and_others_stay(place: Path) -> None:
-    put(place, {"a": 0, "b": 5, "c": 20})
-    link(place)
-    put(place, {"b": 70, "c": 95})
-    assert link(place, ["b"], later=1) == 2  # a and c were not looked at
-    assert links(place) == [("a", "c", cosine(20)), ("b", "c", cosine(25))]
-    link(place, ["c"], later=2)
-    assert links(place) == [("b", "c", cosine(25))]
-
-
 def test_a_link_that_only_the_other_end_lists_keeps_its_cosine_up_to_date(place: Path) -> None:
     put(place, {"lone": -20, "a": 0, "b": 1, "c": 2})
     link(place, ["lone"], top_k=1)
@@ -221,17 +210,6 @@ def test_t40_what_another_run_changes_meanwhile_is_not_linked(place: Path, monke
     with overtaken(monkeypatch, "ingest.link", other):
         link(place)
     assert links(place) == [("a", "c", cosine(20))]
-
-
-def test_undo_puts_links_back_as_they_were(place: Path) -> None:
-    put(place, {"a": 0, "b": 5, "c": 20})
-    link(place)
-    before = contents(place)
-    put(place, {"b": 25, "c": 110})
-    link(place, later=1)
-    assert len(links(place)) == 1
-    undo(Store.open(str(place)), "ingest-1", "undo-1", NOW)
-    assert_same(contents(place, but=("entities",)), {name: rows for name, rows in before.items() if name != "entities"})
 
 
 # The law: however a memory came to its vectors, a look at everything is all that counts

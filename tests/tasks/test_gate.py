@@ -25,7 +25,7 @@ from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, pla
 from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.settings import GateSettings, RecallSettings, StewardSettings
 from slowwave.words import stems
-from storage.store import Store
+from storage.store import JOINING, Store
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.nightly.scoring_and_pruning import is_learning
 from tasks.orchestration.tallies import Tally
@@ -390,6 +390,8 @@ def test_facts_that_another_writer_changes_meanwhile_are_not_held_against_the_ru
             tx.upsert("facts", changed.with_columns(id=pl.format("{}-new", "id")))
             gone = {"status": pl.lit("superseded"), "expired_at": pl.lit(run.now)}
             tx.upsert("facts", facts.with_columns(replaced_by=pl.format("{}-new", "id"), **gone))
+    with store_of(run).commit(JOINING, JOINING, run.now) as tx:  # which changes nothing
+        tx.rewrite("facts", tx.whole_rows("facts", facts_of(PEOPLE)["id"].to_list()))
     verdict = check_recall(run, frozen, WIDE, [run.id])
     assert verdict is not None
     assert verdict.fell is is_own

@@ -17,22 +17,16 @@ from hypothesis import strategies as st
 from patchwork import NOW as THEN
 from patchwork import Memory, claim, day
 from talk import EXAMPLES, assert_same, contents, rows
-from typer.testing import CliRunner
 
-from apps.cli import app
-from slowwave.api import OpenMemory as Reader
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.foreign.adoption import adopt, without_secrets
 from slowwave.foreign.exports import read_export
 from slowwave.foreign.records import Foreign
-from slowwave.review.proposals import Person
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.validity import is_live
 from storage.store import Store
 from storage.undo import undo
-from tasks.people.review import approve
 from tasks.runtime.runs import new_run
-from tasks.runtime.writing import proposed
 from tasks.transfer.imports import Imported, import_export, read_foreign
 
 FOREIGN = EXAMPLES / "foreign"
@@ -281,19 +275,6 @@ def test_whatever_stands_in_a_field_is_read_left_out_or_told(system: str, data: 
     assert len(adopted.claims) <= sum(len(items) + 1 for items in whole.values())
 
 
-def test_a_field_of_another_kind_is_told_with_its_place(write: Write) -> None:
-    found = read(write([memory("Likes tea", id=[], user_id={}), memory("Has a cat", "2")]))  # type: ignore[arg-type]
-    assert found.claims["subject"].to_list() == ["user", "ana"]
-    assert [(each.place, each.reason.split(" is ")[0], each.loss) for each in found.skipped] == [
-        ("[0]", "its id", "adjusted"), ("[0]", "its user_id", "adjusted"),
-    ]  # fmt: skip
-    nodes = graph(edge("Ana works at Acme"))
-    nodes["nodes"][0]["labels"] = "Person"
-    found = read(write(nodes))
-    assert found.entities["entity_type"].to_list() == [None] * 3
-    assert [each.reason for each in found.skipped] == ["its labels are no list of texts"]
-
-
 # Importing
 
 
@@ -342,22 +323,6 @@ def test_times_of_the_export_are_kept_and_zones_respected(imported: tuple[Path, 
     facts = dict(rows(imported[0], "facts").select("statement", "valid_from").iter_rows())
     assert facts["Marta works at Ferrywise as the backend lead"] == datetime(2026, 3, 2, 17, 10, tzinfo=UTC)
     assert facts["Devon Clarke works at Ferrywise"] == datetime(2026, 4, 1, tzinfo=UTC)
-
-
-def test_why_leads_from_a_fact_to_its_words_and_its_file(imported: tuple[Path, dict[str, Imported]]) -> None:
-    store, _ = imported
-    fact = rows(store, "facts", "statement = 'Devon Clarke works at Ferrywise' AND status = 'active'").row(
-        0, named=True
-    )
-    said = rows(store, "messages", f"id = '{fact['message_id']}'").row(0, named=True)
-    assert (said["role"], said["speaker"], said["conversation_id"]) == ("document", "graphiti", "graphiti:ferrywise")
-    source = rows(store, "sources", f"id = '{said['source_id']}'").row(0, named=True)
-    assert (source["format"], source["state"]) == ("graphiti", "completed")
-    assert source["uri"].endswith("graphiti.json")
-    with Reader.open(str(store)) as reader:
-        found = reader.recall("Where does Devon Clarke work?", k=1, now=NOW).facts[0]
-    assert found.statement == "Devon Clarke works at Ferrywise"
-    assert any("I left Brightwell" in each.quote for each in found.provenance)  # the episode it was read from
 
 
 def test_secrets_and_orders_are_never_stored_as_they_are(
@@ -444,19 +409,6 @@ def test_what_is_not_taken_over_as_the_export_has_it_is_counted_with_examples(wr
 
 
 @pytest.mark.proof
-def test_the_approval_of_the_file_of_settings_holds_for_imports_too(
-    write: Write, known: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(known.parent)
-    Path("slowwave.toml").write_text('[ingest.approval]\nmode = "manual"\n', encoding="utf-8")
-    before = live(known)
-    path = write({"results": [memory("Plays chess on Sundays", "3")]})
-    told = json.loads(CliRunner().invoke(app, ["import", str(path), "--json", "--store", str(known)]).stdout)
-    assert told["counts"]["changes proposed"] == 1
-    assert live(known) == before
-
-
-@pytest.mark.proof
 def test_what_a_later_export_says_is_over_ends_and_undo_takes_that_back(
     write: Write, imported: tuple[Path, dict[str, Imported]], tmp_path: Path
 ) -> None:
@@ -475,42 +427,6 @@ def test_what_a_later_export_says_is_over_ends_and_undo_takes_that_back(
     assert over["valid_to"].to_list() == [datetime(2026, 6, 1, tzinfo=UTC)]
     undo(Store.open(str(store)), done.run, "undo-1", NOW)
     assert_same(before, contents(store))
-
-
-@pytest.mark.proof
-def test_with_approval_nothing_is_believed_before_a_person_says_yes(write: Write, known: Path) -> None:
-    store, before = known, live(known)
-    run = new_run("import", str(store), "default", DEFAULT_EMBEDDER, NOW)
-    path = write(
-        graph(edge("Ana works at Globex", "Globex", "e2"), edge("Ana works at Acme", invalid_at="2021-01-01T00:00:00Z"))
-    )
-    done = import_export(run, path, IngestSettings(), require_approval=True)
-    assert live(store) == before
-    assert done.counts["changes proposed"] >= 1
-    approve(run, proposed(run), Person("Marta", "python"))
-    assert live(store) == ["Ana works at Globex", *before]
-
-
-def test_a_dry_run_leaves_no_trace(tmp_path: Path) -> None:
-    store = tmp_path / "memory"
-    done = bring(FOREIGN / "mem0.json", store, dry_run=True)
-    assert done.counts["items new"] == 11
-    assert not store.exists()
-
-
-def test_the_commands_tell_what_they_would_do_and_what_they_found(tmp_path: Path) -> None:
-    runner, store = CliRunner(env={"COLUMNS": "80"}), tmp_path / "memory"
-    place = ("--store", str(store))
-    planned = runner.invoke(app, ["import", str(FOREIGN / "graphiti.json"), "--dry-run", "--json", *place])
-    assert planned.exit_code == 0
-    assert (json.loads(planned.stdout)["counts"]["items new"], json.loads(planned.stdout)["dry_run"]) == (3, True)
-    shown = runner.invoke(app, ["audit", str(FOREIGN / "mem0.json"), *place])
-    assert shown.exit_code == 0
-    assert max(map(len, shown.stdout.splitlines()[1:])) <= 80
-    assert "Said before, word for word" in shown.stdout
-    told = json.loads(runner.invoke(app, ["audit", str(FOREIGN / "mem0.json"), "--json", *place]).stdout)
-    assert told["findings"]["secrets"]["rate"] == round(1 / 11, 4)
-    assert not store.exists()
 
 
 # The past in application

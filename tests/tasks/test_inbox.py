@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,20 +10,16 @@ from typing import Any
 
 import pytest
 from messages_api import MessagesApi, fault
-from talk import CLAUDE, NOW, extractor, rows, said, states, written
+from talk import CLAUDE, extractor, rows, said, states, written
 from test_backfill import stored
-from test_doctor import entity, plant
 from typer.testing import CliRunner
 
 from apps.cli import app
-from flows.doctor import doctor
 from flows.inbox import inbox, read_arrivals
-from recall.overview import list_runs
-from slowwave.errors import Damaged, NoStoreYet, NothingYet, SlowwaveError, UnknownName
+from slowwave.errors import NoStoreYet, NothingYet, SlowwaveError
 from slowwave.settings import ExtractSettings, IngestSettings
 from storage.store import Store
 from tasks.ingest.inbox import Arrival, Rounds, half_read, listed, look_into, put_away
-from tasks.runtime.prefect_api import announce
 from tasks.runtime.runs import existing_run, new_run
 
 RULES = IngestSettings.model_validate({"llm": {"model": "quotes"}, "extract": {"enabled": False}})
@@ -136,32 +129,6 @@ def test_watching_once_says_by_its_exit_code_what_is_left(tmp_path: Path, monkey
     assert "Some messages could not be extracted" in told.stderr
 
 
-@pytest.mark.proof
-def test_what_is_lost_of_a_file_that_is_read_is_told_by_watch_and_by_runs(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    path = written(folder / "talk.jsonl", said())
-    path.write_text(path.read_text() + '{"role": "user", "content": "cut\n')
-    line = len(path.read_text().splitlines())
-    place = ["--store", str(tmp_path / "m")]
-    told = CliRunner().invoke(app, ["watch", str(folder), "--once", "--settle", "0", "--llm", "quotes", *place])
-    assert told.exit_code == 0
-    lost = f"talk.jsonl, line {line}: not JSON"
-    assert lost in "".join(told.stdout.split("\n"))
-    [run] = [each["id"] for each in list_runs(Store.open(str(tmp_path / "m")).snapshot()) if each["flow"] == "ingest"]
-    assert lost in "".join(CliRunner().invoke(app, ["runs", run, *place]).stdout.split("\n"))
-
-
-def test_watching_once_says_why_files_wait(tmp_path: Path) -> None:
-    os.utime(written(tmp_path / "talk.jsonl", said()), (0, 0))  # what is in it is old, but it has just come
-    command = ["watch", str(tmp_path), "--once", "--store", str(tmp_path / "m")]
-    told = CliRunner().invoke(app, [*command, "--settle", "40"])
-    assert told.exit_code == 0
-    assert "1 file waits: it was written, moved, copied or given other rights less than 40 s ago." in told.stdout
-    assert "Run the same command again" in told.stdout
-    assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["waiting"] == 1
-
-
 def test_a_file_that_cannot_be_read_stops_none_but_itself(tmp_path: Path) -> None:
     good = written(tmp_path / "good.jsonl", said())
     gone = tmp_path / "gone.jsonl"  # since it was looked at
@@ -190,27 +157,6 @@ def test_a_tenant_that_cannot_be_read_does_not_starve_the_others(
     with pytest.raises(SlowwaveError, match="1 files could not be read; they stay: a: somebody else writes"):
         looked(folder, place)
     assert names(folder) == {"a/talk.jsonl", "done/b/talk.jsonl"}
-
-
-@pytest.mark.proof
-def test_a_damaged_tenant_does_not_stop_the_others(tmp_path: Path) -> None:
-    folder, place = tmp_path / "in", tmp_path / "m"
-    for name in ("alpha", "beta"):
-        (folder / name).mkdir(parents=True)
-        written(folder / name / "talk.jsonl", said())
-    looked(folder, place)
-    for manifest in (place / "alpha" / "sources.lance" / "_versions").glob("*.manifest"):
-        manifest.write_bytes(b"")
-    for name in ("alpha", "beta"):
-        written(folder / name / "more.jsonl", said(conversation="c2"))
-    with pytest.raises(SlowwaveError, match=r"1 files could not be read; they stay: alpha: Table sources is damaged"):
-        looked(folder, place)
-    assert {name for name in names(folder) if "more" in name} == {"alpha/more.jsonl", "done/beta/more.jsonl"}
-    arrival = Arrival(folder / "alpha" / "more.jsonl", "alpha", (1, 1), "known")
-    shutil.rmtree(place / "alpha" / "messages.lance")
-    assert half_read(str(place), [arrival], ExtractSettings()) == {
-        "alpha": [arrival]
-    }  # the run for it says what is wrong
 
 
 @pytest.mark.proof
@@ -258,22 +204,3 @@ def test_without_a_folder_there_is_nothing_to_do_yet(tmp_path: Path) -> None:
         existing_run("steward", str(tmp_path / "m"), "default")
     assert (none.value.exit_code, none.value.brief) == (2, "no store yet")
     assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.proof
-def test_the_doctor_says_what_is_wrong_and_mends_it(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    assert asyncio.run(doctor(store=store.uri))["findings"] == []  # type: ignore[arg-type]
-    plant(store, "entities", entity("ana"), entity("ana"))
-    with pytest.raises(Damaged, match=r"1 defects: duplicate key \(1\)\. Look with `slowwave doctor --store"):
-        asyncio.run(doctor(store=store.uri))  # type: ignore[arg-type]
-    mended = asyncio.run(doctor(store=store.uri, repair=True))  # type: ignore[arg-type]
-    assert [(each["table"], each["row_id"]) for each in mended["mended"]] == [("entities", "ana")]
-    assert mended["findings"] == []
-    with pytest.raises(UnknownName, match="default"):
-        asyncio.run(doctor("work", store=store.uri))  # type: ignore[arg-type]
-
-
-def test_without_an_engine_nothing_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prefect.events.emit_event", lambda **event: pytest.fail(json.dumps(event)))
-    announce("slowwave.messages.ingested", new_run("ingest", "m", "default", "tiny", NOW))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,15 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault, filled
-from talk import CLAUDE, NOW, Line, learn, rows, said, texts_of, written
+from talk import CLAUDE, Line, learn, rows, said, texts_of, written
 
 from slowwave import frames
 from slowwave.revision.predicates import DEFAULT, canonicalise, learned_rows, settle_names
-from slowwave.settings import IngestSettings
-from storage.store import Store
-from storage.undo import undo
-from tasks.ingest.extraction import Cursor, Extracted, extract_facts
-from tasks.runtime.runs import language_of, new_run
 
 NOTHING = frames.empty(frames.PREDICATES)
 _QUESTION = re.compile(r'<relation number="(\d+)" name="([^"]*)">')
@@ -126,24 +120,6 @@ def test_in_a_conversation_a_relation_of_the_models_own_is_an_observation_and_no
 
 
 @pytest.mark.proof
-def test_more_than_forty_relations_are_asked_about_in_several_calls(
-    tmp_path: Path, serve: Callable[[Model], MessagesApi]
-) -> None:
-    model = Model({})
-    serve(model)
-    texts = [
-        f"Ana relates{chr(97 + n // 26)}{chr(97 + n % 26)} Thing{chr(97 + n // 26)}{chr(97 + n % 26)}."
-        for n in range(45)
-    ]
-    one_window = {"context_messages": 0, "known_facts": 0, "window_messages": 60}
-    learn(told(tmp_path, "a", *texts), tmp_path / "m", **paid(extract=one_window))
-    assert sorted(map(len, model.asked)) == [5, 40]
-    assert rows(tmp_path / "m", "predicates").height == 45, (
-        "what a model leaves out means itself, and is not asked again"
-    )
-
-
-@pytest.mark.proof
 def test_a_failed_call_leaves_relations_as_they_are_and_the_next_run_asks_again(
     tmp_path: Path, serve: Callable[[Model], MessagesApi]
 ) -> None:
@@ -175,33 +151,6 @@ def test_a_person_can_forbid_learning(tmp_path: Path, serve: Callable[[Model], M
     serve(model)
     learn(told(tmp_path, "a", "Ana knits Socks."), tmp_path / "m", **paid(revise={"learn_predicates": False}))
     assert model.asked == []
-
-
-@pytest.mark.proof
-def test_undo_forgets_what_was_learned_about_relations(tmp_path: Path, serve: Callable[[Model], MessagesApi]) -> None:
-    serve(Model({"knits": ("creates", "n")}))
-    summary = learn(told(tmp_path, "a", "Ana knits Socks."), tmp_path / "m", **paid())
-    assert rows(tmp_path / "m", "predicates").height == 2
-    undo(Store.open(str(tmp_path / "m")), summary["run"], "undo-1", NOW)
-    assert rows(tmp_path / "m", "predicates").is_empty()
-
-
-def test_a_batch_says_how_many_relations_it_learned_and_how_many_no_table_knows(
-    tmp_path: Path, serve: Callable[[Model], MessagesApi]
-) -> None:
-    model = Model({}, failure=fault(500))
-    serve(model)
-    source = told(tmp_path, "a", "Ana knits Socks.")
-    learn(source, tmp_path / "m", **paid(extract={"enabled": False}))
-    chosen = IngestSettings.model_validate(paid())
-    run = new_run("ingest", str(tmp_path / "m"), "default", "slowwave/minilm-static-256", NOW)
-
-    async def extracted() -> Extracted:
-        async with language_of(run, chosen.llm):
-            return await extract_facts(run, chosen, Cursor())
-
-    batch = asyncio.run(extracted())
-    assert (batch.relations, batch.unmapped, batch.candidates) == (0, 1, 1)
 
 
 # What is believed (T37)

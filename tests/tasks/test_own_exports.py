@@ -18,11 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from talk import NOW, learn, rows, said, written
-from typer.testing import CliRunner
 
-from apps.cli import app
 from recall.export import MANIFEST, export, read_manifest
-from recall.export_files import ExportFiles
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.connection import namespaces
@@ -197,43 +194,12 @@ def test_facts_that_ended_come_in_with_their_end_and_what_was_never_believed_doe
 
 
 @pytest.mark.proof
-def test_facts_that_lost_their_ids_come_in_all_of_both_tables(exported: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(exported, tmp_path / "edited"))
-    lines = (copy / "facts.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    first, second = active(rows)[:2]
-    statements = {first["statement"], second["statement"]}
-    first["id"] = None
-    first_at, second_at = rows.index(first), rows.index(second)
-    archived = {**rows.pop(second_at), "id": None}
-    rows.insert(0, rows.pop(first_at if first_at < second_at else first_at - 1))
-    files = {"facts": rows, "facts_archive": [archived]}
-    manifest = json.loads((copy / MANIFEST).read_text(encoding="utf-8"))
-    for table, kept in files.items():
-        text = "".join(json.dumps(row) + "\n" for row in kept)
-        (copy / f"{table}.jsonl").write_text(text, encoding="utf-8")
-        manifest["counts"][table] = len(kept)
-    (copy / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-    bring(copy, tmp_path / "m")
-    assert statements <= set(in_namespace(tmp_path / "m", "facts")["statement"])
-
-
-@pytest.mark.proof
 def test_signs_that_nobody_sees_hide_no_order(exported: Path, tmp_path: Path) -> None:
     def hide(lines: list[dict[str, Any]]) -> None:
         active(lines)[0]["statement"] = "\u200b".join(ORDER)
 
     done = bring(changed(exported, tmp_path / "edited", facts=hide), tmp_path / "m")
     assert done.counts["items that give orders"] >= 1
-
-
-@pytest.mark.proof
-def test_what_is_judged_can_wait_for_a_person(exported: Path, memory: Path, tmp_path: Path) -> None:
-    done = bring(exported, tmp_path / "m", require_approval=True)
-    assert done.counts["changes proposed"] >= 1
-    assert in_namespace(tmp_path / "m", "facts", "status = 'active'").is_empty()
-    with pytest.raises(UnusableInput, match="Leave out --require-approval"):
-        bring(exported, memory, require_approval=True)
 
 
 ODD = st.sampled_from([None, "", " ", "e_nobody", "x" * 5000, "\u202e", ORDER, SECRET])
@@ -355,16 +321,15 @@ def test_files_of_two_exports_of_one_store_do_not_pass_for_one(memory: Path, exp
     with store.commit("test", "test", NOW) as tx:
         tx.delete("facts", tx.frame("facts", None, ["id"])["id"][:1])
     later = export(store, tmp_path / "later", "jsonl", NOW)[1]
-    assert read_manifest(later).judged(ExportFiles(later), [own_key(str(here))]).standing == "whole"
+    assert read_manifest(later).judged(later, [own_key(str(here))]).standing == "whole"
     mixed = Path(shutil.copytree(exported, tmp_path / "mixed"))
     shutil.copy(later / "facts.jsonl", mixed / "facts.jsonl")
     assert (
-        read_manifest(mixed).judged(ExportFiles(mixed), [own_key(str(here))]).reason
-        == "Changed after it was written: facts.jsonl."
+        read_manifest(mixed).judged(mixed, [own_key(str(here))]).reason == "Changed after it was written: facts.jsonl."
     )
     swapped = Path(shutil.copytree(exported, tmp_path / "swapped"))
     shutil.copy(exported / "facts.jsonl", swapped / "facts_archive.jsonl")
-    assert read_manifest(swapped).judged(ExportFiles(swapped), [own_key(str(here))]).standing == "changed"
+    assert read_manifest(swapped).judged(swapped, [own_key(str(here))]).standing == "changed"
 
 
 @pytest.mark.proof
@@ -401,7 +366,7 @@ def test_no_changed_byte_of_any_part_passes_for_whole(
     except SlowwaveError:
         return
     same = manifest == read_manifest(exported) and name == MANIFEST  # a blank of the layout says nothing
-    assert (manifest.judged(ExportFiles(copy), [own_key(str(memory))]).standing == "whole") == same
+    assert (manifest.judged(copy, [own_key(str(memory))]).standing == "whole") == same
 
 
 # The key
@@ -440,29 +405,3 @@ def test_where_no_key_can_be_kept_an_export_is_written_without_a_seal_and_says_s
     assert manifest.seal is None
     assert "It has no seal" in manifest.holds
     assert not list(here.glob("*.key*"))
-
-
-# The command
-
-
-@pytest.mark.proof
-def test_the_command_says_why_it_judges_and_how_to_have_it_as_it_is(
-    memory: Path, exported: Path, tmp_path: Path
-) -> None:
-    def run(*words: Any) -> Any:
-        return CliRunner().invoke(app, ["import", *map(str, words)])
-
-    there = ("--store", tmp_path / "m")
-    told = run(exported, *there)
-    assert told.exit_code == 0
-    assert "sealed with a key that is not known here" in told.stderr
-    assert "--trust" in told.stderr
-    plain = json.loads(run(exported, "--store", tmp_path / "n", "--json").stdout)
-    assert (plain["seal"]["standing"], plain["as_it_is"], plain["system"]) == ("unknown key", False, "slowwave")
-    whole = json.loads(run(exported, "--store", tmp_path / "o", "--key", memory, "--json").stdout)
-    assert (whole["seal"]["standing"], whole["as_it_is"]) == ("whole", True)
-    tried = json.loads(run(exported, "--store", tmp_path / "p", "--trust", "--dry-run", "--json").stdout)
-    assert (tried["as_it_is"], tried["dry_run"]) == (True, True)
-    assert not (tmp_path / "p").exists()
-    (tmp_path / "mem0.json").write_text('[{"id": "1", "memory": "Likes tea", "user_id": "ana"}]')
-    assert isinstance(run(tmp_path / "mem0.json", *there, "--trust").exception, UnusableInput)

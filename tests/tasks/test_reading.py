@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
@@ -17,10 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flows.ingest import Format
-from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
-from slowwave.ingestion.conversations import COLUMNS
+from slowwave.errors import SlowwaveError, UnusableInput
+from slowwave.ingestion.conversations import Conversations
 from slowwave.ingestion.parsers import FORMATS
-from tasks.ingest.reading import ReadBatch, read_paths
+from slowwave.settings import IngestSettings
+from tasks.ingest.reading import ReadBatch, read_source
 from tasks.ingest.sources import ReadIssue, find_sources
 from tasks.runtime.run_pages import markdown_table
 
@@ -45,8 +47,13 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def read(*paths: Path | str, format: str = "auto", **options: Any) -> list[ReadBatch]:
-    return list(read_paths(paths, format, now=NOW, **options))
+def read(*paths: Path | str, format: str = "auto", batch: int = 100) -> list[ReadBatch]:
+    """All batches; the first one also has what was passed over."""
+    how = IngestSettings.model_validate({"extract": {"batch_messages": batch}})
+    conversations = Conversations(NOW, 50_000)
+    sources, passed_over = find_sources(paths, format)
+    batches = [each for source in sources for each in read_source(source, conversations, how)]
+    return [replace(batches[0], issues=(*passed_over, *batches[0].issues)), *batches[1:]] if batches else []
 
 
 def frame(batches: list[ReadBatch]) -> pl.DataFrame:
@@ -55,13 +62,6 @@ def frame(batches: list[ReadBatch]) -> pl.DataFrame:
 
 def issues(batches: list[ReadBatch], kind: str = "unreadable") -> list[ReadIssue]:
     return [issue for batch in batches for issue in batch.issues if issue.kind == kind]
-
-
-def test_a_frame_has_the_columns_of_the_contract_with_and_without_rows(tmp_path: Path) -> None:
-    full = read(write(tmp_path / "a.jsonl", lines(said(1))))
-    empty = read(write(tmp_path / "b.jsonl", ""))
-    assert dict(frame(full).schema) == dict(frame(empty).schema) == dict(COLUMNS)
-    assert full[0].messages["source_id"].to_list() == [full[0].source.id]
 
 
 def test_batches_are_never_larger_than_asked_and_the_last_one_says_so(tmp_path: Path) -> None:
@@ -80,23 +80,6 @@ def test_nothing_is_success_with_zero(tmp_path: Path, content: str, format: str)
     assert batch.messages.is_empty()
     assert batch.is_last
     assert batch.issues == ()
-
-
-def test_an_empty_folder_is_success_with_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path) == []
-
-
-def test_a_missing_path_is_named_before_anything_is_read(tmp_path: Path) -> None:
-    good = write(tmp_path / "a.jsonl", lines(said(1)))
-    with pytest.raises(UnusableInput, match=r"There is no file or folder '.*gone'. Check the path"):
-        next(read_paths([good, tmp_path / "gone"], now=NOW))
-
-
-def test_an_unknown_format_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(
-        UnknownName, match=r"Unknown format 'json'.*auto, chatgpt, claude-ai, claude-code, .*markdown, messages"
-    ):
-        read(tmp_path, format="json")
 
 
 def test_the_form_of_an_ingest_offers_each_format_once() -> None:
@@ -194,12 +177,6 @@ def test_the_same_messages_in_two_files_are_stored_once(tmp_path: Path) -> None:
     assert both["ordinal"].to_list() == [0, 1, 2]
 
 
-def test_the_same_bytes_have_the_same_hash_and_another_byte_has_not(tmp_path: Path) -> None:
-    files = [write(tmp_path / f"{name}.txt", text) for name, text in (("a", "Nine."), ("b", "Nine."), ("c", "Ten."))]
-    first, second, third = (source.content_hash for source in find_sources(files)[0])
-    assert first == second != third
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "latin-1", "cp1252"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.txt"])
 def test_text_is_read_in_any_usual_encoding(tmp_path: Path, encoding: str, name: str) -> None:
@@ -223,11 +200,11 @@ def test_one_damaged_line_does_not_change_how_the_others_are_read(tmp_path: Path
 def test_a_document_has_its_title_as_speaker_its_path_as_conversation_and_the_time_of_its_file(tmp_path: Path) -> None:
     file = write(tmp_path / "boats.md", "# Boats\n\nNine.\n\n# Prices\n\nFree.")
     os.utime(file, (1_772_442_000, 1_772_442_000))
-    found = frame(read(file, scope="harbour"))
+    found = frame(read(file))
     start = datetime(2026, 3, 2, 9, tzinfo=UTC)
     assert found.select("conversation_id", "ordinal", "role", "speaker", "content", "occurred_at", "scope").rows() == [
-        (file.as_posix(), 0, "document", "Boats", "Boats\n\nNine.", start, "harbour"),
-        (file.as_posix(), 1, "document", "Boats", "Prices\n\nFree.", start + timedelta(microseconds=1), "harbour"),
+        (file.as_posix(), 0, "document", "Boats", "Boats\n\nNine.", start, "global"),
+        (file.as_posix(), 1, "document", "Boats", "Prices\n\nFree.", start + timedelta(microseconds=1), "global"),
     ]
 
 
@@ -270,10 +247,11 @@ def test_an_edited_document_keeps_the_rows_of_what_did_not_change(tmp_path: Path
     assert [row in after for row in before] == [True, False]
 
 
-def test_messages_without_a_time_take_that_of_the_file_or_the_caller(tmp_path: Path) -> None:
+def test_messages_without_a_time_take_that_of_the_file(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", lines(said(1, occurred_at=None), said(2, occurred_at=None)))
     then = datetime(2020, 1, 1, tzinfo=UTC)
-    batches = read(file, fallback_time=then)
+    os.utime(file, (then.timestamp(), then.timestamp()))
+    batches = read(file)
     assert frame(batches)["occurred_at"].to_list() == [then, then + timedelta(microseconds=1)]
     assert [issue.count for issue in issues(batches, "adjusted")] == [2]
 
@@ -303,21 +281,6 @@ def test_every_bundled_example_is_read() -> None:
     assert found["id"].is_unique().all()
     ordered = found.select(pl.col("occurred_at").is_sorted().over("conversation_id").all()).item()
     assert ordered
-
-
-def test_the_bundled_session_of_claude_code_keeps_what_people_said() -> None:
-    found = frame(read(EXAMPLES / "formats" / "claude-code-session.jsonl"))
-    assert dict(found["role"].value_counts().iter_rows()) == {"user": 3, "assistant": 4, "tool": 12}
-    assert found["scope"].unique().to_list() == ["kestrel-board"]
-    assert not found["content"].str.contains("thinking|<command-name>|Caveat").any()
-
-
-def test_the_bundled_export_of_chatgpt_has_one_branch_of_each_conversation() -> None:
-    batches = read(EXAMPLES / "formats" / "conversations.json")
-    found = frame(batches)
-    assert sorted(batches[0].titles.values()) == ["Azores for two", "Rye bread"]
-    assert not found["content"].str.contains("Terceira|250 degrees|user_profile").any()
-    assert found["content"].str.contains("São Miguel for the second week").sum() == 1
 
 
 def test_every_bundled_source_is_known_by_its_content_and_read_without_loss() -> None:
@@ -386,19 +349,6 @@ def test_a_source_that_has_grown_gives_the_same_rows_and_one_more(tmp_path: Path
     assert len(after) == len(before) + 1
 
 
-@pytest.mark.parametrize(
-    "sample",
-    ["WhatsApp Chat with Boat club.txt", "claude-ai/conversations.json", "git-log.txt", "cursor_tide_widget.md"],
-)
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
-def test_sources_are_read_in_other_encodings(tmp_path: Path, sample: str, encoding: str) -> None:
-    text = (EXAMPLES / "sources" / sample).read_text().replace("\u200e", "").replace("Sousa", "Conceição")
-    file = write(tmp_path / Path(sample).name, text.encode(encoding))
-    plain = write(tmp_path / "plain" / Path(sample).name, text)
-    columns = ["role", "speaker", "content", "occurred_at"]
-    assert frame(read(file)).select(columns).rows() == frame(read(plain)).select(columns).rows()
-
-
 def test_the_messages_of_a_forked_session_of_codex_belong_to_the_fork(tmp_path: Path) -> None:
     def line(kind: str, **payload: Any) -> str:
         return json.dumps({"timestamp": "2026-03-02T09:00:00Z", "type": kind, "payload": payload}) + "\n"
@@ -437,15 +387,6 @@ def test_a_folder_of_mails_one_by_one_is_read_under_any_name(tmp_path: Path) -> 
     assert found["conversation_id"].n_unique() == 1
 
 
-def test_a_mail_with_a_mark_of_its_encoding_and_lines_of_windows_is_read(tmp_path: Path) -> None:
-    content = (EXAMPLES / "sources" / "harbour.mbox").read_bytes()
-    marked = b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n")
-    columns = ["speaker", "content", "conversation_id"]
-    both = [frame(read(write(tmp_path / f"{n}.mbox", each))) for n, each in enumerate((content, marked))]
-    assert both[0].select(columns).rows() == both[1].select(columns).rows()
-    assert len(both[0]) == 2
-
-
 @pytest.mark.parametrize(
     ("opening", "more"),
     [
@@ -470,26 +411,6 @@ def test_links_between_notes_are_read_as_they_are_shown_and_code_stays(tmp_path:
     assert set(frame(batches)["speaker"]) == {"The quay"}
     plain = frame(read(write(tmp_path / "note.txt", "See [[Quay]].")))
     assert plain["content"].to_list() == ["See [[Quay]]."]
-
-
-def test_bad_examples_do_no_harm() -> None:
-    broken = read(EXAMPLES / "bad" / "broken.jsonl")
-    whole = [f"b01-00{number}" for number in range(1, 7)]
-    assert set(whole) <= set(frame(broken)["message_id"].to_list())
-    assert [issue.line for issue in issues(broken)] == [2, 4, 5, 7, 8, 11, 12]
-    repaired = {line for issue in issues(broken, "adjusted") for line in issue.lines}
-    assert {14, 15, 17} <= repaired
-    twice = frame(read(EXAMPLES / "bad" / "duplicate-ids.jsonl"))
-    assert twice["message_id"].str.contains("^b02-00[123]$").sum() == 4
-    assert len(twice) == 5
-    assert frame(read(EXAMPLES / "bad" / "empty.jsonl")).is_empty()
-    assert "Brandão mora em Évora" in frame(read(EXAMPLES / "bad" / "latin1.txt"))["content"][0]
-    weird = frame(read(EXAMPLES / "bad" / "weird.jsonl"))
-    assert len(weird) == 15
-    assert weird["occurred_at"].max() == NOW + timedelta(microseconds=1)
-    assert not weird["content"].str.contains("[\u0000\u200b\u202e\u2067]").any()
-    with pytest.raises(UnusableInput, match=r"not-a-format.bin is binary data, not text.*messages, claude-code"):
-        read(EXAMPLES / "bad" / "not-a-format.bin")
 
 
 GARBAGE = st.one_of(
@@ -531,10 +452,14 @@ def test_a_file_of_200_mb_streams_within_one_gib(tmp_path: Path) -> None:
                 f'"content":"{number} {words}","occurred_at":"2026-03-02T09:{number % 60:02}:00Z"}}\n'
             )
     script = (
-        "import re, sys\nfrom datetime import datetime, UTC\nfrom tasks.ingest.reading import read_paths\n"
+        "import re, sys\nfrom datetime import datetime, UTC\nfrom slowwave.settings import IngestSettings\n"
+        "from slowwave.ingestion.conversations import Conversations\n"
+        "from tasks.ingest.reading import read_source\nfrom tasks.ingest.sources import find_sources\n"
         "def peak(): return re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]\n"
         "start = peak()\n"
-        "count = sum(len(b.messages) for b in read_paths([sys.argv[1]], now=datetime(2026, 11, 20, tzinfo=UTC)))\n"
+        "[source] = find_sources([sys.argv[1]])[0]\nhow = IngestSettings()\n"
+        "talks = Conversations(datetime(2026, 11, 20, tzinfo=UTC), 50_000)\n"
+        "count = sum(len(b.messages) for b in read_source(source, talks, how))\n"
         "print(count, start, peak())\n"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}

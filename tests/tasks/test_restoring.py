@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from stores import keeper, observation
 from talk import assert_same, contents, rows
 
-from apps.cli import main
 from inference.embedding import open_embedder
 from recall.history import archived
 from slowwave import frames
@@ -274,37 +273,3 @@ def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
     with pytest.raises(UnknownName, match="pruned"):
         archived(snapshot, "purned")
     assert archived(Store.open(str(keep())).snapshot(), "pruned") == (0, ())
-
-
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Run a command; returns its exit code and what it printed."""
-
-    def run(*args: object) -> tuple[int, str]:
-        monkeypatch.setattr("sys.argv", ["slowwave", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out + told.err
-
-    return run
-
-
-def test_people_list_and_restore_by_the_ids_that_tables_show(keep: Keep, said: Callable[..., tuple[int, str]]) -> None:
-    tea, home = "f_19c_aaaabbbbccccdddd", "f_19c_eeeeffff00001111"
-    uri = keep(facts=[gone(tea), gone(home, **LISBON)], entities=[ANA])
-    assert "aaaabbbb" in said("archived", "--store", uri)[1]
-    code, listed = said("archived", "--reason", "pruned", "--json", "--store", uri)
-    assert (code, json.loads(listed)["total"]) == (0, 2)
-    code, would = said("restore", "aaaabbbb", "--dry-run", "--json", "--store", uri)
-    assert (code, json.loads(would)["run"], live(uri)) == (0, None, [])
-    assert [each["id"] for each in json.loads(would)["restored"]] == [tea]
-    code, told = said("restore", "aaaabbbb", "--store", uri)
-    assert (code, live(uri)) == (0, [tea])
-    assert "slowwave undo restore-" in told
-    with Store.open(str(uri)).commit("made", "made", EPOCH) as tx:
-        tx.upsert("facts", pl.DataFrame([fact("b", 1, **PORTO)]))
-    code, told = said("restore", "eeeeffff", "--store", uri)
-    assert (code, "taken its place" in " ".join(told.split())) == (4, True)
-    assert said("archived", "--reason", "purned", "--store", uri)[0] == 2
-    assert said("restore", "--store", uri)[0] == 2

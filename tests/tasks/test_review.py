@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 from stores import fact, remembered
 from talk import STAMPS, assert_same, contents, rows
 
-from apps.review_commands import age
 from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
 from slowwave.api import OpenMemory, open_memory
 from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.review.changes import NOW, RowChange, changed_words, describe, in_brief, in_words, parts_in_words
+from slowwave.review.changes import NOW
 from slowwave.review.proposals import (
     MAX_NAME,
     MAX_NOTE,
@@ -113,11 +112,6 @@ def retired(store: Path, number: int, now: datetime = T2) -> None:
     from tasks.people.observations import retire
 
     retire(run_at(store, now, "retire"), "e_marta", [IDS[number]])
-
-
-def short(proposal: Proposal) -> str:
-    """The id as tables show it."""
-    return proposal.id.rpartition("_")[2][:8]
 
 
 def changed_rows(before: dict[str, pl.DataFrame], after: dict[str, pl.DataFrame]) -> set[tuple[str, str]]:
@@ -280,17 +274,6 @@ def test_two_proposals_for_other_columns_of_one_row_are_each_fresh_until_one_is_
     assert (row["quote"], row["owner_entity_id"]) == ("tea", "e_other")
 
 
-def test_what_changed_is_told_in_words_at_most_three_of_them_in_brief() -> None:
-    before = {"f_1": ["active"], "entity e_1": ["Marta", "active"], "facts f_1": {"status": "active"}, "a b": None}
-    now = {"f_1": ["archived"], "entity e_1": ["Mia", "active"], "facts f_1": {"status": "archived"}, "a b": "there"}
-    told = changed_words(before, now, ("status", "ends"), {"f_1": "It rains.", "e_1": "Marta"})
-    assert told == ("a b exists by now", "“Marta”: name Marta → Mia", "“It rains.”: status active → archived")
-    filed = [{"filed under e_1": ids} for ids in (["f_1", "f_2"], ["f_3"])]
-    assert changed_words(*filed, (), {"f_1": "It rains."}) == ("f_3 came to e_1, “It rains.” and 1 more went from e_1",)
-    assert in_brief((*told, "x")).endswith("archived; and 1 more.")
-    assert changed_words(before, before, ("status",), {}) == ()
-
-
 # Modifying
 
 
@@ -367,33 +350,6 @@ def test_what_cannot_be_meant_is_said_why(verdict: ReviewVerdict, words: str) ->
     assert words in told
 
 
-GONE = RowChange("facts", "f", {"status": "archived"}, None)
-SEEN = RowChange("facts", "f", {"evidence_count": 1}, {"evidence_count": 2})
-LEFT = RowChange("facts", "g", {"supersedes_id": "f"}, {"supersedes_id": None})
-
-
-@pytest.mark.parametrize(
-    ("action", "changes", "title"),
-    [
-        ("decay", (GONE, RowChange("facts_archive", "f", None, {"id": "f"})), "Move “tea”"),
-        ("patch", (SEEN,), "Confirm “tea”"),
-        ("merge", (SEEN,), "Change “tea”"),
-        ("decay", (LEFT, GONE), "Delete for good: “tea”"),
-        (
-            "decay",
-            [RowChange("entities", n, {"name": n}, None) for n in ("Ana", "Bo")],
-            "Delete for good: “Ana” and 1 more",
-        ),
-    ],
-)
-def test_a_title_counts_each_fact_once_and_says_what_becomes_of_it(
-    action: str, changes: Sequence[RowChange], title: str
-) -> None:
-    known = {"f": {"id": "f", "statement": "tea", "status": "superseded"},
-             "g": {"id": "g", "statement": "oats", "status": "active"}}  # fmt: skip
-    assert describe(Proposing(action), changes, known).title == title
-
-
 SECRET = "AKIAIOSFODNN7EXAMPLE"
 LOUD = f"be\x1b[2Jcause\u202e of\n{SECRET}\x07 \x9b1m"
 
@@ -406,12 +362,6 @@ def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words
     assert "\n" not in line
     assert SECRET not in line
     assert len(Person(f"{words} {more}", "python").name) <= MAX_NAME
-
-
-def test_an_answer_that_can_be_meant_has_no_complaints_and_one_without_a_name_has() -> None:
-    said = {"p_1": ReviewVerdict("p_1", "reject", {"observations": []}), "p_2": ReviewVerdict("p_2", "approve", {})}
-    assert complaints(ASKED, said, "Ana") == ()
-    assert "Nobody's name" in complaints(ASKED, said, "  ")[0]
 
 
 def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_time_does_no_harm(memory: Path) -> None:
@@ -498,59 +448,6 @@ def terminal(
     return console(monkeypatch, capsys)
 
 
-def test_what_waits_is_listed_with_its_risk_and_age_in_eighty_columns(memory: Path, terminal: Console) -> None:
-    *safe, risky = waiting(memory, 0, 1, 3, 4)
-    shown = terminal("review", "list").out
-    assert "4 proposals wait" in shown
-    assert max(map(len, shown.splitlines())) <= 80
-    for words in ("low", "high:", "user_stated", "delete", short(risky), "review approve ID"):
-        assert words in shown
-    document = terminal("review", "list", "--json").json
-    assert {each["id"] for each in document["proposals"]} == {risky.id, *(each.id for each in safe)}
-    assert [each["id"] for each in terminal("review", "list", "--risky", "--json").json["proposals"]] == [risky.id]
-    assert terminal("review", "list", "--safe", "--json").json["total"] == 3
-    assert terminal("review", "list", "--action", "split", "--json").json["total"] == 0
-    limited = terminal("review", "list", "--limit", 1, "--json").json
-    assert (limited["total"], len(limited["proposals"])) == (4, 1)
-    assert terminal("review", "list", "--state", "aplied").code == 2
-    assert terminal("review", "list", "--all", "--json").json["total"] == 4
-    assert [age(T1, T1 + timedelta(seconds=n)) for n in (5, 600, 8000, 200_000)] == ["5 s", "10 min", "2 h", "2 d"]
-
-
-@pytest.mark.proof
-def test_one_proposal_is_shown_with_its_difference_its_evidence_and_whether_it_is_stale(
-    memory: Path, terminal: Console
-) -> None:
-    [waits] = waiting(memory, 0)
-    shown = " ".join(terminal("review", "show", waits.id).out.split())
-    for words in ("“Marta drinks rooibos tea.” leaves recall, kept in the archive.", waits.plan_hash, "by rule", "low",
-                  "These observations are no longer wanted.", "m_f_000", "--rows"):  # fmt: skip
-        assert words in shown
-    assert "status active" not in shown
-    by_row = " ".join(terminal("review", "show", waits.id, "--rows").out.split())
-    assert "~ facts “Marta drinks rooibos tea.”: status active →" in by_row
-    document = terminal("review", "show", short(waits), "--json").json
-    assert document["stale"] == []
-    assert [each["quote"] for each in document["evidence"]] == [f"Marta {SAID[0]}"]
-    assert [each["id"] for each in document["asked"]] == [IDS[0]]
-    retired(memory, 0)
-    assert "It has grown stale" in terminal("review", "show", waits.id).out
-    assert any("archived" in each for each in terminal("review", "show", waits.id, "--json").json["stale"])
-
-
-def test_approval_says_how_to_take_it_back_and_that_does(memory: Path, terminal: Console) -> None:
-    [waits] = waiting(memory, 0)
-    before = contents(memory)
-    done = terminal("review", "approve", short(waits), "--note", "cold")
-    assert done.code == 0
-    run = done.out.split("Back with: slowwave undo ")[1].split()[0]
-    assert one_of(memory, waits.id).decider == "Ana"
-    assert one_of(memory, waits.id).note == "cold"
-    assert terminal("review", "approve", waits.id).code == 4
-    assert terminal("undo", run).code == 0
-    assert_same(before, contents(memory))
-
-
 class Typed(io.StringIO):
     """What somebody types at a terminal."""
 
@@ -586,67 +483,6 @@ def test_who_sits_at_a_terminal_is_asked_before_what_has_a_risk_is_carried_out(
     assert ("with a risk?" in done.out + done.err) == asks
 
 
-def test_words_tell_what_becomes_of_each_thing_and_nothing_of_the_accounts() -> None:
-    words = {"f_1": "Marta drinks tea.", "f_2": "Marta drinks rooibos.", "e_1": "Marta", "e_2": "Tea"}
-    gone = {"status": "superseded", "replaced_by": "f_2", "expired_at": NOW}
-    changes = [
-        RowChange("facts", "f_1", {"status": "active", "replaced_by": None, "expired_at": None}, gone),
-        RowChange("facts", "f_2", {"status": "candidate"}, {"status": "active"}),
-        RowChange("facts", "f_3", None, {"status": "active", "statement": "Marta sings."}),
-        RowChange("facts", "f_4", {"statement": "Marta naps.", "status": "active"}, None),
-        RowChange("facts", "f_5", {"statement": "Marta rows.", "status": "active", "pinned": False}, None),
-        RowChange("facts_archive", "f_5", None, {"statement": "Marta rows.", "status": "archived", "pinned": False}),
-        RowChange(
-            "facts", "f_6", {"owner_entity_id": "e_1", "pinned": False}, {"owner_entity_id": "e_2", "pinned": True}
-        ),
-        RowChange("facts", "f_7", {"similarity_flag": True}, {"similarity_flag": False}),
-        RowChange("entities", "e_3", None, {"name": "Tea - Rooibos", "status": "active"}),
-        RowChange("lineage", "l_1", None, {"old_id": "f_1", "new_id": "f_2"}),
-        RowChange("pair_decisions", "pd_1", None, {"outcome": "supersede"}),
-    ]
-    assert in_words(changes, words) == (
-        "“Marta drinks tea.” gives way to “Marta drinks rooibos.”",
-        "“Marta drinks rooibos.” is learned.",
-        "“Marta sings.” is learned.",
-        "“Marta naps.” is deleted for good.",
-        "“Marta rows.” leaves recall, kept in the archive.",
-        "“f_6” is filed under “Tea”; is pinned.",
-        "Entity “Tea - Rooibos” is new.",
-    )
-
-
-def test_a_long_sentence_is_whole_in_titles_and_in_what_would_change() -> None:
-    long = f"Marta drinks rooibos {'and mint ' * 30}but no coffee."
-    gone = RowChange("facts", "f", {"status": "active"}, {"status": "archived"})
-    assert describe(Proposing("prune"), [gone], {"f": {"id": "f", "statement": long, "status": "active"}}).title == (
-        f"Let “{long}” go"
-    )
-    assert in_words([gone], {"f": long}) == (f"“{long}” leaves recall, kept in the archive.",)
-
-
-def test_a_split_is_told_by_its_parts_with_two_examples_each() -> None:
-    words = {f"f_{n}": f"It rains {n}." for n in range(4)}
-    rain, tea = {"name": "Rain", "observations": ["f_0", "f_1", "f_2"]}, {"name": "Tea", "observations": ["f_3"]}
-    assert parts_in_words({"splits": [rain, tea]}, words) == (
-        "Rain, 3 observations: “It rains 0.”, “It rains 1.”, …", "Tea, 1 observation: “It rains 3.”"
-    )  # fmt: skip
-
-
-@pytest.mark.proof
-def test_exit_codes_tell_unknown_ids_from_stale_proposals(memory: Path, terminal: Console) -> None:
-    stale, fresh = waiting(memory, 0, 1)
-    retired(memory, 0)
-    unknown = terminal("review", "approve", "p_nonsense", fresh.id)
-    assert (unknown.code, one_of(memory, fresh.id).state) == (2, "pending")
-    assert terminal("review", "approve").code == 2
-    assert terminal("review", "approve", fresh.id, "--all").code == 2
-    done = terminal("review", "approve", stale.id, fresh.id)
-    assert done.code == 4
-    assert "Refused as stale" in done.err
-    assert "retire 'Marta' ID … --propose" in " ".join(done.err.split())
-    assert (one_of(memory, fresh.id).state, one_of(memory, stale.id).state) == ("applied", "stale")
-
-
 @pytest.mark.proof
 def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory: Path, terminal: Console) -> None:
     *safe, risky = waiting(memory, 0, 1, 3, 4)
@@ -660,31 +496,6 @@ def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory:
     assert "no risk" in terminal("review", "approve", "--all").out
     assert terminal("review", "reject", "--all", "--risky", "--yes").code == 0
     assert one_of(memory, risky.id).state == "rejected"
-
-
-@pytest.mark.proof
-def test_later_and_modify_work_from_the_terminal(memory: Path, terminal: Console, tmp_path: Path) -> None:
-    waits = proposed(memory, 0, 1)
-    assert terminal("review", "modify", waits.id).code == 2
-    changed = terminal("review", "modify", waits.id, "--leave", IDS[1], "--json").json["proposal"]
-    assert one_of(memory, changed["id"]).ask == {"observations": [IDS[0]]}
-    (tmp_path / "ask.json").write_text(json.dumps({"observations": [IDS[2]]}))
-    other = terminal("review", "modify", changed["id"], "--ask", tmp_path / "ask.json", "--json").json["proposal"]
-    assert one_of(memory, other["id"]).ask == {"observations": [IDS[2]]}
-    assert terminal("review", "modify", other["id"], "--rename", "Tea").code == 2
-    assert terminal("review", "modify", other["id"], "--ask", tmp_path / "none.json").code == 2
-    later = terminal("review", "approve", other["id"], "--later", "--json").json["decided"]
-    assert [each["state"] for each in later] == ["approved"]
-
-
-@pytest.mark.proof
-def test_what_one_person_leaves_to_another_is_proposed_and_found_again(memory: Path, terminal: Console) -> None:
-    done = terminal("retire", "Marta", IDS[2], "--propose", "--reason", "Old news", "--json").json
-    waits = one_of(memory, done["proposal"]["id"])
-    assert (waits.reason, waits.proposed_by, waits.state) == ("Old news", "person", "pending")
-    assert rows(memory, "facts", f"id = '{IDS[2]}'")["status"].item() == "active"
-    assert "slowwave review approve" in terminal("retire", "Marta", IDS[1], "--propose").out
-    assert terminal("retire", "Marta", "f_nonsense", "--propose").code == 2
 
 
 def test_a_name_that_is_unknown_or_nobody_is_an_error_before_anything_is_done(memory: Path) -> None:
@@ -715,28 +526,3 @@ def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_
     assert "\u202e" not in stored
     with pytest.raises(UnusableInput, match="Nobody's name"):
         approve_for_later(run_at(memory, T2), waiting(memory, 3)[0].id, Person("\u200b\x1b", "mcp"))
-
-
-@pytest.mark.proof
-def test_a_fact_that_holds_codes_of_a_terminal_is_printed_as_words(memory: Path, terminal: Console) -> None:
-    said = "Marta\x1b[2J likes\u202e quinces\x9b1m."
-    with Store.open(str(memory)).commit("loud", "loud", T1) as tx:
-        whole = tx.by_ids("facts", [IDS[1]], with_vector=True)
-        tx.upsert("facts", whole.with_columns(statement=pl.lit(said)))
-        held = tx.by_ids("proposals", [each.id for each in waiting(memory, 1)])
-        tx.upsert("proposals", held.with_columns(title=pl.lit(said), reason=pl.lit(said)))
-    (one,) = (each for each in list_proposals(Store.open(str(memory)).snapshot()) if each.title == said)
-    commands = (
-        ("recall", "quinces"),
-        ("facts", "Marta"),
-        ("why", IDS[1]),
-        ("review", "list"),
-        ("review", "show", one.id),
-    )
-    for command in commands:
-        shown = terminal(*command)
-        assert "[2J" in shown.out, command
-        assert not {"\x1b", "\u202e", "\x9b"} & {*shown.out, *shown.err}, command
-    document = terminal("facts", "Marta", "--json")
-    assert said in [each["statement"] for each in document.json["facts"]]
-    assert not {"\x1b", "\u202e", "\x9b"} & {*document.out}

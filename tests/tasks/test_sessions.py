@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, filled
-from talk import CLAUDE, NOW, START, assert_same, contents, dying, extractor, learn, overtaken, rows, said, written
+from talk import CLAUDE, NOW, START, extractor, learn, overtaken, rows, said, written
 
 from prompts.rendering import CUT, pack_sessions, render_sessions
 from slowwave.api import OpenMemory
@@ -21,7 +21,6 @@ from slowwave.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, count_pairs
 from slowwave.records import SessionQuestion, Turn
 from slowwave.settings import SessionSettings
 from storage.store import Store
-from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.runtime.runs import existing_run
 
@@ -265,40 +264,6 @@ def test_an_answer_that_says_nothing_leaves_the_old_summary_and_the_next_run_ask
     answers.pop()
     again(place)
     assert held(place)[2] == 5
-
-
-def test_a_spent_budget_leaves_conversations_for_the_next_run(tmp_path: Path, serve: Serve) -> None:
-    api, place = serve(summariser), tmp_path / "m"
-    summary = told(talk(3), place, CLAUDE, llm={"max_calls": 1})
-    assert (summary["state"], summary["counts"]["conversations left for later"]) == ("stopped", 1)
-    again(place)
-    assert (held(place)[2], len(api.requests)) == (3, 2)
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_run_that_dies_at_the_summaries_is_finished_by_the_next_one_without_asking_twice(
-    moment: str, tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    api, place = serve(summariser), tmp_path / "m"
-    with dying(monkeypatch, "ingest.sessions", moment):
-        told(talk(3), place, CLAUDE)
-    assert held(place)[2] == (3 if moment == "after" else None)
-    again(place)
-    assert (held(place)[2], len(asked_for_summaries(api))) == (3, 1)
-
-
-@pytest.mark.proof
-def test_undo_takes_a_summary_back(tmp_path: Path, serve: Serve) -> None:
-    serve(summariser)
-    place = tmp_path / "m"
-    told(talk(3), place, CLAUDE)
-    before = contents(place)
-    run = told(talk(2, first=3), place, CLAUDE)["run"]
-    assert held(place)[2] == 5
-    undo(Store.open(str(place)), run, "undo-1", NOW)
-    assert held(place)[2] == 3
-    assert_same(before, contents(place))
 
 
 def test_a_conversation_that_loses_messages_meanwhile_gets_no_summary_of_them(

@@ -33,7 +33,6 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.merges import merge_entities
 from tasks.entities.retirement import restore
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.people.observations import delete_observations
@@ -437,12 +436,6 @@ def test_what_is_known_is_shown_where_it_is_filed(parted: tuple[Path, Run, Any])
     assert [(each.name, each.depth) for each in above.entities] == [(CHILDREN[1], 0), ("Atlas", 1)]
 
 
-def test_a_part_is_never_merged_with_its_whole(parted: tuple[Path, Run, Any]) -> None:
-    for pair in ((CHILDREN[0], "Atlas"), ("Atlas", CHILDREN[0])):
-        with pytest.raises(Refused, match="was split from the other"):
-            merge_entities(run_of(parted[0]), *pair)
-
-
 def test_ending_one_end_ends_the_other_and_both_come_back(parted_store: Path) -> None:
     structure = rows(parted_store, "facts", f"kind = 'structural' AND object_id = '{ATLAS}'")
     chosen = structure.row(0, named=True)
@@ -477,27 +470,6 @@ def command(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return code, json.loads(told.out) if "--json" in args else told.out, told.err
 
     return run
-
-
-@pytest.mark.proof
-def test_the_stages_lead_from_one_command_to_the_next(store: Path, command: Callable[..., Any]) -> None:
-    code, told, _ = command("split", "find")
-    assert code == 0
-    for words in ("Atlas", "Redis Cache (8)", "slowwave split analyze"):
-        assert words in told
-    assert max(map(len, told.splitlines())) <= 80
-    assert "slowwave split propose 'Atlas'" in command("split", "analyze", "Atlas")[1]
-    code, _, problem = command("split", "execute", "Atlas")
-    assert (code, "No split of 'Atlas' waits" in problem, "slowwave split propose" in problem) == (4, True, True)
-    assert command("split", "propose", "Atlas", "--dry-run", "--json")[1]["proposal"]["original_entity"] == "Atlas"
-    assert rows(store, "proposals").is_empty()
-    code, made, _ = command("split", "propose", "Atlas", "--json")
-    assert (code, [each["name"] for each in made["splits"]]) == (0, [*CHILDREN])
-    code, told, _ = command("split", "execute", "Atlas")
-    assert (code, "Back with: slowwave undo split-" in told, CHILDREN[1] in told) == (0, True, True)
-    run = told.rpartition("undo ")[2].strip()
-    assert command("undo", run)[0] == 0
-    assert len(rows(store, "entities")) == 3
 
 
 def test_a_person_may_bring_a_plan_of_their_own(store: Path, command: Callable[..., Any], tmp_path: Path) -> None:

@@ -18,24 +18,25 @@ from stores import keeper, observation
 from talk import assert_same, contents, dying, overtaken, rows
 
 from inference.embedding import open_embedder
-from recall.overview import quality
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.entrenchment import KEPT_KINDS
 from slowwave.lifecycle import pruning_and_eviction
-from slowwave.lifecycle.pruning_and_eviction import PrunePlan, is_due, may_fade_sql, plan_prune, prune_age_days
+from slowwave.lifecycle.pruning_and_eviction import is_due, may_fade_sql, plan_prune, prune_age_days
 from slowwave.lifecycle.usage_scores import USE, half_life_days, score_facts, worth_days
 from slowwave.settings import RecallSettings, StewardSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.nightly.scoring_and_pruning import LEARNING, Pruned, Scored, is_learning, prune, score
+from tasks.nightly.scoring_and_pruning import LEARNING, Pruned, is_learning, prune, score
+from tasks.runtime.run_pages import Outcome
 from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]
 Keep = Callable[..., Path]
 NOW = EPOCH + timedelta(days=400)
 HOW = StewardSettings()
+SCORED, CHANGED = "facts scored", "scores changed"
 FEW = settings(max_examples=12, deadline=None)
 
 
@@ -194,16 +195,6 @@ def test_what_was_put_back_ages_from_then() -> None:
     assert score_facts(back, usage(), HOW, NOW)[1] == worth(fact("x", 20))
 
 
-def test_a_plan_tells_what_it_measured_oldest_first() -> None:
-    plan = plan_prune(facts(fact("b", 300), fact("a", 250), fact("c", 3)), usage(), HOW, NOW)
-    assert isinstance(plan, PrunePlan)
-    assert plan.ids.to_list() == ["b", "a"]
-    assert plan.measures["b"] == {
-        "score": pytest.approx(0.5 * 0.5 ** (300 / 90), abs=1e-6), "age_hours": 7200.0, "hits": 0,
-        "half_life_days": 90.0, "threshold": 0.1, "grace_hours": 24.0,
-    }  # fmt: skip
-
-
 # In a store
 
 
@@ -247,34 +238,29 @@ def test_every_live_fact_is_scored_once_in_one_commit_and_again_only_when_it_mat
     closed = fact("closed", status="superseded", replaced_by="new")
     uri = keep(facts=[fact("new", 0), fact("old"), closed], fact_usage=[used("old", 4, 10)])
     version = Store.open(str(uri)).snapshot().handle("fact_scores").version
-    assert score(a_run(uri), HOW) == Scored(scored=2, written=2)
+    assert score(a_run(uri), HOW) == Outcome({SCORED: 2, CHANGED: 2})
     assert Store.open(str(uri)).snapshot().handle("fact_scores").version == version + 1  # T42
     told = rows(uri, "fact_scores")
     assert told["quality_score"].to_list() == pytest.approx([0.5, 0.5 ** (10 / 90)])
     assert rows(uri, "metadata", f"id = '{LEARNING}'")["number"].to_list() == [0.0]
     before = Store.open(str(uri)).head.sequence
-    assert score(a_run(uri), HOW) == score(a_run(uri, NOW + timedelta(hours=1)), HOW) == Scored(scored=2)
+    assert (
+        score(a_run(uri), HOW) == score(a_run(uri, NOW + timedelta(hours=1)), HOW) == Outcome({SCORED: 2, CHANGED: 0})
+    )
     assert Store.open(str(uri)).head.sequence == before
-    assert score(a_run(uri, NOW + timedelta(days=3)), HOW).written == 2
+    assert score(a_run(uri, NOW + timedelta(days=3)), HOW).counts[CHANGED] == 2
 
 
 def test_a_score_that_recall_would_see_otherwise_is_written_however_little_it_moved(keep: Keep) -> None:
     uri = keep(facts=[fact("a", 299.3)], fact_scores=[{"id": "a", "quality_score": 0.0501}])  # now it scores .0499
-    assert score(a_run(uri), HOW, min_quality=0.04).written == 0
-    assert score(a_run(uri), HOW, min_quality=0.05).written == 1
-
-
-def test_a_dry_run_of_scoring_counts_and_writes_nothing(keep: Keep) -> None:
-    uri = keep(facts=[fact("a")])
-    before = contents(uri)
-    assert score(a_run(uri), HOW, dry_run=True) == Scored(scored=1, written=1)
-    assert_same(before, contents(uri))
+    assert score(a_run(uri), HOW, min_quality=0.04).counts[CHANGED] == 0
+    assert score(a_run(uri), HOW, min_quality=0.05).counts[CHANGED] == 1
 
 
 def test_scores_keep_what_else_their_rows_hold_and_go_with_their_facts(keep: Keep) -> None:
     marks = [{"id": "a", "compared_at": EPOCH}, {"id": "gone", "quality_score": 0.4}]
     uri = keep(facts=[fact("a"), fact("gone", status="superseded")], fact_scores=marks)
-    assert score(a_run(uri), HOW) == Scored(scored=1, written=1, dropped=1)
+    assert score(a_run(uri), HOW) == Outcome({SCORED: 1, CHANGED: 1})
     [row] = rows(uri, "fact_scores").to_dicts()
     assert (row["id"], row["compared_at"], row["scored_at"]) == ("a", EPOCH, NOW)
 
@@ -306,7 +292,7 @@ def test_a_fading_fact_is_archived_with_what_hangs_on_it_and_undo_brings_all_bac
     before = contents(uri)
     run = a_run(uri)
     done = prune(run, HOW)
-    assert (done.ids, done.pruned, done.decisions[0].statement) == (("old",), 1, "Ana keeps bees old")
+    assert (done.ids, done.counts, done.decisions[0].statement) == (("old",), {"facts pruned": 1}, "Ana keeps bees old")
     [gone] = rows(uri, "facts", "id = 'old'").to_dicts()
     assert (gone["status"], gone["status_reason"], gone["expired_at"]) == ("archived", "pruned", NOW)
     assert gone["valid_to"] is None
@@ -339,7 +325,7 @@ def test_while_it_learns_the_steward_scores_and_prunes_nothing(keep: Keep) -> No
     uri, more = keep(facts=[fact("old")]), StewardSettings(learning_events=51)
     assert is_learning(a_run(uri), more)
     assert prune(a_run(uri), more) == Pruned()
-    assert score(a_run(uri), more).written == 1
+    assert score(a_run(uri), more).counts[CHANGED] == 1
     assert rows(uri, "metadata", f"id = '{LEARNING}'")["number"].to_list() == [1.0]
     assert live(uri) == ["old"]
     assert not is_learning(Store.open(str(uri)), HOW)
@@ -483,20 +469,3 @@ def test_what_has_faded_takes_no_place_of_others(bees: Path) -> None:
     learns(bees, 0.0)
     with OpenMemory.open(str(bees), settings=RecallSettings(min_quality=0.05)) as memory:
         assert len(memory.recall("Who keeps bees on the roof?", k=5, now=NOW).facts) == 5
-
-
-def test_quality_tells_of_learning_of_the_limits_and_of_what_is_recalled_most(keep: Keep) -> None:
-    uri = keep(
-        facts=[fact("a"), fact("b")], fact_usage=[used("a", 2), used("b", 7, cosine_sum=1.4, cosine_count=2)],
-        fact_scores=[{"id": "a", "quality_score": 0.01}, {"id": "b", "quality_score": 0.6}],
-    )  # fmt: skip
-    told = quality(Store.open(str(uri)), HOW, 0.05)
-    use = told["use"]
-    assert (told["retrieval_events"], use["learning"], use["learning_events"]) == (50, False, 50)
-    assert (use["prune_threshold"], use["min_quality"], use["facts_scored"]) == (0.1, 0.05, 2)
-    assert use["facts_below_min_quality"] == 1
-    told_of = ("statement", "hit_count", "avg_retrieval_score", "quality_score")
-    assert [tuple(top[name] for name in told_of) for top in use["top_facts"]] == [
-        ("Ana keeps bees b", 7, 0.7, 0.6), ("Ana keeps bees a", 2, None, 0.01),
-    ]  # fmt: skip
-    assert quality(Store.open(str(uri)), StewardSettings(learning_events=51))["use"]["learning"]
