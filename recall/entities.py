@@ -32,7 +32,7 @@ from storage.warm import Tables, with_cosines
 
 from .access_events import TABLES as USE_TABLES
 from .access_events import Known
-from .kept import Kept, rows_where
+from .kept import Kept
 from .search import Question
 
 if TYPE_CHECKING:
@@ -250,9 +250,11 @@ class EntitySearch:
         """The index at the versions of these open handles, which have SEARCH_TABLES."""
         kept = self._kept(tables.versions) or self._followed(tables)
         if kept is None:
-            entities, aliases = await asyncio.gather(
-                rows_where(tables, "entities", _ENTITY, LISTED), rows_where(tables, "entity_aliases", _ALIAS)
+            entities, aliases = await tables.together(
+                tables.columns_of("entities", (*_ENTITY, "merged_into", "status")),
+                tables.columns_of("entity_aliases", _ALIAS),
             )
+            entities = _listed(entities).select(_ENTITY)
             kept = self._keep(tables.versions, await asyncio.to_thread(_indexed, entities, aliases), entities)
         return kept
 
@@ -283,7 +285,7 @@ class EntitySearch:
             rows = pl.DataFrame(pl.from_arrow(change))
             if not {*_ENTITY, "merged_into", "status"} <= {*rows.columns}:
                 return None
-            listed = rows.filter(pl.col("merged_into").is_null(), pl.col("status").ne_missing("archived"))
+            listed = _listed(rows)
             if len(listed) < len(rows) or any(known.get(row[0]) != row for row in listed.select(_ENTITY).iter_rows()):
                 return None
         self._index = _key(tables.versions), made, known
@@ -292,6 +294,11 @@ class EntitySearch:
     def _keep(self, versions: Mapping[str, int], made: NameIndexes, entities: pl.DataFrame) -> NameIndexes:
         self._index = (_key(versions), made, {row[0]: row for row in entities.select(_ENTITY).iter_rows()})
         return made
+
+
+def _listed(entities: pl.DataFrame) -> pl.DataFrame:
+    """Those that are `LISTED`."""
+    return entities.filter(pl.col("merged_into").is_null(), pl.col("status").ne_missing("archived"))
 
 
 def _indexed(entities: pl.DataFrame, aliases: pl.DataFrame) -> NameIndexes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,7 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.graph.community_detection import places_of
-from slowwave.graph.graph import Graph, Places, build_graph
+from slowwave.graph.graph import Graph, Places, build_graph, changed_graph
 from slowwave.graph.name_index import NO_COMMUNITY
 from slowwave.graph.named_together import NAMED_WITH, named_together
 from slowwave.graph.walks import WalkGraph
@@ -50,6 +50,8 @@ RELATIONS = "kind = 'relation' AND object_id IS NOT NULL AND (polarity IS NULL O
 """Structure and similarity are no knowledge (T33), and who does not work somewhere is not related to it."""
 TIES = f"(({RELATIONS}) OR array_length(mentions) > 0)"
 """Facts that tie entities together: by a relation, or by naming them."""
+_ENTITY = {"id": pl.String(), "status": pl.String(), "merged_into": pl.String()}
+_NO_FACTS = {name: frames.FACTS[name] for name in (*_RELATION, "status", "expired_at")}
 _CHANGED = "action IN ('close', 'supersede', 'retract', 'shorten')"
 
 Frames = Mapping[str, pl.DataFrame]
@@ -66,8 +68,8 @@ class Read(NamedTuple):
 class Landscape:
     """A graph with what belongs to it: links between the same entities, (n,) communities (-1: none), (m,) scopes.
 
-    `tied` are the facts that it was made of. It holds at every time from `since` until before `until`, where these are
-    given.
+    `tied` are the facts that it was made of, `untied` entities that came since and that nothing ties. It holds at every
+    time from `since` until before `until`, where these are given.
     """
 
     graph: Graph
@@ -75,6 +77,7 @@ class Landscape:
     communities: Places
     scopes: pl.Series
     tied: frozenset[str] = frozenset()
+    untied: frozenset[str] = frozenset()
     since: datetime | None = None
     until: datetime | None = None
 
@@ -114,7 +117,7 @@ class Graphs:
     async def at(self, tables: Tables, moment: Moment) -> Landscape:
         """The landscape of a moment at the versions of these open handles, which have GRAPH_TABLES."""
         async with self._loading:
-            kept = self._kept(tables.versions, moment) or self._followed(tables, moment)
+            kept = self._kept(tables.versions, moment) or await self._followed(tables, moment)
             if kept is None:
                 wanted = _reads(moment)
                 parts = await asyncio.gather(*(rows_where(tables, name, *read) for name, read in wanted.items()))
@@ -143,18 +146,28 @@ class Graphs:
         is_kept = live is not None and live[0] == _key(versions, _LIVE_TABLES) and live[1].holds_at(moment.now)
         return live[1] if live is not None and is_kept else None
 
-    def _followed(self, tables: Tables, moment: Moment) -> Landscape | None:
-        """The live landscape, if no commit since it was made changed anything that it shows."""
+    async def _followed(self, tables: Tables, moment: Moment) -> Landscape | None:
+        """The live landscape with what commits changed since it was made; None where it must be made anew."""
         live = self._live
         if moment.is_past or live is None or not live[1].holds_at(moment.now):
             return None
         now = _key(tables.versions, _LIVE_TABLES)
+        changes: dict[str, list[Change]] = {}
         for name, before, after in zip(_LIVE_TABLES, live[0], now, strict=True):
             steps = tables.steps(name, int(str(before)), int(str(after)))
-            if steps is None or any(_shows(live[1], name, change) for step in steps for change in step.changes):
+            if steps is None:
                 return None
-        self._live = now, live[1]
-        return live[1]
+            changes[name] = [change for step in steps for change in step.changes]
+        land, facts = _with_entities(live[1], changes["entities"]), _newest(changes["facts"])
+        if land is None or facts is None:
+            return None
+        written, ids = facts
+        rows = written.filter(_ties(), pl.col("status") == "active", pl.col("expired_at").is_null())
+        if len(rows) or not land.tied.isdisjoint(ids):
+            land = await _with_facts(tables, land, rows, ids, moment.now)
+        if land is not None:
+            self._live = now, land
+        return land
 
     def _keep(self, versions: Mapping[str, int], moment: Moment, made: Landscape) -> None:
         if not moment.is_past:
@@ -170,19 +183,66 @@ def _key(versions: Mapping[str, int], names: tuple[str, ...], *times: datetime |
     return (*(versions.get(name, 1) for name in names), *times)
 
 
-def _shows(land: Landscape, name: str, change: Change) -> bool:
-    """Whether a change of a table changes a landscape; a new entity is in none as long as nothing ties it."""
-    if isinstance(change, frozenset):
-        return name != "facts" or not land.tied.isdisjoint(change)
-    rows = pl.DataFrame(pl.from_arrow(change))
-    if name == "facts":
-        needed = {"kind", "subject_id", "object_id", "polarity", "mentions"} <= {*rows.columns}
-        return not needed or bool(rows.select(_ties().any()).item()) or not land.tied.isdisjoint(rows["id"])
-    if name != "entities" or "created_at" not in rows.columns:
-        return True
-    is_listed = pl.col("merged_into").is_null() & pl.col("status").ne_missing("archived")
-    is_known = pl.col("id").is_in([*land.graph.place_of]) | (pl.col("created_at") == pl.col("updated_at"))
-    return not rows.select((is_listed & is_known).all()).item()
+def _with_entities(land: Landscape, changes: Sequence[Change]) -> Landscape | None:
+    """The landscape with new entities; None where one that it has, or that facts may tie, came or went."""
+    untied = land.untied
+    for change in changes:
+        rows = pl.DataFrame() if isinstance(change, frozenset) else pl.DataFrame(pl.from_arrow(change))
+        if "created_at" not in rows.columns:
+            return None
+        is_listed = pl.col("merged_into").is_null() & pl.col("status").ne_missing("archived")
+        new = {id_ for id_ in rows["id"] if id_ not in land.graph.place_of and id_ not in untied}
+        is_known = ~pl.col("id").is_in([*new]) | (pl.col("created_at") == pl.col("updated_at"))
+        if not rows.select((is_listed & is_known).all()).item():
+            return None
+        untied |= new
+    return replace(land, untied=untied)
+
+
+def _newest(changes: Sequence[Change]) -> tuple[pl.DataFrame, set[str]] | None:
+    """The facts that changes left as they wrote them last, and the ids of all that were written or are gone."""
+    rows, ids = pl.DataFrame(schema=_NO_FACTS), set[str]()
+    for change in changes:
+        written = [*change] if isinstance(change, frozenset) else change["id"].to_pylist()
+        rows = rows.filter(~pl.col("id").is_in(written))
+        if not isinstance(change, frozenset):
+            if not {*_NO_FACTS} <= {*change.column_names}:
+                return None
+            rows = pl.concat([rows, pl.DataFrame(pl.from_arrow(change.select([*_NO_FACTS])))])
+        ids |= {*written}
+    return rows, ids
+
+
+async def _with_facts(
+    tables: Tables, land: Landscape, rows: pl.DataFrame, ids: set[str], now: datetime
+) -> Landscape | None:
+    """The landscape with these facts in the place of those with these ids; None where others depend on them."""
+    names = pl.concat([*(rows[end] for end in _ENDS), rows["mentions"].explode()]).drop_nulls().unique().to_list()
+    entities = await tables.rows("entities", "id", names, ("id", "status", "merged_into"))
+    known = pl.DataFrame([{name: row[name] for name in _ENTITY} for row in entities], _ENTITY)
+    used = await tables.fetch("fact_usage", "id", rows["id"].to_list(), ("id", "link_count"), "link_count > 0")
+    if any(heir not in land.graph.place_of for heir in known["merged_into"].drop_nulls()):
+        return None
+    read = _live({"facts": rows, "fact_usage": used, "entities": known}, now)
+    new = read["listed"]["id"].filter(~read["listed"]["id"].is_in([*land.graph.place_of]))
+    nodes = pl.concat([land.graph.ids, new])
+    added = build_graph(nodes, _relations(read))
+    graph, places = changed_graph(land.graph, ids, added)
+    scopes = added.edges.select("id").join(rows, on="id", how="left", maintain_order="left")["scope"]
+    similar, _ = changed_graph(land.similar, (), build_graph(nodes, land.similar.edges.clear()))
+    communities = np.full(len(graph), NO_COMMUNITY, np.int32)
+    communities[graph.places(land.graph.ids)] = land.communities
+    ends = rows["valid_to"].drop_nulls()
+    return Landscape(
+        graph,
+        similar,
+        communities,
+        pl.concat([land.scopes, scopes]).gather(places),
+        (land.tied - ids) | {*rows["id"]},
+        land.untied - {*new},
+        _time(pl.Series([land.since, ends.filter(ends <= now).max()], dtype=frames.TIME).max()),
+        _time(pl.Series([land.until, ends.filter(ends > now).min()], dtype=frames.TIME).min()),
+    )
 
 
 def _reads(moment: Moment) -> Mapping[str, Read]:
@@ -217,6 +277,7 @@ def _landscape(read: Frames, moment: Moment) -> Landscape:
         _communities(graph, read["communities"]),
         graph.edges.select("id").join(frames_["facts"], on="id", maintain_order="left")["scope"],
         frozenset(read["facts"]["id"]),
+        frozenset(),
         _time(ends.filter(ends <= moment.now).max()),
         _time(ends.filter(ends > moment.now).min()),
     )
@@ -251,11 +312,16 @@ def _ties() -> pl.Expr:
 
 
 def _graph(read: Frames) -> Graph:
+    return build_graph(read["listed"]["id"], _relations(read))
+
+
+def _relations(read: Frames) -> pl.DataFrame:
+    """The relations that facts say, and those of entities that they name together."""
     used = read["facts"].join(read["fact_usage"], on="id", how="left")
     weighed = used.with_columns(weight=evolved_weight(pl.col("link_count"), pl.col("confidence")))
     merged = read["entities"].drop_nulls("merged_into")
     ties = named_together(weighed, dict(merged.select("id", "merged_into").iter_rows()))
-    return build_graph(read["listed"]["id"], pl.concat([weighed.filter(_relates()), ties]))
+    return pl.concat([weighed.filter(_relates()), ties])
 
 
 def _similar(graph: Graph, links: pl.DataFrame) -> Graph:

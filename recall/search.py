@@ -74,7 +74,7 @@ RESIDENT = {
         words="search_terms",
         has_vectors=True,
         end="valid_to",
-        followed=("mentions",),
+        followed=("mentions", "edge_type"),
     ),
     "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(("id", *EVIDENCE)),

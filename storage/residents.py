@@ -32,8 +32,6 @@ from .vectors import Penalties, VectorRows, Vectors, least_of_best
 if TYPE_CHECKING:
     from lancedb import AsyncTable
 
-    from .head import Head
-    from .snapshots import Snapshot
     from .store import Store
     from .warm import Tables
 
@@ -413,6 +411,20 @@ def _matrix(vectors: pl.Series, dims: int) -> Vectors:
 State = Mapping[str, Resident]
 SURPRISING = ("repair", "forget", "import", "reembed", "migrate")
 """Kinds of commits, or their beginnings, after which rows may have marks that are older than the commit."""
+COMPACTING = "upkeep"
+"""The kind of commit after which new rows may lie before old ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What commits did beside writing rows behind the others.
+
+    `undone` has, by table, the version before the first run that was taken back; a table that `is_in_order` has its new
+    rows at its end.
+    """
+
+    undone: Mapping[str, int]
+    is_in_order: bool
 
 
 class Residents:
@@ -470,14 +482,13 @@ class Residents:
         async with self._loading:
             if (state := self.current(versions)) is not None:
                 return state
-            if self._state and await asyncio.to_thread(self._follow_others, versions) is True:
+            if self._state and await self._follow_others(tables, versions):
                 return self._state
             stats = await asyncio.gather(*[(await tables.table(name)).stats() for name in self._wanted])
             size = sum(int(each["total_bytes"]) for each in stats)
             if self._most >= size > AT_ONCE and not is_eager and versions != self._requested:
                 self._requested = versions
                 return {}
-            sequence = self._sequence_of(await asyncio.to_thread(lambda: self._store.head), versions)
             read: dict[str, tuple[int, Resident]] = {}
             if size <= self._most:
                 for name, version in versions.items():
@@ -487,7 +498,7 @@ class Residents:
                     release_unused_memory()
             with self._lock:
                 self._steps = {name: [] for name in self._wanted}
-                self._sequence = sequence
+                self._sequence = tables.sequence
                 self._take(read, versions)
         return self._state
 
@@ -525,49 +536,60 @@ class Residents:
         self._take(tables, at)
         return True
 
-    def _follow_others(self, at: Mapping[str, int]) -> bool:
-        """Read what the commits of others changed."""
+    async def _follow_others(self, tables: Tables, at: Mapping[str, int]) -> bool:
+        """Read what the commits of others changed, of all tables at once."""
+        known, since = self._tables, await self._since(tables)
+
+        async def read(name: str) -> list[RowStep] | None:
+            have, resident = known[name]
+            if (own := own_steps(self._address, name, have, at[name])) is not None:
+                return own
+            spec, returned = self._wanted[name], None if since is None else self._returned(name, since, have)
+            columns, is_in_order = [*spec.read, *spec.followed], since is not None and since.is_in_order
+            step = await read_step(tables, name, have, resident, columns, returned, is_in_order=is_in_order)
+            return None if step is None else [step]
+
+        steps = dict(zip(at, await asyncio.gather(*map(read, at)), strict=True))
         with self._lock:
-            restored = self._restored(at)
+            if self._tables is not known:  # a commit of this process was taken over meanwhile
+                return self.current(at) is not None
+            return self._follow(at, lambda name, have, want: steps[name]) and self._reach(tables.sequence)
 
-            def find(name: str, have: int, want: int) -> list[RowStep] | None:
-                if (own := own_steps(self._address, name, have, want)) is not None:
-                    return own
-                resident, spec = self._tables[name][1], self._wanted[name]
-                returned = None if restored is None else self._returned(name, restored.get(name, have))
-                read = read_step(self._store.db, name, have, want, resident, [*spec.read, *spec.followed], returned)
-                return None if read is None else [read]
+    def _reach(self, sequence: int) -> bool:
+        """Note which commit the state is of."""
+        self._sequence = sequence
+        return True
 
-            return self._follow(at, find)
-
-    def _restored(self, at: Mapping[str, int]) -> Mapping[str, int] | None:
-        """By table: the version before the first run that was taken back since the last state; None: not known."""
-        snapshot = self._store.snapshot()
-        seen, self._sequence = self._sequence, self._sequence_of(snapshot, at)
-        if not seen:
+    async def _since(self, tables: Tables) -> Since | None:
+        """What the commits since the last state did to the order and the marks of rows; None: not known."""
+        seen = self._sequence
+        if not 0 < seen <= tables.sequence:
             return None
-        since = snapshot.frame("commits", f"sequence > {seen}", ["kind", "undoes"])
-        if any(kind.startswith(SURPRISING) for kind in since["kind"]):
+        commits = await tables.open("commits", tables.history)
+        query = commits.query().offset(max(await commits.count_rows() - (tables.sequence - seen), 0))
+        since = pl.DataFrame(pl.from_arrow(await query.select(["sequence", "kind", "undoes"]).to_arrow()))
+        if since.filter(pl.col("sequence") > seen)["sequence"].n_unique() != tables.sequence - seen:
             return None
-        undone = since["undoes"].explode().drop_nulls().unique().to_list()
-        if not undone:
-            return {}
+        kinds, undone = since["kind"], since["undoes"].explode().drop_nulls().unique().to_list()
+        if any(kind.startswith(SURPRISING) for kind in kinds):
+            return None
         found: dict[str, int] = {}
-        rows = snapshot.frame("commits", f"run_id IN ({', '.join(map(quoted, undone))})", ["before"])
-        for before in map(json.loads, rows["before"]):
-            for name, version in before.items():
-                found[name] = min(version, found.get(name, version))
-        return found
+        if undone:
+            rows = commits.query().where(f"run_id IN ({', '.join(map(quoted, undone))})").select(["before"])
+            for before in map(json.loads, (await rows.to_arrow())["before"].to_pylist()):
+                for name, version in before.items():
+                    found[name] = min(version, found.get(name, version))
+        return Since(found, is_in_order=COMPACTING not in [*kinds])
 
-    def _returned(self, name: str, version: int) -> frozenset[str] | None:
-        """The rows that were changed between a version and the state in memory; None where that is not known."""
-        have, steps = self._tables[name][0], self._steps[name]
+    def _returned(self, name: str, since: Since, have: int) -> frozenset[str] | None:
+        """The rows that were changed by what was taken back since the version in memory; None where not known."""
+        version = since.undone.get(name, have)
         if version >= have:
             return frozenset()
-        since = [step for step in steps if step.after > version]
-        if not since or since[0].before > version:
+        steps = [step for step in self._steps[name] if step.after > version]
+        if not steps or steps[0].before > version:
             return None
-        return frozenset().union(*(step.ids for step in since))
+        return frozenset().union(*(step.ids for step in steps))
 
     def renew(self, tables: Tables) -> None:
         """Begin to read tables anew of which much changed; the old ones answer meanwhile."""
@@ -588,10 +610,6 @@ class Residents:
             release_unused_memory()
         finally:
             self._renewed.pop(name, None)
-
-    def _sequence_of(self, state: Head | Snapshot, at: Mapping[str, int]) -> int:
-        """The number of the commit that a state is of, if these are its versions; else 0."""
-        return state.sequence if all(state.versions.get(name, 1) == version for name, version in at.items()) else 0
 
     async def _loaded(self, tables: Tables, name: str) -> Resident:
         spec = self._wanted[name]

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from .connection import manifest_on_disk
 from .rows import MARK, id_filters
-from .snapshots import read_rows
 
 if TYPE_CHECKING:
-    from lancedb.db import DBConnection
+    from lancedb import AsyncTable
 
     from .residents import Resident
+    from .warm import Tables
 
 MOST_ROWS = 2_000
 """Rows of a table that a process keeps of what it wrote."""
@@ -109,52 +109,72 @@ def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep]
     return [] if before == after else _written.between(address, name, before, after)
 
 
-def read_step(
-    db: DBConnection,
+async def read_step(
+    tables: Tables,
     name: str,
     before: int,
-    after: int,
     known: Resident,
     columns: Sequence[str],
     returned: frozenset[str] | None,
+    *,
+    is_in_order: bool,
 ) -> RowStep | None:
     """The difference of two versions as a step with these columns; None where it is large, or cannot be read.
 
-    `known` is the table at the version `before`. Rows of newer marks were written since. A restored version has rows
-    with the marks they had: `returned` are those for which this may be so. Where it may be any (None), or the number of
-    rows does not agree, both versions are compared.
+    `known` is the table at the version `before`. Rows of newer marks were written since; they are the last ones where
+    the table `is_in_order`, not compacted meanwhile. A restored version has rows with the marks they had: `returned`
+    are those for which this may be so. Where it may be any (None), or the number of rows does not agree, both versions
+    are compared.
     """
+    after, most = tables.versions[name], max(int(TOO_MANY * len(known)), FEW)
     if after < before:
         return None
     try:
-        table = db.open_table(name)
-        table.checkout(after)
+        table = await tables.table(name)
         if returned is not None:
-            written = read_rows(table, f"{MARK} > {before}", columns)
+            size = await table.count_rows()
+            written = await _written_since(table, before, columns, size, max(size - len(known), 0), most, is_in_order)
             maybe = sorted(returned - {*written["id"]})
-            back = [read_rows(table, where, columns) for where in id_filters(maybe)]
+            back = [await _rows(table, where, columns) for where in id_filters(maybe)]
             written = pl.concat([written, *back])
             gone = frozenset(known.values("id", known.places("id", maybe))) - {*written["id"]}
             new = len(written) - len(known.places("id", written["id"]))
-            if table.count_rows() == len(known) - len(gone) + new:
-                return _step(before, after, written, gone, len(known))
-        old = db.open_table(name)
-        old.checkout(before)
-        marks = [read_rows(each, None, ["id", MARK]) for each in (old, table)]
+            if size == len(known) - len(gone) + new:
+                return _step(before, after, written, gone, most)
+        marks = [await _rows(each, None, ["id", MARK]) for each in (await tables.open(name, before), table)]
         changed = marks[1].join(marks[0], on=["id", MARK], how="anti")["id"]
         ids = known.column("id")
         gone = frozenset(ids.filter(~ids.is_in(marks[1]["id"].implode())))
-        if len(changed) + len(gone) > max(TOO_MANY * len(ids), FEW):
+        if len(changed) + len(gone) > most:
             return None
-        parts = [read_rows(table, where, columns) for where in id_filters(changed.to_list())]
+        parts = [await _rows(table, where, columns) for where in id_filters(changed.to_list())]
     except (ValueError, RuntimeError, OSError):
         return None
-    written = pl.concat(parts) if parts else read_rows(table, "false", columns)
-    return _step(before, after, written, gone, len(known))
+    written = pl.concat(parts) if parts else await _rows(table, "false", columns)
+    return _step(before, after, written, gone, most)
 
 
-def _step(before: int, after: int, written: pl.DataFrame, gone: frozenset[str], size: int) -> RowStep | None:
-    if len(written) + len(gone) > max(TOO_MANY * size, FEW):
+async def _written_since(
+    table: AsyncTable, before: int, columns: Sequence[str], size: int, more: int, most: int, is_in_order: bool
+) -> pl.DataFrame:
+    """The rows with newer marks: from the end of the table, which has some `more`, until one is older."""
+    count = more + 2
+    while is_in_order and count <= most:
+        query = table.query().offset(max(size - count, 0)).limit(count).select([*columns, MARK])
+        rows = pl.DataFrame(pl.from_arrow(await query.to_arrow()))
+        if count >= size or rows[MARK][0] <= before:
+            return rows.filter(pl.col(MARK) > before).drop(MARK)
+        count *= 4
+    return await _rows(table, f"{MARK} > {before}", columns)
+
+
+async def _rows(table: AsyncTable, where: str | None, columns: Sequence[str]) -> pl.DataFrame:
+    query = table.query().select(list(columns))
+    return pl.DataFrame(pl.from_arrow(await (query.where(where) if where else query).to_arrow()))
+
+
+def _step(before: int, after: int, written: pl.DataFrame, gone: frozenset[str], most: int) -> RowStep | None:
+    if len(written) + len(gone) > most:
         return None
     changes: tuple[Change, ...] = (written.to_arrow(),) if len(written) else ()
     return RowStep(before, after, (*changes, gone) if gone else changes)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lancedb import AsyncConnection, AsyncTable
     from lancedb.query import AsyncVectorQuery
 
+    from .head import Head
     from .store import Store
 
 Read = TypeVar("Read")
@@ -34,6 +35,7 @@ class Tables:
     """Tables at their versions, opened when they are used, with the model of their vectors and what is in memory.
 
     `handles` are those that are open, with the columns that each has: what was added to a table later is read as empty.
+    Where tables in memory follow, `sequence` is the number of the commit, and `history` the version of that table.
     """
 
     versions: Mapping[str, int]
@@ -42,6 +44,8 @@ class Tables:
     embed_model: str = ""
     residents: Mapping[str, Resident] = field(default_factory=lambda: MappingProxyType({}))
     steps: Callable[[str, int, int], Sequence[RowStep] | None] = lambda name, before, after: None
+    sequence: int = 0
+    history: int = 1
 
     async def table(self, name: str) -> AsyncTable:
         """One table, open."""
@@ -126,6 +130,13 @@ class Tables:
         """A query for the rows of a table whose vectors are nearest; `with_cosines` reads what it answers."""
         return (await self.table(name)).query().nearest_to(vector).column("vector").distance_type("dot").limit(limit)
 
+    async def columns_of(self, name: str, columns: Sequence[str]) -> pl.DataFrame:
+        """These columns of all rows of a table."""
+        resident = self.residents.get(name)
+        if resident is not None:
+            return pl.DataFrame({column: resident.column(column) for column in columns})
+        return frame_of(await (await self.table(name)).query().select(list(columns)).to_arrow())
+
     async def column(self, name: str, column: str) -> pl.Series:
         """One column of all rows of a table."""
         table = await self.table(name)
@@ -197,7 +208,7 @@ class WarmTables:
         """
         if (folder := folder_on_disk(str(self._store.db.uri))) != self._folder:
             self._folder, self._db, self.latest = folder, None, None
-        versions, model = self._pinned or await self._state()
+        head, (versions, model) = await self._state()
         if self._residents is not None:
             self._residents.belong_to(folder, model)
             for tries in range(HEADS):
@@ -205,7 +216,7 @@ class WarmTables:
                     break
                 if tries == HEADS - 1:
                     self._residents.forget()  # the folder holds an earlier state, as a copy that was put back
-                versions, model = await self._state()  # a commit was taken over after the head was read
+                head, (versions, model) = await self._state()  # a commit was taken over after the head was read
         wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
         tables = self.latest
         if tables is None or tables.versions != wanted or tables.embed_model != model:
@@ -217,7 +228,12 @@ class WarmTables:
             residents = self._residents.current(tables.versions)
             if residents is None:
                 on_change()
-                reading = self._residents.of(tables, is_eager=is_eager)
+                seen = (
+                    tables
+                    if head is None
+                    else replace(tables, sequence=head.sequence, history=head.versions["commits"])
+                )
+                reading = self._residents.of(seen, is_eager=is_eager)
                 residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
             if residents is not tables.residents:
                 tables = replace(tables, residents=residents, steps=self._residents.steps)
@@ -225,9 +241,12 @@ class WarmTables:
         self.latest = tables
         return tables
 
-    async def _state(self) -> tuple[Mapping[str, int], str]:
+    async def _state(self) -> tuple[Head | None, tuple[Mapping[str, int], str]]:
+        """The head, if the tables follow it, and the versions and the model of their vectors."""
+        if self._pinned:
+            return None, self._pinned
         head = self._store.head if self._store.is_local else await asyncio.to_thread(lambda: self._store.head)
-        return head.versions, head.embed_model
+        return head, (head.versions, head.embed_model)
 
     async def _open(self, name: str, version: int) -> AsyncTable:
         if self._db is None:

@@ -6,7 +6,7 @@ Neighbours lie in compressed sparse rows: those of node `i` are the places `star
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
@@ -119,6 +119,21 @@ def build_graph(entities: pl.Series, relations: pl.DataFrame) -> Graph:
     edges = both.filter(pl.col("subject") != pl.col("object"))
     source, target = (edges[end].cast(pl.Int32).to_numpy() for end in ("subject", "object"))
     return Graph(ids, edges.select(*frames.EDGES), source, target, *_rows(len(ids), source, target))
+
+
+def changed_graph(graph: Graph, gone: Collection[str], added: Graph) -> tuple[Graph, Offsets]:
+    """The graph without the relations with these ids and with those of another one, which has all of its entities.
+
+    Beside it where each of its relations is: in the old graph, or behind all of those the place in the other one.
+    """
+    kept = np.flatnonzero(~graph.edges["id"].is_in([*gone]).to_numpy())
+    slots = graph.edges["id"][kept].search_sorted(added.edges["id"]).to_numpy().astype(np.int64)
+    where = np.insert(kept, slots, len(graph.edges) + np.arange(len(added.edges)))
+    moved = added.places(graph.ids)
+    source = np.concatenate((moved[graph.source], added.source))[where]
+    target = np.concatenate((moved[graph.target], added.target))[where]
+    edges = pl.concat([graph.edges, added.edges])[where]
+    return Graph(added.ids, edges, source, target, *_rows(len(added), source, target)), where
 
 
 def _rows(nodes: int, source: Places, target: Places) -> tuple[Offsets, Places, Places]:

@@ -208,8 +208,8 @@ def test_of_the_commits_of_others_only_the_difference_is_read(filled: Store, mon
     sizes: list[int] = []
     real = residents.read_step
 
-    def measured(*given: Any, **how: Any) -> Any:
-        step = real(*given, **how)
+    async def measured(*given: Any, **how: Any) -> Any:
+        step = await real(*given, **how)
         sizes.append(step.size)
         return step
 
