@@ -18,6 +18,7 @@ from stores import fact
 
 from storage import residents, row_steps, snapshots
 from storage.residents import Condition, Resident, Residents, ResidentSpec, State
+from storage.rows import id_filters
 from storage.store import Store
 from storage.undo import undo
 from storage.upkeep import tend
@@ -100,6 +101,16 @@ class Reader:
         self.loop.close()
 
 
+def looked_up(store: Store, *, in_memory: bool = True) -> Any:
+    """Whole rows by their ids, and how many there are: what this process wrote last is not read again."""
+    ids, seen = [f"f{n}" for n in range(12)], store.snapshot()
+    if not in_memory:
+        rows = seen.frame("facts", next(id_filters(ids)))
+        return rows.sort("id").to_dicts(), len(rows)
+    rows = pl.concat([seen.by_ids("facts", [each]) for each in ids])
+    return rows.sort("id").to_dicts(), sum(seen.count_ids("facts", [each]) for each in ids)
+
+
 numbers = st.lists(st.integers(0, 11), min_size=1, max_size=6, unique=True)
 deeds = st.one_of(
     st.tuples(st.just("put"), numbers),
@@ -167,6 +178,7 @@ def test_after_any_history_memory_answers_as_a_fresh_process_does(
                 fresh = Reader(Store.open(str(place)))
                 assert answers(reader.state()) == answers(fresh.state())
                 fresh.close()
+            assert looked_up(store) == looked_up(store, in_memory=False)
         reader.close()
 
 
