@@ -152,7 +152,9 @@ def facts_by(
 
 
 def _once(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
+    first, *others = parts
+    filled = [part for part in (first, *others) if len(part)] or [first]
+    return filled[0] if len(filled) == 1 else pl.concat(filled).unique("id", keep="first", maintain_order=True)
 
 
 # Facts that candidates may repeat, end or contradict.
