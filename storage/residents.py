@@ -355,6 +355,8 @@ class Resident:
         vectors = VectorRows(len(frame), self._parts[0].vectors.dims)
         if self.spec.has_vectors:
             vectors.write(0, _matrix(frame["vector"], vectors.dims))
+            if self.spec.is_compared:
+                vectors.seal()
         words = None
         if self.spec.words is not None:
             known = [part.words for part in (self._parts[0], *earlier) if part.words is not None]

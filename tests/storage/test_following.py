@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import fact
 
-from storage import residents, row_steps, snapshots
+from storage import residents, row_steps, snapshots, vectors
 from storage.residents import Condition, Resident, Residents, ResidentSpec, State
 from storage.rows import id_filters
 from storage.store import Store
@@ -208,6 +208,22 @@ def test_what_is_written_is_taken_over_and_not_read_again(filled: Store, monkeyp
     monkeypatch.setattr(residents, "read_step", None)
     do(filled, "put", [0, 30], 1)
     assert len(reader.state()["facts"]) == 13
+    reader.close()
+
+
+def test_a_commit_of_many_rows_is_searched_like_those_that_were_read(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "IN_MEMORY", 64)
+    reader = Reader(filled)
+    reader.state()
+    do(filled, "put", [*range(4, 60)], 1)
+    state = reader.state()
+    query = vectors_of(["violin honey"])[0]
+    fresh = Reader(Store.open(str(filled.uri)))
+    found, expected = (each["facts"].nearest(query, 5, LIVE)[1] for each in (state, fresh.state()))
+    assert np.allclose(found, expected)
+    fresh.close()
     reader.close()
 
 
