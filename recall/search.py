@@ -76,7 +76,7 @@ RESIDENT = {
         end="valid_to",
         followed=("mentions", "edge_type"),
     ),
-    "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope"), has_vectors=True, end="valid_to"),
+    "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope", "statement_hash"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(("id", *EVIDENCE)),
     "entity_aliases": ResidentSpec(("id", "alias_name", "entity_type", "entity_id")),
     "entities": ResidentSpec(

@@ -106,12 +106,15 @@ def conform(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     if list(there.items())[: len(schema)] == list(schema.items()):
         return frame
     own = [
-        (pl.col(name) if there[name] == kind else pl.col(name).cast(kind))
-        if name in there
-        else pl.lit(None, dtype=kind).alias(name)
+        frame.get_column(name).cast(kind) if name in there else nothing(name, kind, len(frame))
         for name, kind in schema.items()
     ]
-    return frame.select(*own, *[name for name in there if name not in schema])
+    return pl.DataFrame([*own, *(frame.get_column(name) for name in there if name not in schema)])
+
+
+def nothing(name: str, kind: pl.DataType, count: int) -> pl.Series:
+    """A column without values."""
+    return pl.Series(name, [None], kind).new_from_index(0, count)
 
 
 def beside(pairs: pl.DataFrame, rows: pl.DataFrame, first: str = "a_id", second: str = "b_id") -> pl.DataFrame:

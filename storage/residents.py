@@ -24,7 +24,7 @@ import polars as pl
 
 from .columns import Column, Columns, Plain, WordIndex, column_of, release_unused_memory, word_scores
 from .columns import Row as Row
-from .row_steps import RowStep, follow, own_steps, read_step
+from .row_steps import BY_KEY, RowStep, follow, own_rows, own_steps, read_step
 from .rows import quoted
 from .snapshots import IN_MEMORY
 from .vectors import Penalties, VectorRows, Vectors, least_of_best
@@ -353,6 +353,8 @@ class Resident:
         vectors = VectorRows(len(frame), self._parts[0].vectors.dims)
         if self.spec.has_vectors:
             vectors.write(0, _matrix(frame["vector"], vectors.dims))
+            if self.spec.is_compared:
+                vectors.seal()
         words = None
         if self.spec.words is not None:
             known = [part.words for part in (self._parts[0], *earlier) if part.words is not None]
@@ -447,7 +449,7 @@ class Residents:
         self._renewed: dict[str, asyncio.Task[None]] = {}
         self._loading, self._lock = asyncio.Lock(), threading.RLock()
         if not is_pinned:
-            follow(self._address, wanted)
+            follow(self._address, (*wanted, *BY_KEY))
             IN_MEMORY[self._address] = self
 
     def belong_to(self, folder: object, model: str) -> None:
@@ -470,6 +472,11 @@ class Residents:
             if at == self._at:
                 return self._state
             return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
+
+    def written(self, name: str, version: int, ids: Iterable[str]) -> list[pl.DataFrame] | None:
+        """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
+        rows = own_rows(self._address, name, version, ids)
+        return None if rows is None else [pl.DataFrame(pl.from_arrow(row)) for row in rows]
 
     def is_ahead(self, versions: Mapping[str, int]) -> bool:
         """Whether a commit that came after this state was taken over meanwhile."""

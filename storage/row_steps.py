@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
@@ -29,11 +30,14 @@ MOST_ROWS = 2_000
 TOO_MANY, FEW = 0.2, 1_000
 """Share of changed rows from which reading the whole table is faster than following it, and what is never many."""
 
+BY_KEY = ("episodes", "episode_entities")
+"""Tables that nobody holds in memory, of which a writer asks for what it has just written."""
+
 Change: TypeAlias = pa.Table | frozenset[str]
 """Full rows that were put in the place of those with their ids or beside the others, or the ids of rows that went."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RowStep:
     """The changes, in their order, that lead from the version `before` of a table to the version `after`."""
 
@@ -51,6 +55,15 @@ class RowStep:
         """The rows that are written or gone."""
         each = (change if isinstance(change, frozenset) else change["id"].to_pylist() for change in self.changes)
         return {id_ for ids in each for id_ in ids}
+
+    @cached_property
+    def left(self) -> Mapping[str, tuple[pa.Table, int] | None]:
+        """Where the rows are that are written or gone, as they were afterwards; None for those that are gone."""
+        found: dict[str, tuple[pa.Table, int] | None] = {}
+        for change in self.changes:
+            ids = change if isinstance(change, frozenset) else change["id"].to_pylist()
+            found |= {id_: None if isinstance(change, frozenset) else (change, n) for n, id_ in enumerate(ids)}
+        return found
 
 
 class _Written:
@@ -90,6 +103,24 @@ class _Written:
                 version = step.before
         return found[::-1] if version == before else None
 
+    def rows(self, address: str, name: str, version: int, ids: Iterable[str]) -> list[pa.Table] | None:
+        with self._lock:
+            steps = [*self._steps.get((address, name), ())]
+        if not steps or steps[-1][0].after != version or steps[-1][1] != manifest_on_disk(address, name, version):
+            return None
+        wanted, found = {*ids}, []
+        for step, _ in reversed(steps):
+            if step.after != version:
+                return None
+            version = step.before
+            for id_ in wanted & step.left.keys():
+                if (place := step.left[id_]) is not None:
+                    found.append(place[0].slice(place[1], 1))
+            wanted -= step.left.keys()
+            if not wanted:
+                return found
+        return None
+
 
 _written = _Written()
 
@@ -107,6 +138,11 @@ def keep_step(address: str, name: str, step: RowStep) -> None:
 def own_steps(address: str, name: str, before: int, after: int) -> list[RowStep] | None:
     """The steps between two versions, if this process wrote all of them and still has them."""
     return [] if before == after else _written.between(address, name, before, after)
+
+
+def own_rows(address: str, name: str, version: int, ids: Iterable[str]) -> list[pa.Table] | None:
+    """Those of the rows that are there in a version, if this process wrote or removed each of them last."""
+    return _written.rows(address, name, version, ids)
 
 
 async def read_step(

@@ -92,6 +92,8 @@ def by_scope(
     Facts of two scopes are never compared: filtered after the cut, other scopes would crowd out a fact's own.
     """
     parts = [pl.DataFrame(schema=schema)]
+    if scopes.is_empty():
+        return parts[0]
     placed = scopes.rename("scope").to_frame().with_row_index("query")
     for (scope,), rows in placed.group_by("scope", maintain_order=True):
         inside = "scope IS NULL" if scope is None else f"scope = {quoted(str(scope))}"

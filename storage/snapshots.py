@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakValueDictionary
 
+import numpy as np
 import polars as pl
 
 from slowwave.errors import SlowwaveError, StoreMismatch
 
 from .connection import answer, manifest_on_disk, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, plain_errors
-from .rows import column_names, empty_frame, filled, id_filters, table_named
+from .rows import column_names, empty_frame, filled, id_filters, quoted, table_named
 from .schema import Role
 from .tables import TABLES
 
@@ -97,6 +98,9 @@ class TablesInMemory(Protocol):
     def current(self, versions: Mapping[str, int]) -> Mapping[str, Resident] | None:
         """The tables at these versions; None where they are not in memory."""
 
+    def written(self, name: str, version: int, ids: Iterable[str]) -> list[pl.DataFrame] | None:
+        """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
+
 
 IN_MEMORY: WeakValueDictionary[str, TablesInMemory] = WeakValueDictionary()
 """By address of a namespace: the tables that somebody in this process asks questions to."""
@@ -107,6 +111,7 @@ class Reading:
 
     dims: int
     versions: dict[str, int]
+    _db: DBConnection
     hidden: Mapping[str, str] = MappingProxyType({})
     """Conditions, by table, of rows that are out of sight."""
 
@@ -124,6 +129,11 @@ class Reading:
     def resident(self, name: str) -> Resident | None:
         """The table in memory, if it is there at this version and nothing of it is out of sight."""
         return None
+
+    def _as_written(self, name: str, ids: Sequence[str]) -> list[pl.DataFrame] | None:
+        """Those of the rows that are there, if this process wrote all of them last and has them in memory."""
+        known = IN_MEMORY.get(str(self._db.uri)) if len(ids) and name not in self.hidden else None
+        return known.written(name, self.versions.get(name, 1), ids) if known is not None else None
 
     def is_blank(self, name: str) -> bool:
         """Whether nothing was ever written to the table, so that no query is needed."""
@@ -205,18 +215,32 @@ class Reading:
                 distinct = []
             elif where is None and resident.has(wanted):
                 return resident.frame(places, wanted)
+        if column == "id" and where is None and "vector" not in wanted:
+            known = self._as_written(name, distinct)
+            if known is not None:
+                return pl.concat([_no_rows(name, self.dims, tuple(wanted)), *(each.select(wanted) for each in known)])
         more = f" AND ({where})" if where else ""
         parts = [self.frame(name, f"{chunk}{more}", wanted) for chunk in id_filters(distinct, column)]
         return pl.concat(parts) if parts else _no_rows(name, self.dims, tuple(wanted))
 
     def meeting(
-        self, name: str, key: str, ids: Sequence[str], where: Condition, columns: Sequence[str]
+        self, name: str, key: str, ids: Sequence[str] | pl.Series, where: Condition, columns: Sequence[str]
     ) -> pl.DataFrame:
         """Rows whose `key` is among `ids` and that meet a condition, in no particular order."""
         resident = self.resident(name)
         if resident is not None and resident.has((key, *columns)) and resident.can_judge(where):
             return resident.frame(resident.places(key, ids, where), columns)
         return self.by_ids(name, ids, columns, key=key, where=where.sql)
+
+    def starting_with(self, name: str, column: str, text: str, columns: Sequence[str]) -> pl.DataFrame:
+        """Rows of which a column starts with a text, in no particular order."""
+        from .residents import Condition
+
+        starts = Condition(f"starts_with({column}, {quoted(text)})", lambda: pl.col(column).str.starts_with(text))
+        resident = self.resident(name)
+        if resident is not None and resident.has((column, *columns)):
+            return resident.frame(np.flatnonzero(resident.mask(starts)), columns)
+        return self.frame(name, starts.sql, columns)
 
     def count(self, name: str, where: str | None = None) -> int:
         """Number of rows, optionally of those that match."""
@@ -226,6 +250,10 @@ class Reading:
 
     def count_ids(self, name: str, ids: Sequence[str] | pl.Series) -> int:
         """How many of these ids there are, by the index alone."""
+        if (resident := self.resident(name)) is not None:
+            return len(resident.places("id", ids))
+        if (known := self._as_written(name, list(ids))) is not None:
+            return len(known)
         return sum(self.count(name, chunk) for chunk in id_filters(sorted(set(ids))))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import cached_property
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +23,14 @@ from .pieces import FEW
 from .row_steps import Change, RowStep, keep_step
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
-from .snapshots import Place, Reading, Snapshot, version_gone
+from .snapshots import IN_MEMORY, Place, Reading, Snapshot, version_gone
 from .versions import begin_again, leap
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.table import Table
+
+    from .residents import Resident
 
 _TRIES = 5
 LARGE = 10_000  # rows from which looking a few keys up is faster than comparing all
@@ -80,6 +83,16 @@ class Transaction(Reading):
         if tables:
             return any(self.versions[name] != snapshot.versions[name] for name in tables)
         return self.sequence != snapshot.sequence + 1
+
+    def resident(self, name: str) -> Resident | None:
+        """The table in memory, as long as this transaction has not written it."""
+        is_same = name not in self.hidden and self.versions.get(name) == self._lease.versions.get(name)
+        return self._in_memory.get(name) if is_same else None
+
+    @cached_property
+    def _in_memory(self) -> Mapping[str, Resident]:
+        known = IN_MEMORY.get(str(self._db.uri))
+        return (known.current(self._lease.versions) if known is not None else None) or {}
 
     def handle(self, name: str) -> Table:
         """The table at its newest version, which is this transaction's own."""
@@ -209,22 +222,30 @@ class Transaction(Reading):
             self.rows += rows.num_rows
             self._write(name, lambda table: _upserted(table, rows), [rows])
             return
-        there = self._places_of(name, rows["id"].to_pylist())
-        if there:
-            self._write(name, methodcaller("delete", f"_rowid IN ({', '.join(map(str, there))})"), [])
+        if there := self._those_there(name, rows["id"].to_pylist()):
+            self._write(name, methodcaller("delete", there), [])
         self._add(name, rows)
 
     def _add(self, name: str, rows: pa.Table) -> None:
         self.rows += rows.num_rows
         self._write(name, methodcaller("add", rows, on_bad_vectors=_on_bad_vectors(rows)), [rows])
 
-    def _places_of(self, name: str, ids: Sequence[str]) -> list[int]:
-        """The row numbers of those ids that are there, by which the engine deletes sooner than by keys."""
+    def _those_there(self, name: str, ids: Sequence[str]) -> str:
+        """A filter of those ids that are there, empty where none is: without a query where memory tells.
+
+        Otherwise by the numbers of the rows, by which the engine deletes sooner than by keys.
+        """
+        resident = self.resident(name)
+        if resident is not None:
+            known = resident.values("id", resident.places("id", ids))
+            return next(id_filters(known), "")
+        if (written := self._as_written(name, ids)) is not None:
+            return next(id_filters([row["id"].item() for row in written]), "")
         found: list[int] = []
         for where in id_filters(ids):
             query = query_of(self.handle(name)).where(where).select(["id"]).with_row_id()
             found += answer(query)[ROW].to_list()
-        return found
+        return f"{ROW} IN ({', '.join(map(str, found))})" if found else ""
 
     def _is_looked_up(self, name: str, rows: pa.Table) -> bool:
         is_small = rows.num_rows <= FEW and not is_remote(str(self._db.uri))  # there a write more is requests more
@@ -238,17 +259,17 @@ class Transaction(Reading):
         self._before(name)
         table = self.handle(name)
         try:
-            work(table)
+            done = work(table)
         except (RuntimeError, ValueError, OSError) as error:
             if not self._row.is_current(self._lease):
                 raise Fenced("Another writer took over the namespace while this one wrote.", "Run it again.") from error
             raise
-        moved = table.version - self.versions[name]
-        if moved != 1:
+        version = int(getattr(done, "version", None) or table.version)  # most writes tell where they led
+        if (moved := version - self.versions[name]) != 1:
             raise Fenced(
                 f"One write moved table {name} by {moved} versions: another writer is at work.", "Run it again."
             )
-        self.versions[name] = table.version
+        self.versions[name] = version
 
     def small_puts(self, most: int) -> dict[str, list[str]]:
         """By table: the ids of rows that this commit put, where these are few and nothing else was done to it."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, TookTooLong, UnusableInput
@@ -35,6 +35,9 @@ with library("langgraph", "langgraph"):
         validate_op_namespace,
     )
     from langgraph.store.memory import InMemoryStore
+
+if TYPE_CHECKING:
+    from storage.snapshots import Snapshot
 
 Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""
@@ -123,9 +126,7 @@ class SlowwaveStore(BaseStore):
         if snapshot is None:
             return {}
         if snapshot.sequence != self._sequence:
-            columns = ["id", "statement", "status", "created_at", "updated_at", "expired_at", "replaced_by"]
-            rows = snapshot.frame("facts", f"starts_with(statement, '{_HEAD}')", columns).sort("created_at", "id")
-            self._kept, self._sequence = _items(rows.iter_rows(named=True)), snapshot.sequence
+            self._kept, self._sequence = _items(_rows(snapshot), self._kept), snapshot.sequence
         return self._kept
 
     def _read(self, op: Op, kept: Mapping[Place, _Kept], shelf: InMemoryStore) -> Result:
@@ -222,15 +223,27 @@ def _statement(place: Place, value: Mapping[str, Any], ttl: float | None) -> str
     return _SPACES.sub(lambda found: f"\\u{ord(found[0]):04x}", head + words) + until
 
 
-def _items(rows: Iterable[dict[str, Any]]) -> dict[Place, _Kept]:
-    """The live items among facts, oldest first; an item is as old as the first of the versions that led to it."""
+def _rows(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
+    """The facts that say an item, or said one, the oldest first."""
+    columns = ["id", "statement", "status", "created_at", "expired_at", "replaced_by"]
+    rows = snapshot.starting_with("facts", "statement", _HEAD, columns)
+    return rows.sort("created_at", "id").iter_rows(named=True)
+
+
+def _items(rows: Iterable[dict[str, Any]], before: Mapping[Place, _Kept]) -> dict[Place, _Kept]:
+    """The live items among facts, oldest first; an item is as old as the first of the versions that led to it.
+
+    What was read `before` is not read again.
+    """
+    known = {each.fact: (place, each.item.value, each.expires) for place, each in before.items()}
     since: dict[str, datetime] = {}
     found: dict[Place, _Kept] = {}
     for row in rows:
         born = since.get(row["id"], row["created_at"])
         if row["replaced_by"]:
             since[row["replaced_by"]] = born
-        if row["status"] == "active" and row["expired_at"] is None and (parsed := _parsed(row["statement"])):
+        is_live = row["status"] == "active" and row["expired_at"] is None
+        if is_live and (parsed := known.get(row["id"]) or _parsed(row["statement"])):
             (namespace, key), value, expires = parsed
             item = Item(
                 value=value, key=key, namespace=namespace, created_at=born, updated_at=row["created_at"]

@@ -76,12 +76,12 @@ def near_candidates(
     stored, speakers = _stored_directives(reading, passed if is_late else passed.clear())
     named = directives.filter(pl.col("known_id").is_null(), pl.col("object").is_not_null())
     known = [*directives["known_id"].drop_nulls(), *stored["known_id"].drop_nulls()]
-    alike = facts_by(reading, passed["statement_hash"], "statement_hash", _EVER_ACTIVE)
+    alike = _worded_the_same(reading, passed["statement_hash"])
     contested = _contested(reading, passed, predicates, revise)
-    ids = [*neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls()]
+    ids = [*neighbours["fact_id"], *known, *speakers["similar_to_id"].drop_nulls(), *alike]
     named = named.join(passed.select("subject_id", "scope", candidate_id="id"), on="candidate_id")
     called, worded = _named(reading, named, is_late, now), _worded_like(reading, named, now)
-    facts = _once([facts_by(reading, ids), alike, called, worded, speakers, contested])
+    facts = _once([facts_by(reading, ids), called, worded, speakers, contested])
     may_end = pl.concat([directed["subject_id"], contested["subject_id"]]).unique()
     is_meant = pl.col("id").is_in([*known, *called["id"], *worded["id"]])
     facts = _once([facts, *_same_sentence(reading, facts.filter(is_meant), may_end)])
@@ -152,7 +152,9 @@ def facts_by(
 
 
 def _once(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts).unique("id", keep="first", maintain_order=True)
+    first, *others = parts
+    filled = [part for part in (first, *others) if len(part)] or [first]
+    return filled[0] if len(filled) == 1 else pl.concat(filled).unique("id", keep="first", maintain_order=True)
 
 
 # Facts that candidates may repeat, end or contradict.
@@ -181,6 +183,12 @@ def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
     """What is live in a scope."""
     is_there = pl.col("scope").is_null() if scope is None else pl.col("scope") == scope
     return Condition(sql, lambda: is_live(now) & is_there, f"live in {scope}", now)
+
+
+def _worded_the_same(reading: Reading, hashes: pl.Series) -> pl.Series:
+    """The ids of facts of these very words that hold or held."""
+    held = Condition(_EVER_ACTIVE, lambda: pl.col("status").is_in(["active", "superseded"]))
+    return pl.concat(reading.meeting(name, "statement_hash", hashes, held, ["id"])["id"] for name in FACT_TABLES)
 
 
 def _telling(

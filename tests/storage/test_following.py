@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import fact
 
-from storage import residents, row_steps, snapshots
+from storage import residents, row_steps, snapshots, vectors
 from storage.residents import Condition, Resident, Residents, ResidentSpec, State
+from storage.rows import id_filters
 from storage.store import Store
 from storage.undo import undo
 from storage.upkeep import tend
@@ -100,6 +101,16 @@ class Reader:
         self.loop.close()
 
 
+def looked_up(store: Store, *, in_memory: bool = True) -> Any:
+    """Whole rows by their ids, and how many there are: what this process wrote last is not read again."""
+    ids, seen = [f"f{n}" for n in range(12)], store.snapshot()
+    if not in_memory:
+        rows = seen.frame("facts", next(id_filters(ids)))
+        return rows.sort("id").to_dicts(), len(rows)
+    rows = pl.concat([seen.by_ids("facts", [each]) for each in ids])
+    return rows.sort("id").to_dicts(), sum(seen.count_ids("facts", [each]) for each in ids)
+
+
 numbers = st.lists(st.integers(0, 11), min_size=1, max_size=6, unique=True)
 deeds = st.one_of(
     st.tuples(st.just("put"), numbers),
@@ -167,6 +178,7 @@ def test_after_any_history_memory_answers_as_a_fresh_process_does(
                 fresh = Reader(Store.open(str(place)))
                 assert answers(reader.state()) == answers(fresh.state())
                 fresh.close()
+            assert looked_up(store) == looked_up(store, in_memory=False)
         reader.close()
 
 
@@ -196,6 +208,22 @@ def test_what_is_written_is_taken_over_and_not_read_again(filled: Store, monkeyp
     monkeypatch.setattr(residents, "read_step", None)
     do(filled, "put", [0, 30], 1)
     assert len(reader.state()["facts"]) == 13
+    reader.close()
+
+
+def test_a_commit_of_many_rows_is_searched_like_those_that_were_read(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "IN_MEMORY", 64)
+    reader = Reader(filled)
+    reader.state()
+    do(filled, "put", [*range(4, 60)], 1)
+    state = reader.state()
+    query = vectors_of(["violin honey"])[0]
+    fresh = Reader(Store.open(str(filled.uri)))
+    found, expected = (each["facts"].nearest(query, 5, LIVE)[1] for each in (state, fresh.state()))
+    assert np.allclose(found, expected)
+    fresh.close()
     reader.close()
 
 
