@@ -21,7 +21,6 @@ from apps.configuration import Place
 from apps.mcp.server import make_server
 from prompts.rendering import render_question
 from slowwave import open_memory
-from slowwave.api import OpenMemory
 from slowwave.errors import BudgetReached, MissingKey, Terminal, Transient, UnusableInput
 from slowwave.settings import IngestSettings, LanguageSettings, Settings
 from storage.store import Store
@@ -102,19 +101,6 @@ def test_the_same_question_about_the_same_lines_is_paid_for_once(place: Path, se
     assert (again.usage.calls, again.usage.cached, len(api.requests)) == (0, 1, 1)
 
 
-def test_an_answer_may_rest_on_what_was_said_and_names_the_message(place: Path, serve: Serve) -> None:
-    serve(answer('"Marta'))
-    with OpenMemory.open(str(place)) as memory:
-        block = memory._block(QUESTION, 2000, only="messages", now=NOW)
-        assert block.passages
-    from recall.ask import ask as ask_from
-
-    reply = ask_from(QUESTION, lambda: block, Store.open(str(place)), LLM, NOW)
-    assert not reply.facts
-    assert {each.message_id for each in reply.passages} <= {"m_f_work", "m_f_cat"}
-    assert reply.passages
-
-
 def test_what_the_lines_do_not_tell_is_not_known(place: Path, serve: Serve) -> None:
     serve(answer(known=False))
     reply = ask(place, "How tall is Marta?")
@@ -142,13 +128,6 @@ def test_other_wordings_the_time_and_the_room_reach_recall(place: Path, serve: S
 
 
 # Answers that are not as they should be
-
-
-def test_numbers_that_were_not_shown_are_left_out_with_a_note(place: Path, serve: Serve) -> None:
-    serve(answer("Ferrywise", more=(77, 0, -3)))
-    reply = ask(place)
-    assert [each.id for each in reply.facts] == ["f_work"]
-    assert reply.notes == ("The answer named lines that were not shown: -3, 0, 77.",)
 
 
 def test_an_answer_that_rests_on_nothing_shown_is_not_memory(place: Path, serve: Serve) -> None:

@@ -174,12 +174,9 @@ def test_scores_are_the_golden_ones(counts: tuple[int, int, int, float], golden:
     ("how", "expected"),
     [
         ({"weights": {"facts": 1.0, "entities": 0.0, "predicates": 0.0, "confidence": 0.0}}, 20.0),
-        ({"weights": {"facts": 0.0, "entities": 3.0, "predicates": 1.0, "confidence": 0.0}}, 25.0),
         ({"weights": {"facts": 0.0, "entities": 0.0, "predicates": 0.0, "confidence": 9.0}}, 80.0),
         ({"saturation": {"facts": 5}}, 31.25 + 32.0),
         ({"saturation": {"entities": 3}}, 31.25 + 25.0 * 0.75),
-        ({"saturation": {"predicates": 2}}, 31.25 + 20.0 * 0.75),
-        ({"saturation": {"confidence": 0.8}}, 31.25 + 3.0),
     ],
 )
 def test_weights_and_saturations_are_settings(how: dict[str, dict[str, float]], expected: float) -> None:
@@ -412,18 +409,6 @@ def test_chosen_namespaces_are_scored_each_and_together(store: str) -> None:
         aspects_of(store, ["default", "nobody"], NOW)
     with pytest.raises(UnusableInput):
         aspects_of(store, [], NOW)
-
-
-def test_together_namespaces_know_what_either_knows(store: str, tmp_path: Path) -> None:
-    other = fact("violin", "Anna plays the violin.", subject_id="e_anna", predicate="bows", confidence=0.4)
-    other_store = tagged_store(tmp_path / "o", other, music=["violin"])
-    copytree(Path(other_store) / "default", Path(store) / "other")
-    music = {
-        name: profile[1] for name, profile in aspects_of(store, ["default", "other"], NOW).each.items()
-    }  # fmt: skip
-    both = aspects_of(store, ["default", "other"], NOW).together[1]
-    assert (music["default"].facts, music["other"].facts) == (2, 1)
-    assert (both.facts, both.entities, both.predicates, both.confidence) == (3, 2, 3, pytest.approx(0.7))
 
 
 def test_the_facts_of_an_aspect_come_strongest_first(store: str) -> None:

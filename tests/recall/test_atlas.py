@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -389,17 +388,3 @@ def test_the_command_replaces_an_older_atlas_and_nothing_else(run: Run, memory: 
         assert (refused.code, file.read_text(encoding="utf-8")) == (2, text)
     page = tmp_path / "atlas.html"
     assert [run("atlas", page, "--store", memory.uri).code for _ in range(2)] == [0, 0]
-
-
-def test_a_wrong_year_does_not_stretch_the_axis_of_time(new_store: Callable[[], Store]) -> None:
-    slips = [
-        fact("slip", "ben", None, 73 * 365),
-        fact("older", "ben", None, -900 * 365),
-        fact("born", "ben", None, -9000),
-    ]
-    store = new_store()
-    with store.commit("r", "test") as tx:
-        tx.upsert("entities", pl.DataFrame([entity("ben"), entity("old", status="archived")]))
-        usual = [fact(f"on_{n}", "ben", None, n) for n in range(20)]
-        tx.upsert("facts", pl.DataFrame([*usual, *slips], infer_schema_length=None))
-    assert atlas_data(store, NOW)["reach"] == (seconds(-9000), int(NOW.timestamp()))

@@ -295,18 +295,6 @@ def test_no_line_takes_the_room_of_all_the_others() -> None:
     assert "197 more" in shown.text
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"statement": "She moved from Porto to Oslo."}, {"statement": "She moved from Oslo to Porto."}),
-        ({"event_at": datetime(2021, 5, 1, tzinfo=UTC)}, {"event_at": datetime(2023, 5, 1, tzinfo=UTC)}),
-        ({"valid_to": SAID}, {}),
-    ],
-)  # fmt: skip
-def test_what_happened_twice_or_the_other_way_round_is_told_twice(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert len(render_context([fact(**one), fact(**other, score=1.5)], ROOM).facts) == 2
-
-
 @given(facts, passages)
 def test_whatever_is_stored_every_line_is_one_of_ours_and_the_header_is_ours_alone(
     known: list[RecalledFact], quoted: list[Passage]

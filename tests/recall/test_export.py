@@ -207,21 +207,6 @@ def test_the_pages_tell_every_fact_of_every_entity_and_their_links_lead_somewher
     assert "said in" in marta
 
 
-def test_an_export_says_in_numbers_what_it_leaves_out(memory: Path, exports: dict[str, Path]) -> None:
-    facts = len(rows(memory, "facts")) + len(rows(memory, "facts_archive"))
-    live = len(rows(memory, "facts", f"{live_sql(NOW)} AND subject_id IS NOT NULL"))
-    told = {format: manifest_of(exports[format])["holds"] for format in FORMATS}
-    assert told["graphml"].startswith(f"Holds {live} of {facts} facts: ")
-    counted = manifest_of(exports["graphml"])["counts"]
-    assert counted["facts"] + counted["observations"] == live
-    pages = [path.read_text(encoding="utf-8") for path in (exports["markdown"] / "entities").iterdir()]
-    lines = sum(len(re.findall(r"^- .*`f_[0-9a-f_]+`$", page, re.MULTILINE)) for page in pages)
-    assert told["markdown"].startswith(f"Holds {lines} of {facts} facts. Left out: ")
-    assert "every row of every table" in told["jsonl"]
-    assert "vectors" in told["jsonl"]
-    assert "vectors" not in told["parquet"]
-
-
 NAMES = st.text(min_size=0, max_size=60) | st.sampled_from(["..", "/etc/passwd", "CON", "a/b\\c", "x" * 500, "ÄÖ" * 90])
 
 

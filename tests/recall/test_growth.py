@@ -42,10 +42,6 @@ def test_growth_counts_what_was_believed_and_known_at_each_moment(new_store: Cal
     assert [each["at"] for each in grown] == [EPOCH + n * DAY for n in range(5)]
 
 
-def test_growth_of_an_empty_memory_is_one_moment(new_store: Callable[[], Store]) -> None:
-    assert growth(new_store().snapshot(), EPOCH) == [{"at": EPOCH, "facts": 0, "entities": 0}]
-
-
 def test_costs_are_summed_by_day_and_model_and_an_entry_that_was_written_again_counts_once(
     new_store: Callable[[], Store],
 ) -> None:

@@ -65,18 +65,6 @@ def test_two_facts_of_one_sentence_are_told_once(tmp_path: Path) -> None:
     assert "other" in found
 
 
-def test_the_message_that_matches_best_is_the_first_source(tmp_path: Path) -> None:
-    text = "She spends every Thursday evening with the harbour choir."
-    uri = remembered(tmp_path / "m", [fact("choir", "Marta sings.", evidence_count=2)], [("choir", text)])
-    with OpenMemory.open(str(uri)) as memory:
-        [found] = memory.recall("harbour choir on Thursday", now=NOW).facts
-        [other] = memory.recall("Marta sings", now=NOW).facts
-    assert [source.message_id for source in found.provenance] == ["x_0", "m_choir"]
-    assert [source.message_id for source in other.provenance] == ["m_choir", "x_0"]
-    assert found.provenance[0].quote == text
-    assert (found.subject, found.predicate, found.status, found.confidence) == ("Marta", "noted", "active", 0.9)
-
-
 @pytest.mark.proof
 def test_the_examples_answer_most_of_their_questions(learned: tuple[Path, dict[str, Any]]) -> None:
     with OpenMemory.open(str(learned[0])) as memory:

@@ -17,7 +17,7 @@ from apps.cli import app
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.filters.durability import only_small_talk
-from slowwave.ranking.order import WHOLE, is_covered, only_asks, passage_of
+from slowwave.ranking.order import WHOLE, passage_of
 from storage.store import Store
 
 ADVICE = (
@@ -40,16 +40,6 @@ def test_a_short_message_is_quoted_whole_and_of_a_long_one_the_sentences_around_
 
 def test_code_is_no_passage_unless_there_is_nothing_else() -> None:
     assert passage_of("x", "Use this:\n```\nx = 1\n```") == "Use this:"
-
-
-def test_what_facts_say_already_is_told_by_its_words() -> None:
-    assert is_covered("I live in Porto!", ["Marta lives in Porto."])
-    assert not is_covered("I live in Porto, above the bakery.", ["Marta lives in Porto."])
-    assert not is_covered("I live in Porto!", [])
-    assert passage_of("llama", "alpaca " * 100 + "llama " + "alpaca " * 100).count("llama") == 1
-    assert passage_of("猫がいる", "犬がいる。" * 90 + "猫がいる。").endswith("猫がいる。")
-    assert only_asks("Really? And how? Tell me.")
-    assert not only_asks("I like it. And you?")
 
 
 # From a memory

@@ -18,7 +18,6 @@ from talk import NOW
 from apps.tables import parts_lines
 from slowwave.api import OpenMemory
 from slowwave.errors import UnknownName, UnusableInput
-from slowwave.ranking.questions import asked_words
 from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
 from storage.store import Store
@@ -128,11 +127,6 @@ def test_the_settings_say_whether_relations_are_followed_and_a_question_may_say_
     assert not any("graph" in fact.parts for fact in plain)
 
 
-def test_a_way_that_does_not_exist_is_answered_with_those_that_do(memory: OpenMemory) -> None:
-    with pytest.raises(UnusableInput, match="none, bfs, spread"):
-        memory.recall("Marta", graph="dijkstra")
-
-
 # Conversations
 
 
@@ -157,21 +151,6 @@ def test_the_last_conversations_restrict_what_may_answer(memory: OpenMemory) -> 
 def test_an_unknown_conversation_is_named_with_those_there_are(memory: OpenMemory) -> None:
     with pytest.raises(UnknownName, match=r"Unknown conversation 'nowhere'.*Known: c, d"):
         memory.recall(QUESTION, conversation="nowhere")
-
-
-# Neighbouring turns
-
-
-def test_a_turn_beside_a_matching_one_has_a_share_of_its_words(store: Path) -> None:
-    with OpenMemory.open(str(store), settings=PLAIN.model_copy(update={"neighbours": 0.5}), is_logged=False) as memory:
-        found = {fact.id: fact for fact in memory.recall("beekeeping bees", now=NOW).facts}
-    with OpenMemory.open(str(store), settings=PLAIN, is_logged=False) as memory:
-        plain = {fact.id: fact for fact in memory.recall("beekeeping bees", now=NOW).facts}
-    words = {name: fact.parts["words"] for name, fact in found.items()}
-    assert {name for name, share in words.items() if share} == {"lies", "bees"}  # honey is of another talk
-    assert words["lies"] == pytest.approx(words["bees"] / 2)
-    assert plain["lies"].parts["words"] == 0.0
-    assert found["bees"].score == plain["bees"].score
 
 
 # Parts
@@ -205,18 +184,6 @@ def test_the_parts_of_a_score_make_the_score_by_the_formula_that_is_shown(
     with shown.capture() as captured:
         shown.print(parts_lines(Recollection("q", found)))
     assert "overlap) / fourth root of its place" in captured.get()
-
-
-def test_diversity_tells_a_repetition_later(tmp_path: Path) -> None:
-    said = ["Marta keeps bees on the roof.", "Marta keeps her bees on the roof.", "Ben keeps goats in the yard."]
-    uri = remembered(tmp_path / "m", [plain_fact(f"f{n}", text) for n, text in enumerate(said)])
-    with OpenMemory.open(str(uri), is_logged=False) as memory:
-        [first, second, other] = names(memory, QUESTION)
-    assert other == "f2"
-    with OpenMemory.open(str(uri), settings=RecallSettings(diversity=1.0), is_logged=False) as memory:
-        found = memory.recall(QUESTION, now=NOW).facts
-    assert [fact.id for fact in found] == [first, other, second]
-    assert found[0].parts["diversity"] == 1.0 > found[1].parts["diversity"] > found[2].parts["diversity"]
 
 
 # What may be
@@ -315,28 +282,6 @@ def test_what_denies_the_relation_does_not_answer_for_it(tmp_path: Path) -> None
         job, left = memory.recall("Where does Nora work?", now=NOW).facts
     assert (job.id, left.id) == ("job", "left")
     assert job.parts["overlap"] > left.parts["overlap"]
-
-
-@pytest.mark.parametrize(
-    ("question", "relation", "expected"),
-    [
-        ("Where does Nora live?", "lives_in", "live?"),
-        ("Where does Nora reside?", "lives_in", "reside?"),
-        ("Where does Nora work?", "works_on", ""),
-        ("Does Nora live here?", "lives_in", ""),
-        ("When did Nora join the choir?", "joined", ""),
-        ("When is Nora's birthday?", "birthday", "birthday?"),
-        ("Who is Nora's sister?", "has_sister", "sister?"),
-        ("Who is Nora's sister?", "has_manager", ""),
-        ("What is Nora's job?", "has_role", "job?"),
-        ("What is her profession?", "works_at", "profession?"),
-        ("What is Nora's age?", "age", "age?"),
-        ("What did Nora use?", "uses", ""),
-        ("What is Nora's job?", "lives_in", ""),
-    ],
-)
-def test_a_question_word_and_a_word_of_the_relation_ask_for_it(question: str, relation: str, expected: str) -> None:
-    assert asked_words(question, relation) == expected
 
 
 @pytest.mark.parametrize("question", ["Who is Marta's manager?", "Where does Pixel's owner work?", "cello", "Devon"])

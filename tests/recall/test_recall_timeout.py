@@ -155,13 +155,6 @@ def test_without_a_time_out_a_recall_takes_its_time(place: Path, monkeypatch: py
         assert memory.recall(QUERY, now=NOW).facts
 
 
-def test_what_embedding_takes_is_not_counted() -> None:
-    deadline = Deadline(100)
-    before = deadline.walk_ends
-    deadline.leave_out(2.0)
-    assert deadline.walk_ends == pytest.approx((before or 0.0) + 2.0)
-
-
 def test_a_block_is_empty_then_and_a_model_is_not_asked(memory: OpenMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "search", hangs)
     block = memory._block(QUERY, 1000, now=NOW)

@@ -150,16 +150,6 @@ def test_a_commit_to_what_the_graph_is_made_of_makes_it_anew_and_no_other_one(tm
     assert again.graph.weight[again.graph.edges["id"].index_of("f_bc")] == pytest.approx(0.739790, abs=1e-6)
 
 
-def test_links_communities_and_scopes_lie_beside_the_graph(place: Path) -> None:
-    land = Graphs().of(Store.open(str(place)).snapshot(), Moment(NOW))
-    assert land.similar.ids.equals(land.graph.ids)
-    assert land.similar.weight.tolist() == [pytest.approx(0.9)]
-    assert land.communities.tolist() == [0, -1, 0, -1, -1, -1]
-    assert dict(zip(land.graph.edges["id"], land.scopes, strict=True))["f_cd"] == "work"
-    assert land.ground().similar is None
-    assert land.ground("work", with_similar=True).similar is land.similar
-
-
 # Walks from a question
 
 

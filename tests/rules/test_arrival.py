@@ -88,18 +88,6 @@ def test_whatever_the_order_it_comes_to_the_same(case: str) -> None:
         assert heard([order[:2], order[2:]] if len(order) > 2 else [order]) == expected
 
 
-def test_a_fact_that_arrives_after_its_end_is_closed_and_says_by_what() -> None:
-    memory = Memory()
-    memory.tell(switch("vim", "neovim", 10))
-    plan = memory.tell(tool("vim", 1))
-    old, new = memory.fact("Anna uses vim."), memory.fact("Anna switched from vim to neovim.")
-    assert (old["status"], old["valid_to"], old["replaced_by"], old["expired_at"]) == (
-        "superseded", day(10), new["id"], NOW,
-    )  # fmt: skip
-    assert (memory.valid(5), plan.summary()["supersede"]) == (["Anna uses vim."], 1)
-    assert plan.lineage.select("old_id", "new_id").rows() == [(old["id"], new["id"])]
-
-
 def test_what_was_said_again_after_a_late_end_is_evidence_of_the_second_stretch_alone() -> None:
     memory = Memory()
     memory.tell(tool("vim", 1))
@@ -169,13 +157,6 @@ def test_a_remembered_pointer_at_a_fact_means_what_arrives_later_and_says_the_sa
     memory.tell(other)
     assert early["statement"] not in memory.live()
     assert other["statement"] in memory.live()
-
-
-def test_what_was_said_after_a_directive_is_not_what_it_meant() -> None:
-    memory = Memory()
-    memory.tell(switch("vim", "neovim", 10))
-    memory.tell(tool("vim", 20))
-    assert "Anna uses vim." in memory.live()
 
 
 def test_a_second_application_changes_nothing() -> None:

@@ -58,15 +58,6 @@ def test_the_example_of_mem0_has_each_fault_that_was_put_into_it() -> None:
     assert "Tr4mway" not in json.dumps([each.as_json() for each in found.values()])
 
 
-def test_the_example_of_graphiti_has_an_orphan_and_an_edge_without_an_end() -> None:
-    found = look(FOREIGN / "graphiti.json")
-    assert (found["orphan_entities"].count, found["orphan_entities"].total) == (1, 5)
-    assert told(found["orphan_entities"]) == ["Alcântara"]
-    assert (found["lost_ends"].count, found["lost_ends"].total) == (1, 4)
-    assert found["over"].count == 1
-    assert found["contradictions"].count == 0  # one of the two jobs is over
-
-
 def test_the_same_in_other_words_is_a_duplicate_and_another_word_is_not(tmp_path: Path) -> None:
     said = (
         "Ana is very fond of her old bicycle.",
@@ -106,19 +97,6 @@ def test_numbers_of_other_days_and_other_things_contradict_nothing(tmp_path: Pat
     )
     found = look(memories(tmp_path / "m.json", *[text for pair in pairs for text in pair]))
     assert told(found["contradictions"]) == []
-
-
-def test_what_is_said_of_two_people_or_no_longer_holds_contradicts_nothing(tmp_path: Path) -> None:
-    over = memories(tmp_path / "m.json", "Eats meat on Sundays", expiration_date="2026-06-30")
-    rows = json.loads(over.read_text())["results"]
-    rows += [
-        {"id": "b", "memory": "Does not eat meat on Sundays", "user_id": "ana"},
-        {"id": "c", "memory": "Eats meat on Sundays", "user_id": "bo"},
-    ]
-    over.write_text(json.dumps(rows), encoding="utf-8")
-    found = look(over)
-    assert found["contradictions"].count == found["exact_duplicates"].count == 0
-    assert (found["over"].count, found["contradictions"].total) == (1, 2)
 
 
 def test_a_relation_that_allows_one_object_has_one(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from measures import jaccard
 
 from slowwave.comparison import similarity_joins
 from slowwave.comparison.similarity_joins import close_pairs
-from slowwave.deduplication.blocking import PAIRS, SEED_MATCHES, Vectors, find_pairs
+from slowwave.deduplication.blocking import SEED_MATCHES, Vectors, find_pairs
 from slowwave.settings import MergeSettings
 
 FACT = {"scope": "global", "kind": "relation", "statement": "", "is_seed": True}
@@ -113,22 +113,6 @@ def test_the_order_of_the_facts_does_not_matter(rows: list[dict[str, Any]], rand
     settings = MergeSettings(max_existing_matches=2, rerank=True, rerank_multiplier=2)
     straight = find_pairs(facts, vectors, settings, 0.6)
     assert find_pairs(facts[order], vectors[order], settings, 0.6).equals(straight)
-
-
-@effort(max_examples=15, deadline=None)
-@given(ROWS)
-def test_a_pair_is_named_once_the_lower_id_first_and_never_with_itself(rows: list[dict[str, Any]]) -> None:
-    found = find_pairs(table(rows), unit([row["vector"] for row in rows]), SETTINGS, 0.5)
-    assert dict(found.schema) == PAIRS
-    assert found.filter(pl.col("a_id") >= pl.col("b_id")).is_empty()
-    assert not found.select("a_id", "b_id").is_duplicated().any()
-
-
-@pytest.mark.parametrize("rows", [[], [{"is_seed": False}, {"is_seed": False}], [{}], [{"kind": "structural"}] * 2])
-def test_where_nothing_may_be_compared_there_are_no_pairs(rows: list[dict[str, Any]]) -> None:
-    found = find_pairs(table(rows), unit([[1, 0, 0]] * len(rows)), SETTINGS, 0.6)
-    assert found.is_empty()
-    assert dict(found.schema) == PAIRS
 
 
 def test_edges_that_only_hold_the_graph_together_never_pair() -> None:

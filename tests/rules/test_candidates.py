@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -90,19 +89,8 @@ def test_confidence_is_between_zero_and_one_and_has_a_default(given_: float | No
     assert only(confidence=given_)["confidence"] == stored
 
 
-def test_a_hint_tells_when_it_became_true_and_one_without_sense_does_not() -> None:
-    assert only(temporal_hint="since 2021", at=3)["valid_from"] == datetime(2021, 1, 1, tzinfo=UTC)
-    assert only(temporal_hint="whenever the moon is blue", at=3)["valid_from"] == day(3)
-
-
 def dated(statement: str, hint: str, **more: Any) -> dict[str, Any]:
     return Memory().candidates([claim(statement, temporal_hint=hint, **more)]).facts.row(0, named=True)
-
-
-def test_a_plan_is_known_from_when_it_was_said_and_happens_later() -> None:
-    row = dated("Anna's interview is on 20 April 2031.", "on 20 April 2031", relation="observed")
-    assert (row["valid_from"], row["valid_to"], row["event_precision"]) == (day(0), None, "day")
-    assert [row[name] for name in ("event_at", "event_until")] == [datetime(2031, 4, n, tzinfo=UTC) for n in (20, 21)]
 
 
 def test_a_state_to_come_begins_then_and_one_that_is_over_has_ended() -> None:
@@ -122,13 +110,6 @@ def test_a_date_that_a_model_understands_otherwise_is_kept_with_less_confidence_
     row = dated("Anna tried vim in 2019.", "in 2019", date="2020-05", time_kind="event")
     assert (row["event_at"], row["event_precision"]) == (datetime(2020, 5, 1, tzinfo=UTC), "month")
     assert (row["date_is_disputed"], row["confidence"]) == (True, pytest.approx(0.8 * 0.6))
-
-
-def test_impossible_dates_of_a_model_are_dropped_and_counted() -> None:
-    times = {"temporal_hint": "in 2019", "date": "2123-11-21; DROP TABLE", "time_kind": "whenever"}
-    built = Memory().candidates([claim("Anna tried vim in 2019.", **times)])
-    assert built.facts["event_at"].to_list() == [datetime(2019, 1, 1, tzinfo=UTC)]
-    assert built.dropped["impossible_dates"] == 1
 
 
 def test_statements_and_relations_are_cut_at_their_limits() -> None:
@@ -159,10 +140,7 @@ def test_a_claim_about_nobody_known_is_dropped_and_an_unknown_object_is_text() -
         ("Anna no longer uses vim.", "negated"),
         ("Anna stopped using vim.", "negated"),
         ("Anna: “I quit smoking and I use vim.”", "affirmed"),
-        ("Anna: “I never liked Emacs; my editor is vim.”", "affirmed"),
-        ("Anna: “I quit smoking and I never use vim.”", "negated"),
         ("Anna neither likes nor uses vim.", "negated"),
-        ("Anna notes that vim is fast.", "affirmed"),
         ("Anna uses vim, not emacs.", "affirmed"),
     ],
 )
@@ -325,16 +303,6 @@ def test_one_message_that_says_it_twice_counts_once() -> None:
     assert memory.evidence.height == 1
 
 
-def test_the_same_words_in_one_batch_are_one_fact() -> None:
-    memory = Memory()
-    memory.tell(*({**VIM, "at": n} for n in (3, 1, 2)))
-    assert memory.facts["status"].value_counts(sort=True).rows() == [("rejected", 2), ("active", 1)]
-    assert (memory.fact("Anna uses vim.", 1)["status"], memory.fact("Anna uses vim.", 1)["evidence_count"]) == (
-        "active",
-        3,
-    )
-
-
 @pytest.mark.parametrize("other", [{"to": "kestrel"}, {"subject": "Ben"}])
 def test_the_same_words_of_another_scope_or_subject_are_another_fact(other: dict[str, Any]) -> None:
     memory = Memory()
@@ -423,18 +391,6 @@ def test_one_edge_in_other_words_is_kept_and_flagged() -> None:
     assert len(memory.live()) == 3
     assert memory.fact("Vim is what Anna edits with.")["similar_to_id"] == memory.fact("Anna uses vim.")["id"]
     assert memory.fact("Anna gave up on vim macros.")["similar_to_id"] is None
-
-
-def test_a_much_longer_statement_that_contains_another_is_flagged_whatever_the_cosine() -> None:
-    memory = Memory()
-    short = "Migrated from Postgres to MySQL."
-    long = "In the end Anna and the whole team migrated everything from the old Postgres to MySQL over one weekend."
-    memory.tell(
-        claim(long, relation="notes", at=1),
-        claim(short, relation="says", at=2),
-        claim(short, subject="Ben", relation="says", at=3),
-    )
-    assert memory.facts.filter("similarity_flag").select("statement", "subject_id").rows() == [(short, "e_anna")]
 
 
 def test_the_nearest_fact_below_the_flag_is_noted_as_related() -> None:
@@ -557,18 +513,6 @@ def test_s1_22_a_weaker_source_is_refused_and_an_axiom_yields_to_nothing(new: st
     assert bool(RevisionState(NOW, {}).refusal(speaker | {"id": "new"}, speaker | {"id": "new"}, known)) is is_refused
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_what_was_said_to_be_over_before_it_was_taken_up_holds(order: tuple[int, ...]) -> None:
-    told = [
-        claim("Anna uses vim.", obj="vim", at=1, resolves=[{"object": "neovim"}]),
-        claim("Anna uses neovim.", obj="neovim", at=10),
-    ]
-    memory = Memory()
-    for number in order:
-        memory.tell(told[number])
-    assert memory.live() == ["Anna uses vim.", "Anna uses neovim."]
-
-
 def test_what_is_said_later_replaces_even_when_it_became_true_earlier() -> None:
     memory = Memory()
     memory.tell({**VIM, "at": 10})
@@ -615,18 +559,6 @@ def test_only_likeness_retires_nothing() -> None:
     )
     assert plan.summary() == {"create": 1}
     assert len(memory.live()) == 2
-
-
-def test_vectors_and_stamps_travel_with_their_rows() -> None:
-    memory = Memory()
-    memory.tell(VIM)
-    memory.facts = memory.facts.with_columns(vector=pl.Series([[1.0, 0.0]]), created_at=pl.lit(day(1)))
-    built = memory.candidates([NEOVIM])
-    plan = memory.plan(replace(built, facts=built.facts.with_columns(vector=pl.Series([[0.0, 1.0]]))))
-    assert dict(plan.facts.select("statement", "vector").iter_rows()) == {
-        "Anna uses vim.": [1.0, 0.0],
-        "Anna uses neovim.": [0.0, 1.0],
-    }
 
 
 # --- laws

@@ -58,10 +58,6 @@ def test_s1_03_facts_at_the_resolve_cosine_are_one_cluster_and_those_below_are_n
     assert found(at_angles(0.59)) == []
 
 
-def test_s1_03_two_facts_that_share_a_neighbour_are_joined_through_it() -> None:
-    assert found(at_angles(0.95, 0.95)) == [["f00000", "f00001", "f00002"]]
-
-
 def test_s1_03_the_same_words_join_what_vectors_keep_apart() -> None:
     assert found(at_angles(0.10), jaccard=0.85) == [["f00000", "f00001"]]
     assert found(at_angles(0.10), jaccard=0.84) == []
@@ -73,11 +69,6 @@ def chain(length: int) -> Vectors:
     for row in range(1, length):
         apart[row] = 0.62 * apart[row - 1] + np.sqrt(1 - 0.62**2) * apart[row]
     return apart
-
-
-def test_s1_03_up_to_the_limit_facts_join_through_a_neighbour_though_nothing_else_joins_them() -> None:
-    assert found(chain(3)) == [["f00000", "f00001", "f00002"]]
-    assert [len(part) for part in found(chain(12))] == [12]
 
 
 def test_t28_a_chain_above_the_limit_is_cut_into_facts_that_are_alike() -> None:
@@ -105,13 +96,6 @@ def test_s1_03_equal_vectors_that_never_part_are_split_in_order_of_their_ids() -
     parts = found(np.repeat(at_angles(), 30, axis=0), max_cluster_size=12)
     assert [len(part) for part in parts] == [10, 10, 10]
     assert [name for part in parts for name in part] == names(30).to_list()
-
-
-def test_a_fact_that_stands_alone_is_in_no_cluster_and_no_facts_make_no_clusters() -> None:
-    assert found(np.eye(4, dtype=np.float32)) == []
-    none = clusters_of(names(0), np.empty((0, 4), dtype=np.float32), pl.DataFrame(schema=SCHEMA), MergeSettings(), 0.6)
-    assert none.schema == {"cluster": pl.Int64, "id": pl.String}
-    assert none.is_empty()
 
 
 def clusters(vectors: Vectors, *pairs: tuple[str, str, float | None, float | None], most: int = 12) -> list[list[str]]:
@@ -196,18 +180,3 @@ def test_clusters_are_disjoint_never_too_large_and_cohesive_where_they_were_cut(
         mean = (members @ members.T)[np.triu_indices(len(part), 1)].mean()
         assert is_whole or mean >= resolve - 1e-4
     assert [part[0] for part in parts] == sorted(part[0] for part in parts)
-
-
-@settings(max_examples=12, deadline=None)
-@given(_scattered(), st.randoms(use_true_random=False))
-def test_the_order_of_facts_and_pairs_changes_nothing(drawn: tuple[Vectors, int, float], chance: object) -> None:
-    vectors, size, resolve = drawn
-    ids = names(len(vectors))
-    pairs = all_pairs(ids, vectors)
-    order = list(range(len(ids)))
-    chance.shuffle(order)  # type: ignore[attr-defined]
-    turned = pairs.select(a_id="b_id", b_id="a_id", cosine="cosine", jaccard="jaccard").reverse()
-    chosen = MergeSettings(max_cluster_size=size)
-    plain = clusters_of(ids, vectors, pairs, chosen, resolve)
-    mixed = clusters_of(ids.gather(order), vectors[order], turned, chosen, resolve)
-    assert plain.equals(mixed)

@@ -126,13 +126,6 @@ def test_who_joined_since_the_last_refresh_has_no_say_in_who_keeps_an_id() -> No
     assert found["vwxyz"] != "c_1"
 
 
-def test_a_new_id_is_never_one_that_another_bears() -> None:
-    first = ids_of(grouped(graph("ab"), "ab"))["ab"]
-    again = ids_of(grouped(graph("ab", "cd", "de"), "ab", "cde", before=held(**{first: "cde"})))
-    assert again["cde"] == first
-    assert again["ab"] not in ("", first)
-
-
 @given(st.lists(st.integers(-1, 3), min_size=8, max_size=8), st.lists(st.integers(-1, 3), min_size=8, max_size=8))
 def test_every_group_has_an_id_of_its_own_and_one_that_was_kept_has_most_of_who_was_there(
     then: list[int], now: list[int]
@@ -244,17 +237,6 @@ def test_what_no_longer_belongs_together_is_dropped() -> None:
     (gone,) = plan.dropped
     assert plan.communities.is_empty()
     assert plan.decisions.select("action", "subject_id").rows() == [("dissolve", gone)]
-
-
-def test_one_that_is_only_called_anew_keeps_its_summary_and_needs_no_decision() -> None:
-    grouping = grouped(graph("ab"), "ab")
-    then = after(planned(grouping, summaries=told(grouping)))
-    same = grouped(graph("ab"), "ab", before=then)
-    names = pl.DataFrame({"id": ["a", "b"], "name": ["Anna", "Ben"]})
-    touched = pl.DataFrame(schema={"fact_id": pl.String, "slug": pl.String})
-    plan = plan_communities(same, then, names, touched, {}, {}, NOW)
-    assert plan.communities.select("name", "summary").rows() == [("Anna, Ben", then["summary"][0])]
-    assert plan.decisions.is_empty()
 
 
 def test_a_summary_keeps_the_facts_that_it_was_told_from_and_loses_them_with_itself() -> None:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.revision.referenced_facts import CANDIDATES, claims_of, find_counterparts
-from slowwave.words import subject_words
 
 SAID = {
     "a": "I have completed five coin toss problems.",
@@ -47,13 +46,6 @@ def named(asked: pl.DataFrame, pool: pl.DataFrame, k: int = 20) -> list[str]:
 )
 def test_a_denial_or_another_number_finds_what_it_denies_or_changes(later: str, earlier: str) -> None:
     assert named(facts({"x": later}), facts(SAID), 1) == [earlier]
-
-
-def test_what_differs_between_counterparts_is_not_compared() -> None:
-    words = subject_words(
-        pl.Series(["I've never reached 95% in v2.5 of Flask's tests", "reaching Flask test"])
-    ).to_list()
-    assert words == [["reach", "flask", "test"], ["reach", "flask", "test"]]
 
 
 def test_a_fact_is_no_candidate_of_itself_nor_of_another_scope() -> None:

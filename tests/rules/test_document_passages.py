@@ -33,10 +33,6 @@ def unshared(found: Sequence[str]) -> str:
     return whole
 
 
-def test_a_short_document_is_one_passage() -> None:
-    assert cut("They leave at nine.\n\nNot on Mondays.\n") == ["They leave at nine.\n\nNot on Mondays."]
-
-
 @pytest.mark.parametrize("document", ["", "\n\n \n", "---\ntitle: Boats\n---\n", "# Boats\n## Ferries\n"])
 def test_a_document_without_text_has_no_passages(document: str) -> None:
     assert cut(document) == []
@@ -71,11 +67,6 @@ def test_long_text_is_cut_between_sentences_with_whole_sentences_shared() -> Non
     assert unshared(found).split() == " ".join(sentences(40)).split()
 
 
-def test_without_overlap_nothing_is_shared() -> None:
-    found = cut("\n\n".join(sentences(40)), overlap=0)
-    assert " ".join(found).split() == " ".join(sentences(40)).split()
-
-
 def test_neighbours_across_a_heading_share_nothing() -> None:
     found = cut(f"# A\n{' '.join(sentences(3))}\n# B\nNew matter.")
     assert found[-1] == "B\n\nNew matter."
@@ -90,12 +81,6 @@ def test_code_that_is_cut_stays_within_fences_so_that_all_of_it_can_be_left_out(
     )
 
 
-def test_a_word_without_end_is_cut_too() -> None:
-    found = cut("x" * 10_000)
-    assert all(count_tokens(passage) <= 100 for passage in found)
-    assert "".join(passage.strip() for passage in cut("x" * 10_000, overlap=0)) == "x" * 10_000
-
-
 def test_front_matter_gives_title_and_date_and_is_no_text() -> None:
     document = '---\ntitle: "Boats of Faro"\ndate: 2026-03-02\ntags: [a]\n---\n# Boats\nNine.\n'
     assert document_head(document, is_markdown=True, fallback="x") == ("Boats of Faro", "2026-03-02")
@@ -106,11 +91,6 @@ def test_the_title_is_the_first_heading_else_the_name_of_the_file() -> None:
     assert document_head("Intro\n\n# Boats *now*\n", is_markdown=True, fallback="x") == ("Boats *now*", "")
     assert document_head("No heading.", is_markdown=True, fallback="x") == ("x", "")
     assert document_head("# Boats", is_markdown=False, fallback="x") == ("x", "")
-
-
-def test_a_rule_at_the_top_is_no_front_matter() -> None:
-    document = "---\n" + "\n".join(["line"] * 60)
-    assert cut(document, tokens=200) == [document]
 
 
 WORDS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="`~#=-"), min_size=1, max_size=12)

@@ -55,11 +55,6 @@ def test_a_title_in_an_answer_is_no_name_where_the_text_has_a_noun() -> None:
     assert how_it_stands("Weekly Review", ["I read Weekly Review on Mondays."]) == "name"
 
 
-def test_documents_keep_what_a_type_was_told_for() -> None:
-    assert is_entity("retry queue", "project", ["the retry queue"], is_document=True)
-    assert not is_entity("retry queue", "event", ["the retry queue"])
-
-
 def test_a_thing_whose_value_is_told_has_an_identity() -> None:
     assert has_value("rate limit", "100 requests", ["The rate limit is 100 requests."])
     assert not has_value("rate limit", "annoying", ["The rate limit is annoying."])

@@ -54,12 +54,6 @@ def test_claims_of_context_and_of_messages_that_are_not_there_are_dropped_and_co
     assert said.invalid == 4
 
 
-def test_judgements_of_context_and_of_messages_that_are_not_there_are_ignored_and_the_first_one_counts() -> None:
-    judged = [{"message": n, "durable": n == 1, "reason": str(n)} for n in (0, 1, 7)]
-    said = collected(window("user", "user"), messages=[*judged, {"message": 1, "durable": False, "reason": "again"}])
-    assert said.judgements.rows() == [("m1", True, "1")]
-
-
 def directives(said: CollectedClaims, number: int = 0) -> list[tuple[str | None, int | None, str | None, str, str]]:
     """What a claim does to earlier facts: known fact, claim, words, action, reason."""
     found = said.claims["resolves"].to_list()[number]
@@ -105,11 +99,9 @@ def test_a_fact_of_the_same_answer_is_named_by_its_place_also_where_others_were_
     ("asked", "kept"),
     [
         ("the Neovim editor", True),
-        ("NEOVIM", True),
         ("Ferrywise", False),
         ("the a of", False),
         ("Known.", True),
-        ("7", False),
     ],
 )
 def test_what_was_never_shown_is_not_done_away_with(asked: str, kept: bool) -> None:
@@ -178,31 +170,18 @@ def test_a_number_an_alias_and_the_user_all_mean_the_entity_of_the_roster(about:
     assert said.mentions.is_empty(), "what is stored needs no resolution"
 
 
-def test_an_object_may_be_a_number_too_and_a_speaker_who_is_not_stored_is_a_mention() -> None:
-    facts = [{"m": 0, "s": "Devon knows Evan.", "about": "4", "rel": "knows", "obj": 3}]
-    said = by_model(listed("Devon knows Evan."), facts=facts)
-    assert said.claims.select("subject", "relation", "object").rows() == [("Devon", "knows", "Evan")]
-    assert said.in_play["entity_id"].to_list() == ["e_evan"]
-    assert said.mentions.select("name", "entity_type").rows() == [("Devon", "person")]
-
-
 @pytest.mark.parametrize(
     ("relation", "object_", "statement", "expected"),
     [
         ("age", "3", "Devon ist drei.", "3"),
         ("age", 3, "Devon is 3 years old.", "3"),
         ("age", "4", "Devon is four.", "4"),
-        ("age", "3", "Devon, who is 3, has a revanchist.", "3"),
         ("age", "3", "Devon is as old as Evan.", "Evan"),
         ("scheduled_for", "2027", "The match is in 2027.", "2027"),
-        ("takes place on", "3", "The match is on the day of Evan.", "Evan"),
         ("born_at", "1987", "Devon was born in 1987.", "1987"),
         ("born_in", "3", "Devon was born in Evan.", "Evan"),
         ("born_in", "5", "Девон родился в Москве.", "Москва"),
-        ("born_in", "5", "Devon wurde in der Hauptstadt geboren.", "Москва"),
-        ("born_in", "#3", "Devon was born there.", "Evan"),
         ("knows", "3", "Devon knows him.", "Evan"),
-        ("lives_in", "3", "Devon lives there.", "Evan"),
     ],
 )
 def test_where_a_relation_takes_a_value_a_number_is_an_entity_only_if_the_statement_names_it(
@@ -263,11 +242,6 @@ def test_a_known_fact_that_is_said_again_is_claimed_word_for_word() -> None:
         ("m0", "Crystal Wilson", "prefers", "tea", "Crystal Wilson likes tea.")
     ]
     assert said.invalid == 2
-
-
-def test_what_is_listed_but_in_no_fact_is_not_met() -> None:
-    said = by_model(listed("I met Rex."), new=[{"name": "Rex", "type": "person"}], facts=[])
-    assert said.mentions.is_empty()
 
 
 @pytest.mark.parametrize(("hint", "first", "further"), [(None, "m0", ["m1"]), ("yesterday", "m1", ["m0"])])

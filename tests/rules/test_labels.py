@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import EPOCH
 from hypothesis import given
 from hypothesis import strategies as st
 from stores import fact, remembered
@@ -28,7 +26,6 @@ from slowwave.lexicon.labels import (
     shown_relation,
     shown_type,
 )
-from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in
 from slowwave.revision.predicates import DEFAULT, canonicalise
 from tasks.ingest.statements import new_target
 
@@ -58,11 +55,6 @@ def test_a_type_that_is_shown_means_the_type_that_is_stored(name: str, case: Cal
     assert shown_type("spaceship", "es") == "spaceship"
 
 
-def test_sofias_words_are_shown_as_she_writes_them() -> None:
-    assert [shown_type(name, "es") for name in ("session", "project")] == ["Sesion", "Proyecto"]
-    assert [shown_relation(name, "es") for name in ("contains", "part_of")] == ["contiene", "parte_de"]
-
-
 def test_every_relation_of_the_default_ontology_is_shown_in_spanish_and_each_differently() -> None:
     shown = [shown_relation(name, "es") for name in RELATIONS]
     assert len({*shown, *RELATIONS}) == 2 * len(RELATIONS)
@@ -82,13 +74,6 @@ def test_a_relation_that_no_table_knows_stays_as_it_is_said() -> None:
     assert canonical_relation("canta con Ana") == "canta con Ana"
     assert shown_relation("sings_with", "es") == "sings_with"
     assert [label_key("  Canta-con Aña "), label_key("works.at")] == ["canta_con_ana", "works.at"]
-
-
-def test_what_a_model_calls_a_type_in_spanish_is_stored_in_english() -> None:
-    said = [(0, "Ferry redesign", "Proyecto"), (0, "Monday", "SESIÓN"), (0, "Oddity", "nave"), (0, "Nothing", None)]
-    raw = pl.DataFrame([(*row, None, EPOCH) for row in said], schema=RAW_MENTIONS, orient="row")
-    found = dict(mentions_in(raw).distinct.select("name", "entity_type").iter_rows())
-    assert found == {"Ferry redesign": "project", "Monday": "session", "Oddity": "concept", "Nothing": "concept"}
 
 
 def test_a_person_may_name_the_type_of_a_new_entity_in_spanish_but_not_make_one_up() -> None:
@@ -133,24 +118,6 @@ def test_tables_show_relations_in_the_language_of_the_settings_and_json_does_not
     assert shown in told
     assert other not in told
     assert "parte_de" not in run(*command, "--store", ferry, "--json")
-
-
-@pytest.mark.parametrize("command", [["entities"], ["facts", "ferry"], ["history", "ferry"], ["find", "ferry"]])
-def test_tables_show_types_in_the_language_of_the_settings_and_json_does_not(
-    ferry: str, command: list[str], run: Callable[..., str]
-) -> None:
-    Path("slowwave.toml").write_text('[labels]\nlocale = "es"\n')
-    assert "Proyecto" in run(*command, "--store", ferry)
-    document = json.loads(run(*command, "--store", ferry, "--json"))
-    assert '"project"' in json.dumps(document)
-
-
-def test_the_story_of_a_row_has_its_relation_and_type_in_the_language_of_the_settings(
-    ferry: str, run: Callable[..., str]
-) -> None:
-    Path("slowwave.toml").write_text('[labels]\nlocale = "es"\n')
-    assert "parte_de" in run("why", "f_part", "--full", "--store", ferry)
-    assert "Proyecto" in run("why", "e_ferry", "--full", "--store", ferry)
 
 
 @pytest.fixture

@@ -124,27 +124,6 @@ def test_a_status_has_its_factor(status: str | None, factor: float) -> None:
     assert factors({"id": "a", "status": status})["a"]["limbic"] == factor
 
 
-def test_recency_counts_from_the_last_read_or_from_the_making_and_has_a_floor() -> None:
-    told = factors(
-        {"id": "read", "created_at": NOW - 3000 * DAY, "access_count": 1, "last_access_at": NOW},
-        {"id": "made", "created_at": NOW - 10 * DAY},
-        {"id": "old", "created_at": NOW - 3000 * DAY},
-        {"id": "later", "created_at": NOW + DAY},
-    )
-    expected = {"read": 1.0, "made": exp(-0.024), "old": 0.1, "later": 1.0}
-    assert {name: row["recency"] for name, row in told.items()} == pytest.approx(expected)
-
-
-@given(st.lists(st.integers(0, 900), min_size=1, max_size=5))
-def test_where_nothing_was_read_and_all_is_of_one_age_all_weigh_the_same(degrees: list[int]) -> None:
-    rows = [{"id": f"e{n}", "degree": degree, "created_at": NOW - 40 * DAY} for n, degree in enumerate(degrees)]
-    assert len({row["limbic"] for row in factors(*rows).values()}) == 1
-
-
-def test_nothing_weighs_nothing() -> None:
-    assert factors() == {}
-
-
 # Facts
 
 
@@ -301,15 +280,6 @@ def test_a_merged_entity_gives_its_reads_to_its_heir(tmp_path: Path) -> None:
     usage = [read("old", 50), read("ana", 5)]
     uri = a_store(tmp_path / "m", entities=merged, entity_usage=usage, co_occurrences=[met("ben", "old", 9)])
     assert order_of(uri) == ["f_dora", "f_ana", "f_ben", "f_cleo"]
-
-
-def test_a_new_count_is_seen_at_once(tmp_path: Path) -> None:
-    uri = a_store(tmp_path / "m")
-    with OpenMemory.open(str(uri), settings=RecallSettings(limbic=True), is_logged=False) as memory:
-        assert memory.recall("Who drinks tea?", now=NOW).facts[0].id == "f_ana"
-        with Store.open(str(uri)).commit("steward", "usage.count", NOW) as tx:
-            tx.upsert("entity_usage", pl.DataFrame([read("cleo", 40)]))
-        assert memory.recall("Who drinks tea?", now=NOW).facts[0].id == "f_cleo"
 
 
 def test_entities_are_found_by_meaning_words_and_use(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import START, assert_same, contents, learn, rows, said, say_yes, written
+from talk import START, assert_same, contents, learn, rows, said, written
 
 from apps.configuration import Place
 from slowwave import frames
@@ -409,19 +409,6 @@ def test_without_the_setting_nothing_is_held(tmp_path: Path) -> None:
     learn(written(tmp_path / "a.jsonl", talk(1, WISH)), tmp_path / "m")
     assert rows(tmp_path / "m", "pending_beliefs").is_empty()
     assert len(rows(tmp_path / "m", "facts")) == 1
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_a_promoted_belief_that_waits_for_review_counts_what_is_said_meanwhile(tmp_path: Path) -> None:
-    manual = {**BELIEFS, "approval": "manual"}
-    texts = [*talk(1, WISH), *talk(2, WISH + " It is time.")]
-    learn(written(tmp_path / "a.jsonl", texts), tmp_path / "m", **manual)
-    learn(written(tmp_path / "b.jsonl", talk(3, WISH + " Really.")), tmp_path / "m", **manual)
-    assert rows(tmp_path / "m", "facts").select("status", "evidence_count").rows() == [("candidate", 3)]
-    say_yes(tmp_path / "m")
-    assert rows(tmp_path / "m", "facts").select("status", "evidence_count").rows() == [("active", 3)]
-    assert len(rows(tmp_path / "m", "fact_evidence")) == 3
 
 
 # Asked

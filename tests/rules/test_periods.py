@@ -129,18 +129,6 @@ def test_a_relation_is_of_a_month_of_any_year_in_which_it_held() -> None:
     assert october.meets(day("2023-11-01"), None)
 
 
-def test_where_somebody_worked_at_a_time_is_what_held_then(tmp_path: Path) -> None:
-    relation = {"kind": "relation", "predicate": "works_at", "object_text": "Ferrywise"}
-    facts = [
-        fact("works", "Ben works at Ferrywise.", valid_from=datetime(2023, 1, 5, tzinfo=UTC), **relation),
-        fact("chat", "Ben had a cold and stayed in bed.", valid_from=datetime(2023, 3, 5, tzinfo=UTC)),
-        fact("cat", "Ben has a cat with opinions.", valid_from=datetime(2023, 3, 6, tzinfo=UTC)),
-    ]
-    store = remembered(tmp_path / "m", facts)
-    with OpenMemory.open(str(store), is_logged=False) as memory:
-        assert memory.recall("Where did Ben work in March 2023?", now=NOW).facts[0].id == "works"
-
-
 def test_what_was_before_and_after_an_event(tmp_path: Path) -> None:
     facts = [
         fact(f"p{month}", f"Ben painted {thing}.", valid_from=datetime(2023, month, 1, tzinfo=UTC))

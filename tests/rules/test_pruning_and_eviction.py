@@ -22,7 +22,6 @@ from slowwave.lifecycle.pruning_and_eviction import (
     plan_prune,
     plan_retirement,
     removable,
-    touches,
     without_pointers,
 )
 from slowwave.lifecycle.usage_scores import usage_of
@@ -126,15 +125,6 @@ def test_a_score_is_due_that_is_new_a_step_away_or_beyond_a_mark(old: float | No
 
 
 # Eviction
-
-
-@pytest.mark.parametrize(
-    ("ends", "expected"),
-    [({"subject_id": "e_x"}, True), ({"object_id": "e_x"}, True), ({"owner_entity_id": "e_x"}, True), ({}, False)],
-)
-def test_a_fact_touches_the_entities_at_its_ends(ends: dict[str, str], expected: bool) -> None:
-    row = facts({"id": "f", "subject_id": "e_a", "object_id": None, "owner_entity_id": "e_a", **ends})
-    assert row.select(touches(pl.Series(["e_x"]))).item() is expected
 
 
 def test_what_pointed_at_a_deleted_fact_points_at_nothing_or_at_what_came_before_it() -> None:

@@ -16,7 +16,6 @@ from slowwave.ranking.questions import Period, event_in, period_of
 
 NOW = datetime(2024, 11, 22, 16, 40, tzinfo=UTC)  # a Friday
 SUNDAY = datetime(2024, 11, 24, 9, tzinfo=UTC)
-MONDAY = datetime(2024, 11, 25, 9, tzinfo=UTC)
 MARCH = datetime(2024, 3, 15, tzinfo=UTC)
 
 

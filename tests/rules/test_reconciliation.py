@@ -237,31 +237,6 @@ def test_s1_04_likeness_begins_where_the_settings_say(cosine: float | None, over
     assert pair.select(alike=by_words(MergeSettings()).is_alike)["alike"][0] is is_alike
 
 
-def test_what_is_not_alike_enough_says_so() -> None:
-    assert guards(pool_of(TEA, CHAI, cosine=0.75)) == ["likeness"]
-
-
-@pytest.mark.parametrize(
-    ("other", "guard"),
-    [
-        ({"subject_id": "e_ben"}, "identity"),
-        ({"polarity": "negated"}, "polarity"),
-        ({"valid_to": day(900)}, "validity"),
-        ({"kind": "note"}, "identity"),
-    ],
-)
-def test_g3_facts_of_another_subject_polarity_end_or_kind_are_not_merged(other: dict[str, Any], guard: str) -> None:
-    assert guards(pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0], **other))) == [guard]
-
-
-def test_g3_relations_need_one_predicate_and_object() -> None:
-    relation = {"kind": "relation", "predicate": "uses", "object_id": "e_vim", "object_text": "vim"}
-    same, other = fact("b", ALIKE[0], **relation), fact("c", ALIKE[0], **{**relation, "object_id": "e_nano"})
-    pool = pool_of(fact("a", ALIKE[0], **relation), same, other)
-    assert losers(pool) == {"b": "a"}
-    assert guards(pool) == ["identity"]
-
-
 def test_what_is_bound_to_the_day_it_was_said_is_merged_within_that_day_only() -> None:
     words = "Ana went to the dentist yesterday"
     assert losers(pool_of(fact("a", words), fact("b", words, at=0.1))) == {"b": "a"}
@@ -288,22 +263,11 @@ def test_g4_a_pinned_axiomatic_or_stronger_fact_survives(loser: dict[str, Any]) 
     assert losers(pool_of(weak, fact("b", ALIKE[0], at=5, **loser))) == {"a": "b"}
 
 
-def test_g4_two_facts_of_which_neither_may_yield_both_stay() -> None:
-    assert guards(pool_of(fact("a", ALIKE[0], pinned=True), fact("b", ALIKE[0], pinned=True))) == ["rank"]
-    inferred_pin = fact("a", ALIKE[0], pinned=True, entrenchment="system_inferred")
-    assert guards(pool_of(inferred_pin, fact("b", ALIKE[0]))) == ["rank"]
-
-
 @pytest.mark.parametrize(
     "better", [{"evidence_count": 2}, {"confidence": 0.9}, {"statement": ALIKE[0]}, {"created_at": day(-1)}]
 )
 def test_of_equal_rank_survives_what_has_more_evidence_is_surer_shorter_or_older(better: dict[str, Any]) -> None:
     assert losers(pool_of(fact("a", ALIKE[0] + "!!"), fact("b", ALIKE[0] + "!!") | better)) == {"a": "b"}
-
-
-def test_a_statement_that_says_more_is_not_absorbed_by_one_that_says_less() -> None:
-    short, long = fact("a", "Ana drives a car", evidence_count=5), fact("b", "Ana drives a red car")
-    assert losers(pool_of(short, long, cosine=0.97)) == {}
 
 
 def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
@@ -319,14 +283,6 @@ def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
     other = fact("c", "Ana drinks black tea in the office kitchen")
     pool = pool_of(fact("a", words), fact("b", words), other, cosine=0.96)
     assert losers(pool) == {"b": "a"}
-
-
-def test_twins_that_were_only_measured_with_a_loser_are_merged_too() -> None:
-    crowd = [fact(f"f{number:02d}", ALIKE[0], evidence_count=9 if number == 30 else 1) for number in range(40)]
-    star = {("f00", each["id"]): 1.0 for each in crowd[1:]}
-    pool = CandidateSet(frame(crowd), pairs_of(crowd, star), prompt_version=VERSION)
-    assert set(losers(pool).values()) == {"f30"}
-    assert len(losers(pool)) == 39
 
 
 def test_a_pair_without_a_seed_is_left_alone() -> None:
@@ -620,12 +576,6 @@ def test_s1_20_every_decision_says_what_it_saw_and_who_decided() -> None:
     assert set(made.lineage["reason"]) == {"dedup", "consolidated"}
 
 
-def test_nothing_to_look_at_makes_an_empty_plan() -> None:
-    made = plan(CandidateSet(frame([]), pl.DataFrame(schema=PAIRS)))
-    assert all(getattr(made, name).is_empty() for name in ("facts", *CHANGED))
-    assert set(made.summary().values()) == {0}
-
-
 # Laws
 
 WORDS = (
@@ -738,19 +688,6 @@ def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
     again = replace(pool, facts=live.with_columns(is_seed=False), decided=made.pairs)
     second = plan(again, now=NOW + timedelta(days=1))
     assert all(getattr(second, name).is_empty() for name in ("facts", *CHANGED))
-
-
-@pytest.mark.proof
-@settings(max_examples=5, deadline=None)
-@given(_pools(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_changes_nothing(pool: CandidateSet, chance: Any) -> None:
-    order = list(range(len(pool.facts)))
-    chance.shuffle(order)
-    mixed = replace(pool, facts=pool.facts[order], pairs=pool.pairs.reverse())
-    first, second = plan(pool), plan(mixed)
-    for name in ("facts", *CHANGED):
-        assert getattr(first, name).equals(getattr(second, name)), name
-    assert questions(pool) == questions(mixed)
 
 
 @settings(max_examples=5, deadline=None)

@@ -22,7 +22,7 @@ from slowwave.resolution.entity_resolution import (
     finish,
     plan_resolution,
 )
-from slowwave.resolution.mentions import RAW_MENTIONS, embed_texts, mentions_in, new_id
+from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in, new_id
 from slowwave.resolution.name_joins import KNOWN, near_names, plan_joins
 from slowwave.resolution.name_matching import must_differ
 from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
@@ -101,14 +101,6 @@ def test_frames_have_the_columns_of_their_tables() -> None:
         kept = [field for field in stored if field.name not in {*STAMPS, "vector"}]
         empty = pl.from_arrow(stored.empty_table().select([field.name for field in kept]))
         assert dict(frames.empty(schema).schema) == dict(empty.schema), name
-
-
-def test_a_name_written_twice_in_one_batch_is_one_entity() -> None:
-    memory = Memory()
-    done = memory.take(raw("Neovim", "  neovim ", "NEOVIM", ("vim", "tool", None, 1)))
-    assert memory.entities.height == 2
-    assert memory.entity("neovim")["name"] == "NEOVIM"
-    assert set(meaning(done)) == {"neovim", "vim"}
 
 
 def test_names_under_three_bytes_are_rejected_and_counted() -> None:
@@ -224,13 +216,6 @@ def test_an_ambiguous_name_is_what_the_answer_says_and_new_without_one(answers: 
     assert done.decisions["decided_by"].to_list() == (["model"] if same else [])
 
 
-def test_likeness_joins_only_names_of_one_type() -> None:
-    memory = Memory()
-    memory.take(raw(("Mercury", "place")))
-    done = memory.take(raw(("Mercuri", "project")), [(0, new_id("mercury", "place"), 0.99)])
-    assert done.counts["new"] == 1
-
-
 def test_s2_07_of_a_store_the_nearest_five_of_the_same_type_are_compared(tmp_path: Path) -> None:
     seat = open_embedder(DEFAULT_EMBEDDER)
     store = Store.create(str(tmp_path / "memory"), "default", (seat.name, seat.dims))
@@ -307,13 +292,6 @@ def test_a_name_that_was_cut_keeps_its_whole_form_as_an_alias() -> None:
     assert sorted(done.aliases["alias_name"].str.len_bytes().to_list()) == [512, 600]
 
 
-def test_the_text_to_embed_is_name_and_summary() -> None:
-    assert embed_texts(mentions_in(raw(("Vim", "tool", "An editor."), "Git")).distinct).to_list() == [
-        "vim: An editor.",
-        "git",
-    ]
-
-
 names = st.lists(
     st.tuples(
         st.sampled_from(["Anna", "anna", "Ben", "Vim", "vim ", "Postgres"]),
@@ -365,17 +343,6 @@ def test_a_first_name_joins_the_one_full_name_it_can_mean_and_is_known_from_then
     assert memory.take(people("Anna")).counts == {"alias": 1, "rejected": 0, "not_named": 0}
 
 
-@pytest.mark.parametrize("names", [("林晓雯", "林晓雯的父母"), ("林晓雯的父母", "林晓雯")])
-def test_a_person_and_her_parents_are_two_also_in_signs_and_in_one_window(names: tuple[str, str]) -> None:
-    for groups in ([names], [names[:1], names[1:]]):
-        memory = Memory()
-        for group in groups:
-            memory.take(people(*group))
-        assert set(memory.entities["name"]) == set(names)
-        assert set(memory.aliases["alias_name"]) <= set(names)
-        assert meaning(memory.take(people("晓雯"))) == {"晓雯": new_id("林晓雯", "person")}
-
-
 @pytest.mark.parametrize(
     "names", [("王丽", "王丽君"), ("邓丽君", "邓丽"), ("张伟明", "张伟"), ("张伟", "张伟明"), ("김민수", "김민")]
 )
@@ -386,14 +353,6 @@ def test_two_signs_that_can_be_a_whole_name_join_nobody_and_a_person_is_to_be_as
     assert set(memory.entities["name"]) == set(names)
     (unclear,) = done.decisions.filter(pl.col("action") == UNCLEAR_NAME).iter_rows(named=True)
     assert sorted(unclear["ids_out"]) == sorted(new_id(name, "person") for name in names)
-
-
-@pytest.mark.parametrize(("known", "name"), [("Müller", "Mueller"), ("Jörg Köhler", "Joerg Koehler")])
-def test_a_known_name_is_found_by_its_spelling_without_umlauts(known: str, name: str) -> None:
-    memory = Memory()
-    memory.take(people(known))
-    assert meaning(memory.take(people(name))) == {name.lower(): new_id(known.lower(), "person")}
-    assert len(memory.entities) == 1
 
 
 def test_a_first_name_that_can_mean_two_means_neither_and_a_person_is_to_be_asked() -> None:
@@ -428,12 +387,6 @@ def test_a_full_name_learned_late_joins_who_was_known_by_the_first_name_and_is_s
     assert memory.entities["name"].to_list() == ["Anna Keller"]
 
 
-def test_a_title_with_a_last_name_means_the_one_person_of_that_name() -> None:
-    memory = Memory()
-    memory.take(people("Anna Keller"))
-    assert meaning(memory.take(people("Dr. Keller"))) == {"dr. keller": new_id("anna keller", "person")}
-
-
 def test_names_of_things_are_not_joined_by_their_first_word() -> None:
     memory = Memory()
     memory.take(people("Apache Kafka", "Northwind Bakery", kind="organization"))
@@ -464,14 +417,6 @@ def test_kin_are_one_whoever_speaks_and_are_joined_to_their_name() -> None:
     assert meaning(memory.take(kin("my wife Lotte Maes", "Evan Ruiz"))) == {"my wife lotte maes": ours}
     assert memory.entity("evan's wife", "person")["name"] == "Lotte Maes"
     assert meaning(memory.take(people("Lotte", "Evan's wife"))) == {"lotte": ours, "evan's wife": ours}
-
-
-def test_a_named_person_is_known_by_a_role_that_one_can_have_once() -> None:
-    memory = Memory()
-    memory.take(kin("Lotte", known_as="evan's wife"))
-    assert meaning(memory.take(people("Evan's wife"))) == {"evan's wife": new_id("lotte", "person")}
-    memory.take(kin("Ines", known_as="evan's sister"))
-    assert meaning(memory.take(people("Evan's sister"))) == {"evan's sister": new_id("evan's sister", "person")}
 
 
 @pytest.mark.parametrize("role", ["sister", "brother", "son", "daughter", "dog", "roommate"])

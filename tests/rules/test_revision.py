@@ -16,7 +16,7 @@ from patchwork import NOW, Memory, claim, day
 from talk import CLAUDE, assert_same, contents, learn, rows, said, verdict, written
 
 from slowwave import frames
-from slowwave.lexicon.place_hierarchy import COUNTRY, REGION, TOWN, are_apart, level_of
+from slowwave.lexicon.place_hierarchy import are_apart
 from slowwave.revision.conflicts import is_one_domain
 from slowwave.revision.mutual_exclusion import Forms, exclude, read_claim
 from slowwave.revision.revision_state import RevisionState
@@ -53,60 +53,37 @@ def intervals(memory: Memory) -> list[tuple[str, str, Any, Any, str | None]]:
 
 RETIRES = [
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Bergen.", "Bergen"),
-    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna moved to Bergen last month.", "Bergen"),
     ("lives_in", "Anna lives in Oslo and may move.", "Oslo", "Anna lives in Bergen and would love a dog.", "Bergen"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna joined Globex.", "Globex"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna has worked at Globex since March.", "Globex"),
     ("married_to", "Anna is married to Ben.", "Ben", "Anna married Carl in June.", "Carl"),
     ("has_manager", "Anna's manager is Ben.", "Ben", "Anna's new manager is Carl.", "Carl"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna left Acme and works at Globex.", "Globex"),
     ("favorite_color", "Anna's favorite color is blue.", "blue", "Anna's favorite color is green these days.", "green"),
     ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 500 per minute.", "500 per minute"),
-    ("deadline", "Anna's deadline is 5 March.", "5 March", "Anna's deadline is 12 April.", "12 April"),
-    ("works_at", "Anna works at Google.", "Google", "Anna works at DeepMind.", "DeepMind"),
-    ("works_at", "Anna works at Initech.", "Initech", "Anna left Acme and works at Globex.", "Globex"),
     ("lives_in", "Anna lives in Sagene.", "Sagene", "Anna lives in Grünerløkka.", "Grünerløkka"),
 ]  # fmt: skip
 DOUBTFUL = [
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Grünerløkka.", "Grünerløkka"),
     ("lives_in", "Anna lives in Manhattan.", "Manhattan", "Anna lives in New York City.", "New York City"),
-    ("lives_in", "Anna lives in Vermont.", "Vermont", "Anna lives in New England.", "New England"),
     ("lives_in", "Anna lives in Britain.", "Britain", "Anna lives in the UK.", "UK"),
     ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Kreuzberg since it is cheap.", "Kreuzberg"),
-    ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Kreuzberg and now has a dog.", "Kreuzberg"),
     ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in Bergen.", "Bergen"),
-    ("born_in", "Anna was born in 1990.", "1990", "Anna was born in 1991.", "1991"),
 ]  # fmt: skip
 KEEPS = [
     ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Berlin, Germany.", "Berlin, Germany"),
-    ("lives_in", "Anna lives in Germany.", "Germany", "Anna lives in Berlin.", "Berlin"),
     ("lives_in", "Anna lives in NYC.", "NYC", "Anna lives in New York City.", "New York City"),
-    ("lives_in", "Anna lives in Zürich.", "Zürich", "Anna lives in Zurich.", "Zurich"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lived in Paris as a student.", "Paris"),
-    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna used to live in Paris.", "Paris"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna might live in Paris next year.", "Paris"),
     ("has_manager", "Anna's manager is Ben.", "Ben", "Anna's manager is also Carl.", "Carl"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna works at Globex as well.", "Globex"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna plans to work at Globex.", "Globex"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna has an interview at Globex.", "Globex"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "If she gets the visa, Anna lives in Paris.", "Paris"),
-    ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna also lives in Paris.", "Paris"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna does not live in Paris.", "Paris"),
     ("lives_in", "Anna lives in a small flat.", "small flat", "Anna lives in a house.", "house"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna works at Acme Robotics GmbH.", "Acme Robotics GmbH"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna works part-time at Globex.", "Globex"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna works at Globex and Acme.", "Globex"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna works at a bakery.", "bakery"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna works at the Lisbon office.", "Lisbon office"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna works for Carl.", "Carl"),
     ("works_at", "Anna works at Ferrywise.", "Ferrywise", "Anna works at Ferriwise.", "Ferriwise"),
     ("married_to", "Anna is married to Ben.", "Ben", "Anna is married to Ben Smith.", "Ben Smith"),
-    ("married_to", "Anna is married to Ben.", "Ben", "Anna was married to Carl.", "Carl"),
     ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in 1990.", "1990"),
-    ("born_in", "Anna was born in 1990.", "1990", "Anna was born in May 1990.", "May 1990"),
-    ("favorite_color", "Anna's favorite color is blue.", "blue", "Anna's favorite color is light blue.", "light blue"),
     ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 5000 per hour.", "5000 per hour"),
-    ("rate_limit", "It is at 1,000 per day.", "1,000 per day", "It is at 1000 per day.", "1000 per day"),
     ("part_of", "Anna is part of Acme.", "Acme", "Anna is part of Globex.", "Globex"),
 ]  # fmt: skip
 
@@ -183,23 +160,12 @@ def test_a_beginning_of_its_own_is_a_change() -> None:
         ("Oslo", "Lisbon", True),
         ("Oslo", "Grünerløkka", False),
         ("Cologne", "Köln", False),
-        ("Norway", "Sweden", True),
-        ("UK", "Great Britain", False),
         ("Georgia", "Germany", False),
-        ("Vermont", "New England", False),
         ("Oslo", "Norway", False),
     ],
 )
 def test_only_known_places_are_apart(a: str, b: str, apart: bool) -> None:
     assert are_apart(a, b) == are_apart(b, a) == apart
-
-
-@pytest.mark.parametrize(
-    ("name", "level"),
-    [("the Netherlands", COUNTRY), ("California", REGION), ("northern Norway", REGION), ("Oslo", TOWN)],
-)
-def test_a_place_has_a_level(name: str, level: int) -> None:
-    assert level_of(name) == level
 
 
 def test_exclusion_is_symmetrical() -> None:
@@ -282,43 +248,6 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     assert "prefer" not in plan.decisions["action"]  # alternatives are kept only where that is asked for
 
 
-def test_a_decision_about_two_facts_tells_what_is_known_of_both_and_what_a_yes_would_do() -> None:
-    def told(first: dict[str, Any], second: dict[str, Any], action: str) -> dict[str, Any]:
-        memory = Memory()
-        memory.tell(first)
-        plan = memory.tell(second)
-        [decision] = plan.decisions.filter(pl.col("action") == action).to_dicts()
-        ids = [memory.fact(f"Anna works at {name} now.")["id"] for name in ("Globex", "Acme")]
-        assert (decision["subject_id"], decision["ids_in"]) == (ids[0], ids)
-        assert decision["ids_out"] == (ids if action == "supersede" else [])
-        assert (
-            decision["reason"]
-            == {
-                "supersede": "Its relation allows one object at a time, and the other one began later.",
-                "refuse": "system_inferred does not override user_stated; both stay.",
-            }[action]
-        )
-        seen = json.loads(decision["measures"])
-        if "would" in seen:
-            assert {seen["would"].pop(name) for name in ("winner", "speaker")} == {ids[1]}
-        return dict(seen)
-
-    globex, acme = job("Globex", 1), job("Acme", 10, by="assistant")
-    both = {
-        "strategy": "recency", "relation": "works_at", "objects": ["Globex", "Acme"], "confidence": [0.8, 0.8],
-        "valid_from": [str(day(1)), str(day(10))],
-    }  # fmt: skip
-    would = {
-        "rule": "conflict", "entrenchment": "system_inferred", "said_at": str(day(10)), "valid_from": str(day(10)),
-    }  # fmt: skip
-    unequal = {**both, "entrenchment": ["user_stated", "system_inferred"]}
-    assert told(globex, acme, "refuse") == {**unequal, "would": would}
-    assert told(acme, globex, "refuse") == {**unequal, "would": would}
-    equal = {**both, "entrenchment": ["user_stated", "user_stated"], "valid_to": [None, str(day(10))]}
-    assert told(globex, job("Acme", 10), "supersede") == equal
-    assert told(job("Acme", 10), globex, "supersede") == equal
-
-
 def test_with_conflicts_off_everything_stays() -> None:
     memory = Memory(revise={"conflicts": False})
     memory.tell(job("Acme", 1))
@@ -395,32 +324,6 @@ def test_what_is_said_later_and_began_earlier_leaves_both_unless_it_tells_of_a_b
     memory.tell(job("Globex", 20, statement="Anna joined Globex in 2021.", temporal_hint="in 2021"))
     assert memory.live() == ["Anna works at Acme now."]
     assert memory.fact("Anna joined Globex in 2021.")["valid_to"] == day(10)
-
-
-def test_a_job_left_and_taken_up_again_is_two_intervals() -> None:
-    expected = [
-        ("Acme", "superseded", day(1), day(10), "Globex"),
-        ("Globex", "superseded", day(10), day(20), "Acme"),
-        ("Acme", "active", day(20), None, None),
-    ]
-    for together in (True, False):
-        memory = Memory()
-        told = [job("Acme", 1), job("Globex", 10), job("Acme", 20)]
-        for batch in [told] if together else [[each] for each in told]:
-            memory.tell(*batch)
-        assert intervals(memory) == expected
-
-
-def test_an_end_and_a_return_in_one_batch_are_two_intervals() -> None:
-    memory = Memory()
-    memory.tell(
-        job("Acme", 1), claim("Anna left Acme.", relation="left", obj="Acme", at=9, ended=True), job("Acme", 20)
-    )
-    assert intervals(memory) == [
-        ("Acme", "active", day(1), day(9), None),
-        ("Acme", "active", day(9), None, None),
-        ("Acme", "active", day(20), None, None),
-    ]
 
 
 def test_a_chain_is_cut_at_its_cap_and_the_cut_fact_still_ends() -> None:
@@ -611,20 +514,6 @@ def heard(store: Path) -> list[tuple[Any, ...]]:
     found = rows(store, "facts", "predicate = 'works_at' AND status != 'rejected'").sort("valid_from")
     dates = [pl.col(name).dt.date().cast(pl.String) for name in ("valid_from", "valid_to")]
     return found.select("object_text", "status", *dates).rows()
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_recurring_jobs_stay_intervals_through_ingest_in_any_order(tmp_path: Path, order: tuple[int, ...]) -> None:
-    for number in order:
-        when, text = JOBS[number]
-        learn(written(tmp_path / f"{number}.jsonl", said([("Ben", text)], f"c{number}", at(when))), tmp_path / "m")
-    assert heard(tmp_path / "m") == [
-        ("Acme", "superseded", "2026-01-05", "2026-03-05"),
-        ("Globex", "superseded", "2026-03-05", "2026-05-05"),
-        ("Acme", "active", "2026-05-05", None),
-    ]
 
 
 @pytest.mark.proof

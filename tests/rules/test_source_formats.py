@@ -167,18 +167,6 @@ def test_blocks_of_claude_ai_come_before_its_plain_text_and_thoughts_and_files_a
     assert notes(found) == ["the text of an attached file"]
 
 
-@pytest.mark.parametrize(
-    ("item", "reason"),
-    [
-        ({"uuid": "c"}, "an object without chat_messages instead of a conversation"),
-        (claude(turn("1", "x", "narrator")), "a message without a known sender"),
-        (claude("x"), "a text instead of a message"),  # type: ignore[arg-type]
-    ],
-)
-def test_a_broken_part_of_claude_ai_is_named(item: object, reason: str) -> None:
-    assert notes(parse_claude_ai(item, ORIGIN), "unreadable") == [reason]
-
-
 def slack(**fields: Any) -> dict[str, Any]:
     return {"type": "message", "user": "U1", "text": "Nine.", "ts": "1772442000.000100"} | fields
 
@@ -347,19 +335,6 @@ def test_a_session_of_gemini_in_lines_has_the_last_form_of_each_message_that_was
     ]
 
 
-def test_a_session_of_gemini_that_is_taken_back_to_an_unknown_message_is_empty_and_broken_lines_are_kept() -> None:
-    broken = Note("unreadable", "not JSON")
-    lines = [(1, {"sessionId": "s"}, None), (2, {"id": "1", "type": "user", "content": "x"}, None),
-             (3, None, broken), (4, {"$rewindTo": ["gone"]}, None), (5, {"$set": 3}, None)]  # fmt: skip
-    assert [(line, note.kind if note else "") for line, _, note in gemini_sessions(lines)] == [
-        (3, "unreadable"),
-        (2, "skipped"),
-        (5, ""),
-    ]
-    whole = [(1, json.loads(GEMINI), None), (2, {"sessionId": "t", "messages": 3}, None)]
-    assert list(gemini_sessions(whole)) == [whole[1], whole[0]]
-
-
 @pytest.mark.parametrize(
     ("lines", "order"),
     [
@@ -374,22 +349,6 @@ def test_a_session_of_gemini_that_is_taken_back_to_an_unknown_message_is_empty_a
 )
 def test_the_order_of_day_and_month_is_that_in_which_the_chat_goes_on(lines: list[str], order: str) -> None:
     assert day_order(lines)[0] == order
-
-
-@pytest.mark.parametrize(
-    ("chat", "words"),
-    [
-        (["Crew", "03/04/2026, 09:00 - N: x", "05/04/2026, 09:00 - N: y"], "day before month"),
-        (["Crew", "3/4/26, 9:00 AM - N: x"], "month before day"),
-        (["Crew", "03/04/2026, 09:00 - N: x", "13/04/2026, 09:00 - N: y"], ""),
-        (["Crew", "03/03/2026, 09:00 - N: x"], ""),
-    ],
-)
-def test_a_chat_whose_days_may_be_of_two_orders_says_once_how_they_are_read(chat: list[str], words: str) -> None:
-    found = [
-        (line, one) for line, one in parse_whatsapp(chat, ORIGIN) if isinstance(one, Note) and "days" in one.reason
-    ]
-    assert [(line, words in one.reason) for line, one in found] == ([(2, True)] if words else [])
 
 
 def test_a_chat_of_whatsapp_is_one_conversation_and_later_lines_belong_to_their_message() -> None:
@@ -436,12 +395,6 @@ def test_of_a_message_of_whatsapp_only_what_the_program_wrote_is_left_out(line: 
     assert len(notes(found)) == (not words)
 
 
-def test_lines_before_the_first_message_are_lost_by_number() -> None:
-    found = list(parse_whatsapp(["\n", "Crew\n", "3/2/26, 12:15\u202fAM - Nora: Nine.\n"], ORIGIN))
-    assert [(line, type(one)) for line, one in found] == [(3, Note), (2, Note), (3, Message)]
-    assert messages(found)[0].at == day(2026, 3, 2, 0, 15)
-
-
 def test_a_chat_of_cursor_has_its_turns_and_the_time_of_its_export() -> None:
     text = (
         CURSOR.replace("PDT", "GMT+5:30")
@@ -455,13 +408,6 @@ def test_a_chat_of_cursor_has_its_turns_and_the_time_of_its_export() -> None:
     ]
     assert [one.at for one in found] == [day(2026, 3, 20, 4, 30) + number for number in range(3)]
     assert {one.title for one in found} == {"Boats"}
-
-
-def test_a_day_that_can_be_read_in_two_ways_gives_a_chat_of_cursor_no_time() -> None:
-    ambiguous = CURSOR.replace("3/20/2026", "3/4/2026").splitlines()
-    assert [one.at for one in messages(parse_cursor(ambiguous, ORIGIN))] == [None]
-    chinese = CURSOR.replace("3/20/2026 at 10:00:00 PDT", "2026/3/4 at GMT+8 10:28:33").splitlines()
-    assert [one.at for one in messages(parse_cursor(chinese, ORIGIN))] == [day(2026, 3, 4, 2, 28, 33)]
 
 
 LONG = "The boats leave at nine in summer and at ten in winter, as the"

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.graph.links import inverses_of, is_filed_elsewhere, part_facts
+from slowwave.graph.links import inverses_of, part_facts
 from slowwave.lexicon.statement_words import STOP_WORDS
 from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import mentions_in
 from slowwave.settings import ResolveSettings, SplitSettings
 from slowwave.splitting.split_plan import SplitPart, ask_of, checked_splits, plan_hash, plan_split, splits_of
 from slowwave.splitting.split_suggestions import (
-    anchor_topics,
     find_topics,
     is_candidate,
     name_topics,
@@ -184,16 +183,6 @@ def test_short_words_stop_words_and_the_own_name_name_nothing_and_accents_are_ke
     assert "Camión" not in " ".join(topic.label for topic in more)
 
 
-def test_an_observation_goes_to_the_weightiest_anchor_that_it_holds() -> None:
-    labels = anchor_topics(
-        ["redis cache", "cache hit", "redis only once", "deploy later", "deploy soon", "xyzw"], set()
-    )
-    assert len({labels[3], labels[4]}) == 1
-    assert list(labels).count(labels[5]) == 1
-    # redis and cache weigh the same over their texts: what holds both goes to the first in the alphabet or heavier one
-    assert labels[0] in (labels[1], labels[2])
-
-
 # Plans
 
 
@@ -328,15 +317,6 @@ def test_one_makes_the_other_and_finds_it_again() -> None:
     said = facts.with_columns(kind=pl.lit("relation"))
     assert inverses_of(said[0], facts).is_empty()
     assert inverses_of(facts[0], said).is_empty()
-
-
-def test_only_observations_are_filed_elsewhere() -> None:
-    rows = pl.DataFrame(
-        [("observation", "e_2"), ("relation", "e_2"), ("note", "e_2"), ("observation", "e_1"), ("observation", None)],
-        schema={"kind": pl.String, "owner_entity_id": pl.String},
-        orient="row",
-    )
-    assert rows.select(is_filed_elsewhere(pl.lit("e_1")).alias("x"))["x"].to_list() == [True, False, True, False, False]
 
 
 # Names (C17)

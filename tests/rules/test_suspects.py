@@ -42,12 +42,6 @@ def test_what_leans_on_a_fact_is_suspect_when_that_ends(end: dict[str, Any]) -> 
     assert memory.facts["suspect_of"].drop_nulls().len() == 1
 
 
-def test_in_one_batch_it_is_the_same() -> None:
-    memory = Memory()
-    memory.tell(ACME, TEAM, GLOBEX)
-    assert memory.fact("Anna leads the Acme data team.")["suspect_of"] == memory.fact("Anna works at Acme.")["id"]
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -98,10 +92,6 @@ def test_what_was_made_of_a_retired_fact_is_suspect_and_what_followed_it_is_not(
     )  # fmt: skip
     staying = frames.conform(pl.DataFrame({"id": ["b", "c"]}), frames.FACTS).select("id")
     assert find_derived(retired, lineage, staying).rows() == [("b", "a")]
-
-
-def test_the_examples_make_nothing_suspect_without_reason(learned: tuple[Path, dict[str, object]]) -> None:
-    assert rows(learned[0], "facts", "suspect_of IS NOT NULL").is_empty()
 
 
 @pytest.mark.proof

@@ -94,14 +94,6 @@ def test_s2_41_activation_runs_along_a_chain_and_comes_back_as_an_echo() -> None
     assert levels(graph, silent) == pytest.approx({"A": 1.0, "B": 0.765, "C": 0.585225, "D": 0.447697}, abs=1e-6)
 
 
-def test_s2_41_what_comes_over_two_ways_adds_up() -> None:
-    sides = [edge("ab", "A", "B", 0.8), edge("ac", "A", "C", 0.8), edge("bd", "B", "D", 0.8), edge("cd", "C", "D", 0.8)]
-    graph = graph_of(sides)
-    assert levels(graph, spread(WalkGraph(graph), from_(graph, A=1.0), walking(max_hops=2), NOW, 9))[
-        "D"
-    ] == pytest.approx(0.9248)
-
-
 def test_s2_41_the_threshold_itself_is_enough() -> None:
     graph = graph_of([edge("ab", "A", "B", 0.5)])
     for threshold, lit in ((0.425, {"A", "B"}), (0.4251, {"A"})):  # 1 × .85 × .5
@@ -348,11 +340,3 @@ def test_s2_44_a_walk_whose_time_is_over_finds_nothing() -> None:
         looks = iter([*[False] * hops, True])
         found = walk(WalkGraph(graph), from_(graph, A=1.0), WalkSettings(), NOW, 9, lambda looks=looks: next(looks))
         assert (len(found.edges), len(found.nodes)) == (0, 0)
-
-
-def test_a_walk_without_seeds_or_relations_finds_nothing() -> None:
-    nothing = graph_of([], "A")
-    graph = graph_of(CHAIN)
-    for walk in (breadth_first, spread):
-        assert len(walk(WalkGraph(nothing), from_(nothing, A=1.0), WalkSettings(), NOW, 9).edges) == 0
-        assert len(walk(WalkGraph(graph), from_(graph), WalkSettings(), NOW, 9).edges) == 0

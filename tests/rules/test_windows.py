@@ -8,7 +8,7 @@ from itertools import permutations
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.ingestion.windows import (
@@ -22,7 +22,6 @@ from slowwave.ingestion.windows import (
     speakers_of,
     with_topics,
 )
-from slowwave.records import KnownFact, RosterEntry
 from slowwave.settings import ExtractSettings, NoiseSettings
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
@@ -60,21 +59,12 @@ def test_a_window_is_full_by_count_and_shows_the_messages_before_it() -> None:
     ]  # fmt: skip
 
 
-def test_a_window_is_full_by_tokens_but_a_long_message_is_never_lost() -> None:
-    short, long = said([0, 1, 3], text="x" * 160), said([2], text="y" * 4000)
-    assert [each.new_ids for each in planned(pl.concat([short, long]), tokens=100)] == [("c0", "c1"), ("c2",), ("c3",)]
-
-
 def test_earlier_messages_are_context_and_end_a_window_where_they_stand_between_new_ones() -> None:
     assert shape(planned(said([2, 3, 5]), said([0, 1, 4]))) == [(["c0", "c1"], ["c2", "c3"]), (["c3", "c4"], ["c5"])]
 
 
 def test_s2_17_four_earlier_messages_are_context_unless_asked_otherwise() -> None:
     assert shape(plan_windows(said([6]), said(range(6)), ExtractSettings())) == [(["c2", "c3", "c4", "c5"], ["c6"])]
-
-
-def test_the_order_is_that_of_the_conversation_whatever_the_order_of_the_rows() -> None:
-    assert planned(said([4, 0, 2])) == planned(said([0, 2, 4]))
 
 
 # Where the topic turns
@@ -119,15 +109,6 @@ def test_turns_are_numbered_from_zero_and_name_their_speaker_or_role() -> None:
         (0, "Marta", "words", True), (1, "user", "", False),
     ]  # fmt: skip
     assert window.window.scope == "global"
-
-
-def test_known_facts_and_a_roster_change_nothing_else() -> None:
-    [window] = planned(said([0]))
-    facts = [KnownFact(0, "f_b", "B.", START), KnownFact(1, "f_a", "A.", None)]
-    knowing = window.knowing(facts, [RosterEntry(1, "Marta")])
-    assert (knowing.window.known, knowing.window.roster) == ((*facts,), (RosterEntry(1, "Marta"),))
-    assert (knowing.window.turns, knowing.message_ids) == (window.window.turns, window.message_ids)
-    assert (window.window.known, window.window.roster) == ((), ())
 
 
 @settings(deadline=None)
@@ -227,14 +208,6 @@ def test_of_an_assistant_the_first_and_last_sentence_remain_and_what_the_answer_
     assert "x = 1" not in answered_part("```\nx = 1\n```", "An answer.")
 
 
-@settings(deadline=None)
-@given(st.text(max_size=1500), st.text(min_size=1, max_size=200))
-@example("one long sentence " * 80, "Thanks a lot.")
-def test_the_answered_part_is_short_and_made_of_the_message(text: str, answer: str) -> None:
-    part = answered_part(text, answer)
-    assert len(part) <= 400
-
-
 def test_code_and_the_middle_of_a_long_paste_are_left_out_of_what_a_person_says() -> None:
     code = "My importer fails.\n```python\nprint(secret)\n```"
     long = f"Here it begins. {'x' * 9000} Here it ends."
@@ -245,12 +218,6 @@ def test_code_and_the_middle_of_a_long_paste_are_left_out_of_what_a_person_says(
     assert second.startswith("Here it begins.")
     assert second.endswith("Here it ends.")
     assert len(second) < PERSON_CHARS + 20
-
-
-def test_a_passage_of_a_document_is_read_whole() -> None:
-    text = "Deploys happen on Mondays. " + "y" * 6000
-    [window] = brief(talk(("document", "notes.md", text)), tokens=9000)
-    assert lines(window) == [(text, False)]
 
 
 def test_short_conversations_of_the_same_people_share_a_window_in_the_order_of_time() -> None:
