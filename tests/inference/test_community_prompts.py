@@ -96,12 +96,6 @@ def test_one_that_an_answer_says_nothing_of_is_asked_about_alone_until_it_is_tol
     assert [[*shown(request).values()] for request in api.requests[2:]] == [["A001"]]
 
 
-def test_what_is_said_of_one_alone_is_taken_under_whatever_number(serve: Serve) -> None:
-    serve(answered({7: "**", 8: "They sing."}))
-    done = asked(pairs(1), MemoryLedger())
-    assert [each.text for each in done.summaries.values()] == ["They sing."]
-
-
 # How many share a prompt (S2-48)
 
 
@@ -147,14 +141,6 @@ def test_long_names_leave_half_of_the_room_to_the_facts() -> None:
     assert len(render_communities((cut,)).text.encode()) == 8192
     assert cut.names[-1].endswith(CUT)
     assert cut.facts[-1].endswith(CUT)
-
-
-def test_names_take_what_few_facts_leave() -> None:
-    facts = ("Short.", "Also short.")
-    names = tuple(f"{n:02d}{'n' * 248}" for n in range(40))
-    ((cut,),) = pack_communities([CommunityQuestion(1, 40, names, facts)], 8192, 27)
-    assert cut.facts == facts
-    assert len(cut.names) > 30
 
 
 @pytest.mark.parametrize("size", [1, 200, 511])
