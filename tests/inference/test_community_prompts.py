@@ -23,7 +23,6 @@ from slowwave.settings import CommunitySettings
 from tasks.nightly.community_refresh import CommunityAnswers, _summaries
 from tasks.runtime.run_pages import plain_cells
 
-
 Pairs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 
