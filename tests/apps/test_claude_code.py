@@ -266,19 +266,6 @@ def test_the_background_works_for_its_owner_alone(at_home: Claude, monkeypatch: 
         os.umask(before)
 
 
-def test_what_an_earlier_session_left_is_read_at_the_next_start(claude: Claude) -> None:
-    (claude.home / "memory").rmdir()
-    for place, name in (("inbox/failed", "a.jsonl"), ("inbox/failed", "a.jsonl.reason.txt"), ("notes", ".1.part")):
-        (claude.work / place).mkdir(parents=True, exist_ok=True)
-        (claude.work / place / name).write_text("")
-    claude.says("SessionStart")
-    (claude.work / "inbox" / "b.jsonl").write_text("")
-    claude.says("SessionStart")
-    assert claude.started() == ["read"]
-    time.sleep(0.1)  # for a second one, which there must not be
-    assert claude.started() == ["read"]
-
-
 @pytest.mark.parametrize("name", EVENTS)
 @pytest.mark.parametrize("change", [{"PATH": ""}, {"SLOWWAVE_CLAUDE_CODE": "off"}, {"SLOWWAVE_COMMAND": "/no/such"}])
 def test_nothing_happens_where_slowwave_is_absent_or_switched_off(
@@ -288,14 +275,6 @@ def test_nothing_happens_where_slowwave_is_absent_or_switched_off(
     assert claude.says(name) == ""
     assert not claude.work.exists()
     assert claude.run(["ask", "why?"]).returncode == (0 if "SLOWWAVE_CLAUDE_CODE" in change else 1)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"hook_event_name": "SessionEnd"}', '{"hook_event_name": ["SessionEnd"], "cwd": "/"}']
-)
-def test_what_is_no_event_does_no_harm(claude: Claude, text: str) -> None:
-    assert claude.hook(text) == ""
-    assert claude.traces == []
 
 
 @pytest.mark.parametrize(
@@ -440,14 +419,6 @@ def _check_prompts(claude: Claude, memory: OpenMemory) -> None:
         finally:
             os.chdir(claude.work)
     os.chdir(here)
-
-
-def test_a_transcript_that_is_gone_and_a_note_that_is_broken_hold_up_nothing(at_home: Claude) -> None:
-    note(at_home, Path("/no/such/file.jsonl"))
-    for name, text in (("a.json", "{"), ("b.json", "[]"), ("c.json", '{"transcript": 7}')):
-        plugin.write_whole(plugin.work("notes", name), text)
-    background.read()
-    assert at_home.traces == ["read.lock"]
 
 
 def test_a_transcript_that_cannot_be_read_stays_noted_and_holds_up_nothing(at_home: Claude) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ from console import Result, console
 from messages_api import MessagesApi, message
 from stores import fact as known_fact
 from stores import remembered
-from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, learn, rows, said, started, written
+from talk import CLAUDE, EXAMPLES, NOW, TALK, contents, extractor, rows, said, started, written
 from typer.testing import CliRunner
 
 from apps import printing
@@ -203,29 +201,6 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("wide")
-def test_what_held_then_is_not_over_in_an_answer_of_then(run: Run, tmp_path: Path) -> None:
-    store = ("--store", editors(tmp_path / "m"))
-    then = ("--as-of", "2026-02-01", *store)
-    for words in (("recall", "What does Marta use?"), ("recall", "Marta uses", "--full"), ("facts", "Marta")):
-        shown = run(*words, *then).out
-        assert "Marta uses vim." in shown
-        assert "no longer" not in shown
-    assert "no longer" in run("facts", "Marta", "--all", *store).out
-
-
-@pytest.mark.usefixtures("wide")
-def test_a_relation_that_denies_by_itself_has_no_second_not(run: Run, tmp_path: Path) -> None:
-    denied = [
-        known_fact(f"f_{n}", f"Marta {n}.", predicate=relation, polarity="negated", valid_from=MARCH)
-        for n, relation in enumerate(("dislikes", "does_not_eat", "works_at"))
-    ]
-    shown = run("facts", "Marta", "--store", remembered(tmp_path / "m", denied)).out
-    assert "not works_at" in shown
-    assert "not dislikes" not in shown
-    assert "not does_not_eat" not in shown
-
-
-@pytest.mark.usefixtures("wide")
 def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run, tmp_path: Path) -> None:
     store = ("--store", editors(tmp_path / "m"))
     document = run("history", "Marta", "USES", *store, "--json").json
@@ -248,33 +223,6 @@ def test_history_tells_when_each_version_held_why_it_ended_and_by_what(run: Run,
         assert len(run("history", "Marta", *narrow, *store, "--json").json["facts"]) == 1
     nothing = run("history", "Marta", "emacs", *store)
     assert (nothing.code, "Nothing is known about Marta that says 'emacs'" in nothing.out) == (0, True)
-
-
-def test_facts_of_one_sentence_are_one_row_with_all_their_relations(run: Run, tmp_path: Path) -> None:
-    works = "Marta works at Ferrywise as a lead."
-    stated = [known_fact(f"f_0{n}", works, predicate=name) for n, name in enumerate(("works_at", "has_role"))]
-    store = ("--store", remembered(tmp_path / "m", [*stated, known_fact("f_02", "Marta rows.")]))
-    shown = run("facts", "Marta", *store).out
-    assert shown.count(works) == 1
-    assert all(words in shown for words in ("works_at", "has_role", "00", "01", "Marta rows."))
-    assert len(run("facts", "Marta", *store, "--json").json["facts"]) == 3
-    history = run("history", "Marta", *store).out
-    assert [history.count(words) for words in ("relation: works_at", "relation: has_role")] == [1, 1], history
-    assert history.count("relation: ") == 2
-
-
-def test_an_empty_file_is_nothing_to_read_and_makes_no_store(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_bytes(b"")
-    write = (tmp_path / "a.jsonl").write_text
-    write('{"conversation_id": "c", "speaker": "Ana", "content": "I live in Porto.", "occurred_at": "2026-04-20"}\n')
-    empty = ("ingest", tmp_path / "empty.txt", "--store", tmp_path / "m")
-    ended = run(*empty)
-    assert (ended.code, "Nothing to read" in ended.out) == (1, True)
-    assert not (tmp_path / "m").exists()
-    assert run("ingest", tmp_path / "a.jsonl", "--store", tmp_path / "m").code == 0
-    for _ in range(2):
-        again = run(*empty)
-        assert (again.code, "Nothing to read" in again.out, "Nothing new" in again.out) == (1, True, False)
 
 
 def test_an_unknown_entity_or_id_names_what_is_like_it_and_nothing_else(run: Run, tmp_path: Path) -> None:
@@ -305,18 +253,6 @@ def test_lines_that_cannot_be_read_are_counted_and_end_with_one_if_all_are_such(
             assert "Not all of it was read: lines skipped as unreadable: 2." in ended.err
             assert "neither content nor text" in ended.err
             assert all(f"a.jsonl, line {n}: " in ended.err for n in (1, 2))
-
-
-@pytest.mark.usefixtures("wide")
-def test_the_history_of_a_fact_is_its_chain_oldest_first(run: Run, tmp_path: Path) -> None:
-    store = ("--store", editors(tmp_path / "m"))
-    for start in ("f_0a1", "f_0a2"):
-        chain = run("history", start, *store, "--json").json
-        assert ([one["id"] for one in chain["facts"]], chain["has_circle"]) == (["f_0a1", "f_0a2"], False)
-    shown = run("history", "f_0a1", *store).out
-    assert shown.index("Marta uses vim.") < shown.index("Marta uses neovim.")
-    narrowed = run("history", "f_0a1", "uses", *store)
-    assert (narrowed.code, "is shown whole" in narrowed.err) == (2, True)
 
 
 @pytest.mark.proof
@@ -350,22 +286,6 @@ def test_an_id_that_several_rows_begin_with_is_not_guessed(run: Run, store: Path
     many = run("why", "f_", "--store", store)
     assert many.code == 2
     assert "several begin like that" in many.err
-
-
-def test_a_message_id_of_several_conversations_is_told_with_the_letters_that_name_each(
-    run: Run, tmp_path: Path
-) -> None:
-    talks = {"a": "I live in Porto.", "b": "I use Redis."}
-    lines = [{**said([("Nora", text)], name)[0], "message_id": "3"} for name, text in talks.items()]
-    lines += [{**said([("Nora", "I play the cello.")], "c")[0], "message_id": "msg-31"}]
-    learn(written(tmp_path / "talk.jsonl", lines), tmp_path / "m")
-    several = run("why", "3", "--store", tmp_path / "m")
-    assert (several.code, "message id (several conversations have it) '3'" in several.err) == (2, True)
-    told = " ".join(several.err.split())
-    for name, text in talks.items():
-        (letters,) = re.findall(rf"(\w{{8}}) \(3 in {name}, “{text}”\)", told)
-        assert text in run("why", letters, "--store", tmp_path / "m").out
-    assert "cello" in run("why", "msg-3", "--store", tmp_path / "m").out  # the beginning of its own name is enough
 
 
 # Exit codes
@@ -421,20 +341,6 @@ def test_what_is_not_in_the_store_is_named_with_what_is(
     assert ended.code == 2
     assert words in " ".join(ended.err.split())
     assert "Traceback" not in ended.err
-
-
-@pytest.mark.parametrize(
-    "command", [("recall", "x"), ("stats",), ("doctor",), ("undo", "x"), ("ingest", EXAMPLES / "documents")]
-)
-def test_a_store_path_that_is_a_file_is_refused_by_every_command(
-    run: Run, tmp_path: Path, command: tuple[object, ...]
-) -> None:
-    (tmp_path / "file").write_text("not a store")
-    ended = run(*command, "--store", tmp_path / "file")
-    assert ended.code == 2
-    assert "file" in ended.err
-    assert "Unexpected" not in ended.err
-    assert (tmp_path / "file").read_text() == "not a store"
 
 
 @pytest.mark.proof
@@ -600,14 +506,6 @@ def test_the_console_script_works_from_any_folder_and_reading_needs_no_prefect(t
 
 
 @pytest.mark.proof
-def test_arguments_that_are_no_text_and_a_terminal_without_unicode_do_no_harm(tmp_path: Path, store: Path) -> None:
-    args = ("recall", "caf\udce9 Tomás", "--store", store, "--json")
-    done = script(*args, cwd=tmp_path, PYTHONIOENCODING="ascii")
-    assert done.code == 0
-    assert done.json["query"].startswith("caf")
-
-
-@pytest.mark.proof
 def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = script("demo", "--json", cwd=tmp_path, TMPDIR=str(tmp_path))
     assert (done.code, done.err.strip()) == (0, "False")
@@ -617,20 +515,6 @@ def test_the_demo_runs_without_a_key_and_leaves_nothing_behind(tmp_path: Path) -
     assert [len(each["facts"]) > 0 for each in document["recalls"]] == [True] * 4
     assert "Ferrywise" in " ".join(each["statement"] for each in document["recalls"][3]["facts"])
     assert [path.name for path in tmp_path.iterdir() if "slowwave" in path.name or "memory" in path.name] == []
-
-
-@pytest.mark.proof
-def test_the_demo_shows_people_what_changed_since_when_and_answers_with_sources(run: Run, tmp_path: Path) -> None:
-    shown = run("demo", "--keep", tmp_path / "kept")
-    assert shown.code == 0
-    first, *lines = shown.out.splitlines()
-    assert "recorded answers" in first
-    assert len(lines) < 90
-    for words in ("Redis Streams", "Tomás", "before: ", "since 2026-", "slowwave recall"):
-        assert words in shown.out
-    assert sum(line.startswith("    before: ") for line in lines) >= 6
-    assert rows(tmp_path / "kept", "facts").height > 100
-    shutil.rmtree(tmp_path / "kept")
 
 
 # What a command line imports

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
@@ -24,14 +23,10 @@ from apps.configuration import Place
 from apps.environment import (
     Check,
     agents,
-    compiled,
-    embedding_model,
     examine,
-    extras,
     language_models,
     packages,
     prefect_server,
-    python,
     schema,
     store,
 )
@@ -65,33 +60,6 @@ def test_a_package_that_is_missing_too_old_or_too_new_is_named_with_its_range(
         assert row.remedy.startswith(f"pip install '{row.check}")
 
 
-def test_optional_parts_are_listed_and_an_old_one_is_a_note_with_the_way_to_renew_it() -> None:
-    def found(**installed: str) -> Check:
-        return extras(REQUIRED, ["leiden", "openai"], installed.get)
-
-    assert found() == Check("optional parts", "ok", "none is installed, none is needed")
-    assert found(igraph="0.11") == Check("optional parts", "ok", "leiden")
-    old = found(igraph="0.10", openai="2.0")
-    assert (old.state, old.remedy) == ("note", "pip install -U 'slowwave[leiden,openai]'")
-    assert "igraph: 0.10 is too old" in old.found
-
-
-def test_a_python_that_the_package_is_not_for_is_a_problem() -> None:
-    assert python("3.11.0", ">=3.11").state == "ok"
-    assert python("3.14.0b1", ">=3.11").state == "ok"
-    assert python("3.10.12", ">=3.11").state == "problem"
-
-
-def test_every_package_that_does_not_load_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "for_another_machine.py").write_text("raise OSError('wrong ELF class')")
-    monkeypatch.syspath_prepend(tmp_path)
-    broken = list(compiled(["json", "for_another_machine", "nowhere.at_all"]))
-    assert [row.state for row in broken] == ["problem", "problem"]
-    assert "for_another_machine does not load: OSError: wrong ELF class" in broken[0].found
-    assert broken[1].remedy.endswith(" nowhere")
-    assert [row.state for row in compiled(["json"])] == ["ok"]
-
-
 def test_keys_are_asked_for_the_models_of_the_settings_and_never_shown() -> None:
     llm = {"model": "openai/gpt-5", "answer_model": "auto", "judge_model": "quotes", "resolve_model": "ollama/qwen3"}
     settings = Settings.model_validate({"ingest": {"llm": llm}}).model_dump()
@@ -103,28 +71,6 @@ def test_keys_are_asked_for_the_models_of_the_settings_and_never_shown() -> None
 
     assert found() == {"auto:": "ok", "ollama/qwen3": "ok", "openai/gpt-5": "problem", "quotes": "ok"}
     assert found(OPENAI_API_KEY="sk-1", ANTHROPIC_API_KEY="sk-2")["openai/gpt-5"] == "ok"
-
-
-def test_the_embedding_model_is_there_or_what_it_needs_is_named() -> None:
-    assert embedding_model(Settings().embedder, {}).found.endswith("256 dimensions")
-    keyless = embedding_model("openai/text-embedding-3-small", {})
-    assert keyless.state == "problem"
-    assert "OPENAI_API_KEY" in keyless.remedy or "slowwave[openai]" in keyless.remedy
-
-
-def test_a_plugin_that_is_switched_off_is_not_connected(tmp_path: Path) -> None:
-    def is_connected(name: str, **document: Any) -> bool:
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(document))
-        return agents(tmp_path / "here", tmp_path).found.startswith("Claude Code plugin")
-
-    plugin = "memory@slowwave"
-    assert is_connected(".claude/plugins/installed_plugins.json", plugins={plugin: [{"scope": "user"}]})
-    assert not is_connected(".claude/settings.json", enabledPlugins={plugin: False})
-    assert is_connected(".claude/settings.json", enabledPlugins={plugin: True})
-    assert not is_connected("here/.claude/settings.local.json", enabledPlugins={plugin: False})
-    assert is_connected("here/.claude/settings.local.json", enabledPlugins={"other@slowwave": False})
 
 
 def healthy(wanted: str) -> Iterator[int]:
@@ -294,11 +240,3 @@ def test_the_checks_run_without_the_packages_that_they_are_about(tmp_path: Path)
     assert process.returncode == 1
     assert "slowwave doctor --environment" in errors
     assert "Traceback" not in errors
-
-
-def test_without_the_library_of_the_command_line_one_sentence_says_how_to_install_again() -> None:
-    done = subprocess.run([sys.executable, "-c", BROKEN.format(missing=["typer"])], capture_output=True, text=True,
-                          check=False)  # fmt: skip
-    assert done.returncode == 1
-    assert "there is no module 'typer'. Install it again" in done.stderr
-    assert "Traceback" not in done.stderr

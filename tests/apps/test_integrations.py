@@ -21,7 +21,6 @@ from slowwave import OpenMemory, open_memory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.integrations import mem0
 from slowwave.integrations.mem0 import Memory, _namespace
-from slowwave.integrations.shared import library
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.pins import pin_facts
@@ -79,23 +78,6 @@ def test_a_module_without_its_library_names_the_extra_that_brings_it(
         importlib.import_module(name)
 
 
-def test_a_broken_library_is_no_missing_one() -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"No module named 'orjson'$"), library("langgraph", "langgraph"):
-        raise ModuleNotFoundError("No module named 'orjson'", name="orjson")
-
-
-def test_a_path_is_no_memory(tmp_path: Path) -> None:
-    from slowwave.integrations.langgraph import SlowwaveStore
-    from slowwave.integrations.openai_agents import SlowwaveSession, recall_tool
-    from slowwave.integrations.pydantic_ai import memory_tools
-
-    path: Any = str(tmp_path)
-    for made in (lambda: SlowwaveSession("x", path), lambda: recall_tool(path), lambda: memory_tools(path),
-                 lambda: SlowwaveStore(path)):  # fmt: skip
-        with pytest.raises(UnusableInput, match=r"open_memory\(PATH\)"):
-            made()
-
-
 def test_a_read_of_a_store_that_is_not_there_warns_once_and_names_the_argument_of_python(tmp_path: Path) -> None:
     face = Memory(tmp_path / "nowhere")
     with pytest.warns(UserWarning, match="There is no store at .*nowhere"):
@@ -105,17 +87,6 @@ def test_a_read_of_a_store_that_is_not_there_warns_once_and_names_the_argument_o
         assert face.search("tea", user_id="bob") == {"results": []}
     with pytest.raises(UnusableInput, match="`store` of `open_memory`"):
         open_memory(tmp_path / "nowhere").recall("tea")
-
-
-def test_a_first_put_into_a_store_does_not_warn(memory: OpenMemory) -> None:
-    from slowwave.integrations.langgraph import SlowwaveStore
-
-    store: Any = SlowwaveStore(memory)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        store.delete(("a",), "b")
-    with pytest.raises(UnusableInput, match="a value is a dict"):
-        store.put(("a",), "b", "hello")
 
 
 # mem0
@@ -160,16 +131,6 @@ def test_a_memory_is_found_by_its_old_id_until_it_is_deleted_and_undo_brings_it_
 
 
 @pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_what_two_relations_of_one_sentence_say_is_one_memory_and_goes_as_one(face: Memory) -> None:
-    face.add("I work at Northwind as the lead.", user_id="ann")
-    (only,) = face.get_all(user_id="ann")["results"]
-    assert len(face._memory("user-ann").facts(None)[1]) > 1
-    face.delete(only["id"])
-    assert face.get_all(user_id="ann") == {"results": []}
-
-
-@pytest.mark.proof
 def test_a_run_narrows_what_is_listed_found_and_deleted(face: Memory) -> None:
     face.add(LISBON, user_id="ann", run_id="r 1")
     face.add("I prefer rooibos tea.", user_id="ann", run_id="r2")
@@ -182,17 +143,6 @@ def test_a_run_narrows_what_is_listed_found_and_deleted(face: Memory) -> None:
     assert [each["id"] for each in face.get_all(user_id="ann")["results"]] == [
         each["id"] for each in both if "tea" in each["memory"]
     ]
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_what_is_said_again_is_learned_again(face: Memory) -> None:
-    for words in ("I live in Bonn.", "I moved from Bonn to Berlin.", "I live in Bonn."):
-        last = face.add(words, user_id="ann", run_id="r1")["results"]
-    assert "ADD" in [each["event"] for each in last if "Bonn" in each["memory"]]
-    face.delete_all(user_id="ann")
-    assert face.add("I live in Bonn.", user_id="ann", run_id="r1")["results"]
-    assert "Bonn" in face.get_all(user_id="ann")["results"][0]["memory"]
 
 
 @pytest.mark.proof
@@ -247,30 +197,12 @@ def test_filters_of_mem0_are_ids_that_all_fit(face: Memory) -> None:
         face.get_all(filters={"AND": {"user_id": "ann"}})
 
 
-@pytest.mark.parametrize("infer", [True, False])
-def test_a_text_without_words_makes_no_run_and_what_is_no_message_is_an_error(
-    face: Memory, tmp_path: Path, infer: bool
-) -> None:
-    for nothing in ("", " \n", [], [{"role": "user", "content": ""}], [{"role": "user", "content": None}]):
-        assert face.add(nothing, user_id="ann", infer=infer) == {"results": [], "run": None, "refused": {}}
-    with pytest.raises(UnusableInput, match="is no message"):
-        face.add([{"role": "user"}], user_id="ann", infer=infer)
-    assert not (tmp_path / "memory").exists()
-
-
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
 def test_no_two_users_share_a_namespace_whatever_they_are_called(ids: list[str]) -> None:
     from storage.connection import check_namespace
 
     names = [check_namespace(_namespace("user_id", each)) for each in ids]
     assert names[0].casefold() != names[1].casefold()
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("Ann", "ann"), ("ann@x.org", "ann-x-org"), ("a..b", "a-b"), ("", "id"), ("ann ", "ann")]
-)
-def test_ids_that_are_nearly_alike_stay_apart(one: str, other: str) -> None:
-    assert _namespace("user_id", one).casefold() != _namespace("user_id", other).casefold()
 
 
 # LangGraph

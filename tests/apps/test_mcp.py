@@ -7,7 +7,6 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ from mcp_client import (
 )
 
 from apps.configuration import Place
-from apps.mcp.elicitation import deletion_of
 from apps.mcp.server import OneToken, allowed_names, make_server, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
 from inference.embedding import count_tokens
@@ -43,7 +41,7 @@ from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposals import Person as Decider
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
 from storage.store import Store
-from tasks.people.observations import propose_deletion, retire
+from tasks.people.observations import propose_deletion
 from tasks.people.review import approve_for_later
 from tasks.runtime.runs import new_run
 
@@ -376,31 +374,6 @@ def own(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "memory"))
 
 
-def test_the_report_has_the_settings_that_the_command_has(template: Path) -> None:
-    def told(**settings: Any) -> tuple[int, int]:
-        report = at(template, lambda client: asked(client, "consolidation_report"), **settings)
-        return report["summary"]["stale_entities_count"], report["summary"]["split_candidates_count"]
-
-    assert told() == (3, 1)
-    assert told(report={"stale_days": 36_000}) == (0, 1)
-    assert told(split={"thresholds": {"project": 100}}) == (3, 0)
-
-
-def test_a_deletion_by_content_that_can_only_grow_stale_is_not_found_again(own: Path) -> None:
-    place = Place.of(str(own), "default")
-    with place.store().commit("same", "same", EPOCH) as tx:
-        both = tx.by_ids("facts", ["f_00000000", "f_00000001"], with_vector=True)
-        tx.upsert("facts", both.with_columns(statement=pl.lit("Marta leads.")))
-    memory = place.memory()
-    first = deletion_of(memory, "Marta", ["Marta leads."])
-    assert deletion_of(memory, "Marta", ["Marta leads."]).id == first.id
-    retire(place.run("retire"), "e_marta", ["f_00000000"])
-    second = deletion_of(memory, "Marta", ["Marta leads."])
-    assert (first.ask["observations"], second.ask["observations"]) == (["f_00000000", "f_00000001"], ["f_00000001"])
-    with pytest.raises(UnusableInput, match="f_00000000 is archived"):
-        deletion_of(memory, "Marta", ["f_00000000", "f_00000001"])
-
-
 def test_a_store_that_is_gone_is_said_to_be_gone(own: Path) -> None:
     async def session(client: Any) -> None:
         await asked(client, "open_nodes", names=["Marta"])
@@ -554,17 +527,6 @@ def test_wrong_tokens_wait_for_each_other_and_the_right_one_for_none_of_them() -
 
     assert asyncio.run(guess()) >= 0.34  # three pauses of 0.1 s, and not more than 0.35 s for any
     assert answered == [TOKEN, "wrong", "worse", "worst", "hopeless"]
-
-
-@pytest.mark.proof
-def test_threads_that_share_a_memory_get_what_each_would_get_alone(template: Path, tmp_path: Path) -> None:
-    memory = Place.of(str(shutil.copytree(template, tmp_path / "memory")), "default").memory()
-    questions = ["Which instrument does Marta play?", "Where does Marta work?", "Redis", "Who is Anna?"] * 8
-    alone = [[fact.id for fact in memory.recall(each).facts] for each in questions]
-    shared = memory.place.memory()
-    with ThreadPoolExecutor(8) as threads:
-        together = threads.map(lambda each: [fact.id for fact in shared.recall(each).facts], questions)
-        assert [*together] == alone
 
 
 @pytest.mark.parametrize("text", ["8765", ":8765", "localhost", "::1:8765", "localhost:port", "localhost:70000"])

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -127,15 +127,6 @@ def test_every_read_gives_records_of_the_package(ferry: Path, ask: Callable[[Any
         assert {type(each).__module__.partition(".")[0] for each in _leaves(found)} <= {"builtins", "slowwave"}
 
 
-def test_what_is_told_has_the_words_of_the_store(ferry: Path) -> None:
-    with open_memory(ferry, is_logged=False) as memory:
-        assert memory.recall(QUESTION).facts[0].statement == "The ferry is part of the harbour."
-        assert "The ferry is part of the harbour." in memory.context_for(QUESTION, 200)
-        assert [one.name for one in memory.neighbours("ferry").entities] == ["Ferry", "Harbour"]
-        assert {one.name for one in memory.entities(type="Proyecto")[1]} == {"Ferry", "Harbour"}
-        assert memory.recall(QUESTION, as_of=EPOCH - timedelta(days=1)).facts == ()
-
-
 def test_reading_leaves_access_events_when_it_is_closed_unless_told_not_to(copy: Path) -> None:
     for is_logged in (False, True):
         with open_memory(copy, is_logged=is_logged) as memory:
@@ -221,18 +212,6 @@ def test_a_fact_that_is_revised_leads_to_the_new_one_and_what_is_retired_comes_b
         assert (memory.facts(1)[0], memory.facts(1)[1][0].id) == (3, outcome.fact_id)
     restore(existing_run("restore", str(copy), "default"), ["f_paint"])
     assert rows(copy, "facts").filter(id="f_paint").select("status", "replaced_by").row(0) == ("active", None)
-
-
-def test_a_relation_that_is_retired_by_both_its_ends_goes_once(tmp_path: Path) -> None:
-    ends = ("e_ferry", "e_harbour")
-    pair = [
-        fact(f"f_{name}", f"{one} {name} {other}", kind="structural", predicate=name, subject_id=one, object_id=other,
-             owner_entity_id=one, edge_type="hierarchical")
-        for name, (one, other) in {"part_of": ends, "contains": ends[::-1]}.items()
-    ]  # fmt: skip
-    with open_memory(remembered(tmp_path / "memory", pair)) as memory:
-        assert len(memory.retire(["f_part_of", "f_contains"])) == 1
-        assert memory.facts() == (0, ())
 
 
 # What cannot be asked

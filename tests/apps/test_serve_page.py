@@ -145,17 +145,6 @@ def test_the_slider_moves_a_person_through_time_and_now_brings_the_present_back(
     assert browser.ask("window.broken === undefined && document.querySelectorAll('main img').length === 0")
 
 
-def test_costs_have_their_numbers_in_words_and_the_atlas_is_drawn(browser: Browser, home: str, tmp_path: Path) -> None:
-    browser.open(f"{home}/costs")
-    assert "No model was called so far" in browser.ask(TEXT)
-    shoot(browser, tmp_path, "costs")
-    browser.open(f"{home}/atlas")
-    inside = "document.querySelector('iframe').contentWindow"
-    wait(browser, f"{inside}.document.querySelectorAll('#map canvas').length > 3")
-    assert "facts about" in browser.ask(f"{inside}.document.getElementById('tally').textContent")
-    shoot(browser, tmp_path, "atlas")
-
-
 CONTRAST = """(() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
   const linear = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);

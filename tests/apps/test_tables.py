@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from apps.printing import count_table, out, table
+from apps.printing import out, table
 
 LONG = "The Committee for the Restoration of the Old Harbour Crane and its Surroundings at Porto-do-Sul-da-Ribeira"
 ID = "0123abcd"
@@ -53,16 +53,3 @@ def test_a_table_fits_into_the_terminal_and_keeps_ids_and_days_whole(
         assert sum(cell in line for line in lines) == 2
     words = "".join(lines)
     assert all(word in words for word in ("Committee", "Restoration", "Harbour"))
-
-
-def test_columns_without_any_cell_are_left_out_and_no_rows_are_none() -> None:
-    lines = printed(table("Found", ("name", "summary", "id"), [("Pool", "", ID), ("Poolside", None, ID)]))
-    assert "summary" not in lines[2]
-    assert lines[2].split() == ["┃", "name", "┃", "id", "┃"]
-    assert printed(table("Found", ("name", "summary", "id"), [])) == ["Found", "none"]
-
-
-def test_a_run_that_counted_nothing_has_no_table() -> None:
-    summary = {"run": RUN, "state": "completed", "counts": {"facts learned": 0}}
-    assert printed(count_table(summary)) == [f"Run {RUN}: completed"]
-    assert any("new facts" in line for line in printed(count_table({**summary, "counts": {"facts learned": 2}})))

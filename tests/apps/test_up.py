@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import re
 import shlex
 import signal
 import stat
@@ -31,7 +29,7 @@ from apps.configuration import Place, parse_settings
 from apps.local_server import parts
 from apps.local_server.deployments import deployments_of
 from apps.local_server.setup import Setup, environment, keep_password, password, setup_from, setup_of
-from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.errors import Refused, UnusableInput
 from slowwave.settings import Settings
 
 MEMORY = "/data/it's mine/memory"
@@ -128,18 +126,6 @@ def test_deployments_take_the_store_the_namespace_and_the_settings_that_differ_f
     for each in by_name.values():
         flow: Any = load_flow_from_entrypoint(str(ROOT / each["entrypoint"]), use_placeholder_flow=False)
         assert flow.validate_parameters(each["parameters"])["store"] == MEMORY
-
-
-def test_the_inbox_is_looked_into_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def active() -> list[bool]:
-        deployments = deployments_of(Setup(MEMORY), Place(MEMORY, "default", Settings()))["deployments"]
-        return [each["active"] for one in deployments if one["name"] == "inbox" for each in one["schedules"]]
-
-    assert active() == [False]
-    (tmp_path / "inbox").mkdir()
-    assert active() == [True]
 
 
 def test_watched_folders_are_read_hourly_and_nothing_in_them_is_moved() -> None:
@@ -279,49 +265,6 @@ def test_an_interrupted_start_leaves_no_process_that_comes_up_afterwards(monkeyp
     assert [each.poll() for each in started] == [-signal.SIGTERM]
 
 
-def test_a_start_that_fails_leaves_the_server_of_somebody_else_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = Setup(MEMORY, port=free_port())
-    fails = [sys.executable, "-c", "raise SystemExit('A server is up')"]
-    monkeypatch.setattr(Setup, "command", lambda self, part: fails)
-    look = parts.running
-    with held(setup) as winner:
-        looks = iter([None])  # the other one came up just after the look
-        monkeypatch.setattr(parts, "running", lambda setup, part: next(looks, look(setup, part)))
-        with pytest.raises(Exception, match="did not start"):
-            parts.start_all(setup, HERE)
-        assert winner.poll() is None
-
-
-def test_of_two_starts_at_once_the_second_waits_and_finds_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup, under_way, made = Setup(MEMORY, port=free_port()), threading.Event(), []
-
-    def start(_: Setup) -> bool:
-        made.append("while another starts" if under_way.is_set() else "alone")
-        under_way.set()
-        time.sleep(0.2)
-        under_way.clear()
-        return True
-
-    monkeypatch.setattr(parts, "_start_missing", start)
-    second = threading.Thread(target=lambda: under_way.wait(5) and parts.start_all(setup, HERE))
-    second.start()
-    parts.start_all(setup, HERE)
-    second.join(5)
-    assert made == ["alone", "alone"]
-
-
-@pytest.mark.parametrize("left", [{"pid": os.getpid(), "started": "before"}, {"pid": 2**22 + 1}, {}])
-def test_what_an_earlier_process_left_is_no_part_while_the_next_one_takes_its_lock(left: dict[str, Any]) -> None:
-    setup = Setup(MEMORY, port=4999)
-    setup.folder.mkdir(parents=True)
-    file = setup.folder / "server.pid"
-    file.write_text(json.dumps(left), encoding="utf-8")
-    with file.open(encoding="utf-8") as following:
-        fcntl.flock(following, fcntl.LOCK_EX)
-        assert parts.running(setup, "server") is None
-        assert parts.stop(setup, "server") is False
-
-
 # What the server is asked
 
 
@@ -381,27 +324,6 @@ def test_a_deployment_is_started_by_its_name_alone_where_there_is_one_of_it(api:
     assert _Api.asked[-1][0] == f"POST /api/deployments/{id_}/create_flow_run"
 
 
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
-        ("sleeep", "Did you mean 'sleep/sleep'"),
-        ("twice", "Known: inbox/twice, sleep/twice"),
-        ("a b?#/c", "Unknown deployment 'a b[?]#/c'"),
-    ],
-)
-def test_a_deployment_that_is_not_there_is_named_with_those_that_are(api: Setup, name: str, error: str) -> None:
-    with pytest.raises(UnknownName, match=error):
-        parts.run_now(api, name)
-
-
-def test_a_server_that_refuses_or_is_gone_is_no_unknown_deployment(api: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Api, "status", 422)
-    with pytest.raises(SlowwaveError, match="does not start 'sleep': 422"):
-        parts.run_now(api, "sleep")
-    with pytest.raises(SlowwaveError, match=r"does not answer: .*slowwave up --status"):
-        parts.run_now(Setup(MEMORY, port=free_port()), "sleep")
-
-
 def test_the_server_of_this_setup_alone_gets_the_password_whatever_proxy_is_set(
     api: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,24 +342,6 @@ def test_only_deployments_of_folders_that_were_watched_are_forgotten(api: Setup)
 
 
 # A second call while it is up
-
-
-def test_other_settings_are_deployed_while_it_stays_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = Setup(MEMORY, port=free_port())
-    monkeypatch.setattr(parts, "_start_missing", lambda setup: False)
-    monkeypatch.setattr(parts, "deployments_of", lambda setup, place: place.settings.retention.model_dump())
-    deploys = "import sys; from pathlib import Path; Path(sys.argv[1]).write_text(sys.argv[2])"
-    deployed = [sys.executable, "-S", "-c", deploys, str(parts._kept_file(setup)), parts._deployed(setup, HERE)]
-    monkeypatch.setattr(Setup, "command", lambda self, part: deployed)
-    assert [parts.start_all(setup, HERE) for _ in range(2)] == ["registered", "same"]
-    changed = Place(MEMORY, "default", parse_settings({"retention": {"undo_days": 9}}, "here"))
-    assert parts.start_all(setup, changed) == "registered"
-    monkeypatch.setattr("slowwave.__version__", "9.9.9")
-    assert parts.start_all(setup, HERE) == "registered"
-    fails = [sys.executable, "-S", "-c", "raise SystemExit('not accepted')"]
-    monkeypatch.setattr(Setup, "command", lambda self, part: fails)
-    with pytest.raises(SlowwaveError, match=r"could not be brought up to date.*not accepted"):
-        parts.start_all(setup, HERE)
 
 
 def test_a_run_is_refused_where_another_memory_is_up_and_else_is_of_what_is_up(
@@ -463,18 +367,6 @@ def test_a_run_is_refused_where_another_memory_is_up_and_else_is_of_what_is_up(
     said = capsys.readouterr().out
     assert f"slowwave runs --store '{tmp_path}/my memory' --namespace work" in said
     assert f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(setup.password_file))})"' in said
-
-
-def test_status_says_what_is_up_and_ends_with_one_if_that_is_not_all(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    setup = Setup(MEMORY, port=free_port())
-    assert command(monkeypatch, "up", "--status", "--json", "--port", setup.port) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["state"], [each["state"] for each in told["parts"]]) == ("down", ["down", "down"])
-    with held(setup):
-        assert command(monkeypatch, "up", "--status", "--port", setup.port) == 1
-    assert re.search(r"server +starting +process \d+.*\nworker +down\n", capsys.readouterr().out)
 
 
 # All of it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 
@@ -57,13 +56,6 @@ def test_what_could_read_is_found_with_what_is_missing(machine: Path, monkeypatc
     assert found["ollama/MODEL"] == "it does not answer: ollama serve"
     assert found["openai/MODEL"] == "--model openai/MODEL"
     assert list(found)[:2] == ["claude-code", DEFAULT_MODEL]  # what is ready comes first
-
-
-def test_a_login_that_the_system_keeps_is_known_by_the_account(machine: Path) -> None:
-    install(machine, "claude")
-    assert shown() == {"claude-code": "not logged in: run claude, then /login"}
-    (machine / "home" / ".claude.json").write_text(json.dumps({"oauthAccount": {"id": 1}}))
-    assert shown() == {"claude-code": ""}
 
 
 def test_a_key_alone_is_no_yes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from apps.mcp.server import make_server
 from slowwave import open_memory
 from slowwave.settings import Settings
 from slowwave.types import Decided, Story
-from slowwave.types.stories import MOST, sections_of
+from slowwave.types.stories import sections_of
 
 MARCH, APRIL = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC)
 VIM, NEOVIM, NVIM, AGAIN = "f_1a_0a", "f_1a_0b", "f_1a_0c", "f_1a_0d"
@@ -120,23 +120,6 @@ def test_what_stands_now_names_what_it_replaced_merged_leans_on_and_is_disputed_
     assert text.count("It was accepted") == 1  # what was decided about others when they were learned is theirs
 
 
-def test_what_says_the_same_as_another_fact_names_it_and_its_own_message(shown: Any) -> None:
-    merged, again = joined(shown(NVIM)), joined(shown(AGAIN))
-    assert "Another fact says the same and stands for both." in merged
-    assert "Merged into “Marta uses neovim.” (0b): both say the same." in merged
-    assert "Known before: it is one more source of “Marta uses neovim.” (0b)." in again
-    assert "Said again (“Marta uses neovim.”): The same words again." in again
-    for text, quote in ((merged, "Marta works in neovim."), (again, "Marta uses neovim!")):
-        assert f"“{quote}”" in text.split("Who said it")[1]
-
-
-def test_a_run_is_told_by_its_counts_its_cost_and_what_it_changed(shown: Any) -> None:
-    text = joined(shown(RUN))
-    for words in ("ingest: completed", "new facts: 3", "2 calls of a model", "“Marta uses vim.”: replaced by “M"):
-        assert words in text
-    assert "merged: 0" not in text
-
-
 def test_full_and_json_keep_everything(shown: Any) -> None:
     full = shown(NEOVIM, "--full", columns=240)
     assert all(name in full for name in ("suspect_of", "valid_from", "keep_all", "columns"))
@@ -192,24 +175,3 @@ def test_a_story_tells_who_proposed_and_who_approved(by: str, approved_by: str, 
     (line,) = next(part for part in sections_of(told) if part.title == "What became of it").lines
     assert line.text == f"Merged: They say the same.{sentence}"
     assert told.as_json()["decisions"][0]["approved_by"] == approved_by
-
-
-@pytest.mark.proof
-def test_many_lines_are_counted_and_equal_ones_are_one() -> None:
-    decided = [Decided(EPOCH, "refuse", "rule", f"Reason {n}.", RUN, "f_1a_0a") for n in range(MOST + 3)]
-    again = [Decided(EPOCH, "reassert", "rule", "The same words again.", RUN, "f_1a_0a")] * 3
-    base = story()
-    told = Story(base.id, base.kind, base.title, base.columns, (), (), (*decided, *again))
-    (section,) = (part for part in sections_of(told) if part.title == "What became of it")
-    assert section.lines[0].text == "Said again: The same words again. (3 times)"
-    assert section.lines[-1].text == "… and 4 more"
-
-
-@pytest.mark.parametrize("reason", ["conflict", "belief_revision", "late", "correction", "temporal_change"])
-def test_why_a_fact_gave_way_is_said_in_words(reason: str) -> None:
-    columns = {"status": "superseded", "valid_from": MARCH, "valid_to": APRIL}
-    story = Story(VIM, "facts", "Marta uses vim.", columns, (), ((VIM, NEOVIM, reason),), ())
-    (line,) = [line.text for part in sections_of(story) for line in part.lines if line.text.startswith("Replaced by")]
-    why = line.partition(": ")[2].rstrip(".")
-    assert len(why.split()) > 1
-    assert reason.replace("_", " ") not in why

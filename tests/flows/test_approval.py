@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patchwork import Memory, claim, day
+from patchwork import Memory, claim
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 from test_consolidate import APART, LATE, NOW, TEA, consolidated, fact, live, numbered, remembered
 
@@ -121,27 +121,10 @@ def test_a_pair_that_a_guard_kept_apart_is_put_to_a_person_once_and_a_yes_can_be
     assert_same(contents(place), before)
 
 
-@pytest.mark.proof
-def test_what_was_overtaken_is_refused_and_withdrawn_and_what_still_holds_is_proposed_anew(place: Path) -> None:
-    consolidated(place)
-    said_again(place, "f_0003")
-    (late,) = said_yes(place)
-    assert (late.state, len(live(place))) == ("stale", 6)
-    consolidated(place)
-    assert len(waiting(place)) == 1
-    change(place, "f_0003", status=pl.lit("archived"), expired_at=pl.lit(NOW))
-    consolidated(place)
-    assert [each.state for each in waiting(place, None)] == ["stale", "stale"]
-
-
 def change(place: Path, fact_id: str, **values: pl.Expr) -> None:
     store = Store.open(str(place))
     with store.commit("other-1", "test", NOW) as tx:
         tx.upsert("facts", tx.by_ids("facts", [fact_id], with_vector=True).with_columns(**values))
-
-
-def said_again(place: Path, fact_id: str) -> None:
-    change(place, fact_id, evidence_count=pl.col("evidence_count") + 1)
 
 
 def known(*facts: Fact) -> pl.DataFrame:
@@ -198,17 +181,6 @@ def relation(number: int, obj: str, **more: Any) -> Fact:
 )
 def test_what_cannot_be_one_thing_is_put_to_nobody(a: Fact, b: Fact, row: Fact) -> None:
     assert open_pairs(pairs(row), known(a, b), frozenset(), ConsolidateSettings()).is_empty()
-
-
-def test_the_one_survives_that_consolidation_would_keep_and_a_relation_before_its_words() -> None:
-    sure = fact("The limit is 100.", 1, evidence_count=3)
-    found = open_pairs(
-        pairs(pair("f_0000", "f_0001"), pair("f_0002", "f_0003", guard="identity")),
-        known(fact("The limit is 1000.", 0), sure, fact("Marta leads the team in Lisbon."[:-1], 2), relation(3, "it")),
-        frozenset(),
-        ConsolidateSettings(),
-    )
-    assert set(found.select("loser_id", "winner_id").iter_rows()) == {("f_0000", "f_0001"), ("f_0002", "f_0003")}
 
 
 EIGHT = known(*numbered([f"It runs {n} times." for n in range(8)]))
@@ -330,33 +302,6 @@ def test_a_yes_does_what_application_would_have_done_but_for_rank(change_: str, 
     assert memory.lineage.sort("id").equals(free.lineage.sort("id"))
     assert set(plan.decisions["decided_by"]) == {"person"}
     assert overruled(memory).titles == ()  # both hold no more
-
-
-def test_a_late_word_of_a_person_gives_way_to_what_was_inferred_after_it_when_a_person_says_so() -> None:
-    memory = Memory()
-    memory.tell(job("Acme", 10, by="assistant"))
-    memory.tell(job("Globex", 1))
-    plan = overruled(memory)
-    keep(memory, plan)
-    late = memory.fact("Anna works at Globex now.")
-    assert (late["status"], late["valid_to"]) == ("superseded", day(10))
-    assert memory.live() == ["Anna works at Acme now."]
-
-
-def test_what_was_said_again_meanwhile_or_would_go_in_a_circle_is_not_asked_about() -> None:
-    for name, value in (("again", None), ("circle", "x")):
-        memory = Memory()
-        memory.tell(VIM)
-        memory.facts = memory.facts.with_columns(pinned=pl.lit(True))
-        memory.tell(CHANGES["replaced"][1])
-        vim, neovim = (memory.fact(f"Anna uses {tool}.")["id"] for tool in ("vim", "neovim"))
-        if value is None:
-            memory.tell({**VIM, "at": 40, "said": "I still use vim."})
-        else:
-            memory.facts = memory.facts.with_columns(
-                replaced_by=pl.when(pl.col("id") == neovim).then(pl.lit(vim)).otherwise("replaced_by")
-            )
-        assert overruled(memory).titles == (), name
 
 
 HOME = [("Devon", "I live in Porto."), ("Devon", "I work at Ferrywise.")]

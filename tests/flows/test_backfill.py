@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault
 from pydantic import TypeAdapter
-from talk import CLAUDE, NOW, STAMPS, extractor, learn, rows, said, states, texts_of, written
+from talk import CLAUDE, NOW, STAMPS, extractor, rows, said, states, written
 
 from flows.backfill import backfill
 from inference.embedding import open_embedder
@@ -49,7 +49,6 @@ from tasks.orchestration.backfilling import (
     backfill_runs,
     check,
     fill_windows,
-    is_hopeless,
     plan_backfill,
     together,
 )
@@ -289,29 +288,6 @@ def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
     assert not (tmp_path / "memory").exists()
 
 
-def test_windows_that_end_where_the_topic_turns_are_foreseen_of_files_and_of_what_is_stored(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    api, store = serve(extractor), tmp_path / "memory"
-    texts = [f"My {who} Anna plays the violin in the orchestra of Porto." for who in ("sister", "dear sister")]
-    texts += [f"The database server needs {what} for the backup." for what in ("a disk", "another disk")]
-    talk = written(tmp_path / "talk.jsonl", said([("Marta", text) for text in texts]))
-    by_topic: dict[str, Any] = {"ingest": {"llm": {"model": CLAUDE}, "extract": {"by_topic": True}, **FAST}}
-
-    def read(*paths: str, dry_run: bool) -> dict[str, Any]:
-        settings = BackfillSettings.model_validate(by_topic)
-        return asyncio.run(
-            backfill(store=str(store), paths=paths, settings=settings, stages=("ingest",), now=NOW, dry_run=dry_run)
-        )
-
-    assert read(str(talk), dry_run=True)["estimate"]["calls"] == 2
-    learn(talk, store, extract={"enabled": False})
-    assert read(dry_run=True)["estimate"]["calls"] == 2
-    assert read(dry_run=False)["llm"]["calls"] == 2
-    fresh = [[text for *_, text, is_context in texts_of(each) if not is_context] for each in api.requests]
-    assert sorted(fresh) == sorted([texts[:2], texts[2:]])
-
-
 # Which windows are left
 
 
@@ -387,22 +363,6 @@ def test_a_backfill_that_was_stopped_goes_on_and_is_undone_with_all_that_it_went
     assert len(anew.met) == 3
 
 
-def test_a_window_that_died_between_reading_and_applying_is_left(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    filled_by(Reader(2, KeyboardInterrupt), store, limit=4)
-    child = store.snapshot().frame("runs", "flow = 'ingest' AND state = 'interrupted'", ["id"])["id"][0]
-    opened = pl.DataFrame({"id": ["p1"], "state": ["open"], "candidates": [1], "passed": [0]})
-    with store.commit(child, "ingest.candidates", NOW) as tx:
-        read = tx.frame("messages", "id IN ('m2', 'm3')")
-        tx.upsert("messages", read.with_columns(graph_state=pl.lit("done")))
-        tx.upsert("patch_batches", opened)
-    again = Reader()
-    tally, _ = filled_by(again, store, limit=4)
-    assert ("05-11", 0) in again.met
-    assert tally.windows[0]["messages"] == 0
-
-
 def killed_at(nth: int, place: Store, *, usd: float = 0.0, **asked: Any) -> tuple[Reader, BackfillTally]:
     """A backfill at whose nth window the process of `ingest` is killed: its row says running, its cost nothing."""
 
@@ -444,23 +404,6 @@ def test_what_a_killed_window_had_read_counts_for_the_limit(new_store: Callable[
     killed_at(2, store, limit=3)
     filled_by(Reader(), store, limit=3)
     assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2"]
-
-
-@pytest.mark.proof
-def test_another_budget_goes_on_with_the_same_backfill_and_another_model_does_not(
-    new_store: Callable[[], Store],
-) -> None:
-    def capped(**llm: Any) -> BackfillSettings:
-        return BackfillSettings.model_validate({"ingest": {"llm": llm, "retention": {"undo_days": 9}}})
-
-    store = new_store()
-    stored(store)
-    filled_by(Reader(3, KeyboardInterrupt), store, force=True, settings=capped(max_usd_per_day=1.0, concurrency=2))
-    again, other = Reader(1, KeyboardInterrupt), Reader()
-    filled_by(again, store, force=True, settings=capped(max_usd_per_day=2.0, mode="batch"))
-    assert again.met == [("05-18", None)]
-    filled_by(other, store, force=True, settings=capped(model="anthropic/claude-sonnet-4-5"))
-    assert len(other.met) == 3
 
 
 def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
@@ -505,16 +448,6 @@ def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Cal
     again = Reader(1, usd=2.0)
     tally, _ = filled_by(again, store, settings=BackfillSettings(max_usd=5.0))
     assert (again.budgets, tally.usage.usd) == ([5.0], 2.0)  # each backfill pays for itself
-
-
-def test_windows_of_which_half_fail_do_not_go_on_for_ever() -> None:
-    assert [is_hopeless(lost, 0, tried) for lost, tried in ((2, 3), (3, 5), (3, 6), (3, 7))] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-    assert is_hopeless(3, 3, 20)
 
 
 def test_a_pattern_means_several_namespaces_and_files_go_to_one(

@@ -154,22 +154,6 @@ def test_what_other_scopes_say_does_not_crowd_out_a_scopes_own_repetition(tmp_pa
     assert len(rows(again, "facts", "status = 'active' AND scope = 'mine'")) == 1
 
 
-@pytest.mark.proof
-def test_when_a_fact_became_known_is_not_changed(tmp_path: Path) -> None:
-    place = remembered(tmp_path / "m", numbered((*TEA, *APART)))
-    before = rows(place, "facts").select("id", "created_at")
-    consolidated(place, now=NOW + timedelta(days=9))
-    assert rows(place, "facts").select("id", "created_at").equals(before)
-
-
-def test_only_the_scope_that_is_named_is_looked_at(tmp_path: Path) -> None:
-    facts = [*numbered(TEA), *(fact(text, 10 + n, scope="work") for n, text in enumerate(TEA))]
-    place = remembered(tmp_path / "m", facts)
-    consolidated(place, scope="work")
-    kept = rows(place, "facts", "status = 'active'").group_by("scope").len().sort("scope")
-    assert kept.rows() == [("global", 3), ("work", 1)]
-
-
 def test_a_dry_run_tells_what_would_be_merged_and_leaves_no_trace(tmp_path: Path) -> None:
     place = remembered(tmp_path / "m", numbered(TEA))
     commits = Store.open(str(place)).head.sequence
@@ -217,18 +201,6 @@ def test_a_model_decides_what_rules_cannot(tmp_path: Path, serve: Callable[..., 
     decided = rows(place, "decisions", "action = 'absorb'").to_dicts()
     assert [(row["decided_by"], CLAUDE in row["model"]) for row in decided] == [("model", True)]
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
-
-
-@pytest.mark.proof
-def test_what_a_keyless_run_left_pending_is_asked_about_by_the_next_run_with_a_model(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    api = serve(merger)
-    place = remembered(tmp_path / "m", numbered(ALIKE))
-    assert consolidated(place)["counts"]["pairs left undecided"] == 1
-    assert consolidated(place, CLAUDE)["counts"]["facts merged"] == 1
-    assert len(api.requests) == 1
-    assert "pending" not in set(rows(place, "pair_decisions")["outcome"])
 
 
 @pytest.mark.proof

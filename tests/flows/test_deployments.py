@@ -21,7 +21,6 @@ from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 from talk import ROOT
 
-from flows.ingest import ingest
 from tasks.runtime.prefect_api import Event, event_of
 from tasks.runtime.registration import automation_of
 from tasks.runtime.runs import new_run
@@ -83,24 +82,6 @@ def test_no_two_schedules_that_are_on_start_together() -> None:
                     due.setdefault(at, []).append(entry["name"])
     assert {name for names in due.values() for name in names} == {"steward", "sleep", "doctor", "report"}
     assert [names for names in due.values() if len(names) > 1] == []
-
-
-def test_what_the_night_does_has_a_schedule_that_is_off() -> None:
-    for name in ("consolidate", "decay", "communities", "upkeep"):
-        assert [schedule["active"] for schedule in BY_NAME[name]["schedules"]] == [False]
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"extract": {"window_mesages": 3}}, "window_mesages"),
-        ({"llm": {"max_calls": -1}}, "max_calls"),
-        ({"approval": "x"}, "approval"),
-    ],
-)
-def test_a_form_that_is_filled_in_wrongly_is_refused(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(Exception, match=words):
-        ingest.validate_parameters({"paths": ["x"], "settings": settings})  # type: ignore[attr-defined]
 
 
 # Events and automations
@@ -213,17 +194,6 @@ def test_the_server_of_compose_asks_for_the_password_that_the_worker_sends_and_a
     head = (ROOT / "compose.yaml").read_text(encoding="utf-8").partition("\nname:")[0]
     wanted = set(re.findall(r"\$\{(\w+):\?\}", (ROOT / "compose.yaml").read_text(encoding="utf-8")))
     assert wanted <= set(re.findall(r"^#   (\w+)=", head, re.MULTILINE))
-
-
-def test_two_workers_of_compose_share_a_store_that_the_mcp_service_reads() -> None:
-    over = yaml.safe_load((ROOT / "compose.machines.yaml").read_text(encoding="utf-8"))["services"]
-    worker, mcp = over["worker"], over["mcp"]
-    assert worker["deploy"]["replicas"] == 2
-    assert worker["environment"].items() >= mcp["environment"].items()
-    assert mcp["command"][-1] == worker["environment"]["SLOWWAVE_STORE"]
-    assert set(over) - set(COMPOSE["services"]) == {"s3", "bucket"}
-    assert all(need in over for service in over.values() for need in service.get("depends_on", ()))
-    assert not any("ports" in service for service in over.values())  # nobody outside reaches the store's server
 
 
 def test_a_worker_deploys_everything_to_the_store_that_its_environment_names(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import subprocess
@@ -20,13 +19,10 @@ from prefect.client.schemas.objects import Artifact, FlowRun
 from prefect.flow_engine import run_flow
 from prefect.states import Running
 from prefect.variables import Variable
-from stores import fact, remembered
-from talk import NOW, STAMPS, assert_same, contents, learn, rows, said, written
+from talk import STAMPS, assert_same, contents, learn, rows, said, written
 
-from flows.ingest import ingest
-from flows.sleep import sleep
 from flows.steward import steward
-from slowwave.errors import NoStoreYet, UnusableInput
+from slowwave.errors import NoStoreYet
 from storage.store import Store
 from tasks.runtime import registration
 from tasks.runtime.engine import flow, is_inline, report_progress
@@ -81,20 +77,6 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
         assert is_inline()
         learn(talk, tmp_path / "inline", **settings)
     assert_same(contents(tmp_path / "engine", drop=STAMPS), contents(tmp_path / "inline", drop=STAMPS))
-
-
-def test_the_page_of_a_night_has_a_cell_for_each_fact_of_a_decision(engine: None, tmp_path: Path) -> None:
-    said = ("Marta prefers strong green tea in the morning", "Marta prefers strong green tea in the morning.")
-    facts = [
-        fact(f"f_{n}", text, kind="observation", owner_entity_id="e_marta", object_text=text, statement_hash=text)
-        for n, text in enumerate(said)
-    ]
-    remembered(tmp_path / "memory", facts)
-    summary = asyncio.run(sleep(store=str(tmp_path / "memory"), phases=("consolidate",), now=NOW))
-    assert [row["fact"] for row in summary["decisions"]] == [" ← ".join(said)]
-    _, _, artifacts = asyncio.run(_page("sleep"))
-    pages = [json.loads(str(each.data)) for each in artifacts if each.key == "sleep-decisions"]
-    assert [(row["fact"], row["other fact"]) for row in pages[-1]] == [said]
 
 
 def test_s2_23_progress_is_a_log_line_and_a_share_of_what_there_is(
@@ -156,19 +138,6 @@ def test_runs_that_maintain_one_memory_take_turns_and_what_they_call_needs_none(
     assert all(begins.removesuffix("begins") == ends.removesuffix("ends") for begins, ends in steps)
 
 
-def test_the_same_namespace_of_two_stores_is_maintained_side_by_side(engine: None, tmp_path: Path) -> None:
-    async def meet() -> None:
-        both_are_in = asyncio.Barrier(2)
-
-        @flow("side by side", takes_turns=True)
-        async def meeting(store: str, namespace: str = "default") -> None:
-            await asyncio.wait_for(both_are_in.wait(), 60)  # would never end if one waited for the other's turn
-
-        await asyncio.gather(meeting(str(tmp_path / "a")), meeting(str(tmp_path / "b")))
-
-    asyncio.run(meet())
-
-
 def test_a_turn_is_named_by_the_place_and_not_by_how_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,14 +196,3 @@ async def _announced(store: Path) -> dict[str, Any]:
         asked = {"filter": {"event": {"prefix": ["slowwave."]}}}
         found = (await client._client.post("/events/filter", json=asked)).json()["events"]
         return {event["event"]: event for event in found if event["payload"].get("store") == str(store)}
-
-
-def test_a_run_that_cannot_begin_fails_with_its_sentence(engine: None, tmp_path: Path) -> None:
-    with pytest.raises(UnusableInput, match="no file or folder"):
-        asyncio.run(ingest([str(tmp_path / "nowhere")], store=str(tmp_path / "m"), now=NOW))
-    runs, _, _ = asyncio.run(_page("ingest"))
-    [failed] = [run for run in runs if run.parameters["paths"] == [str(tmp_path / "nowhere")]]
-    assert failed.state is not None
-    assert failed.state_name == "Failed"
-    assert "no file or folder" in str(failed.state.message)
-    assert not (tmp_path / "m").exists()

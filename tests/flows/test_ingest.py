@@ -160,22 +160,6 @@ def test_an_alias_of_a_note_is_a_name_of_its_person(tmp_path: Path) -> None:
     assert aliases["entity_id"].to_list() == people["id"].to_list()
 
 
-def aliases_of(store: Path) -> set[str]:
-    return {*rows(store, "entity_aliases")["alias_name"]} - {"user", "i", "me"}
-
-
-def test_a_page_that_is_no_person_gets_no_other_name_and_its_text_stays_as_written(tmp_path: Path) -> None:
-    note = "---\naliases: [Globex, 'the \"big\" one']\n---\nMarta lives in Linz. The pump was replaced by the plumber."
-    page = tmp_path / "Weekly meeting.md"
-    page.write_text(note, encoding="utf-8")
-    learn(page, tmp_path / "m")
-    assert not {"globex", 'the "big" one'} & aliases_of(tmp_path / "m")
-    assert rows(tmp_path / "m", "messages")["content"].to_list() == [note.rpartition("---\n")[2]]
-    statements = rows(tmp_path / "m", "facts")["statement"].to_list()
-    assert statements
-    assert not [each for each in statements if "known as" in each]
-
-
 # What cannot be used leaves nothing behind
 
 
@@ -227,18 +211,6 @@ def test_the_same_input_again_changes_nothing_and_says_so(tmp_path: Path) -> Non
     assert kinds(tmp_path / "m") - commits == {"run": 8}
     assert again["counts"] == {"sources": 1, "sources known already": 1}
     assert again["notes"] == ["Nothing new: all of it was known already, and nothing was asked of a model."]
-
-
-@pytest.mark.proof
-def test_the_same_bytes_under_another_name_are_known(tmp_path: Path) -> None:
-    document = EXAMPLES / "documents" / "runbook-kestrel.md"
-    first = learn(document, tmp_path / "m")
-    before = contents(tmp_path / "m")
-    copied = Path(shutil.copy(document, tmp_path / "copy.md"))
-    again = learn([copied, Path(shutil.copy(document, tmp_path / "third.md"))], tmp_path / "m")
-    assert first["counts"]["messages stored"] > 3
-    assert again["counts"] == {"sources": 2, "sources known already": 2}
-    assert_same(contents(tmp_path / "m"), before)
 
 
 @pytest.mark.proof

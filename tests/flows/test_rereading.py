@@ -26,7 +26,6 @@ from talk import (
     learn,
     rows,
     said,
-    say_yes,
     texts_of,
     written,
 )
@@ -176,39 +175,6 @@ def test_what_a_person_pinned_stays_and_why_tells_what_became_of_the_others(
     assert any(each.action == "reread" and each.about == other[0] for each in story.decisions)
     assert command(monkeypatch, "restore", other[0], "--store", quoted) == 2
     assert f"slowwave why {other[1]}" in capsys.readouterr().err
-
-
-@pytest.mark.proof
-def test_quotations_wait_for_a_person_with_what_takes_their_place(
-    quoted: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    before = live(quoted)
-    serve(reader)
-    how: dict[str, Any] = {"llm": {"model": CLAUDE}, "extract": {"reread": True}}
-    learn([], quoted, require_approval=True, **how)
-    assert live(quoted) == before
-    say_yes(quoted)
-    assert learn([], quoted, **how)["counts"]["quotations replaced"] >= len(before)
-    assert not set(before) & set(live(quoted))
-    assert examine(Store.open(str(quoted))) == ()
-
-
-@pytest.mark.proof
-def test_what_a_model_read_elsewhere_outlives_the_quotation_that_it_repeats(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    store = tmp_path / "m"
-    learn(written(tmp_path / "one.jsonl", said([("Marta", "I live in Lisbon.")])), store)
-    (quotation,) = live(store)
-    api = serve(lambda request: extractor(request) if request["tools"][0]["name"] != "WindowExtraction" else filled(
-        "WindowExtraction", {"facts": [{"m": 0, "s": quotation, "about": "1", "c": 0.9}]}))  # fmt: skip
-    more = said([("Marta", "As I said, I live in Lisbon.")], "c2", START + timedelta(days=1))
-    learn(written(tmp_path / "two.jsonl", more), store, llm={"model": CLAUDE})
-    assert live(store) == [quotation]
-    api = serve(lambda request: filled(request["tools"][0]["name"], {"facts": []}))
-    reread(store)
-    assert len(api.requests) == 1
-    assert live(store) == [quotation]
 
 
 @pytest.mark.proof

@@ -25,8 +25,7 @@ from test_review import IDS, SAID, T1, one_of, proposed, retired
 
 from flows.review import review
 from slowwave.review.proposals import ProposalQuestion, complaints
-from storage.store import Store
-from tasks.people.review_forms import DIFF_LINES, bare, filled_in, form_of, questions_about
+from tasks.people.review_forms import bare, filled_in, form_of
 
 EVIL = "Marta wrote <b>[click](http://evil.example)</b> | `x` \n# big"
 SPLIT = ProposalQuestion(
@@ -96,31 +95,6 @@ def test_stored_text_is_only_text_on_the_page_and_a_long_difference_is_cut() -> 
     assert len(form_of([SPLIT]).model_json_schema()["properties"]["proposal_01"]["description"]) < 300
 
 
-def test_of_a_large_split_only_names_are_asked_and_a_part_is_renamed_or_left_out() -> None:
-    parts = [
-        {"name": name, "entity_type": "", "observations": [f"f_1_{name}{n:07d} · Rain {n}." for n in range(30)]}
-        for name in "abc"
-    ]
-    large = ProposalQuestion("p_3", "split", "Split Marta into 3", True, {"splits": parts}, ("High risk: large.",))
-    form = form_of([large])
-    box = form.model_json_schema()["$defs"]["Proposal01"]["properties"]
-    assert [*box] == ["decision", "part_01", "part_02", "part_03"]
-    assert box["part_02"]["title"] == "New entity 2, of 30 observations"
-    assert "slowwave review modify p_3" in box["decision"]["description"]
-    given = form(name="Ana", proposal_01={"decision": "modify", "part_01": " The  rain", "part_02": "-"}).model_dump()
-    said = filled_in([large], given)
-    assert said["p_3"].ask is not None
-    assert [(each["name"], len(each["observations"])) for each in said["p_3"].ask["splits"]] == [
-        ("The rain", 30), ("c", 30)
-    ]  # fmt: skip
-    assert said["p_3"].ask["splits"][0]["observations"][0] == "f_1_a0000000"
-    assert complaints([bare(large)], said, "Ana") == ()
-    untouched = filled_in([large], form(name="Ana", proposal_01={"decision": "approve"}).model_dump())
-    assert complaints([bare(large)], untouched, "Ana") == ()
-    again = form_of([large], given=given)(name="Ana").model_dump()
-    assert again["proposal_01"]["part_02"] == "-"
-
-
 def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
     splits = [
         {"name": "Drinks", "entity_type": "person", "observations": ["f_1_aaaaaaaa · Marta drinks tea."]},
@@ -138,17 +112,6 @@ def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
     assert again["proposal_01"]["splits"][0]["name"] == "Drinks"
     unknown = {"p_1": replace(said["p_1"], ask={"splits": [{"name": "x", "observations": ["what is this"]}]})}
     assert "what is this is none of its observations" in complaints([bare(SPLIT)], unknown, "Ana")[0]
-
-
-def test_what_is_asked_tells_risks_reason_difference_and_observations_in_words(made: Path) -> None:
-    snapshot = Store.open(str(made)).snapshot()
-    waits = one_of(made, proposed(made, 4).id)
-    [asked] = questions_about(snapshot, [waits])
-    assert asked.lines[0] == "High risk: user_stated. These observations are no longer wanted."
-    assert asked.lines[1] == f"“Marta {SAID[4]}” leaves recall, kept in the archive."
-    assert len(asked.lines) <= DIFF_LINES + 2
-    assert asked.ask == {"observations": [f"{IDS[4]} · Marta {SAID[4]}"]}
-    assert bare(asked).ask == {"observations": [IDS[4]]}
 
 
 # Without Prefect

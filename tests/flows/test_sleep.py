@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
-from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import polars as pl
 import pytest
 from talk import NOW, assert_same, contents, dying, rows
 
-from flows.decay import decay
 from flows.sleep import NIGHT, Phase, sleep
 from flows.steward import steward
-from flows.upkeep import upkeep
 from slowwave.api import OpenMemory
 from slowwave.errors import RecallFell
-from slowwave.settings import DecaySettings, GateSettings, SleepSettings, StewardSettings
+from slowwave.settings import SleepSettings, StewardSettings
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of
 from storage.undo import undo
-from tasks.runtime.run_pages import as_url, believed_over_time, facts_chart, score_bins, score_chart
-from tasks.runtime.runs import existing_run
+from tasks.runtime.run_pages import believed_over_time, score_bins
 
 LATER = datetime.now(UTC) + timedelta(days=220)
 RULES: dict[str, Any] = {"llm": {"model": "quotes"}}
@@ -271,18 +265,6 @@ def test_a_night_that_only_shows_what_it_would_do_changes_nothing(store: Path) -
     assert_same(contents(store), before)
 
 
-@pytest.mark.proof
-def test_decay_and_upkeep_tell_what_they_did_and_how_large_the_store_is(store: Path) -> None:
-    swept(store)
-    gone = len(rows(store, "facts", "status != 'active'"))
-    done = asyncio.run(decay(store=str(store), settings=DecaySettings(), now=LATER + timedelta(days=91)))
-    assert done["counts"]["facts moved to the archive"] == len(rows(store, "facts_archive")) == gone
-    tended = asyncio.run(upkeep(store=str(store)))
-    assert tended["counts"]["tables compacted"] > 10
-    assert tended["bytes"]["after"] > 0
-    assert not examine(Store.open(str(store)))
-
-
 # The pictures
 
 
@@ -294,23 +276,3 @@ def test_the_numbers_of_the_pictures_count_what_was_believed_at_each_time() -> N
     assert believed_over_time(facts.clear(), at[0])["believed"].to_list() == [0]
     bins = score_bins(pl.Series([0.0, 0.04, 0.5, 1.0, None]), bins=10)
     assert bins["facts"].to_list() == [2, 0, 0, 0, 0, 1, 0, 0, 0, 1]
-
-
-def test_the_pictures_of_a_run_are_svg_that_a_page_can_show(store: Path) -> None:
-    swept(store)
-    run = existing_run("steward", str(store), "default", LATER)
-    snapshot = Store.open(str(store)).snapshot()
-    for picture, title in ((score_chart(snapshot, run), "Scores"), (facts_chart(snapshot, run), "believed")):
-        url = as_url(picture)
-        assert url.startswith("data:image/svg+xml;base64,")
-        drawn = ElementTree.fromstring(b64decode(url.partition(",")[2]))
-        assert title in "".join(drawn.itertext())
-        assert not [element for element in drawn.iter() if element.tag.endswith("script") and element.get("src")]
-    labels = [text for text in drawn.itertext() if re.fullmatch(r"\d\d \w{3} \d\d:\d\d|\d{4}-\d\d-\d\d", text)]
-    assert 1 < len(labels) <= 6  # all in their place: more would be drawn over each other
-
-
-def test_the_gate_is_watched_by_default_in_the_night_only() -> None:
-    assert SleepSettings().gate.enabled
-    assert not StewardSettings().gate.enabled
-    assert not GateSettings().enabled

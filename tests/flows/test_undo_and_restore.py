@@ -8,7 +8,6 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from stores import fact, remembered
 from talk import assert_same, contents, rows
@@ -117,22 +116,3 @@ def test_every_undo_of_an_undo_leaves_the_states_that_the_facts_show(memory: Pat
                 done(undo(run, store=str(memory)))
     done(undo(run, store=str(memory)))
     assert_same(contents(memory), before)
-
-
-@pytest.mark.parametrize(
-    ("state", "end"),
-    [
-        ("failed", {"summary": pl.lit('{"state": "failed"}')}),
-        ("interrupted", {"summary": pl.lit(None), "ended_at": pl.lit(None)}),
-    ],
-)
-def test_a_run_that_holds_again_has_the_state_in_which_it_ended(
-    memory: Path, state: str, end: dict[str, pl.Expr]
-) -> None:
-    run = retired(memory)
-    with Store.open(str(memory)).commit("later", "test") as tx:
-        tx.upsert("runs", tx.by_ids("runs", [run]).with_columns(state=pl.lit(state), **end))
-    undone = done(undo(run, store=str(memory)))["run"]
-    done(undo(undone, store=str(memory)))
-    states = {each["id"]: each["state"] for each in list_runs(Store.open(str(memory)).snapshot())}
-    assert states[run] == state

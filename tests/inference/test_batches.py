@@ -116,12 +116,6 @@ def test_a_request_in_a_batch_is_the_request_of_live_mode(api: MessagesApi) -> N
     assert batch.requests[0]["params"]["tool_choice"]["name"] == "Verdict"
 
 
-def test_no_batch_has_more_prompts_than_the_settings_allow(api: MessagesApi) -> None:
-    answers, _ = run(many(7), batch_requests=3)
-    assert [len(batch.requests) for batch in api.batches.batches.values()] == [3, 3, 1]
-    assert words(answers) == texts(many(7))
-
-
 def test_urgent_questions_do_not_wait_for_a_batch(api: MessagesApi) -> None:
     async def go() -> list[ModelAnswer[Verdict]]:
         settings = LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch")
@@ -218,17 +212,6 @@ def test_what_was_paid_before_a_repair_met_what_stops_the_run_is_written_down_on
     assert [len(each.requests) for each in api.batches.batches.values()] == [2, 1]
 
 
-def test_a_model_that_may_not_be_forced_to_a_tool_is_asked_again_to_use_it(api: MessagesApi) -> None:
-    def picky(request: Body) -> Reply:
-        forced = request["tool_choice"]["type"] == "tool"
-        return fault(400, 'tool_choice: "tool" is not supported', "invalid_request_error") if forced else echo(request)
-
-    api.otherwise = picky
-    answers, _ = run(many(3))
-    assert words(answers) == texts(many(3))
-    assert len(api.batches.batches) == 2
-
-
 @pytest.mark.parametrize("place", ["item", "create", "look"])
 def test_a_key_that_is_not_accepted_stops_the_run_and_what_was_answered_is_kept(api: MessagesApi, place: str) -> None:
     refusal = fault(401, "invalid x-api-key", "authentication_error")
@@ -265,27 +248,6 @@ def test_a_batch_that_takes_too_long_is_left_and_the_next_run_goes_on_with_it(ap
     assert paid.usage.usd == pytest.approx(3 * PRICE / 2)
 
 
-def test_only_prompts_that_are_not_under_way_are_handed_over(api: MessagesApi) -> None:
-    api.batches.looks = 9
-    ledger = MemoryLedger()
-    run(many(3), ledger, batch_wait_s=0)
-    answers, _ = run(many(5), ledger)
-    assert words(answers) == texts(many(5))
-    assert sorted(api.batches.keys) == sorted(set(api.batches.keys))
-    assert len(api.batches.batches) == 2
-
-
-def test_answers_that_nobody_waits_for_any_more_are_kept_all_the_same(api: MessagesApi) -> None:
-    api.batches.looks = 1
-    ledger = MemoryLedger()
-    run(many(3), ledger, batch_wait_s=0)
-    run(many(1, first=7), ledger, mode="live")
-    assert len(ledger.entries) == 1 + 3
-    answers, language = run(many(3), ledger)
-    assert all(answer.cached for answer in answers)
-    assert language.usage.calls == 0
-
-
 def test_trouble_while_looking_passes(api: MessagesApi) -> None:
     api.batches.faults = {
         "look": [fault(500), fault(429, retry_after="300"), HUNG_UP, fault(529)],
@@ -298,16 +260,6 @@ def test_trouble_while_looking_passes(api: MessagesApi) -> None:
     assert time.now == 5 * 30 + 300
 
 
-def test_a_batch_that_the_provider_no_longer_has_is_handed_over_anew(api: MessagesApi) -> None:
-    api.batches.looks = 9
-    ledger = MemoryLedger()
-    run(many(2), ledger, batch_wait_s=0)
-    api.batches.batches.clear()
-    api.batches.looks = 0
-    answers, _ = run(many(2), ledger)
-    assert words(answers) == texts(many(2))
-
-
 @pytest.mark.parametrize("lost", [fault(500), HUNG_UP, fault(529)])
 def test_a_batch_whose_receipt_was_lost_is_found_and_not_handed_over_again(api: MessagesApi, lost: Reply) -> None:
     api.batches.put([{"custom_id": "another", "params": {}}] * 2, created_at=datetime.now(UTC) - timedelta(hours=3))
@@ -316,33 +268,6 @@ def test_a_batch_whose_receipt_was_lost_is_found_and_not_handed_over_again(api: 
     assert words(answers) == texts(many(2))
     assert len(api.batches.batches) == 2
     assert api.batches.asked.count("create") == 1
-
-
-def test_a_server_that_asks_for_hours_of_patience_leaves_a_batch_to_a_later_run(api: MessagesApi) -> None:
-    api.batches.faults["create"] = [fault(429, retry_after="7200")]
-    ledger, time = MemoryLedger(), Time()
-    answers, _ = run(many(2), ledger, time)
-    assert all(answer.is_unanswered and answer.may_retry for answer in answers)
-    assert (time.now, [batch.state for batch in ledger.submitted.values()]) == (0.0, ["lost"])
-    assert words(run(many(2), ledger)[0]) == texts(many(2))
-    assert len(api.batches.keys) == 2
-
-
-@pytest.mark.parametrize("state", ["submitted", "lost"])
-def test_a_batch_that_another_run_took_over_meanwhile_is_not_handed_over_again(api: MessagesApi, state: str) -> None:
-    ledger = MemoryLedger()
-
-    def taken_over() -> None:
-        [batch] = ledger.submitted.values()
-        arrived = api.batches.put(
-            [{"custom_id": key, "params": {"messages": [{"content": key}]}} for key in batch.keys]
-        )
-        ledger.keep_batch(replace(batch, state=state, batch_id=arrived.id))
-
-    api.batches.faults["create"] = [fault(429, retry_after="60")]
-    answers, _ = run(many(2), ledger, Time(taken_over))
-    assert len(api.batches.batches) == api.batches.asked.count("create") == 1
-    assert [answer.value is not None for answer in answers] == [state == "submitted"] * 2
 
 
 def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(api: MessagesApi) -> None:

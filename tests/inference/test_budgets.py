@@ -302,14 +302,6 @@ def test_an_hour_without_the_model_loses_nothing_and_pays_nothing_twice(api: Mes
     assert answered(first) == 4
 
 
-def test_a_storm_of_rate_limits_is_waited_out_at_the_pace_that_the_server_asks_for(api: MessagesApi) -> None:
-    time, ledger = Time(), MemoryLedger()
-    api.otherwise = outage(time, 90.0, fault(429, retry_after="30"))
-    answers, _ = asyncio.run(asked(many(20), ledger, time=time))
-    assert answered(answers) == len(ledger.entries) == 20
-    assert (time.now, len(api.requests)) == (90.0, 20 + 3)
-
-
 def test_a_provider_that_is_down_is_tried_once_by_each_later_question_of_the_run(api: MessagesApi) -> None:
     async def go() -> list[int]:
         counts = []
@@ -341,32 +333,6 @@ def test_an_outage_does_not_count_as_a_try_of_a_message(tmp_path: Path, serve: C
     assert learn(talk, tmp_path / "m", **how)["state"] == "completed"
     assert Counter(states(tmp_path / "m").values())["done"] == 3
     assert len(api.requests) - asked_before == 2
-
-
-@pytest.mark.proof
-def test_names_that_could_not_be_asked_about_leave_their_messages_for_later(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    def similar(request: Body) -> Reply:
-        if request["tools"][0]["name"] == "NameResolution":
-            numbers = (0, 9)  # the second was never asked
-            said = [{"question": n, "same_entity": True, "reason": "one"} for n in numbers]
-            return filled("NameResolution", {"answers": said})
-        return extractor(request)
-
-    serve(similar)
-    llm = {"model": CLAUDE, "concurrency": 1}
-    first = written(tmp_path / "1.jsonl", said([("Jonathan Smith", TALK[0][1])]))
-    second = written(tmp_path / "2.jsonl", said([("Jonathan Smyth", TALK[2][1])], conversation="c2"))
-    learn(first, tmp_path / "m", llm=llm)
-    near = {"use_embedding_resolution": True, "entity_ambiguous": 0.1, "entity_similarity": 0.999}
-    stopped = learn(second, tmp_path / "m", llm=llm | {"max_calls": 1}, resolve=near)
-    assert (stopped["state"], stopped["counts"]["messages left for later"]) == ("stopped", 1)
-    assert rows(tmp_path / "m", "entities").height == 1
-    done = learn(second, tmp_path / "m", llm=llm | {"max_calls": 1}, resolve=near)
-    assert (done["llm"]["calls"], done["llm"]["from ledger"]) == (1, 1)
-    assert rows(tmp_path / "m", "entities").height == 1
-    assert Counter(states(tmp_path / "m").values())["done"] == 2
 
 
 # A night

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -19,27 +20,41 @@ from prompts.rendering import CUT, pack_communities, render_communities
 from slowwave.graph.community_plan import cleaned_answer
 from slowwave.records import CommunityQuestion
 from slowwave.settings import CommunitySettings
-from tasks.nightly.community_refresh import CommunityAnswers, ask_model, packs_of
+from tasks.nightly.community_refresh import CommunityAnswers, _summaries
 from tasks.runtime.run_pages import plain_cells
 
+Pairs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
-def pairs(count: int) -> CommunityAnswers:
-    """So many communities of two that are due, of which one fact is known each."""
+
+def pairs(count: int) -> Pairs:
+    """So many communities of two that are due, their members' names, and the one fact that is known of each."""
     ids = [f"c{n:03d}" for n in range(count)]
     members = [[f"a{n:03d}", f"b{n:03d}"] for n in range(count)]
     names = [{"id": id_, "name": id_.upper()} for both in members for id_ in both]
     facts = [{"community_id": id_, "statement": f"{a} knows {b}."} for id_, (a, b) in zip(ids, members, strict=True)]
     due = pl.DataFrame({"id": ids, "fingerprint": [f"b2:{id_}" for id_ in ids], "entity_ids": members})
-    return CommunityAnswers(due=due, names=pl.DataFrame(names), facts=pl.DataFrame(facts))
+    return due, pl.DataFrame(names), pl.DataFrame(facts)
 
 
-def asked(about: CommunityAnswers, ledger: MemoryLedger, **llm: Any) -> CommunityAnswers:
+@dataclass
+class Named:
+    """A state of which only the names of entities are read."""
+
+    names: pl.DataFrame
+
+    def by_ids_or_all(self, *_: Any) -> pl.DataFrame:
+        return self.names
+
+
+def asked(about: Pairs, ledger: MemoryLedger, **llm: Any) -> CommunityAnswers:
     """What became of one run's questions; several runs share a ledger."""
     settings = CommunitySettings.model_validate({"llm": {"model": CLAUDE, **llm}})
+    due, names, facts = about
+    reading: Any = Named(names)
 
     async def ask() -> CommunityAnswers:
         async with Language(settings.llm, ledger) as language:
-            return await ask_model(about, settings, language)
+            return await _summaries(reading, due, facts, settings, language, dry_run=False)
 
     return asyncio.run(ask())
 
@@ -96,12 +111,6 @@ def test_one_that_an_answer_says_nothing_of_is_asked_about_alone_until_it_is_tol
     assert [[*shown(request).values()] for request in api.requests[2:]] == [["A001"]]
 
 
-def test_what_is_said_of_one_alone_is_taken_under_whatever_number(serve: Serve) -> None:
-    serve(answered({7: "**", 8: "They sing."}))
-    done = asked(pairs(1), MemoryLedger())
-    assert [each.text for each in done.summaries.values()] == ["They sing."]
-
-
 # How many share a prompt (S2-48)
 
 
@@ -110,13 +119,11 @@ def room_for(most: int, broken: Callable[[], Reply]) -> Callable[[Body], Reply]:
     return lambda request: told(request) if len(shown(request)) <= most else broken()
 
 
-def test_no_more_share_a_prompt_than_its_answer_has_room_for() -> None:
-    def sizes(**llm: int) -> list[int]:
-        return [len(pack) for pack in packs_of(pairs(60), CommunitySettings.model_validate({"llm": llm}))]
-
-    assert sizes() == [27, 27, 6]
-    assert sizes(max_output_tokens=1500) == [10] * 6
-    assert sizes(max_output_tokens=64) == [1] * 60
+@pytest.mark.parametrize(("tokens", "sizes"), [(4096, [27, 27, 6]), (1500, [10] * 6), (64, [1] * 60)])
+def test_no_more_share_a_prompt_than_its_answer_has_room_for(serve: Serve, tokens: int, sizes: list[int]) -> None:
+    api: MessagesApi = serve(told)
+    asked(pairs(60), MemoryLedger(), max_output_tokens=tokens)
+    assert sorted((len(shown(request)) for request in api.requests), reverse=True) == sizes
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "refusal", "tool_use"])
@@ -147,14 +154,6 @@ def test_long_names_leave_half_of_the_room_to_the_facts() -> None:
     assert len(render_communities((cut,)).text.encode()) == 8192
     assert cut.names[-1].endswith(CUT)
     assert cut.facts[-1].endswith(CUT)
-
-
-def test_names_take_what_few_facts_leave() -> None:
-    facts = ("Short.", "Also short.")
-    names = tuple(f"{n:02d}{'n' * 248}" for n in range(40))
-    ((cut,),) = pack_communities([CommunityQuestion(1, 40, names, facts)], 8192, 27)
-    assert cut.facts == facts
-    assert len(cut.names) > 30
 
 
 @pytest.mark.parametrize("size", [1, 200, 511])

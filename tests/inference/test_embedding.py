@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -47,13 +46,6 @@ def test_rows_are_float32_of_length_one_in_the_order_of_the_texts() -> None:
     assert np.array_equal(vectors[::-1], open_embedder().embed(SENTENCES[::-1]))
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\0", "\u200f"])
-def test_a_blank_text_gives_a_zero_row_and_leaves_its_neighbours_alone(blank: str) -> None:
-    vectors = open_embedder().embed([SENTENCES[0], blank, SENTENCES[1]])
-    assert not vectors[1].any()
-    assert np.array_equal(vectors[[0, 2]], open_embedder().embed(SENTENCES[:2]))
-
-
 @given(st.lists(st.text(st.characters(codec=None), max_size=60), max_size=6))
 def test_any_texts_at_all_give_rows_of_length_one_or_zero_and_a_batch_equals_one_by_one(texts: list[str]) -> None:
     vectors = open_embedder().embed(texts)
@@ -75,17 +67,6 @@ def test_the_vectors_are_those_of_the_library_that_the_model_is_made_for() -> No
     np.testing.assert_allclose(open_embedder().embed(SENTENCES), expected, atol=1e-5)
 
 
-def test_threads_share_the_model() -> None:
-    expected, found = open_embedder().embed(SENTENCES * 20), []
-    workers = [threading.Thread(target=lambda: found.append(open_embedder().embed(SENTENCES * 20))) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert len(found) == 4
-    assert all(np.array_equal(vectors, expected) for vectors in found)
-
-
 @pytest.mark.parametrize("digit", range(10))
 def test_each_digit_keeps_a_direction_of_its_own(digit: int) -> None:
     others = [str(other) for other in range(10) if other != digit]
@@ -100,12 +81,6 @@ def test_an_unknown_provider_is_named_together_with_the_known_ones(name: str) ->
         open_embedder(name)
     for known in (name.split("/")[0], "sentence-transformers/", "openai/", "voyage/", "ollama/", DEFAULT_EMBEDDER):
         assert known in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["slowwave/other", "openai/", "ollama"])
-def test_a_model_that_is_not_named_or_not_there_is_refused(name: str) -> None:
-    with pytest.raises(UnknownName, match="Unknown embedding model"):
-        open_embedder(name)
 
 
 def test_a_missing_key_names_the_variable_and_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,13 +146,6 @@ def test_blank_texts_are_never_sent_and_unsendable_characters_are_replaced(provi
     vectors = open_embedder(f"{provider}/counts").embed(["", "a\0b", "  ", "c\ud800"])
     assert LetterCounts.sent == [["a b", "c?"]]
     assert vectors.any(axis=1).tolist() == [False, True, False, True]
-
-
-def test_many_texts_go_out_in_batches_and_come_back_in_order(provider: str) -> None:
-    texts = [letter * 3 for letter in "abcdefghijklmnopqrstuvwxyz"] * 12
-    vectors = open_embedder(f"{provider}/counts").embed(texts)
-    assert np.array_equal(vectors, np.tile(np.eye(26, dtype=np.float32), (12, 1)))
-    assert [len(batch) for batch in LetterCounts.sent] == [128, 128, 56]
 
 
 def test_what_was_answered_before_a_request_failed_is_not_sent_again(

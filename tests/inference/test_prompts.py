@@ -223,14 +223,6 @@ def test_a_model_is_offered_only_the_short_fields_that_something_uses() -> None:
 # Versions and laziness
 
 
-def test_a_prompt_is_rendered_only_when_its_text_is_read() -> None:
-    broken = window(turn(0, None))  # type: ignore[arg-type]
-    prompt = render_extraction(broken)
-    assert prompt.context["window"] is broken
-    with pytest.raises(TypeError):
-        _ = prompt.text
-
-
 def test_the_version_changes_with_the_template_and_with_the_schema(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

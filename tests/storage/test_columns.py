@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from storage.columns import Coded, Columns, Numbers, Plain, Texts, column_of
+from storage.columns import Coded, Columns, column_of
 
 START = datetime(2025, 1, 6, tzinfo=UTC)
 COUNT = 600
@@ -37,14 +37,6 @@ def test_rows_are_those_of_the_frame(frame: pl.DataFrame) -> None:
     assert columns.rows(places, ["kind", "elsewhere", "id"]) == frame[places].select("kind", "id").rows(named=True)
     assert columns.frame(frame.columns).equals(frame)
     assert len(columns) == len(frame)
-
-
-def test_each_column_is_held_in_the_form_that_takes_least() -> None:
-    forms = {name: type(column_of(FRAME[name])) for name in FRAME.columns}
-    assert forms == {
-        "id": Texts, "maybe": Texts, "kind": Coded, "tags": Coded, "lists": Plain, "at": Numbers, "then": Numbers,
-        "never": Coded, "number": Numbers, "count": Numbers, "is_so": Coded,
-    }  # fmt: skip
 
 
 def test_many_values_need_wider_numbers() -> None:

@@ -8,15 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from conftest import EPOCH, TINY, killed_creation
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slowwave.errors import StoreMismatch, UndoRefused, UnusableInput
-from storage.checks import _cyclic
 from storage.connection import HEAD, connect, place_for_making
 from storage.doctor import Defect, examine, repair
 from storage.rows import to_rows
@@ -151,17 +147,6 @@ def test_a_cycle_of_supersession_is_cut_at_its_newest_fact_which_does_not_come_a
         "o0": ("superseded", "o1"), "o1": ("superseded", "o2"), "o2": ("superseded", "o3"), "o3": ("archived", None),
     }  # fmt: skip
     assert set(by_id(store, "lineage")) == {"l", "lo0", "lo1", "lo2"}
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=14))
-def test_what_is_left_after_peeling_are_the_cycles_and_the_ways_between_them(steps: list[tuple[int, int]]) -> None:
-    edges = np.zeros((7, 7), dtype=bool)
-    edges[tuple(np.array(steps, dtype=int).reshape(-1, 2).T)] = True
-    reached = sum(np.linalg.matrix_power(edges.astype(float), length) for length in range(1, 8)) > 0
-    walks = reached | np.eye(7, dtype=bool)
-    on_cycle = np.diag(reached)
-    expected = {(a, b) for a, b in steps if walks[on_cycle, a].any() and walks[b, on_cycle].any()}
-    assert set(_cyclic(pl.DataFrame(steps, schema=["old", "new"], orient="row").unique()).rows()) == expected
 
 
 @pytest.mark.proof

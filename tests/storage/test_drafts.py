@@ -151,19 +151,6 @@ def test_a_fact_that_has_run_out_meanwhile_makes_a_plan_stale(memory: Path) -> N
     assert (done.state, "over" in done.outcome) == ("stale", True)
 
 
-@pytest.mark.proof
-def test_an_entity_that_was_archived_meanwhile_makes_what_was_to_be_learned_of_it_stale(tmp_path: Path) -> None:
-    store = tmp_path / "m"
-    learn(written(tmp_path / "talk.jsonl", said([("Marta", "I live in Lisbon.")])), store, approval="manual")
-    (found,) = list_proposals(Store.open(str(store)).snapshot())
-    run = existing_run("archive", str(store), "default", NOW)
-    with store_of(run).commit(run.id, "archive", run.now) as tx:
-        whole = tx.by_ids("entities", [found.subject_id], with_vector=True)
-        tx.upsert("entities", whole.with_columns(status=pl.lit("archived")))
-    (done,) = approve(existing_run("review", str(store), "default", NOW), [found.id], ANA)
-    assert done.state == "stale"
-
-
 def test_what_was_approved_while_somebody_modified_it_stays_approved(
     memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,18 +189,6 @@ def filled(new_store: Callable[[], Store]) -> Store:
     return store
 
 
-def test_who_reads_an_older_commit_sees_its_rows(filled: Store) -> None:
-    reader = Reader(filled)
-    before = reader.state()
-    expected = answers(before)
-    do(filled, "put", [0, 1, 20], 1)
-    do(filled, "remove", [2], 2)
-    after = reader.state()
-    assert answers(before) == expected
-    assert answers(after) != expected
-    reader.close()
-
-
 def test_what_is_written_is_taken_over_and_not_read_again(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(filled)
     reader.state()
@@ -279,18 +267,6 @@ def test_another_store_in_the_same_folder_is_read_anew(filled: Store, empty_stor
         each.close()
 
 
-def test_parts_answer_in_the_order_that_was_asked_for(filled: Store) -> None:
-    reader = Reader(filled)
-    do(filled, "put", [50], 1)
-    facts: Resident = reader.state()["facts"]
-    do(filled, "put", [51], 2)
-    facts = reader.state()["facts"]
-    places = np.array([facts.places("id", [name])[0] for name in ("f51", "f3", "f50", "f1")])
-    assert facts.values("id", places) == ["f51", "f3", "f50", "f1"]
-    assert [row["id"] for row in facts.rows(places, ["id"])] == ["f51", "f3", "f50", "f1"]
-    reader.close()
-
-
 def test_what_cannot_be_taken_over_is_read_anew(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(filled)
     reader.state()
@@ -315,13 +291,4 @@ def test_who_stays_at_a_commit_sees_no_later_rows_and_disturbs_nobody(filled: St
     assert answers(reader.loop.run_until_complete(warm.newest(is_eager=True)).residents) == answers(seen) == expected
     assert answers(reader.state()) != expected
     assert snapshots.IN_MEMORY[str(filled.db.uri)] is reader.warm._residents
-    reader.close()
-
-
-def test_an_older_snapshot_reads_its_own_rows_though_memory_is_ahead(filled: Store) -> None:
-    reader, older = Reader(filled), filled.snapshot()
-    reader.state()
-    do(filled, "remove", [3], 1)
-    assert older.by_ids("facts", ["f3"], ["id"])["id"].to_list() == ["f3"]
-    assert filled.snapshot().by_ids("facts", ["f3"], ["id"]).is_empty()
     reader.close()

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 from conftest import EPOCH, TINY
 
-from recall.loop import run
 from slowwave.errors import StoreMismatch
 from storage import upkeep
 from storage.connection import HEAD
@@ -18,7 +17,6 @@ from storage.store import Store
 from storage.tables import SCHEMA_VERSION
 from storage.transactions import Transaction
 from storage.undo import undo
-from storage.warm import WarmTables
 
 NewStore = Callable[[], Store]
 
@@ -140,18 +138,3 @@ def test_a_store_of_a_newer_slowwave_is_refused_and_left_alone(new_store: NewSto
     with pytest.raises(StoreMismatch, match=rf"version {SCHEMA_VERSION + 1}, this slowwave knows {SCHEMA_VERSION}"):
         Store.open(store.uri)
     assert store.head == before
-
-
-def test_questions_to_an_older_state_find_a_column_that_was_added_since_empty(old: Store) -> None:
-    versions = {"facts": old.head.versions["facts"]}
-
-    async def read() -> tuple[pl.DataFrame, pl.Series, frozenset[str]]:
-        tables = await WarmTables(old, ["facts"], pinned=(versions, "")).newest()
-        rows = await tables.fetch("facts", "id", ["f"], ["event_at", "statement", "pinned"])
-        return rows, await tables.column("facts", "quote"), await tables.columns("facts")
-
-    rows, quotes, columns = run(read())
-    assert rows.rows() == [(None, "old", None)]
-    assert rows.schema == {"event_at": pl.Datetime("us", "UTC"), "statement": pl.String, "pinned": pl.Boolean}
-    assert (quotes.to_list(), quotes.dtype) == ([None], pl.String)
-    assert "quote" not in columns

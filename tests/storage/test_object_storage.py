@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from threading import Barrier
@@ -105,12 +104,6 @@ class TestLife:
         undo(house, "mistaken", "undo-s3", EPOCH)
         assert numbers(house)[kept] == 1
         assert mistaken not in numbers(house)
-
-    def test_upkeep_compacts_it_and_changes_no_row(self, house: Store) -> None:
-        before = numbers(house)
-        with house.commit("upkeep-s3", "upkeep", EPOCH) as tx:
-            tx.rebuild("metadata", lambda table: table.optimize(cleanup_older_than=timedelta(days=1)))
-        assert numbers(house) == before
 
     def test_the_namespaces_are_those_with_a_head_and_unknown_ones_are_named(self, house: Store) -> None:
         connect(URI, "half").create_table("facts", pl.DataFrame({"id": ["a"]}).to_arrow())
@@ -256,18 +249,6 @@ class TestMaking:
         make_once(db, lambda: made.append(2), lambda: bool(made), lease_s=30, clock=clock)
         assert made == [1]
 
-    def test_of_makers_at_once_the_first_version_names_one(self, s3: LoopbackStorage) -> None:
-        together, made = Barrier(4), []
-
-        def make(number: int) -> None:
-            db = connect("s3://memory/race", "default")
-            together.wait()
-            make_once(db, lambda: made.append(number), lambda: bool(made), lease_s=30)
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(make, range(4)))
-        assert len(made) == 1
-
 
 @pytest.mark.proof
 def test_a_store_on_object_storage_has_one_key_whoever_makes_it_first_and_knows_its_export(
@@ -286,19 +267,3 @@ def test_a_store_on_object_storage_has_one_key_whoever_makes_it_first_and_knows_
     assert namespaces(URI) == ["default"]
     manifest, folder = export(house, tmp_path / "x", "jsonl", EPOCH)
     assert manifest.judged(folder, [key]).standing == "whole"
-
-
-def test_a_commit_and_a_look_for_a_namespace_take_few_requests(house: Store, s3: LoopbackStorage) -> None:
-    put(house, "r", 1, name := new_key())
-    s3.taken()
-    put(house, "r", 2, name)
-    asked = s3.taken()
-    assert asked["LIST"] + asked["PUT"] <= 21  # there were 130 more while every table was looked at
-    assert asked.total() <= 50
-    has_namespace(URI, "default")
-    assert s3.taken().total() <= 2
-    snapshot = house.snapshot()
-    snapshot.frame("facts", columns=["id"])
-    s3.taken()
-    house.snapshot().frame("facts", columns=["id"])
-    assert s3.taken()["LIST"] <= 1  # the head; the table has not moved

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -32,16 +31,6 @@ def test_what_was_recorded_is_found_as_it_was_and_nothing_else(new_store: Callab
     assert found == {"a": entry("a", '{"text": "it\'s \\u0000 ü"}'), "c": entry("c")}
 
 
-def test_of_two_answers_to_one_question_the_newest_counts(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    one, other = StoredAnswers(store, "one"), StoredAnswers(Store.open(store.uri), "other")
-    one.record([entry("a", "1")])
-    time.sleep(0.001)
-    other.record([entry("a", "2")])
-    assert one.lookup(["a"]) == other.lookup(["a"]) == {"a": entry("a", "2")}
-    assert len(store.log("llm_calls")) == 2
-
-
 def test_the_later_answer_counts_although_the_clock_was_set_back_before_it(new_store: Callable[[], Store]) -> None:
     store, now = new_store(), datetime.now(UTC)
     failed = replace(entry("a", ""), error="invalid: x", attempts=1)
@@ -55,12 +44,6 @@ def test_the_later_answer_counts_although_the_clock_was_set_back_before_it(new_s
     store.append("llm_batches", row, now, "one")
     answers.keep_batch(batch("b1", now, "collected"))
     assert [each.state for each in answers.batches()] == ["collected"]
-
-
-def test_two_entries_of_one_key_in_one_batch_leave_the_later(new_store: Callable[[], Store]) -> None:
-    answers = StoredAnswers(new_store())
-    answers.record([entry("a", "1"), replace(entry("a", "2"), error="x")])
-    assert answers.lookup(["a"])["a"].response == "2"
 
 
 def test_answers_outlive_a_failed_commit_and_an_undo(new_store: Callable[[], Store]) -> None:

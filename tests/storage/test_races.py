@@ -15,7 +15,6 @@ from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.ingest.application import apply_patches
 from tasks.ingest.extraction import Cursor, extract_facts
 from tasks.runtime.runs import new_run
 
@@ -143,17 +142,3 @@ def test_messages_that_are_undone_while_they_are_extracted_leave_nothing_behind(
     for table in ("messages", "facts", "entities", "entity_aliases", "episode_entities", "decisions"):
         assert rows(tmp_path / "m", table, "action != 'undo'" if table == "decisions" else None).is_empty(), table
     assert is_sound(tmp_path / "m")
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("look_back", [True, False])
-def test_a_repetition_is_evidence_as_soon_as_its_original_is_believed(tmp_path: Path, look_back: bool) -> None:
-    again = said([ANA], "c1", START + timedelta(minutes=5), first=1)
-    talk = written(tmp_path / "a.jsonl", [*said([ANA]), *again])
-    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}})
-    learn(talk, tmp_path / "m", extract={"enabled": False})
-    run = new_run("ingest", str(tmp_path / "m"), "default", DEFAULT_EMBEDDER, LATER)
-    asyncio.run(extract_facts(run, settings, Cursor()))
-    apply_patches(run, settings, look_back=look_back)
-    heard = rows(tmp_path / "m", "fact_evidence").group_by("fact_id").len()
-    assert heard["len"].to_list() == [2] * len(heard) != []

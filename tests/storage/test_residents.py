@@ -112,12 +112,6 @@ def answer_alike(uri: str, how: dict[str, Any]) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("how", HOW[:2], ids=str)
-def test_many_questions_each_alone_and_queries_have_the_same_answers(uri: str, how: dict[str, Any]) -> None:
-    answer_alike(uri, how)
-
-
-@pytest.mark.proof
 @pytest.mark.usefixtures("_size")
 @pytest.mark.parametrize("how", HOW, ids=str)
 def test_however_it_is_asked_the_answers_are_the_same(uri: str, how: dict[str, Any]) -> None:
@@ -212,14 +206,3 @@ def test_words_weigh_what_they_weigh_in_the_index_of_the_table(tmp_path: Path) -
         found = dict(zip(rows["id"], index.scores(query).tolist(), strict=True))
         assert {name: score for name, score in found.items() if score} == pytest.approx(expected, rel=1e-5)
         assert again.scores(query) == pytest.approx(index.scores(query))
-
-
-def test_what_a_question_with_a_time_may_find_is_worked_out_once(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
-    plain = Question._may_answer
-    monkeypatch.setattr(Question, "_may_answer", lambda self: made.append(self.text) or plain(self))
-    with opened(uri) as memory:
-        for _ in range(3):
-            memory.recall("What did Ben do in May 2026?", now=NOW)
-            memory.recall("What did Ben do?", now=NOW)
-    assert len(made) == 2

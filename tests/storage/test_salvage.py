@@ -106,19 +106,6 @@ def checks(findings: tuple[Defect, ...]) -> list[tuple[str, str, str]]:
     return [(each.check, each.table, each.row_id) for each in findings]
 
 
-def test_a_night_of_which_a_phase_is_lost_did_not_come_to_its_end(store: Store) -> None:
-    with store.commit("night", "run", NOW) as tx:
-        part = tx.by_ids("runs", ["second"])
-        tx.upsert("runs", part.with_columns(parent_id=pl.lit("night")))
-        tx.upsert("runs", part.with_columns(id=pl.lit("night"), parent_id=pl.lit("backfill")))
-        tx.upsert("runs", part.with_columns(id=pl.lit("backfill")))
-    hurt(newest_file(store, "facts", "data"), "zeroed")
-    repaired = repair(Store.attach(store.uri), "doctor-1", NOW)
-    assert [each.row_id for each in repaired if each.check == "lost run"] == ["second", "night", "backfill"]
-    states = dict(Store.open(store.uri).snapshot().frame("runs", columns=["id", "state"]).iter_rows())
-    assert [states[each] for each in ("first", "second", "night", "backfill")] == ["completed", *["interrupted"] * 3]
-
-
 WAYS = [("data", "zeroed"), ("manifest", "deleted")]
 
 
@@ -196,17 +183,6 @@ def test_of_a_log_what_can_be_read_stays_and_nothing_is_counted_twice(store: Sto
     assert examine(store) == ()
 
 
-def test_a_log_whose_newest_version_is_lost_goes_on_where_it_was_counted(store: Store) -> None:
-    counted = store.db.open_table("retrieval_events").version
-    counted_up_to(store, counted)
-    hurt(newest_file(store, "retrieval_events", "manifest"), "truncated")
-    repair(store, "doctor-1", NOW)
-    store.append("retrieval_events", pl.DataFrame({"id": ["later"], "fact_id": ["a"]}), EPOCH)
-    uncounted, _ = store.log_since("retrieval_events", counted, ["id"])
-    assert uncounted["id"].to_list() == ["later"]
-    assert store.log("retrieval_events")["id"].sort().to_list() == ["e0", "e1", "later"]
-
-
 def test_an_index_that_cannot_be_read_is_made_anew_from_the_rows(store: Store) -> None:
     for path in folder(store, "facts").glob("_indices/*/*"):
         path.write_bytes(b"")
@@ -268,25 +244,6 @@ def test_a_repair_shows_what_it_would_do_and_changes_nothing_before_somebody_sai
     assert f"commit{commit})" in repaired[0]  # it went where it was said to go
     healthy = CliRunner().invoke(app, command)
     assert (healthy.exit_code, healthy.stdout) == (0, "Healthy.\n")
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize(
-    ("table", "words"), [("decisions", "newest version"), ("retrieval_events", "rows that can be")]
-)
-def test_of_a_table_that_goes_back_alone_no_run_is_foreseen_to_be_lost(store: Store, table: str, words: str) -> None:
-    hurt(newest_file(store, table, "data"), "zeroed")
-    [foreseen] = prognosis(store.uri, "default")
-    assert (foreseen.table, words in foreseen.detail) == (table, True)
-
-
-def test_what_cannot_be_known_before_it_is_mended_is_said_to_be_so(store: Store) -> None:
-    hurt(newest_file(store, "facts", "manifest"), "zeroed")
-    [foreseen] = prognosis(store.uri, "default")
-    assert "which one shows when it is mended" in foreseen.detail
-    hurt(newest_file(store, "_head", "data"), "zeroed")
-    [head] = prognosis(store.uri, "default")
-    assert (head.check, head.table) == ("head", "_head")
 
 
 def test_an_error_that_has_nothing_to_do_with_files_stays_what_it_is(store: Store) -> None:

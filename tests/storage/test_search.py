@@ -172,9 +172,3 @@ def test_in_a_large_table_each_text_finds_what_it_finds_in_a_small_one(
     large = matching_many(store.snapshot(), "facts", asked, k, "status = 'active'")
     assert large.select("query", "id").equals(small.select("query", "id"))  # each way weighs words by its own rows
     assert len(large) == 3 * k
-
-
-def test_no_texts_match_nothing(new_store: Callable[[], Store]) -> None:
-    found = matching_many(new_store().snapshot(), "facts", [], 5)
-    assert found.is_empty()
-    assert dict(found.schema) == MATCHED

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -51,21 +49,6 @@ def lend(store: Store, owner: str, seconds: float) -> None:
     )
 
 
-def test_another_store_in_the_place_of_one_that_is_open_is_seen(new_store: NewStore, tmp_path: Path) -> None:
-    store = new_store()
-    shutil.copytree(store.uri, tmp_path / "other")
-    other = Store.open(str(tmp_path / "other"))
-    put(store, "here", 1.0)
-    with other.commit("there", "test", EPOCH) as tx:
-        tx.upsert("scorer_state", pl.DataFrame({"id": ["s"]}))
-    files = [os.listdir(f"{each.uri}/default/{HEAD}.lance/_versions") for each in (store, other)]
-    assert sorted(files[0]) == sorted(files[1])
-    assert store.head.versions != other.head.versions
-    shutil.rmtree(store.uri)
-    shutil.copytree(other.uri, store.uri)
-    assert store.head.versions == other.head.versions
-
-
 class TestNames:
     @pytest.mark.parametrize("name", ["..", "../other", "a/b", "/etc", ".hidden", "", "a" * 64, "a..b", "ä", "a\n"])
     def test_a_name_that_could_leave_the_store_is_refused(self, tmp_path: Path, name: str) -> None:
@@ -86,11 +69,6 @@ class TestNames:
         assert namespaces(store.uri) == ["default", "other-1.b"]
         assert numbers(other.snapshot()) == {}
 
-    @pytest.mark.parametrize("table", ["fact", "_head", "facts; --"])
-    def test_an_unknown_table_is_named_with_the_known_ones(self, new_store: NewStore, table: str) -> None:
-        with pytest.raises(UnknownName, match="fact_evidence"):
-            new_store().snapshot().frame(table)
-
     def test_a_quote_in_an_id_is_only_a_character(self, new_store: NewStore) -> None:
         store = new_store()
         put(store, "r", 1, name="o'k")
@@ -101,14 +79,6 @@ class TestNames:
 
 
 class TestCommit:
-    def test_what_is_written_is_read_back_with_its_stamps(self, new_store: NewStore) -> None:
-        store = new_store()
-        put(store, "r", 1.5)
-        row = store.snapshot().frame("metadata").to_dicts()
-        assert row == [
-            {"id": "k", "number": 1.5, "text": None, "created_at": EPOCH, "updated_at": EPOCH, "run_id": "r"}
-        ]
-
     def test_one_body_is_one_commit_that_names_the_tables_it_wrote(self, new_store: NewStore) -> None:
         store = new_store()
         before = store.commits()

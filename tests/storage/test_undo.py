@@ -13,15 +13,14 @@ from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slowwave.errors import UndoRefused, UnknownName
-from storage.doctor import examine
+from slowwave.errors import UndoRefused
 from storage.lease import new_owner
 from storage.reembedding import write_renewed
 from storage.rows import column_names
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import WITH_VECTORS, tables_of
-from storage.undo import Eras, UndoReport, undo
+from storage.undo import Eras, undo
 from storage.upkeep import tend
 
 Content = dict[str, list[dict[str, object]]]
@@ -142,15 +141,6 @@ def test_a_later_row_that_points_at_an_undone_row_blocks_the_undo(new_store: Cal
     assert store.snapshot().count("entities") == 0
 
 
-def test_a_change_between_two_undone_runs_is_found(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    write(store, "a", "predicates", ["k"], 1)
-    write(store, "b", "predicates", ["k"], 2)
-    write(store, "c", "predicates", ["k"], 3)
-    assert take_back(store, "a", cascade=True) == ("c", "b", "a")
-    assert store.snapshot().count("predicates") == 0
-
-
 def test_undoing_an_undo_brings_the_run_back(new_store: Callable[[], Store]) -> None:
     store = new_store()
     write(store, "r", "facts", ["a", "b"], 1)
@@ -160,19 +150,6 @@ def test_undoing_an_undo_brings_the_run_back(new_store: Callable[[], Store]) -> 
     assert content(store) == there
     take_back(store, "r")
     assert store.snapshot().count("facts") == 0
-
-
-def test_of_many_runs_an_unknown_one_names_the_newest_five(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    for n in range(7):
-        write(store, f"r{n}", "predicates", ["a"], n)
-    with pytest.raises(UnknownName, match=r"The newest: r6, r5, r4, r3, r2\. `slowwave runs` lists all\."):
-        take_back(store, "nosuchrun")
-
-
-def test_a_report_of_an_undo_leaves_out_tables_that_stay_as_they_are() -> None:
-    report = UndoReport(("r",), {"facts": 0, "predicates": 2}, {"facts": 0})
-    assert report.rows == [("predicates", 2, 0)]
 
 
 def test_a_dry_run_counts_and_changes_nothing(new_store: Callable[[], Store]) -> None:
@@ -243,18 +220,6 @@ def test_entities_that_are_no_more_leave_the_communities_that_a_later_run_found(
     assert store.snapshot().frame("communities").select("id", "entity_ids").rows() == [("k", ["a", "b"])]
 
 
-def test_what_stands_in_the_way_is_named_in_its_order_with_the_way_out(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    write(store, "z", "predicates", ["k", "m"], 1)
-    write(store, "y", "predicates", ["k"], 2)
-    write(store, "x", "predicates", ["m"], 3)
-    with pytest.raises(UndoRefused) as refused:
-        take_back(store, "z")
-    assert str(refused.value) == (
-        "Later runs built on what z wrote: y, x. Undo them first, or use --cascade to undo them too."
-    )
-
-
 def entity(seen: int, summary: str = "a friend") -> pl.DataFrame:
     """One entity, last seen on a day."""
     columns = {"id": ["ana"], "canonical_name": ["ana"], "summary": [summary]}
@@ -321,27 +286,6 @@ def test_a_run_that_is_still_going_on_is_not_undone_with_another_one(
         with pytest.raises(UndoRefused, match="Run later is still going on"):
             take_back(store, "night", cascade=True, dry_run=dry_run)
     assert content(store) == before
-
-
-@pytest.mark.proof
-def test_a_row_that_a_later_undone_run_only_changed_still_names_the_run_that_made_it(
-    new_store: Callable[[], Store],
-) -> None:
-    store = new_store()
-    with store.commit("ingest-1", "test", EPOCH) as tx:
-        tx.upsert("entities", pl.DataFrame({"id": ["e"], "canonical_name": ["ben"]}))
-    with store.commit("observe-1", "test", EPOCH) as tx:
-        tx.upsert("facts", pl.DataFrame({"id": ["f"], "subject_id": ["e"], "status": ["active"]}))
-    with store.commit("consolidate-1", "test", EPOCH) as tx:
-        held = tx.by_ids("facts", ["f"], with_vector=True)
-        tx.upsert("facts", held.with_columns(consolidated_at=pl.lit(EPOCH)))
-        tx.upsert("entities", tx.by_ids("entities", ["e"], with_vector=True).with_columns(status=pl.lit("active")))
-    with pytest.raises(UndoRefused, match="observe-1"):
-        undo(store, "ingest-1", "undo-1", EPOCH)
-    report = undo(store, "ingest-1", "undo-2", EPOCH, cascade=True)
-    assert set(report.runs) == {"ingest-1", "observe-1", "consolidate-1"}
-    assert store.snapshot().count("facts") == 0
-    assert examine(store) == ()
 
 
 # Another embedding model

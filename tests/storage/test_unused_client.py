@@ -46,12 +46,6 @@ except AttributeError as error:
     assert _printed(code) == "module 'lance_namespace_urllib3_client' has no attribute 'nothing'"
 
 
-@pytest.mark.proof
-def test_a_program_that_imported_the_client_itself_keeps_it() -> None:
-    code = "client = sys.modules[CLIENT]; client.TableApi; defer_client(); print(sys.modules[CLIENT] is client)"
-    assert _printed(code) == "True"
-
-
 CALLS = """
 import time
 time.sleep(0.002)

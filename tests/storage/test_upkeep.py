@@ -144,16 +144,6 @@ def test_upkeep_after_a_death_does_not_drop_the_state_that_the_head_names(
     assert examine(store) == ()
 
 
-def test_upkeep_twice_leaves_no_second_commit(new_store: NewStore) -> None:
-    store = new_store()
-    put(store, "r0", ["a"], 0)
-    put(store, "r1", ["b"], 0)
-    tend(store, "u", NOW, thorough=True)
-    before = store.head
-    tend(store, "v", NOW, thorough=True)
-    assert (store.head.sequence, store.head.versions) == (before.sequence, before.versions)
-
-
 def test_the_head_forgets_its_own_history(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store = new_store()
     for number in range(3):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import weakref
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -89,21 +88,6 @@ def test_what_was_foreseen_is_compared_once_and_goes_when_it_is_no_longer_needed
     assert [each() for each in made] == [None, None]
     kept.nearest(asked[2], 3, none)
     assert len(made) == 3
-
-
-def test_what_was_foreseen_goes_though_a_question_fails() -> None:
-    kept = written(drawn(300, 4))
-    with suppress(ZeroDivisionError), kept.foreseen(drawn(4, 4, seed=8)):
-        assert kept._foreseen
-        raise ZeroDivisionError
-    assert not kept._foreseen
-
-
-def test_rows_without_a_vector_are_near_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "IN_MEMORY", 0)
-    kept = written(np.zeros((3, DIMS), np.float32))
-    places, cosines = kept.nearest(np.eye(1, DIMS, dtype=np.float32)[0], 2, np.full(3, -np.inf, np.float32))
-    assert (places.tolist(), cosines.tolist()) == ([], [])
 
 
 def test_most_rows_are_ruled_out_by_their_short_forms(monkeypatch: pytest.MonkeyPatch) -> None:

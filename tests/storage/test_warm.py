@@ -59,17 +59,6 @@ def test_reads_are_given_in_their_order(tables: Tables) -> None:
     assert run(tables.together()) == []
 
 
-def test_the_error_of_a_read_is_raised_as_it_is_and_the_others_are_not_left_behind(tables: Tables) -> None:
-    async def ask() -> bool:
-        try:
-            await tables.together(gives(1), fails(), gives(3), fails())
-        except Failed:
-            return True
-        return False
-
-    assert run(ask())
-
-
 def test_no_read_goes_on_after_another_failed(tables: Tables) -> None:
     ended: list[str] = []
 

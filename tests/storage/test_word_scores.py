@@ -12,12 +12,6 @@ from storage.columns import WordIndex, best_scores
 TEXTS = ["我在成都开了一家茶馆", "他在苏州的物流公司上班", "我在苏州", *(f"我在公司{n}" for n in range(40)), None]
 
 
-def test_a_few_texts_are_scored_as_by_an_index_of_all() -> None:
-    filled = [text or "" for text in TEXTS]
-    (found,) = best_scores(pl.Series(TEXTS), ["苏州公司"], len(TEXTS), 100)
-    assert found.tolist() == WordIndex(filled).scores("苏州公司").tolist()
-
-
 def test_of_many_texts_those_with_the_rarest_words_are_taken_apart_and_keep_their_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -45,8 +39,3 @@ def test_a_word_is_as_rare_as_in_all_texts_that_say_it() -> None:
     (found,) = best_scores(filled, ["苏州公司"], len(filled), 3)
     (common,) = best_scores(filled, ["公司"], len(filled), 3)
     assert 0 < 10 * common.max() < found[2]
-
-
-def test_no_text_and_no_word_are_no_score() -> None:
-    assert [len(scores) for scores in best_scores(pl.Series([], dtype=pl.String), ["茶馆"], 0, 3)] == [0]
-    assert not best_scores(pl.Series(TEXTS), [""], len(TEXTS), 3)[0].any()

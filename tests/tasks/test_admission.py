@@ -9,9 +9,7 @@ import polars as pl
 import pytest
 from talk import START, learn, overtaken, rows, said, states, written
 
-from slowwave.settings import ExtractSettings
 from storage.store import Store
-from tasks.ingest.extraction import Cursor, next_unfinished
 
 LISBON = [("Ana", "I live in Lisbon with my two children.")]
 PORTO = [("Ana", "I live in Porto with my two children.")]
@@ -97,17 +95,6 @@ def test_what_was_renamed_is_known_the_next_time(tmp_path: Path, secret: str) ->
 
 
 @pytest.mark.proof
-def test_a_clash_with_what_another_run_stored_meanwhile_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = written(tmp_path / "a.jsonl", said(LISBON)), written(tmp_path / "b.jsonl", said(PORTO))
-    with overtaken(monkeypatch, "ingest.messages", lambda: learn(first, tmp_path / "m")):
-        summary = learn(second, tmp_path / "m")
-    assert len(stored(tmp_path / "m")) == 2
-    assert summary["counts"]["messages with a used id"] == 1
-
-
-@pytest.mark.proof
 def test_places_and_repetitions_take_note_of_what_another_run_stored_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,16 +127,3 @@ def many(tmp_path: Path) -> Store:
     with store.commit("r", "test", START) as tx:
         tx.upsert("messages", frame)
     return store
-
-
-@pytest.mark.parametrize("size", [1, 3, 32, 100])
-def test_batches_by_cursor_give_every_waiting_message_once_in_order(many: Store, size: int) -> None:
-    snapshot, settings = many.snapshot(), ExtractSettings()
-    wanted = snapshot.frame("messages", "graph_state = 'pending'").sort("occurred_at", "id")["id"].to_list()
-    given: list[str] = []
-    cursor = Cursor()
-    while len(batch := next_unfinished(snapshot, settings, cursor, size)):
-        given += batch["id"].to_list()
-        last = batch.with_columns(pl.col("occurred_at").dt.timestamp("us").cast(pl.Float64)).row(-1, named=True)
-        cursor = Cursor(last["occurred_at"], last["id"])
-    assert given == wanted

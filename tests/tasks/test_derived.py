@@ -19,7 +19,7 @@ from talk import assert_same, contents, overtaken
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.graph.links import ENDS, NEAR, PAIRS, find_links, plan_links, to_measure
+from slowwave.graph.links import ENDS, NEAR, find_links, plan_links, to_measure
 from slowwave.settings import DEFAULT_EMBEDDER, LinkSettings
 from storage.doctor import examine
 from storage.store import Store
@@ -107,12 +107,6 @@ def test_s2_71_each_entity_looks_for_no_more_than_its_nearest(place: Path) -> No
     assert [pair[:2] for pair in links(place)] == [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 
 
-def test_of_many_that_are_the_same_the_first_are_the_nearest(place: Path) -> None:
-    put(place, {"a": 0, "b": 0, "c": 0, "d": 0})
-    link(place, ["d"], top_k=1)
-    assert links(place) == [("a", "d", 1.0)]
-
-
 def test_s2_71_off_means_off(place: Path) -> None:
     put(place, {"a": 0, "b": 1})
     assert link(place, enabled=False) == 0
@@ -148,15 +142,6 @@ def test_t34_the_latest_cosine_replaces_the_one_before_and_the_link_stays_the_sa
     assert (second[0], second[1]) == (first[0], first[1] + timedelta(days=3))
 
 
-def test_a_link_that_only_the_other_end_lists_keeps_its_cosine_up_to_date(place: Path) -> None:
-    put(place, {"lone": -20, "a": 0, "b": 1, "c": 2})
-    link(place, ["lone"], top_k=1)
-    assert links(place) == [("a", "lone", cosine(20))]
-    put(place, {"lone": -21})
-    link(place, ["a"], later=1, top_k=1)
-    assert links(place) == [("a", "b", cosine(1)), ("a", "lone", cosine(21))]
-
-
 @pytest.mark.parametrize("gone", [{"status": "archived"}, {"merged_into": "a", "status": "archived"}])
 def test_archived_and_merged_entities_have_no_links(place: Path, gone: dict[str, str]) -> None:
     put(place, {"a": 0, "b": 5, "c": 20})
@@ -189,15 +174,6 @@ def test_s2_71_when_the_time_is_up_what_was_found_is_kept(place: Path, monkeypat
     assert ("e", "f") not in pairs
     link(place, later=1)
     assert ("e", "f", cosine(10)) in links(place)
-
-
-def test_a_pass_without_entities_changes_nothing_but_links_of_what_is_gone(place: Path) -> None:
-    assert link(place) == link(place, ["unknown"]) == 0
-    put(place, {"a": 0, "b": 5, "c": 20})
-    link(place)
-    put(place, {"b": 5}, status="archived")
-    assert link(place, [], later=1) == 2
-    assert links(place) == [("a", "c", cosine(20))]
 
 
 def test_t40_what_another_run_changes_meanwhile_is_not_linked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,18 +215,6 @@ def passed(held: pl.DataFrame, angles: dict[str, float], asked: Sequence[str], c
 
 NAMES = st.sampled_from("abcdefghij")
 MEMORIES = st.dictionaries(NAMES, st.integers(0, 90).map(float), min_size=1)
-
-
-def test_t34_a_link_has_the_same_id_whenever_it_is_found() -> None:
-    pairs = pl.DataFrame([("a", "b", 0.9)], schema=PAIRS, orient="row")
-    ends = pl.DataFrame({"id": ["a", "b"]}).with_columns(embed_text_hash=pl.lit("h"), parent_entity_id=pl.lit(None))
-    nothing = frames.empty(frames.ENTITY_LINKS)
-    found = [
-        plan_links(nothing, pairs, pairs.clear(), ends["id"], ends, LinkSettings(), at).links["id"].to_list()
-        for at in (NOW, NOW + timedelta(days=1))
-    ]
-    assert len(found[0]) == 1
-    assert found[0] == found[1]
 
 
 @given(st.lists(st.tuples(MEMORIES, st.sets(NAMES)), max_size=4), MEMORIES, st.integers(1, 4))

@@ -405,20 +405,6 @@ def test_what_was_split_from_is_part_of_or_has_something_pinned_between_is_refus
     assert ancestors("a", {"a": "b", "b": "a"}) == ["b", "a"]
 
 
-def test_twins_of_two_types_are_told_apart_by_type_or_id(store: Path) -> None:
-    twin = entities().filter(pl.col("name") == "Python").with_columns(id=pl.lit("e_twin"), entity_type=pl.lit("tool"))
-    with Store.open(str(store)).commit("put", "test", START) as tx:
-        tx.upsert("entities", twin)
-    with pytest.raises(UnusableInput, match=r"Python \(tool\)"):
-        merge(run_of(store), "Python", "Acme")
-    merged = merge(run_of(store), "python (tool)", id_of("Python"), force=True)
-    assert (merged.loser_id, merged.winner_id) == ("e_twin", id_of("Python"))
-    kinds = (
-        rows(store, "entity_aliases", "alias_name = 'python'").select("entity_type", "entity_id").sort("entity_type")
-    )
-    assert kinds.rows() == [("language", id_of("Python")), ("tool", id_of("Python"))]
-
-
 @pytest.mark.proof
 @settings(max_examples=15, deadline=None)
 @given(st.text(max_size=12), st.text(max_size=12))
@@ -458,16 +444,6 @@ def test_two_beliefs_that_are_one_count_each_message_once_by_its_surest_hint() -
     assert left["statement"] == "Robert may know Ana"
     assert [step["message_id"] for step in made.evidence.values()] == ["m2", "m1", "m3"] or len(made.evidence) == 3
     assert not made.gone & made.beliefs.keys()
-
-
-def test_a_belief_about_one_entity_and_itself_goes_and_one_that_was_settled_stays_beside() -> None:
-    itself = belief("Bob", "Robert Smith", "Bob may know Robert", {"m1": 0.5})
-    over = belief("Bob", "Ana", "Bob knew Ana", {"m1": 0.9}, promoted_at=START, promoted_id="f_done")
-    made = joined(itself, over, belief("Robert Smith", "Ana", "Robert may know Ana", {"m2": 0.4}))
-    assert [words for _, words in made.void] == ["Bob may know Robert"]
-    assert {each["statement"]: each["subject_id"] for each in made.beliefs.values()} == {
-        "Bob knew Ana": id_of("Robert Smith")
-    }
 
 
 def test_beliefs_of_a_store_are_joined(one: tuple[Path, Run, Merged]) -> None:
@@ -549,17 +525,3 @@ def test_an_entity_is_pinned_and_unpinned(store: Path) -> None:
     assert pin_entity(run_of(store, "entity-pin"), "Ana", pinned=False).changed == ((id_of("Ana"), "Ana"),)
     assert not row(store, "Ana")["pinned"]
     assert (decisions(store, "pin"), decisions(store, "unpin")) == ([id_of("Ana")], [id_of("Ana")])
-
-
-def test_what_cannot_be_pinned_is_named_and_nothing_is_changed(template: Path) -> None:
-    for ids, words in (
-        ([IDS[BOB_TEA], "f_nothing"], "'f_nothing' is not the id of any fact"),
-        ([IDS[OVER]], "archive"),
-        (["f_"], "not the id"),
-        ([], "nothing to pin"),
-    ):
-        with pytest.raises(UnusableInput, match=words):
-            pin_facts(run_of(template, "pin"), ids)
-    with pytest.raises(UnknownName):
-        pin_entity(run_of(template, "entity-pin"), "Nobody Known")
-    assert rows(template, "runs").is_empty()

@@ -155,20 +155,6 @@ def test_what_is_over_long_enough_moves_as_it_is_and_nothing_else_ever_does(
     assert Store.open(str(uri)).head.sequence == commits
 
 
-def test_batches_move_everything_and_the_ledger_counts_each(
-    keep: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tasks.nightly.eviction.FACTS_AT_ONCE", 2)
-    uri = keep(facts=[over(f"f_{n}") for n in range(5)], entities=[entity("e_ana")])
-    done = archive_facts(a_run(uri), how())
-    assert (done.counts[MOVED], len(done.decisions)) == (5, 5)
-    assert done.decisions[0].cells == ("move", "says f_0", "It is archived: pruned")
-    told = rows(uri, "decisions", "action = 'move'")
-    assert told["subject_id"].to_list() == ["decay-1"] * 3
-    assert sorted(told["reason"])[-1] == "2 facts that were over for more than 90 days were moved to the archive."
-    assert undo(Store.open(str(uri)), "decay-1", "undo-1", NOW).put_back["facts"] == 5
-
-
 QUESTIONS = ("Where does Devon work?",)
 MOMENTS = [START + timedelta(days=n) for n in (1, 45)]
 
@@ -306,14 +292,6 @@ def test_delete_takes_all_that_hangs_on_a_fact_and_undo_brings_it_back(keep: Cal
     assert examine(Store.open(str(uri))) == ()
     undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
     assert_same(contents(uri), before)
-
-
-def test_delete_reaches_what_was_archived_before_the_mode_was_set(keep: Callable[..., Path]) -> None:
-    uri = keep(facts=[fact("f_live"), over("f_gone")], entities=[entity("e_ana")])
-    assert archive_facts(a_run(uri), how()).counts[MOVED] == 1
-    assert archive_facts(a_run(uri), how("delete")).counts == {"facts deleted": 1}
-    assert (ids(uri, "facts"), ids(uri, "facts_archive")) == (["f_live"], [])
-    assert archive_facts(a_run(uri), how("delete")).counts == {}
 
 
 @given(st.data())
@@ -515,23 +493,6 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(keep: Callable[..., Pa
     assert planned == evict(a_run(uri), chosen)
     assert planned.counts
     assert planned.decisions
-
-
-def test_the_doctor_knows_the_archive(keep: Callable[..., Path]) -> None:
-    uri = keep(
-        facts=[fact("f_live", supersedes_id="f_old"), over("f_two")],
-        facts_archive=[
-            over("f_old", status="superseded", replaced_by="f_live"), over("f_two"), fact("f_active"),
-            over("f_x", status="superseded", replaced_by="f_y"), over("f_y", status="superseded", replaced_by="f_x"),
-        ],
-        lineage=[{"id": "l", "old_id": "f_old", "new_id": "f_live"}],
-        entities=[entity("e_ana")],
-    )  # fmt: skip
-    found = {(each.check, each.table, each.row_id) for each in examine(Store.open(str(uri)))}
-    assert found == {
-        ("fact in two places", "facts_archive", "f_two"), ("contradictory status", "facts_archive", "f_active"),
-        ("supersession cycle", "facts_archive", "f_x"), ("supersession cycle", "facts_archive", "f_y"),
-    }  # fmt: skip
 
 
 # What waits for a person

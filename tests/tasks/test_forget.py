@@ -397,12 +397,6 @@ def test_names_that_would_strike_too_much_are_refused_unless_they_are_named(stor
         find_subject(run, "Xyzzyx")
 
 
-def test_an_unknown_name_has_the_hint_that_questions_about_it_have(memory_copy: Path) -> None:
-    run = existing_run("forget", str(memory_copy), "default")
-    with pytest.raises(UnknownName, match=r"entity or topic 'Xyzzyx'\. `slowwave entities` lists the names"):
-        find_subject(run, "Xyzzyx")
-
-
 @pytest.mark.proof
 def test_the_command_says_what_goes_asks_and_proves(store: Path) -> None:
     app = typer.Typer()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,10 @@ from slowwave.api import OpenMemory
 from slowwave.errors import RecallFell
 from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, plan_probes, question, staying
 from slowwave.lifecycle.usage_scores import usage_of
-from slowwave.settings import GateSettings, RecallSettings, StewardSettings
+from slowwave.settings import GateSettings, RecallSettings
 from slowwave.words import stems
 from storage.store import JOINING, Store
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
-from tasks.nightly.scoring_and_pruning import is_learning
 from tasks.orchestration.tallies import Tally
 from tasks.runtime.runs import Run, existing_run, phases_of, recorded, store_of
 
@@ -151,12 +149,6 @@ def test_a_question_names_the_subject_and_how_the_statement_begins_but_not_its_a
     assert begun == "Melanie always?"
 
 
-def test_what_says_too_little_is_not_asked() -> None:
-    assert question("Anna waved.", "Anna", "") is None
-    assert question("Anna waved back.", "Anna", "") is None
-    assert question("", "Anna", "Acme") is None
-
-
 WORDS = st.lists(st.sampled_from("canoe harbour paints Acme Porto repairs seven lanterns quietly kettle".split()))
 
 
@@ -240,13 +232,6 @@ def test_asking_leaves_no_event_and_no_commit(memory: Path) -> None:
     assert [len(store.log(name)) for name in LOGS] == [0, 0, 0]
 
 
-def test_a_gate_that_is_off_or_has_nothing_to_ask_about_stays_open(memory: Path, tmp_path: Path) -> None:
-    run = new(memory)
-    assert freeze_probes(run, GATE.model_copy(update={"enabled": False})) is None
-    assert freeze_probes(replace(run, store=str(tmp_path / "nothing")), GATE) is None
-    assert check_recall(run, None, GATE, [run.id]) is None
-
-
 @pytest.fixture
 def asked_of_recall(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The questions that are really asked, in their order."""
@@ -278,17 +263,6 @@ def test_the_phases_of_a_night_ask_the_same_and_each_state_once(memory: Path, as
     assert frozen_of(new(memory)).probes != first.probes
 
 
-@pytest.mark.proof
-def test_a_harmless_run_passes_and_is_not_taken_back(memory: Path, frozen: Frozen) -> None:
-    run = new(memory)
-    changed(run, answered(frozen)[:20], pinned=pl.lit(True))
-    verdict = verdict_of(run, frozen, [run.id])
-    assert (verdict.fell, verdict.undone) == (False, ())
-    assert verdict.recall_before == verdict.recall_after
-    verdict.enforce()
-    assert len(Store.open(str(memory)).snapshot().frame("facts", "pinned")) == len(answered(frozen)[:20])
-
-
 def test_a_harmful_run_is_taken_back_to_the_byte_and_both_error_and_ledger_say_what_was_lost(
     memory: Path, frozen: Frozen
 ) -> None:
@@ -315,57 +289,6 @@ def test_a_harmful_run_is_taken_back_to_the_byte_and_both_error_and_ledger_say_w
     told = {each.action: each.decided_by for each in story_of(snapshot, run.id).decisions}
     assert told == {"undo": "rule", "gate": "rule"}
     assert snapshot.by_ids("runs", [run.id], ["state"])["state"].to_list() == ["undone"]
-
-
-def test_facts_that_another_takes_the_place_of_are_no_loss_whether_it_says_the_same_or_the_world_changed(
-    memory: Path, frozen: Frozen
-) -> None:
-    run = new(memory)
-    old = answered(frozen)[::3]
-    with store_of(run).commit(run.id, "test", run.now) as tx:
-        facts = tx.by_ids("facts", old, with_vector=True)
-        heirs = facts.with_columns(
-            id=pl.format("{}-new", "id"), statement=pl.format("Perhaps {}", "statement"), valid_from=pl.lit(run.now)
-        )
-        ended = pl.when(pl.col("id") < "f030").then(pl.lit(run.now, dtype=frames.TIME))
-        tx.upsert("facts", heirs)
-        tx.upsert(
-            "facts",
-            facts.with_columns(
-                status=pl.lit("superseded"), replaced_by=pl.format("{}-new", "id"), expired_at=run.now, valid_to=ended
-            ),
-        )
-    verdict = verdict_of(run, frozen)
-    assert not verdict.fell
-    assert not {lost.fact_id for lost in verdict.lost} & set(old)
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize(("days", "fell"), [(30, False), (-30, True)], ids=["said later", "said before"])
-def test_a_correction_that_tells_of_a_time_before_is_no_loss_where_it_was_said_later(
-    days: int, fell: bool, memory: Path
-) -> None:
-    run = new(memory)
-    frozen = freeze_probes(run, WIDE)
-    assert frozen is not None
-    third = facts_of(PEOPLE)["id"].to_list()[2::3]
-    with recorded(run, Tally(run.id), {}), store_of(run).commit(run.id, "test", run.now) as tx:
-        facts = tx.by_ids("facts", third, with_vector=True)
-        heirs = facts.with_columns(
-            id=pl.format("{}-right", "id"),
-            statement=stale(pl.col("statement")),
-            object_text=stale(pl.col("object_text")),
-            valid_from=pl.lit(BEGAN - timedelta(days=300)),
-        )
-        tx.upsert("facts", heirs)
-        gone = {"status": pl.lit("superseded"), "expired_at": pl.lit(run.now)}
-        tx.upsert("facts", facts.with_columns(replaced_by=pl.format("{}-right", "id"), **gone))
-        for rows, at in ((facts, BEGAN), (heirs, BEGAN + timedelta(days=days))):
-            said = rows.select(id=pl.format("{}-said", "id"), fact_id="id", message_id="message_id")
-            tx.upsert("fact_evidence", said.with_columns(occurred_at=pl.lit(at)))
-    verdict = check_recall(run, frozen, WIDE, [run.id])
-    assert verdict is not None
-    assert verdict.fell is fell
 
 
 @pytest.mark.proof
@@ -427,16 +350,6 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.proof
-def test_a_right_store_answers_most_of_the_questions_and_not_all(dense: Path) -> None:
-    runs = [replace(new(dense), id=f"night-{n}") for n in range(8)]  # the id of a run is the salt of its questions
-    frozen = [found for run in runs if (found := freeze_probes(run, WIDE)) is not None]
-    assert min(len(one.probes) for one in frozen) >= 15
-    answered = sum(len(found) for one in frozen for found in one.found)
-    share = answered / sum(len(one.probes) for one in frozen)
-    assert 0.6 <= share <= 0.9
-
-
-@pytest.mark.proof
 @pytest.mark.parametrize("is_in_place", [False, True], ids=["older facts took the place", "the same facts say it"])
 def test_a_store_of_which_a_third_is_stale_is_taken_back(memory: Path, is_in_place: bool) -> None:
     run = new(memory)
@@ -458,26 +371,6 @@ def test_a_store_of_which_a_third_is_stale_is_taken_back(memory: Path, is_in_pla
     assert verdict.fell
     assert verdict.undone == (run.id,)
     assert {lost.fact_id for lost in verdict.lost} <= {*third}
-
-
-@pytest.mark.proof
-def test_pruning_what_fades_is_no_loss(memory: Path) -> None:
-    store, later = Store.open(str(memory)), NOW + timedelta(days=100)
-    used = [f"f{n:03d}" for n in range(0, 54, 2)]
-    events = pl.DataFrame({"fact_id": used * 2, "rank": 1, "query_hash": "h", "at": later})
-    store.append("retrieval_events", events.with_row_index("id").with_columns(pl.col("id").cast(pl.String)))
-    run = new(memory, later)
-    with store.commit("worth", "test", BEGAN) as tx:
-        facts = tx.by_ids("facts", [f"f{n:03d}" for n in range(54)], with_vector=True)
-        tx.upsert("facts", facts.with_columns(content_score=pl.lit(0.4)))
-    assert not is_learning(run, StewardSettings())
-    frozen = frozen_of(run)
-    assert {fact for probe in frozen.probes for fact in probe.expected} <= set(used)
-    assert len(frozen.probes) > 10
-    archived(run, [f"f{n:03d}" for n in range(1, 54, 2)])
-    verdict = verdict_of(run, frozen, [run.id])
-    assert not verdict.fell
-    assert not verdict.lost
 
 
 @pytest.mark.proof

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,7 @@ from inference.embedding import open_embedder
 from slowwave.filters.noise import prototype_texts
 from slowwave.settings import NoiseSettings
 from storage.store import Store
-from tasks.ingest import gating
-from tasks.ingest.gating import _recent, _scorer, _without_stale_repeats, learn_noise
+from tasks.ingest.gating import _scorer, _without_stale_repeats, learn_noise
 
 NOW = EPOCH + timedelta(days=30)
 
@@ -110,30 +109,3 @@ def test_a_refusal_that_is_gone_teaches_no_longer(ring: Store) -> None:
     assert len(left) == 28
     assert not {"text 3", "text 4"} & {*left}
     assert learned_by(ring, max_learned=1) == left  # and not again until 25 more have come
-
-
-@pytest.mark.parametrize("noisy", [0, 3, 50])
-@pytest.mark.parametrize("written", [1, 10], ids=["written in any order", "all looked at"])
-def test_the_newest_accepted_messages_are_found_however_many_were_refused_since(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noisy: int, written: int
-) -> None:
-    monkeypatch.setattr(gating, "_WRITTEN", written)
-    store = Store.create(str(tmp_path / "m"), "default", ("test", 4))
-    states = ["done"] * 30 + ["skipped_length"] * noisy
-    frame = pl.DataFrame(
-        {
-            "id": [f"m{n:03d}" for n in range(len(states))],
-            "message_id": "x",
-            "conversation_id": "c",
-            "graph_state": states,
-            "occurred_at": [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=n // 2) for n in range(len(states))],
-            "vector": pl.Series(
-                [None if n % 5 == 4 else [1.0, 0, 0, 0] for n in range(len(states))], dtype=pl.Array(pl.Float32, 4)
-            ),
-        }
-    )
-    with store.commit("r", "test") as tx:
-        tx.upsert("messages", frame.sample(fraction=1, shuffle=True, seed=7))
-    accepted, vectors = _recent(store.snapshot(), NoiseSettings(exchange_window=2))
-    assert accepted["id"].to_list() == ["m025", "m026", "m027", "m028"]
-    assert vectors.shape == (4, 4)

@@ -18,7 +18,7 @@ from patchwork import NOW as THEN
 from patchwork import Memory, claim, day
 from talk import EXAMPLES, assert_same, contents, rows
 
-from slowwave.errors import SlowwaveError, UnusableInput
+from slowwave.errors import UnusableInput
 from slowwave.foreign.adoption import adopt, without_secrets
 from slowwave.foreign.exports import read_export
 from slowwave.foreign.records import Foreign
@@ -130,19 +130,6 @@ def test_of_a_history_only_what_is_current_is_kept(write: Write) -> None:
     assert [each.loss for each in listed.skipped] == ["gone"]
 
 
-def test_the_graph_of_mem0_is_read_under_both_of_its_names_for_the_other_end(write: Write) -> None:
-    ends = [{"target": "new_york"}, {"destination": "new_york"}]
-    for end in ends:
-        found = read(
-            write({"results": [], "relations": [{"source": "user_id:_ana", "relationship": "lives_in", **end}]})
-        )
-        assert found.claims.select("subject", "object", "statement").row(0) == (
-            "ana",
-            "new york",
-            "ana lives in new york",
-        )
-
-
 def test_nodes_may_be_listed_behind_the_edges_that_name_them_and_dumped_by_neo4j(write: Write) -> None:
     nodes, edges = graph(edge("Ana works at Acme")).values()
     dumped = [{"type": "relationship", "label": "RELATES_TO", "properties": e} for e in edges]
@@ -151,30 +138,6 @@ def test_nodes_may_be_listed_behind_the_edges_that_name_them_and_dumped_by_neo4j
     assert found.format == "graphiti"
     assert found.claims.select("subject", "object").row(0) == ("Ana", "Acme")
     assert found.entities["known_type"].to_list() == ["person"] * 3
-
-
-def test_an_edge_whose_node_is_missing_is_left_out_with_its_place(write: Write) -> None:
-    found = read(write(graph(edge("Ana works at Acme"), edge("Ana knows Bo", "Bo", "e2"))))
-    assert len(found.claims) == 1
-    assert [(each.place, each.loss) for each in found.skipped] == [("edges[1]", "endless")]
-    assert "Bo" in found.skipped[0].reason
-
-
-def test_the_document_of_a_memory_server_reads_like_its_lines(write: Write) -> None:
-    lines = [json.loads(line) for line in (FOREIGN / "memory.jsonl").read_text().splitlines()]
-    document = {
-        "entities": [line for line in lines if line["type"] == "entity"],
-        "relations": [line for line in lines if line["type"] == "relation"],
-    }
-    one, other = read(FOREIGN / "memory.jsonl").claims, read(write(document)).claims
-    assert one.drop("place").equals(other.drop("place"), null_equal=True)
-
-
-def test_a_person_gets_a_name_with_spaces_and_keeps_the_other_as_an_alias() -> None:
-    found = read(FOREIGN / "memory.jsonl").entities
-    called = dict(found.select("name", "aliases").iter_rows())
-    assert called["Tomás Rey"] == ["Tomás_Rey"]
-    assert called["deploy_gate"] == ["deploy gate"]
 
 
 def test_broken_items_are_skipped_with_their_place_and_the_rest_is_read(write: Write) -> None:
@@ -209,26 +172,6 @@ def test_what_cannot_be_used_is_told_with_the_way_out(write: Write, content: str
     with pytest.raises(UnusableInput, match=told) as error:
         read(write(content))
     assert error.value.remedy
-
-
-def test_files_that_are_missing_binary_or_of_another_system_are_told(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_bytes(b"\x1f\x8b\x08\x00")
-    for path, system, told in (
-        (tmp_path / "none.json", "auto", "no file"),
-        (tmp_path / "x.json", "auto", "gzip"),
-        (tmp_path, "auto", "can be read|gzip"),
-        (FOREIGN / "mem0.json", "mem1", "Did you mean 'mem0'"),
-        (FOREIGN / "memory.jsonl", "graphiti", "can be read as graphiti"),
-    ):
-        with pytest.raises(SlowwaveError, match=told):
-            read(path, system)
-
-
-def test_other_encodings_are_read_and_a_folder_is_one_export(tmp_path: Path) -> None:
-    nodes, edges = graph(edge("Ana works at Acme")).values()
-    (tmp_path / "a-edges.json").write_text(json.dumps({"edges": edges}), encoding="utf-16")
-    (tmp_path / "b-nodes.json").write_bytes(json.dumps({"nodes": nodes}).encode("utf-8-sig"))
-    assert len(read(tmp_path).claims) == 1
 
 
 JSON = st.recursive(
@@ -454,15 +397,6 @@ def test_what_was_over_before_it_came_in_ends_nothing_and_hides_nothing() -> Non
     assert memory.valid(6) == ["Anna works at Acme", "Anna works at Globex now"]
     # What is not over does end it, and what is over beside it in one batch does not hide it.
     assert ended(memory, (at("Initech", 20), 21), (at("Initech", 30, " now"), None)) == ["Anna works at Initech now"]
-
-
-def test_two_stretches_of_the_same_words_are_two_facts_and_one_is_one() -> None:
-    memory = Memory(THEN)
-    assert ended(memory, (at("Acme", 1), 2), (at("Acme", 5), 6), (at("Acme", 9), None)) == ["Anna works at Acme"]
-    kept = memory.facts.filter(pl.col("status") == "active")
-    assert len(kept) == 3
-    ended(memory, (at("Acme", 1) | {"message": "again"}, 2))
-    assert len(memory.facts.filter(pl.col("status") == "active")) == 3
 
 
 def test_a_fact_that_was_said_again_since_outlives_a_report_of_its_end() -> None:

@@ -15,7 +15,7 @@ from test_backfill import stored
 from typer.testing import CliRunner
 
 from apps.cli import app
-from flows.inbox import inbox, read_arrivals
+from flows.inbox import inbox
 from slowwave.errors import NoStoreYet, NothingYet, SlowwaveError
 from slowwave.settings import ExtractSettings, IngestSettings
 from storage.store import Store
@@ -127,17 +127,6 @@ def test_watching_once_says_by_its_exit_code_what_is_left(tmp_path: Path, monkey
         told = CliRunner().invoke(app, command)
         assert told.exit_code == code
     assert "Some messages could not be extracted" in told.stderr
-
-
-def test_a_file_that_cannot_be_read_stops_none_but_itself(tmp_path: Path) -> None:
-    good = written(tmp_path / "good.jsonl", said())
-    gone = tmp_path / "gone.jsonl"  # since it was looked at
-    done = Rounds(tuple(Arrival(path, "default", (1, 1)) for path in (gone, good)))
-    taken = {"namespace": "default", "store": str(tmp_path / "m"), "settings": RULES}
-    asyncio.run(read_arrivals(done, done.arrivals, taken))
-    assert [*done.errors] == [str(gone)]
-    assert {"file": str(good), "namespace": "default", "outcome": "read", "reason": ""} in done.summary()["files"]
-    assert len(rows(tmp_path / "m", "sources")) == 1
 
 
 def test_a_tenant_that_cannot_be_read_does_not_starve_the_others(

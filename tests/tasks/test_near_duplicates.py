@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply
 from stores import observation
-from talk import CLAUDE, assert_same, contents, kept_apart, overtaken, rows, verdict
+from talk import CLAUDE, assert_same, contents, overtaken, rows, verdict
 
 from inference.embedding import open_embedder
 from slowwave import frames
@@ -27,10 +27,9 @@ from slowwave.errors import SlowwaveError
 from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.settings import StewardSettings
-from slowwave.text import row_id
 from storage.doctor import examine
 from storage.store import Store
-from tasks.nightly import fact_reconciliation, near_duplicates
+from tasks.nightly import fact_reconciliation
 from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.runtime.run_pages import Outcome
 from tasks.runtime.runs import existing_run, language_of
@@ -416,20 +415,6 @@ def test_likeness_in_words_alone_never_merges(remember: Made) -> None:
 
 
 @pytest.mark.proof
-def test_recalls_of_all_that_were_merged_count_for_the_last_survivor(remember: Made) -> None:
-    place = remember(fact("a"), fact("b", SPELLINGS[1], 1), hits={"a": 4, "b": 3})
-    swept(place)
-    write(place, [fact("c", SPELLINGS[2], 2)], {"c": 6}, "said-2")
-    swept(place)
-    assert live(place) == ["a"]  # 4 + 3 recalls beat 6
-    write(place, [fact("d", SPELLINGS[3], 3)], {"d": 20}, "said-3")
-    swept(place)
-    assert live(place) == ["d"]
-    used = usage_of(rows(place, "fact_usage"), rows(place, "lineage"))
-    assert used.select("id", "hit_count", "avg_retrieval_score").rows() == [("d", 33, 0.5)]
-
-
-@pytest.mark.proof
 def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
     facts = (fact("a"), fact("b", SPELLINGS[1], 1), fact("c", TEA.replace("green", "black"), 2))
     place = remember(*facts)
@@ -440,17 +425,6 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
     assert told == swept(place)
     assert told.counts["facts merged"] == 1
     assert told.decisions[0].action == "absorb"
-
-
-def test_many_new_facts_and_few_are_compared_with_the_same(remember: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = [fact(f"k{n}", TEA, n, vector=apart(0.9, n + 1), consolidated_at=T0) for n in range(4)]
-    elsewhere = [fact(f"e{n}", TEA, n, scope="ferrywise", consolidated_at=T0) for n in range(8)]
-    place = remember(*known, *elsewhere, fact("new", SPELLINGS[1], 9), hits={"k2": 1})
-    few = swept(place, dry_run=True, merge_neighbors=4)
-    monkeypatch.setattr(near_duplicates, "FEW", 0)
-    assert swept(place, dry_run=True, merge_neighbors=4) == few
-    assert few.counts["facts merged"] == 1
-    assert few.decisions[0].statement.startswith(TEA)
 
 
 def test_s4_08_a_few_of_the_nearest_are_compared_and_not_the_first_alone(remember: Made) -> None:
@@ -502,6 +476,9 @@ def test_s4_09_what_is_no_note_or_is_pinned_or_lacks_no_word_keeps_its_text(reme
     assert (found.counts["facts merged"], found.counts["facts reworded"], live(place)) == (3, 0, ["a", "c", "e"])
 
 
+# What happens meanwhile
+
+
 def test_s4_09_a_note_keeps_its_text_where_the_new_one_cannot_be_embedded(
     remember: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -518,9 +495,6 @@ def test_s4_09_a_note_keeps_its_text_where_the_new_one_cannot_be_embedded(
     )
     found = swept(place)
     assert (found.counts["facts merged"], found.counts["facts reworded"], live(place)) == (1, 0, ["n0"])
-
-
-# What happens meanwhile
 
 
 @pytest.mark.proof
@@ -563,14 +537,3 @@ def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[
     assert len(live(place)) == 1
     assert rows(place, "facts")["consolidated_at"].null_count() == 2
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
-
-
-def test_a_pair_that_nobody_was_asked_about_still_waits(remember: Made, serve: Callable[..., MessagesApi]) -> None:
-    place = remember(fact("a", SAME[0]), fact("b", PLAIN, vector=apart(0.8)))
-    pair = {"id": row_id("pd", "a", "b", "redundant"), "a_id": "a", "b_id": "b", "kind": "redundant",
-            "outcome": "failed", "decided_by": "model"}  # fmt: skip
-    with Store.open(str(place)).commit("asked", "test", NOW) as tx:
-        tx.upsert("pair_decisions", pl.DataFrame([pair]))
-    serve(kept_apart)
-    swept(place, CLAUDE)
-    assert rows(place, "pair_decisions")["outcome"].to_list() == ["failed"]

@@ -136,16 +136,6 @@ def test_a_failed_call_leaves_relations_as_they_are_and_the_next_run_asks_again(
 
 
 @pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_a_keyless_run_asks_nothing_and_keeps_relations_as_they_are(tmp_path: Path) -> None:
-    source = written(tmp_path / "a.jsonl", said([("Ana", "I grew up in Bergen and I use Vim.")], "a"))
-    learn(source, tmp_path / "m")
-    assert rows(tmp_path / "m", "predicates").is_empty()
-    assert rows(tmp_path / "m", "llm_calls").is_empty()
-    assert "grew_up_in" in canonical(tmp_path / "m")
-
-
-@pytest.mark.proof
 def test_a_person_can_forbid_learning(tmp_path: Path, serve: Callable[[Model], MessagesApi]) -> None:
     model = Model({})
     serve(model)
@@ -181,20 +171,11 @@ def test_what_is_denied_over_or_wished_never_means_what_is(alias: str, name: str
     assert settle_names({alias: (name, "1")}, NOTHING) == {alias: (alias, "n")}
 
 
-def test_denials_of_the_same_may_mean_each_other() -> None:
-    assert settle_names({"doesnt_like": ("does_not_like", "n")}, NOTHING) == {"doesnt_like": ("does_not_like", "n")}
-
-
 def test_answers_that_lead_to_each_other_end_at_one_form() -> None:
     chain = settle_names({"a": ("b", "n"), "b": ("c", "n"), "c": ("likes", "n")}, NOTHING)
     assert {name for name, _ in chain.values()} == {"prefers"}
     circle = settle_names({"b": ("a", "1"), "a": ("b", "1")}, NOTHING)
     assert circle == {"a": ("a", "n"), "b": ("a", "n")}
-
-
-def test_a_form_that_was_learned_before_leads_on() -> None:
-    learned = learned_rows({"sang_with": ("performs_with", "n")})
-    assert settle_names({"croons_with": ("sang with", "n")}, learned) == {"croons_with": ("performs_with", "n")}
 
 
 FORMS = st.sampled_from(["knits", "sang_with", "does_not_knit", "a", "b", "ß", "x" * 300])

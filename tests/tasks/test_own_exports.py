@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import stat
@@ -170,27 +169,6 @@ def test_what_is_judged_comes_into_a_memory_that_holds_something_and_twice_is_on
     assert (first.is_known, again.is_known) == (False, True)
     assert len(rows(here, "facts", "status = 'active'")) == len(rows(memory, "facts", "status = 'active'"))
     assert len(rows(here, "facts")) >= before
-
-
-@pytest.mark.proof
-def test_facts_that_ended_come_in_with_their_end_and_what_was_never_believed_does_not(
-    exported: Path, tmp_path: Path
-) -> None:
-    def end_and_doubt(lines: list[dict[str, Any]]) -> None:
-        ended, doubted, filed = active(lines)[:3]
-        ended.update(status="superseded", valid_from="2020-01-01T00:00:00.000000Z",
-                     valid_to="2021-01-01T00:00:00.000000Z", statement="It was so, and is over.")  # fmt: skip
-        doubted.update(status="candidate", statement="Nobody approved of it.")
-        filed.update(kind="structural", statement="It files others.")
-
-    edited = changed(exported, tmp_path / "edited", facts=end_and_doubt)
-    done = bring(edited, tmp_path / "m")
-    facts = in_namespace(tmp_path / "m", "facts")
-    over = facts.filter(pl.col("statement") == "It was so, and is over.")
-    assert [str(at.date()) for at in over["valid_to"]] == ["2021-01-01"]
-    assert not facts["statement"].is_in(["Nobody approved of it.", "It files others."]).any()
-    told = {each.reason: each.loss for each in done.skipped}
-    assert told["its status is candidate"] == told["it is no statement: it files others"] == "gone"
 
 
 @pytest.mark.proof
@@ -389,19 +367,3 @@ def test_the_key_is_made_once_only_its_owner_reads_it_and_no_export_holds_it(
     for path in exported.iterdir():
         assert key not in path.read_bytes()
         assert key.hex() not in path.read_text(encoding="utf-8")
-
-
-def test_where_no_key_can_be_kept_an_export_is_written_without_a_seal_and_says_so(
-    memory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    (here / KEY_FILE).unlink(missing_ok=True)
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", refuse)  # as on a medium that can only be read
-    manifest, _ = export(Store.open(str(here)), tmp_path / "x", "jsonl", NOW)
-    assert manifest.seal is None
-    assert "It has no seal" in manifest.holds
-    assert not list(here.glob("*.key*"))

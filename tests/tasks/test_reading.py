@@ -10,14 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flows.ingest import Format
 from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.ingestion.conversations import Conversations
 from slowwave.ingestion.parsers import FORMATS
@@ -82,10 +81,6 @@ def test_nothing_is_success_with_zero(tmp_path: Path, content: str, format: str)
     assert batch.issues == ()
 
 
-def test_the_form_of_an_ingest_offers_each_format_once() -> None:
-    assert get_args(Format) == ("auto", *FORMATS)
-
-
 def test_a_file_that_is_wholly_unusable_fails_with_format_and_remedy(tmp_path: Path) -> None:
     with pytest.raises(UnusableInput, match=r"Nothing in .*a.txt can be read as messages: line 1, not JSON.*--format"):
         read(write(tmp_path / "a.txt", "Just words.\nMore words.\n"), format="messages")
@@ -136,24 +131,10 @@ def test_a_folder_is_read_in_order_without_what_is_hidden_binary_or_installed(tm
     assert skipped == ["code.py", "package.json", "photo.jpg"]
 
 
-def test_a_folder_of_nothing_but_unreadable_files_says_so(tmp_path: Path) -> None:
-    write(tmp_path / "photo.jpg", b"\xff\xd8\xff\x00\x01")
-    with pytest.raises(UnusableInput, match=r"None of the 1 files can be read; the first: .*photo.jpg is a picture"):
-        read(tmp_path)
-
-
 def test_the_other_names_of_a_note_are_not_added_to_its_text(tmp_path: Path) -> None:
     note = write(tmp_path / "Petra Novak.md", "---\naliases: [Peti]\n---\nShe lives in Linz. %% hidden %%")
     [content] = frame(read(note))["content"].to_list()
     assert content == "She lives in Linz."
-
-
-def test_a_log_of_git_in_short_lines_is_no_document(tmp_path: Path) -> None:
-    short = write(tmp_path / "log.txt", "1a2b3c4 (HEAD -> main) Use Postgres\n* 2b3c4d5 Add tests\n")
-    with pytest.raises(UnusableInput, match=r"log.txt is a log of Git without authors.*`git log > history.txt`"):
-        read(short)
-    assert len(frame(read(short, format="text"))) == 1
-    assert len(frame(read(write(tmp_path / "plain.txt", "feedbac k\nand more words\n")))) == 1
 
 
 def test_a_damaged_file_in_a_folder_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -162,11 +143,6 @@ def test_a_damaged_file_in_a_folder_does_not_stop_the_others(tmp_path: Path) -> 
     batches = read(tmp_path)
     assert [len(batch.messages) for batch in batches] == [0, 1]
     assert [(issue.line, issue.path.endswith("a.jsonl")) for issue in issues(batches)] == [(1, True), (2, True)]
-
-
-def test_a_file_that_is_given_twice_is_read_once(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.jsonl", lines(said(1)))
-    assert len(read(file, tmp_path, str(file))) == 1
 
 
 def test_the_same_messages_in_two_files_are_stored_once(tmp_path: Path) -> None:
@@ -233,11 +209,6 @@ def test_a_date_that_a_heading_is_about_is_not_the_day_of_the_note(tmp_path: Pat
     assert frame(read(file))["occurred_at"].dt.date().to_list() == [datetime(2026, 3, 2).date()]
 
 
-def test_each_day_of_a_journal_has_its_own_time(tmp_path: Path) -> None:
-    file = write(tmp_path / "log.md", "# Log\n\n## 2026-09-08\n\nStart.\n\n## Wednesday, 9 September 2026\n\nGo.")
-    assert frame(read(file))["occurred_at"].dt.day().to_list() == [8, 9]
-
-
 def test_an_edited_document_keeps_the_rows_of_what_did_not_change(tmp_path: Path) -> None:
     file = write(tmp_path / "boats.md", "# Boats\n\nNine.\n\n# Prices\n\nFree.")
     before = frame(read(file))["id"].to_list()
@@ -262,13 +233,6 @@ def test_reading_again_gives_the_same_rows(tmp_path: Path) -> None:
     os.utime(file, (1, 1))
     assert frame(read(file))["id"].to_list() == first["id"].to_list()
     assert first["conversation_id"].to_list() == ["a", "a"]
-
-
-def test_losses_beyond_the_first_two_hundred_are_counted(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.jsonl", lines(said(1)) + "{broken\n" * 1000)
-    lost = issues(read(file))
-    assert sum(issue.count for issue in lost) == 1000
-    assert len(lost) == 201
 
 
 def test_every_bundled_example_is_read() -> None:
@@ -309,16 +273,6 @@ def test_a_slack_thread_goes_on_in_the_file_of_another_day_with_the_names_of_the
     assert found["content"][0].startswith("Ivo Matos owns the tide display")
 
 
-def test_a_list_of_people_is_passed_over_only_where_no_chat_takes_names_from_it(tmp_path: Path) -> None:
-    slack = EXAMPLES / "sources" / "slack"
-    assert (slack / "users.json").exists()
-    assert "users.json" not in {Path(issue.path).name for issue in issues(read(slack), "skipped")}
-    write(tmp_path / "users.json", (slack / "users.json").read_text())
-    write(tmp_path / "notes.md", "# Notes\n\nThe pump is blue.\n")
-    (passed_over,) = issues(read(tmp_path), "skipped")
-    assert "lists people, channels or projects" in passed_over.reason
-
-
 @pytest.mark.parametrize("people", [None, "", "[broken", '{"id": 3}', "link"])
 def test_without_a_list_of_people_slack_is_read_with_its_ids(tmp_path: Path, people: str | None) -> None:
     day = '[{"type": "message", "user": "U1", "text": "Nine.", "ts": "1772442000.000100"}]'
@@ -349,18 +303,6 @@ def test_a_source_that_has_grown_gives_the_same_rows_and_one_more(tmp_path: Path
     assert len(after) == len(before) + 1
 
 
-def test_the_messages_of_a_forked_session_of_codex_belong_to_the_fork(tmp_path: Path) -> None:
-    def line(kind: str, **payload: Any) -> str:
-        return json.dumps({"timestamp": "2026-03-02T09:00:00Z", "type": kind, "payload": payload}) + "\n"
-
-    said = line("response_item", type="message", role="user", content=[{"type": "input_text", "text": "Nine."}])
-    file = write(
-        tmp_path / "fork.jsonl",
-        line("session_meta", id="fork", cwd="/a/quay") + line("session_meta", id="parent", cwd="/a/old") + said,
-    )
-    assert frame(read(file)).select("conversation_id", "scope").rows() == [("fork", "quay")]
-
-
 def test_a_session_of_gemini_in_lines_is_read_with_its_tools_and_no_message_twice(tmp_path: Path) -> None:
     turn = {"timestamp": "2026-03-02T09:00:00Z", "id": "2", "type": "gemini", "content": ""}
     lines = [
@@ -378,15 +320,6 @@ def test_a_session_of_gemini_in_lines_is_read_with_its_tools_and_no_message_twic
     assert issues(batches) == []
 
 
-def test_a_folder_of_mails_one_by_one_is_read_under_any_name(tmp_path: Path) -> None:
-    box = (EXAMPLES / "sources" / "harbour.mbox").read_text(encoding="latin-1")
-    for number, text in enumerate(box.split("\nFrom ")):
-        write(tmp_path / "cur" / f"177970000{number}.M1P2.host:2,S", text.partition("\n")[2])
-    found = frame(read(tmp_path))
-    assert found["speaker"].to_list() == ["Rita Sousa", "Clara Duarte"]
-    assert found["conversation_id"].n_unique() == 1
-
-
 @pytest.mark.parametrize(
     ("opening", "more"),
     [
@@ -400,17 +333,6 @@ def test_one_message_of_a_megabyte_is_cut_as_any_other(tmp_path: Path, opening: 
     batches = read(write(tmp_path / "huge.txt", opening + more * 110_000))
     assert frame(batches)["content"].str.len_chars().max() <= 50_000
     assert "a message longer than the limit was cut" in [issue.reason for issue in issues(batches, "adjusted")]
-
-
-def test_links_between_notes_are_read_as_they_are_shown_and_code_stays(tmp_path: Path) -> None:
-    note = "# [[Quay|The quay]]\n\n[[people/Nora Quint#Work]] and ![[a.png]] `[[table]]` [[ -f x ]]\n\n```\n[[x]]\n```"
-    batches = read(write(tmp_path / "note.md", note))
-    assert frame(batches)["content"].to_list() == [
-        "The quay\n\nNora Quint and  `[[table]]` [[ -f x ]]\n\n```\n[[x]]\n```"
-    ]
-    assert set(frame(batches)["speaker"]) == {"The quay"}
-    plain = frame(read(write(tmp_path / "note.txt", "See [[Quay]].")))
-    assert plain["content"].to_list() == ["See [[Quay]]."]
 
 
 GARBAGE = st.one_of(

@@ -21,7 +21,7 @@ from inference.embedding import open_embedder
 from recall.history import archived
 from slowwave import frames
 from slowwave.api import OpenMemory
-from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.errors import UnknownName, UnusableInput
 from slowwave.lifecycle.restore import plan_restoration
 from slowwave.settings import StewardSettings
 from storage.doctor import examine
@@ -224,17 +224,6 @@ def test_of_a_run_comes_back_what_may_and_the_rest_is_told(keep: Keep) -> None:
     undo(Store.open(str(uri)), "restore-1", "undo-1", LATER)
     with pytest.raises(UnknownName):
         restore(a_run(uri), of_run="steward-9")
-
-
-def test_of_facts_that_say_the_same_the_one_that_left_last_comes_back(keep: Keep) -> None:
-    same = {"statement_hash": "h", "object_text": "x"}
-    uri = keep(facts=[gone("a", 30, **same), gone("b", 20, **same), gone("c", 20, **same)], entities=[ANA])
-    before = contents(uri)
-    with pytest.raises(Refused, match=r"Nothing was restored\. “Ana uses a” \(a\): It is known again as"):
-        restore(a_run(uri), ["a", "c"])
-    assert_same(before, contents(uri))
-    assert rows(uri, "runs").is_empty()
-    assert restore(a_run(uri), ["c"]).facts == (("c", "Ana uses c"),)
 
 
 @pytest.mark.parametrize(

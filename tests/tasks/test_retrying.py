@@ -37,7 +37,7 @@ from slowwave.settings import IngestSettings
 from storage.store import Store
 from tasks.runtime.engine import flow, is_inline, side_by_side, task
 from tasks.runtime.prefect_engine import LIMITS, PrefectLimits, limit_of
-from tasks.runtime.retrying import FLOW_TRIES, ONCE, RETRIES, TASK_TRIES, Tries
+from tasks.runtime.retrying import FLOW_TRIES, ONCE, RETRIES, Tries
 
 QUICK = Tries((0.05, 0.1), jitter=0.3)
 
@@ -147,15 +147,6 @@ def test_a_task_that_takes_too_long_ends_and_is_not_tried_again(either: str) -> 
     assert len(calls) == 1
 
 
-def test_a_time_out_inside_a_task_is_not_taken_for_its_own(either: str) -> None:
-    @task("asks", about="tests", longest_s=60)
-    async def asks() -> None:
-        raise TimeoutError("the provider")
-
-    with pytest.raises(TimeoutError, match="the provider"):
-        _in_flow(asks)
-
-
 def test_shares_of_work_go_on_side_by_side_and_none_begins_after_an_error(either: str) -> None:
     steps: list[str] = []
 
@@ -206,18 +197,6 @@ def test_a_flow_is_run_again_after_what_passes_and_only_then(either: str, error:
     if either == "prefect":
         [run] = asyncio.run(_runs(name))
         assert (run.run_count, run.state_name) == (tried, "Completed" if tried == 2 else "Failed")
-
-
-def test_waits_grow_and_differ_by_the_jitter() -> None:
-    drawn = [[TASK_TRIES.wait_s(retry) for retry in range(TASK_TRIES.retries)] for _ in range(50)]
-    assert all(
-        0.7 * wait <= each <= 1.3 * wait
-        for draws in drawn
-        for each, wait in zip(draws, TASK_TRIES.waits_s, strict=True)
-    )
-    assert len({draws[0] for draws in drawn}) > 1
-    assert list(TASK_TRIES.waits_s) == sorted(TASK_TRIES.waits_s)
-    assert sum(TASK_TRIES.waits_s) >= 60  # the time by which providers count their limits
 
 
 # Real work
@@ -372,28 +351,6 @@ def test_four_ingests_share_the_calls_of_a_minute(
     for before, moment in enumerate(at):  # counted from the beginning: that a machine is slow only makes it later
         assert moment - began >= (before - limit.limit) / float(limit.slot_decay_per_second or 0)
     assert limit.limit + 60 * (limit.slot_decay_per_second or 0) == pytest.approx(300)
-
-
-@pytest.mark.proof
-def test_a_limit_that_nobody_made_is_not_waited_for_and_one_that_people_made_stays(
-    account: str, tmp_path: Path
-) -> None:
-    async def ask() -> tuple[bool, float]:
-        async with get_client() as client:
-            limits = PrefectLimits()
-            await limits.wait_for_call("anthropic", 0)
-            is_there = account in {each.name for each in await client.read_global_concurrency_limits(100, 0)}
-            own = GlobalConcurrencyLimitCreate(name=account, limit=1, slot_decay_per_second=1.0)
-            await client.create_global_concurrency_limit(own)
-            limits, began = PrefectLimits(), time.monotonic()
-            for _ in range(3):
-                await limits.wait_for_call("anthropic", 6000)
-            assert (await client.read_global_concurrency_limit_by_name(account)).limit == 1
-            return is_there, time.monotonic() - began
-
-    is_there, seconds = asyncio.run(ask())
-    assert not is_there
-    assert seconds >= 1.5  # the second and the third wait a second each, as the person has it
 
 
 @pytest.mark.proof

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from stores import fact, remembered
 from talk import STAMPS, assert_same, contents, rows
 
-from recall.proposals import Proposal, diff_lines, list_proposals, proposal_named, story_of_proposal
+from recall.proposals import Proposal, list_proposals, proposal_named, story_of_proposal
 from slowwave.api import OpenMemory, open_memory
-from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.errors import Refused, UnusableInput
 from slowwave.review.changes import NOW
 from slowwave.review.proposals import (
     MAX_NAME,
@@ -33,10 +33,6 @@ from slowwave.review.proposals import (
     ReviewVerdict,
     cleaned,
     complaints,
-    faults_of,
-    from_plain,
-    renamed,
-    verdicts_of,
     without,
 )
 from storage.doctor import examine, repair
@@ -45,7 +41,7 @@ from storage.tables import TABLES
 from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
-from tasks.people.review import DecidedProposal, approve, approve_for_later, reject
+from tasks.people.review import approve, approve_for_later, reject
 from tasks.people.review_runs import apply_verdicts, decide, modify, with_ways_on
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
@@ -264,16 +260,6 @@ def test_what_rests_on_what_another_changes_is_stale_although_they_share_no_row(
     assert rows(memory, "facts", f"id = '{IDS[0]}'")["owner_entity_id"].item() == "e_marta"
 
 
-def test_two_proposals_for_other_columns_of_one_row_are_each_fresh_until_one_is_carried_out(memory: Path) -> None:
-    moved, quoted = drafted(memory, 0, owner_entity_id="e_other"), drafted(memory, 0, action="quote", quote="tea")
-    snapshot = Store.open(str(memory)).snapshot()
-    assert [story_of_proposal(snapshot, each, T2).stale for each in (moved, quoted)] == [(), ()]
-    done = approve(run_at(memory, T2), [quoted.id, moved.id], ANA)
-    assert [each.state for each in done] == ["applied", "applied"]
-    row = rows(memory, "facts", f"id = '{IDS[0]}'").row(0, named=True)
-    assert (row["quote"], row["owner_entity_id"]) == ("tea", "e_other")
-
-
 # Modifying
 
 
@@ -288,30 +274,6 @@ def test_a_modified_deletion_waits_for_a_yes_of_its_own_in_place_of_the_old_one(
     assert one_of(memory, fresh.id).state == "pending"
 
 
-SPLIT = {
-    "splits": [
-        {"name": "Tea", "observations": ["f_1_aaaaaaaa"]},
-        {"name": "Rain", "observations": ["f_1_bbbbbbbb"]},
-    ]
-}
-
-
-def test_an_ask_is_renamed_and_left_out_of_and_a_wrong_one_is_told() -> None:
-    assert [each["name"] for each in renamed(SPLIT, {"Tea": "Drinks"})["splits"]] == ["Drinks", "Rain"]
-    assert [each["name"] for each in without(SPLIT, ["bbbbbbbb"])["splits"]] == ["Tea"]
-    with pytest.raises(UnusableInput, match="Known: 'Tea', 'Rain'"):
-        renamed(SPLIT, {"Coffee": "x"})
-    with pytest.raises(UnusableInput, match="none of its observations"):
-        without(SPLIT, ["cccccccc"])
-    assert list(faults_of(SPLIT, SPLIT)) == []
-    assert list(faults_of(renamed(SPLIT, {"Tea": "Rain"}), SPLIT)) == ["two splits are called 'Rain'"]
-    assert list(faults_of({"splits": []}, SPLIT)) == ["no split is left: reject it instead"]
-    moved = {"splits": [{"name": "Tea", "observations": ["f_1_aaaaaaaa", "f_9"]}, {"name": " ", "observations": []}]}
-    told = list(faults_of(moved, SPLIT))
-    assert "a split has no name" in told
-    assert "f_9 is none of its observations" in told
-
-
 # Verdicts of a form
 
 
@@ -320,19 +282,6 @@ ASKED = (
     ProposalQuestion("p_2", "merge", "Merge two", True),
     ProposalQuestion("p_3", "prune", "Let fade", False),
 )
-
-
-def test_one_decision_counts_for_what_has_no_risk_and_was_not_decided_for_itself() -> None:
-    said = {"p_1": ReviewVerdict("p_1", "reject")}
-    assert [(v.id, v.decision) for v in verdicts_of(ASKED, said, "approve")] == [("p_1", "reject"), ("p_3", "approve")]
-    assert [v.id for v in verdicts_of(ASKED, said, "each for itself")] == ["p_1"]
-    assert from_plain(json.loads(json.dumps([{**each} for each in map(_plain, ASKED)]))) == ASKED
-
-
-def _plain(asked: ProposalQuestion) -> dict[str, Any]:
-    from slowwave.review.proposals import as_plain
-
-    return as_plain([asked])[0]
 
 
 @pytest.mark.parametrize(
@@ -380,14 +329,6 @@ def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_tim
     }  # fmt: skip
     undo(store_of(run), run.id, "undo-1", T3)
     assert_same(before, contents(memory))
-
-
-def test_a_modification_that_cannot_be_planned_is_told_and_waits_on(memory: Path) -> None:
-    waits = proposed(memory, 0, 1)
-    retired(memory, 1)
-    [done] = apply_verdicts(run_at(memory, T3), [ReviewVerdict(waits.id, "modify", {"observations": [IDS[1]]})], ANA)
-    assert done.state == "pending"
-    assert "It was not modified" in done.outcome
 
 
 # Erasure and the doctor
@@ -496,17 +437,6 @@ def test_all_leaves_what_is_risky_unless_that_is_asked_for_and_confirmed(memory:
     assert "no risk" in terminal("review", "approve", "--all").out
     assert terminal("review", "reject", "--all", "--risky", "--yes").code == 0
     assert one_of(memory, risky.id).state == "rejected"
-
-
-def test_a_name_that_is_unknown_or_nobody_is_an_error_before_anything_is_done(memory: Path) -> None:
-    [waits] = waiting(memory, 0)
-    with pytest.raises(UnusableInput, match="Nobody's name"):
-        decide(run_at(memory, T2), [waits.id], "approve", Person(" ", "terminal"))
-    with pytest.raises(UnknownName, match="proposal"):
-        decide(run_at(memory, T2), ["p_nonsense"], "reject", ANA)
-    assert rows(memory, "runs", "flow = 'review'").is_empty()
-    assert diff_lines(waits)[0].startswith(f"~ facts {IDS[0]}: status active → archived; expired_at nothing → the time")
-    assert isinstance(decide(run_at(memory, T2), [waits.id], "approve", ANA)[0], DecidedProposal)
 
 
 @pytest.mark.proof

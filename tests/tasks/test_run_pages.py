@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
-
-from stores import fact, remembered
-
-from tasks.orchestration.phases import NightTally
 from tasks.orchestration.tallies import Tally
-from tasks.runtime.run_pages import DecisionSummary, collecting_decisions, decision_rows, publish_summary
-from tasks.runtime.runs import existing_run
+from tasks.runtime.run_pages import DecisionSummary, decision_rows
 
 
 def test_each_fact_of_a_decision_has_a_cell_of_its_own() -> None:
@@ -25,20 +18,6 @@ def test_each_fact_of_a_decision_has_a_cell_of_its_own() -> None:
     assert [*decision_rows(decisions)[0]] == ["decision", "fact", "other fact", "reason"]
     assert decision_rows(decisions[2:]) == [{"decision": "keep", "fact": "F · G", "reason": "alone"}]
     assert [each.cells[1] for each in decisions] == ["A ← B · C ← c", "cat x | sort | E", "F · G"]
-
-
-def test_a_night_shows_the_facts_of_its_phases_as_they_do_and_its_summary_is_as_before(tmp_path: Path) -> None:
-    memory = remembered(tmp_path / "memory", [fact("f_1", "Marta likes tea.")])
-    run, night = existing_run("consolidate", str(memory), "default"), NightTally("night")
-    phase = Tally(run.id, decisions=[DecisionSummary("absorb", "A", "same", ("B", "C ← c"))])
-    with collecting_decisions(night.decided):
-        asyncio.run(publish_summary(run, phase))
-    night.phase("consolidate", phase.summary())
-    assert [row["other fact"] for row in decision_rows(night.shown_decisions)] == ["B", "C ← c"]
-    assert night.summary()["decisions"] == [{"decision": "absorb", "fact": "A ← B · C ← c", "reason": "same"}]
-    resumed = NightTally("night")  # of a phase of an interrupted night only the summary is left
-    resumed.phase("consolidate", phase.summary())
-    assert resumed.summary()["decisions"] == night.summary()["decisions"]
 
 
 def test_a_pair_that_became_a_proposal_is_listed_once_whatever_signs_its_facts_have() -> None:

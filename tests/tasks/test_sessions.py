@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, START, extractor, learn, overtaken, rows, said, written
 
-from prompts.rendering import CUT, pack_sessions, render_sessions
+from prompts.rendering import pack_sessions, render_sessions
 from slowwave.api import OpenMemory
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
 from slowwave.records import SessionQuestion, Turn
@@ -112,14 +112,6 @@ def test_every_conversation_is_in_a_prompt_that_is_not_too_long_with_its_newest_
         assert [each.number for each in pack] == list(range(1, len(pack) + 1))
         assert len(pack) <= 4
         assert len(render_sessions(pack).text.encode()) <= limit
-
-
-def test_the_earlier_summary_is_shown_only_where_turns_are_left_out() -> None:
-    ((cut,),) = pack_sessions([session(300)], 4096, 9)
-    assert "It was about tea." in render_sessions((cut,)).text
-    assert "It was about tea." not in render_sessions((session(3),)).text
-    ((begun,),) = pack_sessions([session(1, 3000)], 2048, 9)
-    assert begun.turns[0].text.endswith(CUT)
 
 
 # Runs

@@ -219,6 +219,9 @@ def test_what_is_nearly_full_is_split_early_if_its_topics_are_clearly_apart(temp
     assert (alike.splits, "not of several topics" in alike.message) == ((), True)
 
 
+# Carried out
+
+
 def test_a_suggested_name_is_free_and_the_hash_follows_what_is_known(store: Path) -> None:
     first = suggest_split(snapshot(store), EACH, NOW, "Atlas").analysis.plan_hash
     with Store.open(str(store)).commit("named", "test", NOW) as tx:
@@ -231,9 +234,6 @@ def test_a_suggested_name_is_free_and_the_hash_follows_what_is_known(store: Path
     )
     later(store)
     assert suggest_split(snapshot(store), EACH, NOW, "Atlas").analysis.plan_hash != first
-
-
-# Carried out
 
 
 @pytest.mark.proof
@@ -418,22 +418,6 @@ def test_structure_is_no_knowledge(template: Path, parted: tuple[Path, Run, Any]
     with recorded(run, Counts(run.id), {}, last=refreshed_aspects):
         pass
     assert rows(parted_store, "aspect_scores").filter(pl.col("facts") > 0).is_empty()
-
-
-def test_what_is_known_is_shown_where_it_is_filed(parted: tuple[Path, Run, Any]) -> None:
-    ties = {f"Atlas contains {name}." for name in CHILDREN} | {f"{name} is a part of Atlas." for name in CHILDREN}
-    with OpenMemory.open(str(parted[0]), is_logged=False) as memory:
-        of_atlas = {each.statement for each in memory.facts_of("Atlas", now=NOW)[1]}
-        of_cache = {each.statement for each in memory.facts_of(CHILDREN[0], now=NOW)[1]}
-        then = {each.statement for each in memory.facts_of("Atlas", known_as_of=NOW - timedelta(days=1), now=NOW)[1]}
-        around = memory.neighbours("Atlas", now=NOW)
-        above = memory.neighbours(CHILDREN[1], now=NOW)
-    assert of_atlas == {*ALONE, USES, "Atlas is like Redis", *ties}
-    assert of_cache == {*CACHE, USES, *(tie for tie in ties if CHILDREN[0] in tie)}
-    assert ties.isdisjoint(then)
-    assert {each.name for each in around.entities} == {"Atlas", "Redis", *CHILDREN}
-    assert around.facts[0].statement == USES
-    assert [(each.name, each.depth) for each in above.entities] == [(CHILDREN[1], 0), ("Atlas", 1)]
 
 
 def test_ending_one_end_ends_the_other_and_both_come_back(parted_store: Path) -> None:

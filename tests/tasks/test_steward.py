@@ -144,12 +144,12 @@ def test_a_score_is_written_when_it_moved_a_step_or_crossed_a_mark(old: float | 
     assert pair.select(is_due((0.1, 0.05), 0.01)).item() is due
 
 
+# What fades (S4-07)
+
+
 def test_a_whole_step_is_enough() -> None:
     pair = pl.DataFrame({"quality_score": [0.5, 0.5], "score": [0.25, 0.2500001]})
     assert pair.select(is_due((), 0.25)).to_series().to_list() == [True, False]
-
-
-# What fades (S4-07)
 
 
 def test_all_three_conditions_must_hold() -> None:

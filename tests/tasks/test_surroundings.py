@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from patchwork import Memory, claim, day
+from patchwork import Memory, claim
 
-import storage.snapshots
 from slowwave import frames
 from slowwave.revision.application import ApplicationPlan
 from slowwave.revision.candidates import DIRECTIVES, Candidates
@@ -137,40 +135,3 @@ def test_of_neighbours_only_those_are_read_that_are_near_or_about_the_same_or_ma
     assert read(candidates.directives.clear()) == {"near", "owned"}
     naming = pl.DataFrame({"candidate_id": passed["id"], "object": ["emacs"], "action": ["supersede"]})
     assert read(frames.conform(naming, DIRECTIVES)) == {"near", "owned", "far"}
-
-
-@pytest.fixture
-def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    counts = list[int]()
-
-    def counted(read: Callable[..., pl.DataFrame], *args: Any) -> pl.DataFrame:
-        counts.append(len(frame := read(*args)))
-        return frame
-
-    for name in ("read_rows", "numbered_rows"):
-        monkeypatch.setattr(storage.snapshots, name, partial(counted, getattr(storage.snapshots, name)))
-    return counts
-
-
-def test_rows_read_do_not_grow_with_the_facts_of_one_entity(
-    new_store: Callable[[], Store], rows_read: list[int]
-) -> None:
-    memory = StoredMemory(new_store())
-    memory.tell(*(sentence(kind, "Acme", "vim", 1) for kind in (0, 2, 5)))
-    tried = [claim(f"Anna tried pastime {n}.", relation="tried", obj=f"pastime {n}", at=2) for n in range(500)]
-    pastimes = memory.candidates(tried)
-    ends = [sentence(0, "Globex", "vim", 10), sentence(6, "Globex", "neovim", 11)]
-
-    def read_for(*claims: dict[str, Any]) -> int:
-        rows_read.clear()
-        memory.tell(*claims)
-        return sum(rows_read)
-
-    few = read_for(*ends)
-    assert memory.fact("Anna leads the Acme data team.")["suspect_of"]
-    with memory.store.commit("r", "test") as tx:
-        known = pastimes.facts.with_columns(status=pl.lit("active"), valid_from=pl.lit(day(2)))
-        tx.upsert("facts", known)
-        tx.upsert("fact_evidence", known.select("id", "message_id", fact_id="id", occurred_at="valid_from"))
-    many = read_for(sentence(0, "Initech", "vim", 20), sentence(6, "Initech", "vim", 21))
-    assert few < many < few + 50

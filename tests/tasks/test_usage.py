@@ -29,7 +29,7 @@ from slowwave.lifecycle.usage_scores import (
     usage_of,
     weaken_links,
 )
-from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings, UseSettings
+from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings
 from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
@@ -187,12 +187,6 @@ def test_what_a_fact_absorbed_counts_for_it_over_every_step() -> None:
         ("c", 3, pytest.approx(0.6)), ("other", 1, pytest.approx(0.1)),
     ]  # fmt: skip
     assert whole["last_retrieved_at"].to_list() == [NOW + DAY, NOW]
-
-
-def test_facts_that_replace_each_other_in_a_circle_count_for_the_last_of_them() -> None:
-    usage = counted([("a", 0.4, NOW), ("b", 0.8, NOW), ("c", 0.8, NOW)])
-    whole = usage_of(usage, lineage(("a", "b", "dedup"), ("b", "c", "dedup"), ("c", "b", "dedup")))
-    assert whole.select("id", "hit_count").rows() == [("c", 3)]
 
 
 STEPS = st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"), st.just("dedup")), max_size=8)
@@ -388,19 +382,6 @@ def test_what_another_run_counted_in_the_meantime_is_not_counted_again(
     assert hits(place) == {"f1": 1}
 
 
-def test_a_log_that_was_lost_and_made_anew_is_counted_from_its_beginning(place: Path) -> None:
-    for number in range(3):
-        log_recalls(place, "f1", who=str(number))
-    count_usage(a_run(place))
-    store = Store.open(str(place))
-    store.db.create_table("retrieval_events", schema=TABLES["retrieval_events"].schema(4), mode="overwrite")
-    store.db.drop_table("retrieval_events")
-    store.db.create_table("retrieval_events", schema=TABLES["retrieval_events"].schema(4))
-    log_recalls(place, "f2")
-    count_usage(a_run(place, 1))
-    assert hits(place) == {"f1": 3, "f2": 1}
-
-
 # Undo
 
 
@@ -459,15 +440,6 @@ def test_entities_are_weighed_by_relations_alone_and_only_changes_are_written(pl
         tx.upsert("entities", carla)
     assert weigh_entities(a_run(place, 2)) == 1
     assert store.snapshot().frame("entity_scores")["id"].sort().to_list() == ["e1", "e2"]
-
-
-def test_entities_are_weighed_by_the_settings_of_the_steward(place: Path) -> None:
-    with OpenMemory.open(str(place)) as memory:
-        memory.facts_of("Bruno", now=NOW)
-    count_usage(a_run(place))
-    weigh_entities(a_run(place), UseSettings(degree_weight=1.0, max_degree=2))
-    scores = Store.open(str(place)).snapshot().frame("entity_scores").sort("id")
-    assert scores["importance"].to_list() == pytest.approx([0.0, 2.0, 0.0])
 
 
 # What reads leave behind
