@@ -140,31 +140,18 @@ def test_the_slider_shows_what_held_then_and_now_brings_the_present_back(browser
     assert browser.ask("document.getElementById('play').getAttribute('aria-label')") == "Play"
 
 
-def test_nights_aspects_and_communities_light_up_whom_they_touch(browser: Browser) -> None:
+def test_aspects_and_communities_light_up_whom_they_touch(browser: Browser) -> None:
     lit = "atlas.data.entities.id.filter((id, e) => atlas.renderer.getNodeDisplayData(e).zIndex === 2)"
     wait = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))"
     for act, names in (
-        ("atlas.showRun('sleep-1')", {"e_anna", "e_ben", "e_carl", "e_dora"}),
         ("atlas.showAspect('health')", {"e_anna"}),
         ("atlas.showGroup(1)", {"e_carl", "e_dora"}),
     ):
         browser.ask(act)
         browser.ask(wait)
         assert set(browser.ask(lit)) == names, act
-    browser.ask("atlas.openTab('nights')")
-    browser.ask("document.querySelector('.run button').click()")
-    assert "replaced: “ben joined dora” says otherwise." in browser.ask(PANEL)
     browser.ask("atlas.openTab('aspects')")
     assert browser.ask("document.querySelectorAll('.bar').length") == 14
-
-
-def test_each_finding_of_the_report_leads_to_its_entity(browser: Browser) -> None:
-    browser.ask("document.querySelector('[data-tab=report]').click()")
-    told = browser.ask(PANEL)
-    assert "Flagged observations" in told
-    assert "slowwave duplicates ENTITY" in told
-    browser.ask("document.querySelector('#panel button.fact').click()")
-    assert browser.ask("atlas.data.entities.id[atlas.state.entity]") == "e_anna"
 
 
 @pytest.mark.proof
