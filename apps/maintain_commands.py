@@ -336,12 +336,6 @@ def fleet(
     phase: Annotated[
         list[str] | None, typer.Option("--phase", help="Phases of the night; may be repeated; default all.")
     ] = None,
-    runner: Annotated[
-        str | None, typer.Option("--runner", help="threads, or dask for a cluster under Prefect.", show_default=False)
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="The cluster's scheduler: tcp://host:8786.", show_default=False)
-    ] = None,
     width: Annotated[
         int | None, typer.Option("--width", min=1, help="How many namespaces at once.", show_default=False)
     ] = None,
@@ -362,8 +356,7 @@ def fleet(
 
     place = Place.of(store, namespace)
     nightly = nightly_settings(place, {"model": llm, "max_usd": max_usd, "max_calls": max_calls}, gate)
-    flags = {"runner": runner, "address": address, "width": width}
-    given = {name: value for name, value in flags.items() if value is not None}
+    given = {} if width is None else {"width": width}
     own = parse_settings({"fleet": place.settings.fleet.model_dump() | given}, "the command line").fleet
     settings = FleetSettings(**own.model_dump(), sleep=nightly)
     parameters: dict[str, Any] = {"phases": chosen(phase, NIGHT), "settings": settings, "dry_run": dry_run}
