@@ -23,11 +23,9 @@ from apps.cli import main
 from apps.configuration import Place
 from apps.environment import (
     Check,
-    agents,
     compiled,
     embedding_model,
     examine,
-    extras,
     language_models,
     packages,
     prefect_server,
@@ -65,17 +63,6 @@ def test_a_package_that_is_missing_too_old_or_too_new_is_named_with_its_range(
         assert row.remedy.startswith(f"pip install '{row.check}")
 
 
-def test_optional_parts_are_listed_and_an_old_one_is_a_note_with_the_way_to_renew_it() -> None:
-    def found(**installed: str) -> Check:
-        return extras(REQUIRED, ["leiden", "openai"], installed.get)
-
-    assert found() == Check("optional parts", "ok", "none is installed, none is needed")
-    assert found(igraph="0.11") == Check("optional parts", "ok", "leiden")
-    old = found(igraph="0.10", openai="2.0")
-    assert (old.state, old.remedy) == ("note", "pip install -U 'slowwave[leiden,openai]'")
-    assert "igraph: 0.10 is too old" in old.found
-
-
 def test_a_python_that_the_package_is_not_for_is_a_problem() -> None:
     assert python("3.11.0", ">=3.11").state == "ok"
     assert python("3.14.0b1", ">=3.11").state == "ok"
@@ -110,21 +97,6 @@ def test_the_embedding_model_is_there_or_what_it_needs_is_named() -> None:
     keyless = embedding_model("openai/text-embedding-3-small", {})
     assert keyless.state == "problem"
     assert "OPENAI_API_KEY" in keyless.remedy or "slowwave[openai]" in keyless.remedy
-
-
-def test_a_plugin_that_is_switched_off_is_not_connected(tmp_path: Path) -> None:
-    def is_connected(name: str, **document: Any) -> bool:
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(document))
-        return agents(tmp_path / "here", tmp_path).found.startswith("Claude Code plugin")
-
-    plugin = "memory@slowwave"
-    assert is_connected(".claude/plugins/installed_plugins.json", plugins={plugin: [{"scope": "user"}]})
-    assert not is_connected(".claude/settings.json", enabledPlugins={plugin: False})
-    assert is_connected(".claude/settings.json", enabledPlugins={plugin: True})
-    assert not is_connected("here/.claude/settings.local.json", enabledPlugins={plugin: False})
-    assert is_connected("here/.claude/settings.local.json", enabledPlugins={"other@slowwave": False})
 
 
 def healthy(wanted: str) -> Iterator[int]:
@@ -206,28 +178,6 @@ def test_what_a_check_cannot_find_out_is_a_row_without_the_secrets_of_the_enviro
     place = Place(str(tmp_path / "memory"), "default", Settings())
     row = next(row for row in examine(place) if row.check == "Prefect server")
     assert row.found == "Not checked, RuntimeError: no such server: [secret]"
-
-
-def test_programs_that_list_slowwave_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here, home, commands = tmp_path / "here", tmp_path / "home", tmp_path / "bin"
-    for folder in (here, home / ".cursor", commands):
-        folder.mkdir(parents=True)
-    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
-    (home / ".claude.json").write_text('{"projects": {"/home/ana/slowwave": {"mcpServers": {}}}}')
-    assert agents(here, home).found == "No agent is connected."
-    (home / ".claude.json").write_text('{"projects": {"/a": {"mcpServers": {"m": {"args": ["slowwave", "mcp"]}}}}}')
-    assert agents(here, home).found.startswith("Claude Code")
-    (home / ".claude.json").unlink()
-    (home / ".codex").mkdir()
-    (home / ".codex/config.toml").write_text('[mcp_servers.memory]\ncommand = "slowwave"\n')
-    assert agents(here, home).found.startswith("Codex")
-    (home / ".codex/config.toml").write_text("not = [valid")
-    (here / ".mcp.json").write_text('{"mcpServers": {"memory": {"command": "slowwave", "args": ["mcp"]}}}')
-    monkeypatch.setenv("PATH", str(commands))
-    assert agents(here, home).found == "Claude Code; but the command slowwave is not on PATH."
-    (commands / "slowwave").write_text("#!/bin/sh\n")
-    (commands / "slowwave").chmod(0o755)
-    assert agents(here, home) == Check("agents", "ok", "Claude Code")
 
 
 def test_a_store_that_cannot_be_made_is_a_problem_and_one_of_a_later_schema_too(tmp_path: Path) -> None:
