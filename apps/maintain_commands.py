@@ -279,10 +279,6 @@ def _community_cells(one: Community) -> tuple[str, int, str, str, str]:
 
 def refresh(
     context: typer.Context,
-    algorithm: Annotated[
-        str | None,
-        typer.Option("--algorithm", help="label_propagation or leiden (needs slowwave[leiden]).", show_default=False),
-    ] = None,
     *,
     model: ModelFlags,
     gate: Gate = None,
@@ -297,7 +293,7 @@ def refresh(
     store_before, namespace_before, json_before = context.obj  # options may stand before the word `refresh`, too
     place = Place.of(store or store_before, namespace if namespace != "default" else namespace_before)
     as_json = as_json or json_before
-    own = with_flags("communities", place.settings.communities, model, algorithm=algorithm).communities
+    own = with_flags("communities", place.settings.communities, model).communities
     summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), dry_run=dry_run)
     show_summary(summary, as_json)
     end(summary, "summarised", "communities")

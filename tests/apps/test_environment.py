@@ -38,7 +38,7 @@ from slowwave.settings import Settings
 REQUIRED = [
     Requirement(line)
     for line in ("fastapi>=0.139,<0.151", "polars>=1.30", "winreg>=1; sys_platform == 'win32'",
-                 'igraph>=0.11; extra == "leiden"', 'openai>=1.50; extra == "openai"')
+                 'openai>=1.50; extra == "openai"')
 ]  # fmt: skip
 
 
