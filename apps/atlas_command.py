@@ -46,14 +46,14 @@ def atlas(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the memory as one HTML page: map, time slider, stories, nights and report."""
+    """Write the memory as one HTML page: map, time slider and stories."""
     from recall.atlas import atlas_data
     from recall.atlas_facts import AtlasLimits
 
     _require_place(file)
     moment = parse_moment(as_of) if as_of else None
     limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
-    data = atlas_data(place.store(), datetime.now(UTC), limits, place.report_settings(), place.settings.recall.aspects)
+    data = atlas_data(place.store(), datetime.now(UTC), limits, place.settings.recall.aspects)
     if moment is not None:
         data["as_of"] = int(moment.timestamp())
     page = atlas_page(data)
@@ -70,7 +70,7 @@ def atlas(
     archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
     kinds = {
         "entities": summary["entities"] - archived, "archived entities": archived,
-        **{kind: summary[kind] for kind in ("facts", "communities", "runs")},
+        **{kind: summary[kind] for kind in ("facts", "communities")},
     }  # fmt: skip
     counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
     out.print(f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
@@ -95,7 +95,6 @@ def _atlas_summary(file: Path, page: str, data: dict[str, Any]) -> dict[str, Any
         "entities": len(data["entities"]["id"]),
         "facts": len(data["facts"]["id"]),
         "communities": len(data["communities"]),
-        "runs": len(data["runs"]),
         "left_out": data["left_out"],
     }
 

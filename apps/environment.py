@@ -6,11 +6,9 @@ cannot find out is a row of its own.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
@@ -35,22 +33,6 @@ LEAST_FREE = 1 << 30
 ANSWERS_WITHIN_S = 2.0
 LOCKED = "/block_types/slug/secret"
 """What every Prefect server has, and shows only to those with its password: `/health` answers everybody."""
-PLUGIN = "memory@slowwave"
-PLUGINS = (
-    ".claude/settings.local.json", ".claude/settings.json", "~/.claude/settings.json",
-    "~/.claude/plugins/installed_plugins.json",
-)  # fmt: skip
-"""Where Claude Code lists its plugins; the first file that has ours says whether it is on."""
-AGENTS: Mapping[str, tuple[str, ...]] = {
-    "Claude Code": (".mcp.json", "~/.claude.json"),
-    "Claude Desktop": (
-        "~/Library/Application Support/Claude/claude_desktop_config.json",
-        "~/.config/Claude/claude_desktop_config.json",
-    ),
-    "Cursor": (".cursor/mcp.json", "~/.cursor/mcp.json"),
-    "Codex": ("~/.codex/config.toml",),
-}
-"""Where programs keep the list of their MCP servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +62,6 @@ def examine(place: Place) -> Iterator[Check]:
     """All checks of this process and this place, the cheap ones first."""
     parts: list[tuple[str, Callable[[], Iterable[Check]]]] = [
         ("packages", _installed),
-        ("agents", lambda: [agents(Path(), Path.home())]),
         ("Prefect server", lambda: [prefect_server()]),
         ("language model", lambda: language_models(place.settings.model_dump(), os.environ)),
         ("compiled packages", lambda: compiled(COMPILED)),
@@ -116,9 +97,7 @@ def _installed() -> Iterator[Check]:
     found = f"{slowwave.__version__}{f', installed as {own.version}' if remedy else ''}"
     yield Check("slowwave", "note" if remedy else "ok", found, remedy)
     yield python(platform.python_version(), own.metadata["Requires-Python"] or "")
-    required = list(map(Requirement, own.requires or ()))
-    yield from packages(required, version_of)
-    yield extras(required, own.metadata.get_all("Provides-Extra") or [], version_of)
+    yield from packages(map(Requirement, own.requires or ()), version_of)
 
 
 def version_of(name: str) -> str | None:
@@ -156,23 +135,6 @@ def _unfit(required: Requirement, version: str | None) -> str:
     return f"{version} is too {way}; needed is {required.specifier}."
 
 
-def extras(required: Sequence[Requirement], names: Sequence[str], version: Callable[[str], str | None]) -> Check:
-    """Which optional parts are installed; a note where one is of another version than it has to be."""
-    present, unfit = [], []
-    for name in names:
-        parts = [
-            r for r in required if r.marker and r.marker.evaluate({"extra": name}) and f'"{name}"' in str(r.marker)
-        ]
-        if not parts or any(version(each.name) is None for each in parts):
-            continue
-        present.append(name)
-        unfit += [f"{each.name}: {reason}" for each in parts if (reason := _unfit(each, version(each.name)))]
-    found = ", ".join(present) or "none is installed, none is needed"
-    again = ",".join(present)
-    return Check("optional parts", "note", " ".join([found, *unfit]), f"pip install -U 'slowwave[{again}]'") if unfit \
-        else Check("optional parts", "ok", found)  # fmt: skip
-
-
 def compiled(names: Sequence[str]) -> Iterator[Check]:
     """A row for each package of compiled code that cannot be imported, or one that says that all can."""
     broken = []
@@ -186,47 +148,6 @@ def compiled(names: Sequence[str]) -> Iterator[Check]:
                 Check("compiled packages", "problem", found, f"pip install --force-reinstall --no-deps {package}")
             )
     yield from broken or [Check("compiled packages", "ok", f"{len(names)} of {len(names)} load")]
-
-
-def agents(folder: Path, home: Path) -> Check:
-    """Which programs are told of slowwave, by the files in which they list their servers and plugins."""
-
-    def read(files: Iterable[str]) -> list[Any]:
-        return [_document(home / each[2:] if each.startswith("~/") else folder / each) for each in files]
-
-    states = (value for each in read(PLUGINS) for value in _values(each, PLUGIN))
-    found = ["Claude Code plugin"] if next(states, False) else []
-    found += [program for program, files in AGENTS.items() if any(map(_runs_us, read(files)))]
-    if not found:
-        return Check("agents", "note", "No agent is connected.", "`slowwave mcp --help` shows how (docs/mcp.md).")
-    if shutil.which("slowwave") is None:
-        remedy = "Add its folder to PATH, or name the whole path in the settings of the agent."
-        return Check("agents", "note", f"{', '.join(found)}; but the command slowwave is not on PATH.", remedy)
-    return Check("agents", "ok", ", ".join(found))
-
-
-def _document(file: Path) -> Any:
-    """What a file of JSON or TOML says; nothing where it cannot be read."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-        return tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError):
-        return None
-
-
-def _runs_us(document: Any) -> bool:
-    """Whether it lists a server that slowwave runs; a project of that name does not count."""
-    servers = _values(document, "mcpServers", "mcp_servers")
-    return any("slowwave" in json.dumps(each, default=str) for each in servers)
-
-
-def _values(document: Any, *names: str) -> Iterator[Any]:
-    """The values of these names, at any depth."""
-    for name, value in document.items() if isinstance(document, dict) else ():
-        if name in names:
-            yield value
-        else:
-            yield from _values(value, *names)
 
 
 def prefect_server() -> Check:

@@ -332,7 +332,7 @@ def backfill(
 ) -> None:
     """Read old messages, one period after the other, then run a night. --dry-run estimates the cost.
 
-    The same command continues where it stopped. --namespace takes a pattern such as 'tenant-*'.
+    The same command continues where it stopped.
     """
     from flows.backfill import STAGES
     from flows.backfill import backfill as flow
@@ -385,23 +385,19 @@ def _show_backfill(summary: dict[str, Any]) -> None:
     else:
         out.print(run_title(summary), style="bold", markup=False)
     show_calls(summary["llm"])
-    parts = summary.get("namespaces") or {summary["namespace"]: summary}
-    for name, part in parts.items():
-        if nightly := part["night"]:
-            place = f" of {name}" if len(parts) > 1 else ""
-            changed = ", ".join(nightly["changed"]) or "nothing changed"
-            out.print(f"Night{place}: {nightly['state']}, {changed} ({nightly['run']})", markup=False, soft_wrap=True)
+    if nightly := summary["night"]:
+        changed = ", ".join(nightly["changed"]) or "nothing changed"
+        out.print(f"Night: {nightly['state']}, {changed} ({nightly['run']})", markup=False, soft_wrap=True)
     show_notes(summary)
-    for name, part in parts.items():
-        if part["runs"]:
-            show_undo(part["run"], name)
+    if summary["runs"]:
+        show_undo(summary["run"], summary["namespace"])
 
 
 def _show_estimate(summary: dict[str, Any]) -> None:
     total = summary["estimate"]
     rows = summary["windows"]
     if len(rows) > 1:
-        rows = [*rows, {"namespace": "", "window": "all", **total}]
+        rows = [*rows, {"window": "all", **total}]
     if rows:
         out.print(table("Estimate", *_columns_and_cells(rows, ESTIMATED)))
     for line in summary["notes"]:
@@ -409,7 +405,4 @@ def _show_estimate(summary: dict[str, Any]) -> None:
 
 
 def _columns_and_cells(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[Any]]]:
-    """Columns and cells; the namespace only where there are several."""
-    several = len({row["namespace"] for row in rows if row["namespace"]}) > 1
-    shown = ("namespace", *columns) if several else columns
-    return shown, [[f"{row[name]:.4f}" if name == "usd" else row[name] for name in shown] for row in rows]
+    return columns, [[f"{row[name]:.4f}" if name == "usd" else row[name] for name in columns] for row in rows]

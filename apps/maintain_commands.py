@@ -279,10 +279,6 @@ def _community_cells(one: Community) -> tuple[str, int, str, str, str]:
 
 def refresh(
     context: typer.Context,
-    algorithm: Annotated[
-        str | None,
-        typer.Option("--algorithm", help="label_propagation or leiden (needs slowwave[leiden]).", show_default=False),
-    ] = None,
     *,
     model: ModelFlags,
     gate: Gate = None,
@@ -297,7 +293,7 @@ def refresh(
     store_before, namespace_before, json_before = context.obj  # options may stand before the word `refresh`, too
     place = Place.of(store or store_before, namespace if namespace != "default" else namespace_before)
     as_json = as_json or json_before
-    own = with_flags("communities", place.settings.communities, model, algorithm=algorithm).communities
+    own = with_flags("communities", place.settings.communities, model).communities
     summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), dry_run=dry_run)
     show_summary(summary, as_json)
     end(summary, "summarised", "communities")
@@ -336,12 +332,6 @@ def fleet(
     phase: Annotated[
         list[str] | None, typer.Option("--phase", help="Phases of the night; may be repeated; default all.")
     ] = None,
-    runner: Annotated[
-        str | None, typer.Option("--runner", help="threads, or dask for a cluster under Prefect.", show_default=False)
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="The cluster's scheduler: tcp://host:8786.", show_default=False)
-    ] = None,
     width: Annotated[
         int | None, typer.Option("--width", min=1, help="How many namespaces at once.", show_default=False)
     ] = None,
@@ -362,8 +352,7 @@ def fleet(
 
     place = Place.of(store, namespace)
     nightly = nightly_settings(place, {"model": llm, "max_usd": max_usd, "max_calls": max_calls}, gate)
-    flags = {"runner": runner, "address": address, "width": width}
-    given = {name: value for name, value in flags.items() if value is not None}
+    given = {} if width is None else {"width": width}
     own = parse_settings({"fleet": place.settings.fleet.model_dump() | given}, "the command line").fleet
     settings = FleetSettings(**own.model_dump(), sleep=nightly)
     parameters: dict[str, Any] = {"phases": chosen(phase, NIGHT), "settings": settings, "dry_run": dry_run}

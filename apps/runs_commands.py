@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from textwrap import wrap
@@ -241,7 +241,7 @@ def doctor(
         bool, typer.Option("--repair", help="Repair what can be repaired, in one commit that can be undone.")
     ] = False,
     environment: Annotated[
-        bool, typer.Option("--environment", help="Check the installation: versions, keys, server, disk, agents.")
+        bool, typer.Option("--environment", help="Check the installation: versions, keys, server, disk.")
     ] = False,
     yes: Yes = False,
     *,
@@ -261,7 +261,7 @@ def doctor(
         if not show_environment(place, as_json):
             raise typer.Exit(1)
         return
-    from storage.doctor import examine, mend_head, prognosis
+    from storage.doctor import UNREADABLE, examine, look, mend_head
     from storage.doctor import repair as mend
     from storage.rows import new_run_id
 
@@ -269,9 +269,11 @@ def doctor(
     run = new_run_id("doctor")
     if repair and not yes:
         check_that_somebody_can_answer("`slowwave doctor`", as_json=as_json)
-        foreseen = prognosis(place.uri, place.namespace)
-        if repair := any(each.is_repairable for each in foreseen):
-            _show_foreseen(foreseen)
+        defects = look(place.uri, place.namespace)
+        if repair := any(each.is_repairable for each in defects):
+            out.print(table("What would be mended", FOUND, _rows(f for f in defects if f.is_repairable)))
+            if any(each.check == UNREADABLE for each in defects):
+                out.print("Tables that cannot be read go back to an earlier state, and what later runs did is lost.")
             typer.confirm("Mend this?", abort=True, err=True)
     if repair:
         mended = mend_head(place.uri, place.namespace)
@@ -285,27 +287,14 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _show_foreseen(foreseen: Sequence[Defect]) -> None:
-    from storage.doctor import LOST
-
-    rows = [(f.check, f.table, f.row_id, f.detail) for f in foreseen if f.is_repairable and f.check != LOST]
-    out.print(table("What would be mended", FOUND, rows))
-    if lost := [f.row_id for f in foreseen if f.check == LOST]:
-        out.print(f"{len(lost)} runs would lose what they did, and must be run again:")
-        _show_lost(lost)
-    if left := sum(not f.is_repairable for f in foreseen):
-        out.print(f"{left} more findings cannot be mended: slowwave doctor")
-
-
-def _show_lost(runs: Sequence[str]) -> None:
-    for run in runs:
-        out.print(f"  slowwave runs {run}", markup=False, soft_wrap=True)
+def _rows(defects: Iterable[Defect]) -> list[tuple[str, str, str, str]]:
+    return [(each.check, each.table, each.row_id, each.detail) for each in defects]
 
 
 def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, namespace: str) -> None:
     from storage.doctor import LOST, REPORTED
 
-    rows = [(f.check, f.table, f.row_id, f.detail) for f in mended if f.check in REPORTED and f.check != LOST]
+    rows = _rows(f for f in mended if f.check in REPORTED and f.check != LOST)
     if rows:
         out.print(table("Mended", FOUND, rows))
     if lost := [f.row_id for f in mended if f.check == LOST]:
@@ -313,9 +302,10 @@ def _show_examined(mended: Sequence[Defect], left: Sequence[Defect], run: str, n
             f"{len(lost)} runs lost what they did. Run them again as you did the first time (a night or a "
             "backfill also does its parts): what a model was paid for is kept."
         )
-        _show_lost(lost)
+        for lost_run in lost:
+            out.print(f"  slowwave runs {lost_run}", markup=False, soft_wrap=True)
     if left:
-        out.print(table("Findings", FOUND, [(f.check, f.table, f.row_id, f.detail) for f in left]))
+        out.print(table("Findings", FOUND, _rows(left)))
     else:
         out.print(f"Healthy{f'; {len(mended)} findings mended' if mended else ''}.")
     if mended and not rows:  # the repair of damage cannot be undone

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from slowwave.errors import RecallFell, SlowwaveError
+from slowwave.errors import RecallFell
 from slowwave.ingestion.windows import Period, moment
-from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings
 from slowwave.spending import tighter, what_is_left
 from tasks.ingest.reading import look_at
@@ -17,13 +16,12 @@ from tasks.orchestration.backfilling import (
     BackfillRequest,
     BackfillTally,
     Stage,
-    backfill_runs,
+    backfill_run,
     check,
     fill_windows,
     night_line,
     plan_backfill,
     publish_windows,
-    together,
 )
 from tasks.runtime.engine import flow, tell
 from tasks.runtime.prefect_api import turn_of
@@ -59,7 +57,7 @@ async def backfill(
     Args:
         start: Only messages said from this day or time on; empty for the first.
         end: Only messages said before this day or time; empty for the last.
-        namespace: Which memory inside the store, or a pattern such as tenant-* for several.
+        namespace: Which memory inside the store; tenants are kept apart by it.
         store: Folder or address of the store.
         paths: Files or folders whose messages are stored first; empty for what is stored already.
         window: How much time one run of `ingest` is about, by the calendar in UTC.
@@ -73,29 +71,19 @@ async def backfill(
     request = BackfillRequest(moment(start), moment(end), tuple(paths), window, limit, force, tuple(stages), settings)
     check(request)
     found = look_at(paths, "auto", settings.ingest)
-    runs = backfill_runs(store, namespace, request, now)
+    run = backfill_run(store, namespace, request, now)
     if dry_run:
-        estimated = estimate_summary([estimate(run, request, found) for run in runs], request, runs[0].id)
+        estimated = estimate_summary(estimate(run, request, found), request, run.id)
         await publish_windows(estimated["windows"])
         return estimated
-    tallies: list[BackfillTally] = []
-    for run in runs:
-        spent = sum((tally.usage for tally in tallies), Usage())
-        tallies.append(BackfillTally(run.id, namespace=run.namespace))
-        try:
-            await _fill(run, request, tallies[-1], spent)
-        except SlowwaveError as error:
-            if len(runs) == 1:
-                raise
-            tallies[-1].gave_up(error)  # the other namespaces are none of its business
-        if tallies[-1].state == "stopped":
-            break
-    summary = together(tallies)
+    tally = BackfillTally(run.id, namespace=run.namespace)
+    await _fill(run, request, tally)
+    summary = tally.summary()
     await publish_windows(summary["windows"])
     return summary
 
 
-async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally, spent: Usage) -> None:
+async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally) -> None:
     """One namespace: store, extract window by window, sleep; all of them parts of one run."""
     with recorded(run, tally, request.parameters(), last=refreshed_aspects), phases_of(run):
         if request.paths:
@@ -106,15 +94,15 @@ async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally, spent:
         tally.resumed(plan.resumes, len(plan.done))
         if plan.resumes:
             adopt(run, plan.resumes)
-        is_whole = "ingest" not in request.stages or await fill_windows(run, request, plan, tally, ingest, spent)
+        is_whole = "ingest" not in request.stages or await fill_windows(run, request, plan, tally, ingest)
         is_due = "ingest" not in request.stages or bool(plan.left) or (bool(plan.resumes) and not plan.slept)
         if "sleep" in request.stages and is_whole and is_due:
-            await _sleep(run, request, tally, spent)
+            await _sleep(run, request, tally)
     await publish_summary(run, tally)
 
 
-async def _sleep(run: Run, request: BackfillRequest, tally: BackfillTally, spent: Usage) -> None:
-    left = tighter(request.settings.sleep, what_is_left(request.settings, spent + tally.usage))
+async def _sleep(run: Run, request: BackfillRequest, tally: BackfillTally) -> None:
+    left = tighter(request.settings.sleep, what_is_left(request.settings, tally.usage))
     nothing = request.settings.sleep.ingest.model_copy(update={"extract": ExtractSettings(enabled=False)})
     settings = request.settings.sleep.model_copy(update={"ingest": nothing, **left.model_dump()})
     try:

@@ -37,7 +37,7 @@ async def report(
     left = propose_splits(run, settings, found) if settings.propose_splits else ProposedSplits()
     if left.ids:
         found = with_waiting(run, found)
-    summary = {**found.as_json(), "namespace": namespace, "proposals": list(left.ids), "notes": list(left.notes)}
+    summary = {**found, "namespace": namespace, "proposals": list(left.ids), "notes": list(left.notes)}
     if settings.propose_splits:
         summary["run"] = run.id
     await publish_report(run, summary)

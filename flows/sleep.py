@@ -11,7 +11,6 @@ from slowwave.errors import RecallFell
 from slowwave.settings import SleepSettings
 from slowwave.spending import sleep_within
 from tasks.ingest.rereading import reading_of_night
-from tasks.orchestration.fleet import parameters_of_fleet
 from tasks.orchestration.phases import NightTally, attempt, begin_night, close_night, weighed
 from tasks.runtime.engine import flow
 from tasks.runtime.run_pages import collecting_decisions
@@ -57,7 +56,7 @@ async def sleep(
     """
     run = existing_run("sleep", store, namespace, now, settings.retention)
     tally = NightTally(run.id, dry_run)
-    parameters = {"phases": phases, "settings": settings.model_dump(), **parameters_of_fleet()}
+    parameters = {"phases": phases, "settings": settings.model_dump()}
     if (reading := reading_of_night(run, settings)) is not None and not dry_run:
         read = partial(ingest, [], namespace, store, settings=reading, now=now, require_approval=require_approval)
         tally.phase("ingest", await attempt(tally, "ingest", read))

@@ -23,7 +23,7 @@ What is known of one thing
 - `communities`, `aspects`: groups of entities, and aspects of a life
 
 The memory as a whole
-- `overview`, `report`: its state, growth and cost, and its health
+- `overview`, `report`: its state and cost, and its health
 - `proposals`: what waits for a person
 - `atlas`, `atlas_facts`: the data of the atlas
 - `export`, `export_files`: everything in files, and how they are read back

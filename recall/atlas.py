@@ -1,8 +1,7 @@
-"""The data of the atlas: a memory at one commit, with its nights and its report."""
+"""The data of the atlas: a memory at one commit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +10,7 @@ import polars as pl
 
 from slowwave.graph.community_detection import places_of
 from slowwave.graph.map_layout import lay_out
-from slowwave.review.report_records import ReportSection, counts, sections, verdict
-from slowwave.settings import AspectSettings, ReportSettings
+from slowwave.settings import AspectSettings
 from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from storage.store import Store
@@ -20,49 +18,6 @@ from storage.store import Store
 from .aspects import aspects
 from .atlas_facts import AtlasLimits, Chosen, atlas_facts, chosen_facts
 from .communities import MEMBERS, summarised_communities
-from .report import consolidation_report
-
-# The consolidation report in the atlas: what wants a person's eye, each finding beside its entity on the map.
-
-
-_TELLING = ("type", "observation", "what", "the nearest pair")
-"""Columns whose cells say by themselves what they are."""
-
-
-def atlas_report(
-    snapshot: Snapshot, chosen: Chosen, now: datetime, settings: ReportSettings, limits: AtlasLimits
-) -> dict[str, Any]:
-    """`counts` in words, `verdict` as a sentence, and `sections` with the first findings of each.
-
-    A finding is (place of the entity, -1 if it is not shown; its name; the rest in words); `count` is of all findings.
-    """
-    report = consolidation_report(snapshot, settings, now).as_json()
-    ids = chosen.entities["id"]
-    places = dict(zip(ids, range(len(ids)), strict=True))
-    return {
-        "counts": counts(report),
-        "verdict": verdict(report),
-        "sections": [
-            {
-                "title": section.title,
-                "count": section.count,
-                "following": section.following,
-                "findings": list(_findings(section, places)),
-            }
-            for section in sections(report, limits.findings)
-        ],
-    }
-
-
-def _findings(section: ReportSection, places: Mapping[str, int]) -> Iterator[tuple[int, str, str]]:
-    for entity, name, cells in section.findings():
-        rest = ", ".join(_words(column, cell) for column, cell in cells if column != "id")
-        yield places.get(entity or "", -1), name, rest
-
-
-def _words(column: str, cell: Any) -> str:
-    return str(cell) if column in _TELLING else f"{column} {cell}"
-
 
 # The whole: one memory as plain data, in columns, bounded, with the places of its entities on the map.
 
@@ -79,19 +34,17 @@ def atlas_data(
     store: Store,
     now: datetime,
     limits: AtlasLimits | None = None,
-    report: ReportSettings | None = None,
     scoring: AspectSettings | None = None,
 ) -> dict[str, Any]:
     """The newest state of a store: `entities` and `facts` in columns of equal length, the rest as lists of rows.
 
     Entities are those with the most live relations; facts point at them by position, `s` and `t` (null where a fact is
-    about one entity alone). Times are whole seconds since 1970. `live` says what holds at `now`. `report` is the
-    consolidation report by these settings, `scoring` how aspects are scored.
+    about one entity alone). Times are whole seconds since 1970. `live` says what holds at `now`. `scoring`
+    says how aspects are scored.
     """
     limits, snapshot = limits or AtlasLimits(), store.snapshot()
     chosen = chosen_facts(snapshot, now, limits)
     communities, member_of = _communities(snapshot, chosen.entities, now)
-    runs, runs_left = atlas_runs(snapshot, chosen, limits)
     return {
         "format": FORMAT,
         "namespace": store.namespace,
@@ -99,13 +52,11 @@ def atlas_data(
         "now": int(now.timestamp()),
         "reach": _reach(chosen.changes.to_numpy(), int(now.timestamp())),
         "counts": _counts(snapshot, now),
-        "left_out": {**chosen.left_out, "runs": runs_left},
+        "left_out": chosen.left_out,
         "entities": _entities(snapshot, chosen, member_of, limits),
         "facts": atlas_facts(snapshot, chosen, limits),
         "communities": communities,
         "aspects": _aspects(snapshot, now, scoring or AspectSettings()),
-        "runs": runs,
-        "report": atlas_report(snapshot, chosen, now, report or ReportSettings(), limits),
     }
 
 
@@ -199,90 +150,3 @@ def _aspects(snapshot: Snapshot, now: datetime, settings: AspectSettings) -> lis
         }
         for row in aspects(snapshot, now, settings)
     ]
-
-
-# Runs in the atlas: the newest, with what each changed and why.
-
-
-_COLUMNS = ("id", "flow", "state", "parent_id", "started_at", "ended_at", "usd")
-_PLAIN = ("create", "reassert")
-"""Actions that add nothing to the facts themselves: others come first."""
-
-
-def atlas_runs(snapshot: Snapshot, chosen: Chosen, limits: AtlasLimits) -> tuple[list[dict[str, Any]], int]:
-    """The newest runs, newest first, and how many others there are.
-
-    `changes` counts decisions by action, `reasons` are a few of them (action, place of the fact or null, reason),
-    `touched` places of entities.
-    """
-    rows = snapshot.frame("runs", columns=_COLUMNS).sort("started_at", "id", descending=True)
-    newest = rows.head(limits.runs)
-    columns = ["run_id", "action", "subject_id", "ids_out", "reason", "at", "id"]
-    made = snapshot.by_ids("decisions", newest["id"], columns, key="run_id").sort("run_id", "at", "id")
-    changes = _changes(made)
-    touched = _touched(made, chosen, limits.touched)
-    reasons = _reasons(made, chosen, limits)
-    shown = [
-        {
-            "id": row["id"],
-            "flow": row["flow"] or "",
-            "state": row["state"] or "",
-            "parent": row["parent_id"],
-            "started": _seconds(row["started_at"]),
-            "ended": _seconds(row["ended_at"]),
-            "usd": round(row["usd"] or 0.0, 4),
-            "changes": changes.get(row["id"], {}),
-            "touched": touched.get(row["id"], []),
-            "reasons": reasons.get(row["id"], []),
-        }
-        for row in newest.to_dicts()
-    ]
-    return shown, len(rows) - len(newest)
-
-
-def _seconds(at: Any) -> int | None:
-    return None if at is None else int(at.timestamp())
-
-
-def _changes(made: pl.DataFrame) -> dict[str, dict[str, int]]:
-    """By run: how many decisions of each action, most frequent first."""
-    counts = made.group_by("run_id", "action").len().sort("run_id", "len", "action", descending=[False, True, False])
-    found: dict[str, dict[str, int]] = {}
-    for run, action, count in counts.iter_rows():
-        found.setdefault(run, {})[action] = count
-    return found
-
-
-def _touched(made: pl.DataFrame, chosen: Chosen, limit: int) -> dict[str, list[int]]:
-    """By run: the entities that it decided about, or about whose facts it did; most related first."""
-    rows = pl.concat(
-        [
-            made.select("run_id", id="subject_id"),
-            made.select("run_id", id="ids_out").explode("id").drop_nulls("id"),
-        ]
-    ).unique()
-    facts = pl.concat([chosen.facts.select("id", place=end) for end in ("s", "t")]).drop_nulls("place")
-    entities = chosen.entities.select("id").with_row_index("place")
-    places = pl.concat([facts, entities.select("id", pl.col("place").cast(facts["place"].dtype))])
-    met = rows.join(places, on="id").select("run_id", "place").unique().sort("run_id", "place")
-    few = met.group_by("run_id", maintain_order=True).agg(pl.col("place").head(limit))
-    return dict(few.iter_rows())
-
-
-def _reasons(made: pl.DataFrame, chosen: Chosen, limits: AtlasLimits) -> dict[str, list[list[Any]]]:
-    """By run: a few reasons, each once, those of rarer actions first."""
-    index = chosen.facts.select(subject_id="id").with_row_index("place")
-    reasons = made.with_columns(
-        is_plain=pl.col("action").is_in(_PLAIN),
-        nth=pl.int_range(pl.len()).over("run_id", "action"),
-        reason=pl.col("reason").fill_null("").str.slice(0, limits.quote),
-    )
-    once = reasons.unique(["run_id", "action", "reason"], keep="first", maintain_order=True)
-    few = once.sort("run_id", "is_plain", "nth", "action", "id").filter(
-        pl.int_range(pl.len()).over("run_id") < limits.reasons
-    )
-    placed = few.join(index, on="subject_id", how="left", maintain_order="left")
-    found: dict[str, list[list[Any]]] = {}
-    for run, action, place, reason in placed.select("run_id", "action", "place", "reason").iter_rows():
-        found.setdefault(run, []).append([action, place, reason])
-    return found

@@ -50,10 +50,6 @@ class AtlasLimits:
     aliases: int = 8
     text: int = 400
     quote: int = 200
-    runs: int = 60
-    touched: int = 300
-    reasons: int = 6
-    findings: int = 40
 
 
 @dataclass(frozen=True, slots=True)

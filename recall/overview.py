@@ -270,16 +270,6 @@ def believed_over_time(facts: pl.DataFrame, now: datetime, points: int = POINTS)
     return pl.DataFrame({"at": at, "believed": believed.cast(pl.Int64)})
 
 
-def growth(snapshot: Snapshot, now: datetime, points: int = POINTS) -> list[dict[str, Any]]:
-    """At evenly spaced times since the first fact: `at`, `facts` that were believed, and `entities` that were known."""
-    stored = "status NOT IN ('candidate', 'rejected')"
-    facts = pl.concat([snapshot.frame(name, stored, ["created_at", "expired_at"]) for name in ALL])
-    line = believed_over_time(facts, now, points).rename({"believed": "facts"})
-    made = snapshot.frame("entities", "merged_into IS NULL", ["created_at"])["created_at"].drop_nulls().sort()
-    known = made.search_sorted(line["at"].cast(made.dtype), side="right").cast(pl.Int64)
-    return line.with_columns(entities=known).to_dicts()
-
-
 def costs_by_day(store: Store) -> list[dict[str, Any]]:
     """What models were paid for, the newest day first: `day`, `model`, `calls`, `tokens_in`, `tokens_out`, `usd`."""
     calls = store.log("llm_calls", columns=["id", "created_at", "provider", "model", "tokens_in", "tokens_out", "usd"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
+from typing import Any
 
 import polars as pl
 
@@ -11,7 +12,6 @@ from slowwave import frames
 from slowwave.errors import UnusableInput
 from slowwave.lifecycle.usage_scores import entity_usage_of, fold_reads, weigh
 from slowwave.review import report as rules
-from slowwave.review.report_records import AlikePair, ConsolidationReport, ReportSummary, ReviewedEntity
 from slowwave.settings import ReportSettings
 from slowwave.types import DuplicatePair
 from slowwave.validity import Moment, live_sql
@@ -61,46 +61,49 @@ def _days(reading: Reading, entities: list[str]) -> pl.DataFrame:
 PAIRS_EACH = 3
 """Listed pairs of each entity whose observations look alike, the nearest ones."""
 _ENTITY = ("id", "name", "entity_type", "status", "created_at", "pinned")
-_PENDING = "state = 'pending'"
+PENDING = "state = 'pending'"
 
 
 def consolidation_report(
     snapshot: Snapshot, settings: ReportSettings, now: datetime, stale_days: float | None = None
-) -> ConsolidationReport:
+) -> dict[str, Any]:
     """What in this state of a memory wants a person's eye: four sections, and what else waits for one.
 
-    Split candidates, flagged observations, stale and large entities (S0-18 … S0-21); archival candidates, facts that
-    lean on what no longer holds, and what looks alike in the `top_n_active` most read entities. Reads count that were
-    logged until now, counted or not (T5); the report itself is none (T27). `stale_days` is a whole or broken number of
-    days, 0 or more; None: that of the settings. Raises `UnusableInput` for any other.
+    The names are those of sofia's `consolidation_report`, times ISO 8601. Split candidates, flagged observations (by
+    name of their entity), stale and large entities (S0-18 … S0-21); archival candidates, facts that lean on what no
+    longer holds, and what looks alike in the `top_n_active` most read entities: how many pairs, and the nearest few.
+    Reads count that were logged until now, counted or not (T5); the report itself is none (T27). `stale_days` is a
+    whole or broken number of days, 0 or more; None: that of the settings. Raises `UnusableInput` for any other.
     """
     unread_for = _checked(settings.stale_days if stale_days is None else stale_days)
     sizes = rules.weigh_size(scan_entities(snapshot, rules.early(settings.split), now), settings.split)
     entities, usage = _entities(snapshot, sizes), reads_so_far(snapshot)
     scores = weigh(entities, usage, _relations(snapshot, now), now, settings.use)
     archival = rules.archival_candidates(entities, scores, usage, now)
-    flagged = rules.flagged_entities(_flagged(snapshot, now), entities)
-    stale = rules.stale_entities(entities, usage, [each.entity_id for each in archival], settings, now, unread_for)
+    flagged = rules.flagged_observations(_flagged(snapshot, now), entities)
+    ids = [each["entity_id"] for each in archival]
+    stale = rules.stale_entities(entities, usage, ids, settings, now, unread_for)
     candidates = rules.split_candidates(sizes, entities)
     large = rules.large_entities(sizes, entities, settings.split)
     doubted = rules.suspects(_suspects(snapshot, now), entities)
     active = _most_read(entities, usage, settings.top_n_active)
-    summary = ReportSummary(
-        total_entities=len(entities.filter(rules.is_listed())),
-        total_observations=int(entities["count"].sum()),
-        split_candidates_count=len(candidates),
-        flagged_observations_count=sum(len(each.observations) for each in flagged),
-        stale_entities_count=len(stale),
-        large_entities_count=len(large),
-        archival_candidates_count=len(archival),
-        suspects_count=len(doubted),
-        pending_proposals_count=snapshot.count("proposals", _PENDING),
-    )
-    alike = _alike(snapshot, active, now)
-    return ConsolidationReport(
-        snapshot.sequence, now, unread_for, summary, candidates, flagged, stale, large, archival, doubted, alike,
-        len(active),
-    )  # fmt: skip
+    summary = {
+        "total_entities": len(entities.filter(rules.is_listed())),
+        "total_observations": int(entities["count"].sum()),
+        "split_candidates_count": len(candidates),
+        "flagged_observations_count": sum(map(len, flagged.values())),
+        "stale_entities_count": len(stale),
+        "large_entities_count": len(large),
+        "archival_candidates_count": len(archival),
+        "suspects_count": len(doubted),
+        "pending_proposals_count": snapshot.count("proposals", PENDING),
+    }
+    return {
+        "summary": summary, "split_candidates": candidates, "flagged_observations": flagged, "stale_entities": stale,
+        "large_entities": large, "archival_candidates": archival, "suspects": doubted,
+        "duplicates": _alike(snapshot, active, now), "reviewed_entities": len(active), "commit": snapshot.sequence,
+        "generated_at": now.isoformat(), "stale_days": unread_for,
+    }  # fmt: skip
 
 
 def _checked(stale_days: float) -> float:
@@ -146,21 +149,24 @@ def _most_read(entities: pl.DataFrame, usage: pl.DataFrame, number: int) -> pl.D
     return several.sort("access_count", "count", "name", "id", descending=[True, True, False, False]).head(number)
 
 
-def _alike(snapshot: Snapshot, active: pl.DataFrame, now: datetime) -> tuple[ReviewedEntity, ...]:
+def _alike(snapshot: Snapshot, active: pl.DataFrame, now: datetime) -> list[dict[str, Any]]:
     """Those of the entities in which observations look alike, most read first."""
     names = dict(active.select("id", "called").iter_rows())
     reads = dict(active.select("id", "access_count").iter_rows())
-    return tuple(
-        ReviewedEntity(
-            found.entity_id, found.entity, reads[found.entity_id], found.total_observations, found.duplicates_found,
-            tuple(map(_pair, found.pairs)), f"Judge them: {rules.command('duplicates', found.entity)}",
-        )
+    return [
+        {
+            "entity_id": found.entity_id, "entity_name": found.entity, "access_count": reads[found.entity_id],
+            "total_observations": found.total_observations, "duplicates_found": found.duplicates_found,
+            "pairs": [_pair(each) for each in found.pairs],
+            "recommendation": f"Judge them: {rules.command('duplicates', found.entity)}",
+        }
         for found in duplicates_among(snapshot, now, names, PAIRS_EACH)
         if found.duplicates_found
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
-def _pair(pair: DuplicatePair) -> AlikePair:
-    return AlikePair(
-        pair.a.id, pair.a.content, pair.b.id, pair.b.content, pair.similarity_score, pair.containment, pair.match_type
-    )
+def _pair(pair: DuplicatePair) -> dict[str, Any]:
+    """The earlier observation first (S0-04)."""
+    sides = {"a_id": pair.a.id, "a_content": pair.a.content, "b_id": pair.b.id, "b_content": pair.b.content}
+    measures = {"similarity_score": pair.similarity_score, "containment": pair.containment}
+    return {**sides, **measures, "match_type": pair.match_type}

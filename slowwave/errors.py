@@ -102,7 +102,7 @@ class UndoRefused(Refused):
     """A run cannot be taken back as things are.
 
     Later runs built on it, it is still going on or undone already, versions before it are no longer kept, it is from
-    before a migration or on both sides of a re-embedding, or other runs than those shown would go with it. `later` are
+    before a migration or a re-embedding, or other runs than those shown would go with it. `later` are
     the ids of the runs that built on it and can be undone with it, oldest first; empty for all other causes.
     """
 

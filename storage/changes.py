@@ -8,7 +8,7 @@ right.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -75,20 +75,10 @@ class Trace:
 
 
 class VersionReader:
-    """Reads tables at any version that is still kept.
+    """Reads tables at any version that is still kept; `commits`, in order, tell why a version is gone."""
 
-    `is_past` tells which versions of which tables hold vectors of another model than the one of now; their rows are
-    read without vectors, which have `dims` numbers now. `commits`, in order, tell why a version is gone.
-    """
-
-    def __init__(
-        self,
-        db: DBConnection,
-        is_past: Callable[[str, int], bool] = lambda name, version: False,
-        dims: int = 0,
-        commits: pl.DataFrame | None = None,
-    ) -> None:
-        self._db, self.is_past, self._dims, self._commits = db, is_past, dims, commits
+    def __init__(self, db: DBConnection, commits: pl.DataFrame | None = None) -> None:
+        self._db, self._commits = db, commits
 
     def marks(self, name: str, version: int) -> pl.DataFrame:
         """Ids and marks of all rows: columns id, mark."""
@@ -98,18 +88,7 @@ class VersionReader:
 
     def rows(self, name: str, version: int, ids: Sequence[str]) -> pl.DataFrame:
         """Full rows, stamps and vectors included."""
-        rows = pl.concat([self._read(name, version, where, None) for where in id_filters(list(ids))])
-        if TABLES[name].has_vector and self.is_past(name, version):
-            return rows.with_columns(vector=pl.lit(None, dtype=pl.Array(pl.Float32, self._dims)))
-        return rows
-
-    def both(self, name: str, gap: Gap) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows of a gap at either end, as far as they can be compared: without vectors of different models."""
-        left, right = (self.rows(name, version, gap.ids) for version in (gap.left, gap.right))
-        if self.is_past(name, gap.left) == self.is_past(name, gap.right):
-            return left, right
-        holding = TABLES[name].holding_vectors
-        return left.drop(holding, strict=False), right.drop(holding, strict=False)
+        return pl.concat([self._read(name, version, where, None) for where in id_filters(list(ids))])
 
     def _read(self, name: str, version: int, where: str | None, columns: list[str] | None) -> pl.DataFrame:
         table = self._db.open_table(name)
@@ -229,7 +208,7 @@ def writers_in(reader: VersionReader, name: str, gap: Gap, later: pl.DataFrame) 
     table = TABLES[name]
     if table.is_rebuildable:
         return set()
-    before, after = reader.both(name, gap)
+    before, after = (reader.rows(name, version, gap.ids) for version in (gap.left, gap.right))
     left, right = (
         {row["id"]: row for row in rows.drop(table.refreshed, strict=False).to_dicts()} for rows in (before, after)
     )

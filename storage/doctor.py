@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from operator import methodcaller
 from typing import TYPE_CHECKING
@@ -16,11 +16,12 @@ from . import checks
 from .checks import Check, PartialSnapshot
 from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes
-from .salvage import foresee, is_head_broken, salvage, salvage_head
+from .salvage import is_head_broken, salvage, salvage_head
 from .schema import Role
 from .store import Store
 from .tables import SCHEMA_VERSION, TABLES
 from .upkeep import make_indexes, make_text_indexes
+from .versions import was_set_aside
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -36,7 +37,6 @@ CHECKS = (
     Check("supersession cycle", checks.find_cycles, checks.break_cycles),
     Check("contradictory status", checks.find_contradictions, checks.settle),
     Check("shared alias", checks.find_shared_aliases, checks.remove_rows),
-    Check("proposal about nothing", checks.find_pointless, checks.close),
     Check("vector length", checks.find_long_vectors, checks.make_unit),
 )
 """In the order of repair: a mend may leave work for a later one, never for an earlier one."""
@@ -77,22 +77,11 @@ def defects(patient: PartialSnapshot) -> Iterator[Defect]:
         yield from _findings(check.name, check.find(patient))
 
 
-def prognosis(uri: str, namespace: str) -> tuple[Defect, ...]:
-    """What `mend_head` and `repair` would do: every defect, of damaged tables what becomes of them, and lost runs.
-
-    Changes nothing. Of a namespace whose head is broken nothing else can be seen.
-    """
+def look(uri: str, namespace: str) -> tuple[Defect, ...]:
+    """`examine`, also of a namespace whose head is broken, of which nothing else can be seen."""
     if is_head_broken(uri, namespace):
-        anew = "It cannot be read, and is made anew from its past and from commits. Only then the rest can be examined."
-        return (Defect("head", HEAD, "", anew, True),)
-    store = Store.attach(uri, namespace)
-    found = examine(store)
-    broken = [each.table for each in found if each.check == UNREADABLE]
-    kinds = {False: UNREADABLE, True: LOST}
-    foreseen = [Defect(kinds[bool(row)], name, row, detail, True) for name, row, detail in foresee(store, broken)]
-    empty = "The table is missing, and is made anew, empty."
-    others = [replace(each, detail=empty) if each.check == "missing table" else each for each in found]
-    return (*foreseen, *(each for each in others if each.check != UNREADABLE))
+        return (Defect("head", HEAD, "", "It cannot be read. Only when it is mended can the rest be examined.", True),)
+    return examine(Store.attach(uri, namespace))
 
 
 def mend_head(uri: str, namespace: str) -> tuple[Defect, ...]:
@@ -173,6 +162,7 @@ def _salvaged(store: Store, tx: Transaction) -> list[Defect]:
     names = _names(tx.lease)
     sound, _ = _survey(names, tx.handle)
     late = {name for name in tx.versions.keys() & sound if tx.handle(name).version != tx.versions[name]}
+    late |= {name for name, version in tx.lease.versions.items() if was_set_aside(store.db, name, version)}
     broken = [name for name in names if name not in sound or name in late]
     kinds = {False: UNREADABLE, True: LOST}
     return [Defect(kinds[bool(row)], name, row, detail, True) for name, row, detail in salvage(store, tx, broken)]

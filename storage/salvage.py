@@ -20,7 +20,7 @@ from .connection import HEAD, connect, has_namespace
 from .object_storage import is_remote
 from .rows import IDS_PER_FILTER, ROW
 from .schema import Role
-from .tables import SCHEMA_VERSION, TABLES, tables_of
+from .tables import TABLES, tables_of
 from .versions import ASIDE, EarlierStates, leap, state_label
 
 if TYPE_CHECKING:
@@ -38,36 +38,6 @@ Saved = tuple[str, str, str]
 def salvage(store: Store, tx: Transaction, broken: Collection[str]) -> list[Saved]:
     """Put back what can be put back of these tables; returns what became of each, and which runs lost what they did."""
     return list(_Salvage(store, tx).all_of(broken)) if broken else []
-
-
-def foresee(store: Store, broken: Collection[str]) -> list[Saved]:
-    """What `salvage` would make of these tables, and which runs would lose what they did; changes nothing."""
-    named = dict.fromkeys(broken, "It goes back to its newest version that can be read.")
-    named |= {name: "The rows that can be read stay." for name in broken if TABLES[name].role is Role.LOG}
-    state = [name for name in tables_of(Role.STATE) if name in broken]
-    lost: list[Saved] = []
-    if state and not follow_from_others(state):
-        if "commits" in broken or not all(_opens(store.db, name) for name in state):
-            detail = (
-                "The state goes back to the newest commit whose files are whole; which one shows when it is mended."
-            )
-        else:
-            past = EarlierStates(store.db, store.snapshot(), store.head)
-            commit = past.newest_whole()
-            detail = "No earlier state is whole: the rows that can be read stay."
-            if commit is not None:
-                at = state_label(commit)
-                detail = f"The state goes back to that of {at}, the newest whose files are whole."
-                lost = [
-                    ("runs", run, f"What it did after {at} is lost.") for run in past.runs_since(commit["sequence"])
-                ]
-        named |= dict.fromkeys(state, detail)
-    return [*((name, "", detail) for name, detail in named.items()), *lost]
-
-
-def follow_from_others(names: Collection[str]) -> bool:
-    """Whether these tables are made of others alone, so that they need not go back with them."""
-    return all(TABLES[name].is_rebuildable and not TABLES[name].whole for name in names)
 
 
 def is_head_broken(uri: str, namespace: str) -> bool:
@@ -96,7 +66,7 @@ class _Salvage:
         yield from self._state([name for name in tables_of(Role.STATE) if name in broken])
 
     def _state(self, broken: list[str]) -> Iterator[Saved]:
-        if follow_from_others(broken):
+        if all(TABLES[name].is_rebuildable and not TABLES[name].whole for name in broken):  # made of others alone
             for name in broken:
                 yield self._back_alone(name, self._past.committed(name))
             return
@@ -220,7 +190,7 @@ def salvage_head(uri: str, namespace: str) -> bool:
     commits = db.open_table("commits")
     newest = commits.search().limit(None).to_polars().sort("sequence").row(-1, named=True)
     if row is None:
-        row = _head_from(db, newest)
+        raise StoreMismatch("No version of the head can be read.", "Restore the store from a backup.")
     if newest["sequence"] >= row["sequence"]:
         versions = {**json.loads(newest["versions"]), "commits": commits.version}
         row |= {"sequence": newest["sequence"], "versions": json.dumps(versions)}
@@ -239,15 +209,3 @@ def _newest_row(db: DBConnection, version: int | None = None) -> dict[str, Any] 
     except Exception:  # whatever a damaged file makes the reader say
         return None
     return max(rows, key=lambda row: (row["sequence"], row["lease_count"]), default=None)
-
-
-def _head_from(db: DBConnection, commit: Mapping[str, Any]) -> dict[str, Any]:
-    """A new head from the newest commit and the facts, if no row of the old one is left."""
-    facts = db.open_table("facts")
-    models = facts.search().where("embed_model IS NOT NULL").select(["embed_model"]).limit(1).to_arrow().to_pylist()
-    dims = facts.schema.field("vector").type.list_size
-    return {
-        "name": "head", "sequence": commit["sequence"], "versions": commit["versions"],
-        "schema_version": SCHEMA_VERSION, "embed_model": models[0]["embed_model"] if models else "", "dims": dims,
-        "lease_count": 0, "owner": "", "lease_until": 0.0,
-    }  # fmt: skip

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from slowwave.errors import UndoRefused, UnknownName
-from slowwave.ranking.searched_texts import READ
 
 from .changes import (
     WHOLES,
@@ -38,29 +37,20 @@ from .lease import is_surely_dead
 from .tables import HOLDING_VECTORS, TABLES, WITH_VECTORS
 
 if TYPE_CHECKING:
-    from .snapshots import Reading
     from .store import Store
     from .transactions import Transaction
 
-# Eras: which model the vectors of a version of a table are of, and what that means for rows that are put back. A
-# commit that turns the namespace to another model (a re-embedding, or the undo of one) ends an era. A row of an
-# earlier era is put back with the vector that the same text has now.
+# Eras: which model the vectors of a commit are of. A commit that turns the namespace to another model (a re-embedding,
+# or the undo of one) ends an era. A run of an earlier era is undone after the re-embedding that ended it.
 
 
 Embedding = tuple[str, int]
 """Model and length of its vectors."""
-_SAYING = {name: columns[1:] for name, columns in READ.items()} | {
-    "entities": ("embed_text_hash",), "refusals": ("subject_id", "excerpt"), "scorer_state": ("text",),
-}  # fmt: skip
-"""Columns that are equal where two rows were embedded from the same text."""
 _LASTING = ("upkeep", "init", "run", "gate")  # commits that write no vector
 
 
 class Eras:
-    """The eras of a namespace, by its commits (all of them, in order).
-
-    `now` is what its vectors are of, or will be once the undo that asks is done.
-    """
+    """The eras of a namespace, by its commits (all of them, in order); its vectors are of `now`."""
 
     def __init__(self, commits: pl.DataFrame, now: Embedding) -> None:
         filled = [pl.col("embed_model", "dims").fill_null(strategy="backward")]
@@ -71,19 +61,26 @@ class Eras:
         self._commits = known.sort("sequence").with_columns(was)
         turned = (pl.col("embed_model") != pl.col("embed_model_was")) | (pl.col("dims") != pl.col("dims_was"))
         self._turns = self._commits.filter(turned)
-        self.now = now
-        self._versions = [] if self._turns.is_empty() else [json.loads(row) for row in self._commits["versions"]]
+        self._now = now
 
-    def is_past(self, name: str, version: int) -> bool:
-        """Whether this version of a table holds vectors that are not of the model of now."""
-        if self._turns.is_empty() or name not in HOLDING_VECTORS:
-            return False
-        place = next((n for n, at in enumerate(self._versions) if at.get(name, 0) >= version), None)
-        return place is not None and self._commits.select("embed_model", "dims").row(place) != self.now
+    def check(self, runs: Collection[str]) -> None:
+        """Raise `UndoRefused` where one of these runs wrote vectors of another model than the one of now."""
+        turning = self.turns(runs)["sequence"].implode()
+        theirs = self._commits.filter(pl.col("run_id").is_in([*runs]) & ~pl.col("sequence").is_in(turning))
+        is_past = (pl.col("embed_model") != self._now[0]) | (pl.col("dims") != self._now[1])
+        past = theirs.filter(is_past, pl.col("before").map_elements(_names_vectors, pl.Boolean))
+        if past.is_empty():
+            return
+        run = str(past["run_id"][-1])
+        later = self._turns.filter(pl.col("sequence") > past["sequence"][-1])["run_id"].to_list()[-1:]
+        raise UndoRefused(
+            f"The namespace was re-embedded after {run}: {', '.join(later)}.",
+            "Undo the re-embedding first; `slowwave reembed` makes its vectors again afterwards.",
+        )
 
-    def turns(self, runs: Sequence[str]) -> pl.DataFrame:
+    def turns(self, runs: Collection[str]) -> pl.DataFrame:
         """The commits of these runs that turned to another model, the earliest first."""
-        return self._turns.filter(pl.col("run_id").is_in(runs))
+        return self._turns.filter(pl.col("run_id").is_in([*runs]))
 
     def before(self, runs: Sequence[str]) -> Embedding:
         """What vectors were of before the earliest turn of these runs."""
@@ -102,7 +99,7 @@ class Eras:
         later_runs = {*later["run_id"]}
         found = set()
         for run, kind, before, undoes in later.select("run_id", "kind", "before", "undoes").iter_rows():
-            if kind in _LASTING or run in undone or run in runs or not json.loads(before).keys() & {*HOLDING_VECTORS}:
+            if kind in _LASTING or run in undone or run in runs or not _names_vectors(before):
                 continue
             if kind == "migrate":
                 raise UndoRefused("Tables got new columns since.", "Use `slowwave reembed` with the earlier model.")
@@ -111,20 +108,9 @@ class Eras:
         return found
 
 
-def in_this_era(reading: Reading, name: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of an earlier era, whose vectors are empty, with what the same row holds of this one, if its text is the
-    same."""
-    if rows.is_empty() or name not in HOLDING_VECTORS:
-        return rows
-    texts, vectors = _SAYING.get(name, ()), list(TABLES[name].holding_vectors)
-    parts = [
-        reading.by_ids(place, rows["id"], ["id", *texts, *vectors])
-        for place in (places_of("facts") if name.startswith("facts") else (name,))
-    ]
-    now = pl.concat(parts).unique("id", keep="first")
-    both = rows.join(now, on=["id", *texts], how="left", suffix="_now", nulls_equal=True, maintain_order="left")
-    kept = [pl.coalesce(f"{column}_now", column).alias(column) for column in vectors]
-    return both.with_columns(kept).select(rows.columns)
+def _names_vectors(before: str) -> bool:
+    """Whether a commit wrote a table that holds vectors."""
+    return bool(json.loads(before).keys() & {*HOLDING_VECTORS})
 
 
 _ENDED_AS = pl.coalesce(
@@ -193,7 +179,7 @@ class _Undoing:
         self._commits = tx.frame("commits").sort("sequence")
         self._start = dict(tx.versions)
         self._eras = Eras(self._commits, (tx.lease.embed_model, tx.lease.dims))
-        self._reader = VersionReader(store.db, self._eras.is_past, tx.dims, self._commits)
+        self._reader = VersionReader(store.db, self._commits)
 
     def runs_to_undo(self, requested: Sequence[str], cascade: bool) -> list[str]:
         """The runs and, under `cascade`, every later run that built on them; newest first."""
@@ -203,6 +189,7 @@ class _Undoing:
         phases = self._phases(requested, order)
         self._check_ended(phases)
         requested = [*requested, *phases]
+        self._eras.check(requested)
         wanted = set(requested)
         while blocking := self._dependants(wanted):
             wanted |= blocking
@@ -215,6 +202,7 @@ class _Undoing:
                 f"Later runs built on what {', '.join(requested)} wrote: {', '.join(later)}.", way_out, later
             )
         self._check_ended(wanted.difference(requested))
+        self._eras.check(wanted)
         return sorted(wanted, key=lambda run: -order.get(run, 0))
 
     def _phases(self, requested: Sequence[str], order: Mapping[str, int]) -> list[str]:
@@ -253,7 +241,7 @@ class _Undoing:
         for found in self._traces(runs):
             if found.name in turned:
                 continue
-            images = self._with_refreshments(found, self._images(found))
+            images = self._with_refreshments(found, before_images(self._reader, found))
             kept = self._refreshed_later(found) if TABLES[found.name].is_rebuildable else []
             staying = [*images["id"], *kept]  # a row that says more than can be rebuilt goes with the run that made it
             gone = found.touched.filter(~pl.col("id").is_in(staying))["id"]
@@ -276,30 +264,14 @@ class _Undoing:
         if turns.is_empty():
             return ()
         before = json.loads(turns["before"][0])
-        self._check_turn(runs, turns["sequence"][0])
         for name in WITH_VECTORS:
             was, now = (self._reader.marks(name, version)["id"] for version in (before[name], self._start[name]))
             put_back[name], removed[name] = len(was), len(now.filter(~now.is_in(was.implode())))
-        self._eras.now = self._eras.before(runs)
         if not dry_run:
             for name in WITH_VECTORS:
                 self._tx.restore(name, before[name])
-            self._tx.turn_to(*self._eras.now)
+            self._tx.turn_to(*self._eras.before(runs))
         return WITH_VECTORS
-
-    def _check_turn(self, runs: Sequence[str], turn: int) -> None:
-        """Raise `UndoRefused` where one of the runs wrote vectors before the turn as well."""
-        earlier = self._commits.filter(pl.col("sequence") < turn, pl.col("run_id").is_in(runs))
-        if segments_of(earlier).keys() & {*WITH_VECTORS}:
-            raise UndoRefused(
-                "Some of these runs are from before a re-embedding, and some from after it.", "Undo them one by one."
-            )
-
-    def _images(self, found: Trace) -> pl.DataFrame:
-        """The rows as they were before, with vectors of the model of now."""
-        images = before_images(self._reader, found)
-        is_past = any(self._reader.is_past(found.name, each.before) for each in found.segments)
-        return in_this_era(self._tx, found.name, images) if is_past else images
 
     def _revert(self, found: Trace, images: pl.DataFrame, gone: pl.Series) -> None:
         """Write one table as it was: `images` are put back, the rows `gone` are deleted.
@@ -324,7 +296,8 @@ class _Undoing:
         for gap in found.gaps:
             if gap.right == self._start[found.name]:
                 left, right = (
-                    {row["id"]: row for row in rows.to_dicts()} for rows in self._reader.both(found.name, gap)
+                    {row["id"]: row for row in self._reader.rows(found.name, version, gap.ids).to_dicts()}
+                    for version in (gap.left, gap.right)
                 )
                 changed |= {i for i in gap.ids if left.get(i) != right.get(i)}
         return sorted(changed)

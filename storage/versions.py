@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import polars as pl
 
 from .connection import manifest_name
 from .disk import read_through
-from .object_storage import file_system
 from .schema import Role
 from .tables import tables_of
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from lancedb.db import DBConnection
     from lancedb.table import Table
-    from pyarrow import fs
 
     from .head import Head
     from .snapshots import Reading
@@ -84,6 +82,8 @@ class EarlierStates:
         return self._read[name, version]
 
     def _can_be_read(self, name: str, version: int) -> bool:
+        if was_set_aside(self._db, name, version):
+            return False
         try:
             table = self._db.open_table(name)
             table.checkout(version)
@@ -98,80 +98,37 @@ class EarlierStates:
         return int(table.count_rows())
 
 
+ASIDE = "_damaged"  # the folder of a table that takes manifests which cannot be read
+
+
+def was_set_aside(db: DBConnection, name: str, version: int) -> bool:
+    """Whether an interrupted repair took away the manifest of this version: another content may have its number."""
+    return Path(str(db.uri).removeprefix("file://"), f"{name}.lance", ASIDE, manifest_name(version)).exists()
+
+
 def state_label(commit: Mapping[str, Any]) -> str:
     """A commit in words: its time and its number."""
     return f"{commit['at']:%Y-%m-%d %H:%M} UTC (commit {commit['sequence']})"
 
 
-# Leaps: a table goes past a version number that must never be written. The head names a version of every table. Where
-# the manifest of that version is gone, the next write would take its number: should the repair die then, the head
-# would name another content than it did, and nobody could tell. So the versions up to that number are made in a
-# folder aside, and only the one beyond it is put among those of the table.
-
-
-ASIDE = "_damaged"  # the folder of a table that takes what a repair moves out of the way, and its work
-_HINT = "latest_version_hint.json"
+# A table goes past a version number that must not get another content: the head names a version of every table, and the
+# manifest of that version is gone.
 
 
 def leap(db: DBConnection, name: str, number: int) -> None:
-    """Make a table's newest readable version the one after `number`; nothing where the table is as far already."""
-    newest = int(db.open_table(name).version)
-    if newest >= number:
-        return
-    with _aside(db, name) as (system, folder, place, scratch):
-        system.create_dir(f"{place}/{name}.lance/_versions")
-        manifest = manifest_name(newest)
-        system.copy_file(f"{folder}/_versions/{manifest}", f"{place}/{name}.lance/_versions/{manifest}")
-        _bring(system, f"{place}/{name}.lance", folder, _advanced(scratch.open_table(name), number))
+    """Bring a table's newest readable version to a number after `number`."""
+    _advance(db.open_table(name), number)
 
 
 def begin_again(db: DBConnection, name: str, schema: pa.Schema, number: int) -> None:
-    """Put an empty table in the place of what is there, if anything; its only version is the one after `number`."""
-    with _aside(db, name) as (system, folder, place, scratch):
-        made = _advanced(scratch.create_table(name, schema=schema), number)
-        system.create_dir(folder)
-        for info in system.get_file_info(_listing(folder)):
-            if info.base_name != ASIDE:
-                (system.delete_file if info.is_file else system.delete_dir)(info.path)
-        _bring(system, f"{place}/{name}.lance", folder, made)
+    """Put an empty table in the place of what is there, if anything, at a version after `number`."""
+    table = db.create_table(name, schema=schema, mode="overwrite")
+    _advance(table, number)
+    table.optimize(
+        cleanup_older_than=timedelta(microseconds=1), delete_unverified=True
+    )  # older commits must not find their numbers
 
 
-def _advanced(table: Table, number: int) -> int:
+def _advance(table: Table, number: int) -> None:
     while table.version <= number:
         table.restore(table.version)
-    return int(table.version)
-
-
-def _bring(system: fs.FileSystem, source: str, target: str, version: int) -> None:
-    """Move one version from one folder of a table to another; it is there with its manifest, which comes last."""
-    for part in ("_transactions", "_versions"):
-        system.create_dir(f"{target}/{part}")
-    for info in system.get_file_info(_listing(f"{source}/_transactions")):
-        system.move(info.path, f"{target}/_transactions/{info.base_name}")
-    with suppress(FileNotFoundError):
-        system.delete_file(f"{target}/_versions/{_HINT}")  # it names an older version
-    manifest = f"_versions/{manifest_name(version)}"
-    system.move(f"{source}/{manifest}", f"{target}/{manifest}")
-
-
-def _listing(folder: str) -> fs.FileSelector:
-    from pyarrow import fs
-
-    return fs.FileSelector(folder, allow_not_found=True)
-
-
-@contextmanager
-def _aside(db: DBConnection, name: str) -> Iterator[tuple[fs.FileSystem, str, str, DBConnection]]:
-    """The file system, the folder of a table, and a place aside that vanishes, with a connection to it."""
-    import lancedb
-
-    options: dict[str, str] = getattr(db, "storage_options", None) or {}
-    work = f"{name}.lance/{ASIDE}/making-{uuid4().hex}"
-    system, root = file_system(str(db.uri), options)
-    system.create_dir(f"{root}/{work}")
-    try:
-        scratch = lancedb.connect(f"{str(db.uri).rstrip('/')}/{work}", storage_options=options)
-        yield system, f"{root}/{name}.lance", f"{root}/{work}", scratch
-    finally:
-        with suppress(OSError):
-            system.delete_dir(f"{root}/{work}")

@@ -40,7 +40,6 @@ const atlas = {
   },
   showGroup(n) { focusOn("group", n, "groups", membersOf[n], true); },
   showAspect(slug) { focusOn("aspect", slug, "aspects", aspectEntities(slug)); },
-  showRun(id) { focusOn("run", id, "nights", (data.runs.find((run) => run.id === id) || { touched: [] }).touched); },
   openTab(tab) {
     Object.assign(atlas.state, { tab, entity: -1, fact: -1, focus: null, past: [] });
     Object.assign(look, { centre: -1, fact: -1 });
@@ -53,7 +52,7 @@ const atlas = {
     const past = atlas.state.past;
     if (last.fact >= 0) atlas.openFact(last.fact);
     else if (last.entity >= 0) atlas.select(last.entity, true);
-    else ({ group: atlas.showGroup, aspect: atlas.showAspect, run: atlas.showRun })[last.focus.kind](last.focus.place);
+    else ({ group: atlas.showGroup, aspect: atlas.showAspect })[last.focus.kind](last.focus.place);
     atlas.state.past = past;
   },
   /** Write into the search box and list what fits. */
@@ -101,7 +100,7 @@ function focusOn(kind, place, tab, entities, isMoving) {
 function drawPanel() {
   const { entity, fact, tab } = atlas.state, panel = byId("panel"), isList = entity < 0 && fact < 0;
   const content = fact >= 0 ? storyPanel(fact) : entity >= 0 ? entityPanel(entity)
-    : { groups: groupsPanel, aspects: aspectsPanel, nights: nightsPanel, report: reportPanel }[tab]();
+    : { groups: groupsPanel, aspects: aspectsPanel }[tab]();
   const height = panel.scrollTop, isSameView = panel.dataset.view === `${tab} ${entity} ${fact}`;
   panel.replaceChildren(...content.filter(Boolean));
   panel.dataset.view = `${tab} ${entity} ${fact}`;

@@ -61,8 +61,8 @@ function groupsPanel() {
 }
 
 function leftOut() {
-  const { entities, facts, runs } = data.left_out;
-  const parts = [[entities, "entity", "entities"], [facts, "fact"], [runs, "run"]].filter((part) => part[0]);
+  const { entities, facts } = data.left_out;
+  const parts = [[entities, "entity", "entities"], [facts, "fact"]].filter((part) => part[0]);
   return parts.length ? make("p", { class: "note" }, `Not on this page: ${parts.map((part) => counted(...part)).join(", ")}.`) : null;
 }
 
@@ -94,18 +94,7 @@ function aspectsPanel() {
   ];
 }
 
-// Nights
-
-const DID = {
-  create: "learned", reassert: "confirmed", supersede: "replaced", absorb: "merged", retract: "withdrawn", archive: "archived",
-  prune: "pruned", restore: "restored", close: "ended", expire: "expired", pin: "pinned", revive: "revived", undo: "undone",
-  keep: "kept apart", fail: "failed", move: "moved", delete: "deleted", link_version: "versions linked", evict: "moved away",
-};
-
-function told_changes(changes) {
-  const parts = Object.entries(changes).map(([action, count]) => `${count.toLocaleString("en-GB")} ${DID[action] || plain(action)}`);
-  return parts.length ? parts.join(", ") : "changed nothing";
-}
+// Reasons
 
 /** A reason as text; facts that it names by id become links to their stories. */
 function reasonText(reason) {
@@ -120,47 +109,6 @@ let placesOfFacts = null;
 const factIndex = () => (placesOfFacts = placesOfFacts || new Map(F.id.map((id, f) => [id, f])));
 const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 const factLink = (f) => link(() => atlas.openFact(f), `“${shortened(F.text[f], 90)}”`);
-
-function runItem(run) {
-  const isOpen = Boolean(atlas.state.focus && atlas.state.focus.kind === "run" && atlas.state.focus.place === run.id);
-  const reasons = isOpen ? run.reasons.filter((row) => row[2]).map(([action, f, reason]) => make("li", {},
-    `${DID[action] || plain(action)}: `, ...reasonText(reason), f === null ? null : make("div", {}, factLink(f)))) : [];
-  return make("li", { class: run.parent ? "run phase" : "run" },
-    button({ "aria-pressed": String(isOpen), onclick: () => atlas.showRun(run.id) },
-      make("span", { class: "when" }, day(run.started)), make("strong", {}, plain(run.flow)),
-      run.state === "completed" ? null : ` (${run.state})`, make("span", { class: "did" }, told_changes(run.changes)),
-      isOpen ? make("span", { class: "did" }, `${counted(run.touched.length, "entity", "entities")} touched`) : null),
-    reasons.length ? make("ul", { class: "why" }, ...reasons) : null);
-}
-
-function nightsPanel() {
-  if (!data.runs.length) return [make("p", { class: "note" }, "Nothing ran yet.")];
-  const heads = data.runs.filter((run) => !run.parent || !data.runs.some((other) => other.id === run.parent));
-  const order = heads.flatMap((run) => [run, ...data.runs.filter((other) => other.parent === run.id).reverse()]);
-  return [make("ul", { class: "rows" }, ...order.map(runItem)), leftOut()];
-}
-
-// The report
-
-function findingItem([e, name, rest]) {
-  const words = [make("span", { class: "words" }, name || "(no entity)"), make("span", { class: "meta" }, rest)];
-  return make("li", {}, e >= 0 ? button({ class: "fact", onclick: () => atlas.select(e) }, ...words) : make("div", { class: "fact" }, ...words));
-}
-
-function reportPanel() {
-  const { counts, verdict, sections } = data.report;
-  const found = counts.filter(([, count]) => count);
-  return [
-    make("p", { class: "note" }, `As of ${day(data.now)}: ${found.map(([what, count]) => `${what} ${count.toLocaleString("en-GB")}`).join(", ")}.`),
-    verdict ? make("p", { class: "note" }, verdict) : null,
-    ...sections.flatMap(({ title, count, following, findings }) => [
-      make("h3", {}, `${title} (${count.toLocaleString("en-GB")})`),
-      ...listed(findings, findingItem, 8),
-      count > findings.length ? make("p", { class: "note" }, `The first ${findings.length}.`) : null,
-      ...following.map((sentence) => make("p", { class: "note" }, sentence)),
-    ]),
-  ];
-}
 
 // One entity
 

@@ -158,5 +158,5 @@ def consolidation_report(
 
     memory = memory_of(ctx)
     found = report(memory.snapshot, memory.place.report_settings(), datetime.now(UTC), stale_days)
-    document: Document = worded(found.as_json(), memory.place.locale)
+    document: Document = worded(found, memory.place.locale)
     return document

@@ -7,6 +7,6 @@ asking      the page to ask, and the story of a fact, a message or a run; the sa
 people      entities, and what was true of one at the end of a day
 runs        what runs changed, and their undo
 reviewing   what waits for a person: approve, change, reject
-costs       calls, tokens and dollars by day, and the growth of the memory
+costs       calls, tokens and dollars by day
 app         all addresses, and the server
 """

@@ -40,7 +40,7 @@ def atlas(site: Site, request: Request, values: Values) -> Response:
 def atlas_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
     """What the atlas draws."""
     place = site.place
-    return atlas_data(place.store(), datetime.now(UTC), None, place.report_settings(), place.settings.recall.aspects)
+    return atlas_data(place.store(), datetime.now(UTC), None, place.settings.recall.aspects)
 
 
 def atlas_map(site: Site, request: Request, values: Values) -> Response:

@@ -8,74 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from threading import Lock
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from slowwave.decisions import decision, decision_frame
-from slowwave.errors import MissingDependency
-from slowwave.settings import CommunitySettings
 from slowwave.text import row_id
 
 from .graph import Graph, Offsets, Places
-
-# Leiden: groups that are more related within than chance would have it, by python-igraph (an extra).
-
-
-ITERATIONS = 2
-"""Of the whole algorithm, as igraph and leidenalg have it; more change hardly anything."""
-_lock = Lock()  # igraph has one source of chance for the whole process
-
-
-def leiden_labels(graph: Graph, resolution: float = 1.0, seed: int = 0) -> Places:
-    """The group of each node, (n,) int32, by modularity; parallel relations weigh as many as there are.
-
-    A higher resolution finds more and smaller groups. A node without neighbours is a group of its own. The same graph
-    and seed give the same groups. Raises `MissingDependency` where igraph is not installed.
-    """
-    igraph = _igraph()
-    pairs, times = _pairs(graph)
-    network = igraph.Graph(n=len(graph), edges=pairs)
-    with _chance(igraph, seed):
-        found = network.community_leiden(
-            objective_function="modularity", weights=times, resolution=resolution, n_iterations=ITERATIONS
-        )
-    return np.asarray(found.membership, dtype=np.int32)
-
-
-def _igraph() -> Any:
-    try:
-        import igraph
-    except ImportError as error:
-        raise MissingDependency("Leiden needs igraph.", 'Run `pip install "slowwave[leiden]"`.') from error
-    return igraph
-
-
-def _pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """Each pair of neighbours once, (p, 2), and how many relations it has, (p,)."""
-    low, high = np.minimum(graph.source, graph.target), np.maximum(graph.source, graph.target)
-    keys, times = np.unique(low.astype(np.int64) * max(len(graph), 1) + high, return_counts=True)
-    return np.column_stack(np.divmod(keys, max(len(graph), 1))), times.astype(np.float64)
-
-
-@contextmanager
-def _chance(igraph: Any, seed: int) -> Iterator[None]:
-    """Inside, igraph draws from this seed; afterwards from Python's own generator again, as it does by default."""
-    with _lock:
-        igraph.set_random_number_generator(random.Random(seed))
-        try:
-            yield
-        finally:
-            igraph.set_random_number_generator(random)
-
 
 # Label propagation: nodes take over what most of their neighbours are called, until names settle (S2-46, T15, T16).
 
@@ -125,20 +69,14 @@ def visiting_order(ids: pl.Series) -> Offsets:
 NO_GROUP = -1
 
 
-def find_groups(graph: Graph, settings: CommunitySettings) -> Places:
+def find_groups(graph: Graph) -> Places:
     """The group of each node, (n,) int32: 0 to g − 1 in order of their smallest ids; NO_GROUP where it is alone.
 
-    The same graph always gives the same groups. Fewer than two nodes are no group. Raises `MissingDependency` where
-    Leiden is asked for and igraph is not installed.
+    The same graph always gives the same groups. Fewer than two nodes are no group.
     """
-    if settings.algorithm == "leiden":
-        return _numbered(leiden_labels(graph, settings.resolution))
-    return _numbered(propagate_labels(graph))
-
-
-def _numbered(labels: Places) -> Places:
-    """Labels as group numbers, in order of their first place; what one node alone bears is none."""
-    _, first, group, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
+    _, first, group, sizes = np.unique(
+        propagate_labels(graph), return_index=True, return_inverse=True, return_counts=True
+    )
     is_group = sizes > 1
     numbers = np.full(len(sizes), NO_GROUP, dtype=np.int32)
     by_place = np.flatnonzero(is_group)[np.argsort(first[is_group])]

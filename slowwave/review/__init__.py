@@ -4,5 +4,5 @@
 - `changes`: rows before and after, in words
 - `open_questions`: pairs and changes that no rule may decide
 - `report`: what in a memory needs a person's eye
-- `report_records`: its findings, as records
+- `report_sections`: its findings, as tables
 """

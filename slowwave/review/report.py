@@ -1,6 +1,11 @@
 """The rules of the consolidation report: what in a memory wants a person's eye, and what to do next (S0-17 … S0-22).
 
-Frames in, records out; nothing here changes anything. Entities come as ENTITIES: all that are merged into no other.
+Frames in, rows out; nothing here changes anything. Entities come as ENTITIES: all that are merged into no other.
+
+A row is plain data in the names of sofia's `consolidation_report`, with a `recommendation`: a sentence that names the
+next command. `entity_name` (`name` of a split candidate) is that by which commands find the entity alone: its name,
+where others have the same one `name (type)`, and where that is shared, too, its id. A count of observations is of those
+of entities that are not archived.
 """
 
 from __future__ import annotations
@@ -17,15 +22,7 @@ from slowwave import frames
 from slowwave.settings import ReportSettings, SplitSettings
 from slowwave.splitting.split_suggestions import DEFAULT, split_score, threshold_column, thresholds_of
 
-from .report_records import (
-    ArchivalCandidate,
-    FlaggedEntity,
-    FlaggedObservation,
-    LargeEntity,
-    ReportedSplit,
-    StaleEntity,
-    Suspect,
-)
+Row = dict[str, Any]
 
 ENTITIES: frames.Schema = {
     **dict.fromkeys(("id", "name", "called", "entity_type", "status"), frames.TEXT),
@@ -87,30 +84,42 @@ def weigh_size(scanned: pl.DataFrame, settings: SplitSettings) -> pl.DataFrame:
     )
 
 
-def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> tuple[ReportedSplit, ...]:
-    """Entities that hold too much of several topics, those with the highest score first (S0-18)."""
+def split_candidates(sizes: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
+    """Entities that hold too much of several topics, those with the highest score first (S0-18).
+
+    `topic_diversity` is the split score, 2 decimals; `topics` counts those that are no singletons.
+    """
     rows = _of(entities, sizes.filter("is_candidate")).sort("score", "name", "id", descending=[True, False, False])
-    return tuple(
-        ReportedSplit(
-            *_sized(row), topic_diversity=round(row["score"], 2), topics=row["n_apart"],
-            recommendation=f"It holds {row['count']} observations of {row['n_apart']} topics, {row['ratio']:.1f} "
+    return [
+        {
+            "entity_id": row["id"], "name": row["called"], "type": row["entity_type"], "count": row["count"],
+            "threshold": row["threshold"], "topic_diversity": round(row["score"], 2), "topics": row["n_apart"],
+            "recommendation": f"It holds {row['count']} observations of {row['n_apart']} topics, {row['ratio']:.1f} "
             f"times its threshold. Part it: {command('split propose', row['called'])}",
-        )
+        }
         for row in rows.iter_rows(named=True)
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
-def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitSettings) -> tuple[LargeEntity, ...]:
-    """Entities from `proactive_ratio` of their threshold on that are no candidates, largest ratio first (S0-21)."""
+def large_entities(sizes: pl.DataFrame, entities: pl.DataFrame, settings: SplitSettings) -> list[Row]:
+    """Entities from `proactive_ratio` of their threshold on that are no candidates, largest ratio first (S0-21).
+
+    `is_distinct`: the topics are clearly apart, so that the entity may be split early (S0-16).
+    """
     is_large = ~pl.col("is_candidate") & (pl.col("ratio") >= settings.proactive_ratio)
     rows = _of(entities, sizes.filter(is_large)).sort("ratio", "name", "id", descending=[True, False, False])
-    return tuple(
-        LargeEntity(
-            *_sized(row), ratio=round(row["ratio"], 2), band=_band(row["ratio"]), topics=row["n_apart"],
-            is_distinct=row["is_distinct"], recommendation=_advice(row),
-        )
+    return [
+        {
+            **_named(row), "threshold": row["threshold"], "ratio": round(row["ratio"], 2), "band": _band(row["ratio"]),
+            "topics": row["n_apart"], "is_distinct": row["is_distinct"], "recommendation": _advice(row),
+        }
         for row in rows.iter_rows(named=True)
-    )  # fmt: skip
+    ]  # fmt: skip
+
+
+def _named(row: Row) -> Row:
+    named = {"entity_id": row["id"], "entity_name": row["called"], "entity_type": row["entity_type"]}
+    return {**named, "observation_count": row["count"]}
 
 
 def _of(entities: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
@@ -118,16 +127,12 @@ def _of(entities: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     return sizes.drop("name", strict=False).join(known, left_on="entity_id", right_on="id").with_columns(id="entity_id")
 
 
-def _sized(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
-    return row["id"], row["called"], row["entity_type"], row["count"], row["threshold"]
-
-
 def _band(ratio: float) -> str:
     """How near an entity is to its threshold (S0-21)."""
     return "evaluate for split" if ratio >= BEYOND else "near threshold — monitor" if ratio >= NEAR else "approaching"
 
 
-def _advice(row: dict[str, Any]) -> str:
+def _advice(row: Row) -> str:
     how = f"{_band(row['ratio'])}: {row['count']} observations, threshold {row['threshold']}".capitalize()
     if row["is_distinct"]:
         apart = f"{how}, {row['n_apart']} topics clearly apart"
@@ -138,24 +143,23 @@ def _advice(row: dict[str, Any]) -> str:
 # Flagged
 
 
-def flagged_entities(facts: pl.DataFrame, entities: pl.DataFrame) -> tuple[FlaggedEntity, ...]:
-    """Flagged observations by entity, in order of names and ids (S0-19).
+def flagged_observations(facts: pl.DataFrame, entities: pl.DataFrame) -> dict[str, list[Row]]:
+    """Flagged observations by name of their entity, in order of names and ids (S0-19).
 
     `facts`: id, owner_entity_id, statement, similar_to_id, similarity_score of those that are live and flagged.
     """
     owners = entities.select("called", owner_entity_id="id")
     text = pl.col("statement").fill_null("")
     cut = pl.when(text.str.len_chars() > PREVIEW).then(text.str.slice(0, PREVIEW) + "...").otherwise(text)
-    flags = facts.join(owners, on="owner_entity_id").with_columns(preview=cut, length=text.str.len_chars())
-    found: dict[tuple[str, str], list[FlaggedObservation]] = {}
-    columns = ("called", "id", "owner_entity_id", "preview", "length", "similar_to_id", "similarity_score")
-    for name, *observation in flags.sort("called", "owner_entity_id", "id").select(columns).iter_rows():
-        flagged = FlaggedObservation(*observation)
-        found.setdefault((flagged.entity_id, name), []).append(flagged)
-    return tuple(
-        FlaggedEntity(owner, name, tuple(flagged), f"See what each looks like: {command('duplicates', name)}")
-        for (owner, name), flagged in found.items()
-    )
+    flags = facts.join(owners, on="owner_entity_id").sort("called", "owner_entity_id", "id")
+    rows = flags.select(
+        "called", "id", "similar_to_id", "similarity_score", entity_id="owner_entity_id", content_preview=cut,
+        content_length=text.str.len_chars(),
+    )  # fmt: skip
+    found: dict[str, list[Row]] = {}
+    for row in rows.iter_rows(named=True):
+        found.setdefault(row.pop("called"), []).append(row)
+    return found
 
 
 # Unread
@@ -168,11 +172,12 @@ def stale_entities(
     settings: ReportSettings,
     now: datetime,
     stale_days: float,
-) -> tuple[StaleEntity, ...]:
+) -> list[Row]:
     """Entities with observations that were read at most `stale_max_access` times, and not for `stale_days` (S0-20).
 
     What was never read is stale if it was made before then (T5). Never read ones come first, the oldest of them first,
-    then the longest unread. `usage` is ENTITY_USAGE, `archival` ids of archival candidates.
+    then the longest unread. `usage` is ENTITY_USAGE, `archival` ids of archival candidates. `days_since_access` are
+    whole days, none of what was never read.
     """
     with_reads = entities.join(usage.select("id", "access_count", "last_access_at"), on="id", how="left")
     is_unread = pl.coalesce("last_access_at", "created_at") < now - timedelta(days=stale_days)
@@ -181,13 +186,18 @@ def stale_entities(
         days=_days("last_access_at", now), age=_days("created_at", now), is_archival=pl.col("id").is_in(list(archival))
     )
     order = rows.sort("last_access_at", "created_at", "name", "id", nulls_last=False)
-    return tuple(
-        StaleEntity(
-            row["id"], row["called"], row["entity_type"], row["status"] or "active", row["count"], row["created_at"],
-            row["last_access_at"], row["access_count"] or 0, row["days"], row["is_archival"], _unread(row),
-        )
+    return [
+        {
+            **_named(row), "status": row["status"] or "active", "created_at": _time(row["created_at"]),
+            "last_access": _time(row["last_access_at"]), "access_count": row["access_count"] or 0,
+            "days_since_access": row["days"], "archival_candidate": row["is_archival"], "recommendation": _unread(row),
+        }
         for row in order.iter_rows(named=True)
-    )  # fmt: skip
+    ]  # fmt: skip
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
 
 
 def _is_current() -> pl.Expr:
@@ -205,7 +215,7 @@ def _days(column: str, now: datetime) -> pl.Expr:
     return (pl.lit(now, dtype=frames.TIME) - pl.col(column)).dt.total_days().clip(lower_bound=0)
 
 
-def _unread(row: dict[str, Any]) -> str:
+def _unread(row: Row) -> str:
     if row["last_access_at"] is None:
         seen = f"Never read in the {row['age']} days since it was made."
     else:
@@ -219,48 +229,47 @@ def _look(called: str) -> str:
     return _LOOK.format(command("facts", called), command("retire", called))
 
 
-def archival_candidates(
-    entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.DataFrame, now: datetime
-) -> tuple[ArchivalCandidate, ...]:
+def archival_candidates(entities: pl.DataFrame, scores: pl.DataFrame, usage: pl.DataFrame, now: datetime) -> list[Row]:
     """Entities with observations that weigh nothing any more, the longest unread first; no pinned one (S0-22).
 
-    `scores` are ENTITY_SCORES as of `now`.
+    Importance is from 0 to 1.38. `scores` are ENTITY_SCORES as of `now`.
     """
     weighed = scores.filter("is_stale").select("id", "importance", "temporal")
     candidates = entities.filter(_is_current()).join(weighed, on="id")
     candidates = candidates.join(usage.select("id", "last_access_at"), on="id", how="left")
     since = pl.coalesce("last_access_at", "created_at")
     rows = candidates.with_columns(since=since).with_columns(days=_days("since", now)).sort("since", "name", "id")
-    return tuple(
-        ArchivalCandidate(
-            row["id"], row["called"], row["entity_type"], row["count"], round(row["importance"], 4),
-            round(row["temporal"], 4), row["last_access_at"],
-            f"Of no weight, and nobody read it for {row['days']} days. {_look(row['called'])}",
-        )
+    return [
+        {
+            **_named(row), "importance": round(row["importance"], 4), "temporal": round(row["temporal"], 4),
+            "last_access": _time(row["last_access_at"]),
+            "recommendation": f"Of no weight, and nobody read it for {row['days']} days. {_look(row['called'])}",
+        }
         for row in rows.iter_rows(named=True)
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 # Suspect
 
 
-def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> tuple[Suspect, ...]:
+def suspects(facts: pl.DataFrame, entities: pl.DataFrame) -> list[Row]:
     """Live facts that lean on what no longer holds, by name of their entity.
 
     `facts`: id, statement, owner_entity_id, suspect_of, leans_on (what that fact says).
     """
     owners = entities.select("called", owner_entity_id="id")
     rows = facts.join(owners, on="owner_entity_id", how="left").sort("called", "id", nulls_last=True)
-    return tuple(
-        Suspect(
-            row["id"], row["statement"] or "", row["owner_entity_id"], row["called"], row["suspect_of"],
-            row["leans_on"] or "", _doubt(row),
-        )
+    return [
+        {
+            "id": row["id"], "content": row["statement"] or "", "entity_id": row["owner_entity_id"],
+            "entity_name": row["called"], "suspect_of": row["suspect_of"], "leans_on": row["leans_on"] or "",
+            "recommendation": _doubt(row),
+        }
         for row in rows.iter_rows(named=True)
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
-def _doubt(row: dict[str, Any]) -> str:
+def _doubt(row: Row) -> str:
     gone = command("retire", row["called"], row["id"]) if row["called"] else ""
     story = f"What it leans on no longer holds: {command('why', row['id'])}"
     return f"{story}. If it does not hold either: {gone}" if gone else story

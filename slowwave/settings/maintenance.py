@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -93,14 +93,6 @@ class DecaySettings(DecidingSettings):
 class CommunitySettings(WritingSettings):
     """How communities are found and summarised (S2-45 … S2-50)."""
 
-    algorithm: Literal["label_propagation", "leiden"] = Field(
-        "label_propagation",
-        title="Algorithm",
-        description="label_propagation needs nothing more. leiden finds better ones; it needs slowwave[leiden].",
-    )
-    resolution: float = Field(
-        1.0, gt=0.0, le=100.0, title="Resolution", description="Of Leiden: higher finds more and smaller communities."
-    )
     max_prompt_bytes: int = Field(
         8192,
         ge=0,

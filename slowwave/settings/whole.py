@@ -132,22 +132,12 @@ class BackfillSettings(BackfillBudget):
 class FleetWidth(Group):
     """How the namespaces of a store are spread when a flow runs over many of them."""
 
-    runner: Literal["threads", "dask"] = Field(
-        "threads",
-        title="Runner",
-        description="threads: one machine. dask: a cluster, through prefect-dask (the extra `dask`), under Prefect.",
-    )
-    address: str = Field(
-        "",
-        title="Cluster",
-        description="Address of its scheduler, for example tcp://host:8786; empty: a cluster of this machine alone.",
-    )
     width: int = Field(
         2,
         ge=1,
         le=4096,
         title="Namespaces at once",
-        description="So many are worked on side by side; a cluster with an address has a width of its own.",
+        description="So many are worked on side by side.",
     )
 
 

@@ -100,7 +100,7 @@ async def refresh_communities(
 def _state(reading: Reading, run: Run, settings: CommunitySettings) -> _Communities:
     graph = graph_of(reading, run.now)
     stored = reading.frame("communities", columns=_STORED).sort("id")
-    return _Communities(group_entities(graph, find_groups(graph, settings), stored), stored)
+    return _Communities(group_entities(graph, find_groups(graph), stored), stored)
 
 
 def _facts_about(reading: Reading, state: _Communities, due: pl.DataFrame) -> pl.DataFrame:

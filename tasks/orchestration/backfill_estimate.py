@@ -31,7 +31,6 @@ from slowwave.records import KnownFact, Usage
 from slowwave.settings import ExtractSettings
 from slowwave.text import as_json
 from slowwave.validity import live_sql
-from storage.connection import namespaces
 from storage.snapshots import Snapshot
 from tasks.ingest.admission import foresee_messages
 from tasks.ingest.candidate_rows import to_extract
@@ -41,18 +40,13 @@ from tasks.runtime.runs import Run, store_of, traceless
 
 from .backfilling import BackfillRequest
 
-# What a model reads is counted in the prompts. What it writes is a share of that, and the calls that follow (names,
-# reconciliation, summaries) are so many for each extraction: as the newest calls of the ledger show.
+# What a model reads is counted in the prompts. What it writes is assumed as a share of that, and the calls that follow
+# (reconciliation, summaries) as so many for each extraction.
 
 
 EXTRACTION = "extract_facts"
 WRITTEN = 0.35
-"""Tokens written for each token read by an extraction, unless the ledger tells."""
-TRUSTED_CALLS = 5
-RECENT_CALLS = 50
-CALLS = pl.Schema(
-    {"prompt_name": pl.String, "role": pl.String, "run_id": pl.String, "tokens_in": pl.Int64, "tokens_out": pl.Int64}
-)
+"""Tokens written for each token read by an extraction."""
 Price = Callable[[str, Any], tuple[float, float] | None]
 """Dollars per token read and written of a prompt in a role; nothing where rules answer."""
 
@@ -66,68 +60,32 @@ class Follower:
     calls: float
     tokens_in: float
     tokens_out: float
-    in_the_night: bool = False
+
+    def after(self, extractions: int, price: Price) -> Usage:
+        """What its calls after so many extractions will take."""
+        dollars = price(self.prompt, self.role) if extractions else None
+        if dollars is None:
+            return Usage()
+        read, written = self.tokens_in * extractions, self.tokens_out * extractions
+        usd = read * dollars[0] + written * dollars[1]
+        return Usage(max(round(self.calls * extractions), 1), 0, round(read), round(written), usd)
 
 
-ASSUMED = (
-    Follower("reconcile_facts", "consolidate", 0.3, 600.0, 80.0),
-    Follower("summarize_communities", "summarize", 0.1, 200.0, 30.0, in_the_night=True),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """What calls were like so far: the share that extractions write, and what follows each; `calls` tell it."""
-
-    written: float = WRITTEN
-    followers: tuple[Follower, ...] = ASSUMED
-    calls: int = 0
-
-    def after(self, extractions: int, price: Price, *, in_the_night: bool = False) -> Usage:
-        """What the calls after so many extractions will take."""
-        total = Usage()
-        for each in self.followers if extractions else ():
-            dollars = price(each.prompt, each.role)
-            if each.in_the_night is in_the_night and dollars is not None:
-                read, written = each.tokens_in * extractions, each.tokens_out * extractions
-                usd = read * dollars[0] + written * dollars[1]
-                total += Usage(max(round(each.calls * extractions), 1), 0, round(read), round(written), usd)
-        return total
-
-
-def habits_of(calls: pl.DataFrame) -> Habits:
-    """The habits that the calls of a ledger (CALLS) show; the flow that paid is the first word of `run_id`."""
-    extractions = calls.filter(pl.col("prompt_name") == EXTRACTION).sort("run_id")
-    if len(extractions) < TRUSTED_CALLS:
-        return Habits()
-    newest, count = extractions.tail(RECENT_CALLS), len(extractions)
-    in_the_night = ~pl.col("run_id").str.starts_with("ingest-")
-    others = calls.filter(pl.col("prompt_name") != EXTRACTION).group_by("prompt_name", "role", night=in_the_night)
-    sums = others.agg(pl.len(), pl.col("tokens_in").sum(), pl.col("tokens_out").sum()).sort("prompt_name", "night")
-    followers = [
-        Follower(name, role, asks / count, read / count, written / count, night)
-        for name, role, night, asks, read, written in sums.iter_rows()
-    ]
-    share = float(newest["tokens_out"].sum()) / max(float(newest["tokens_in"].sum()), 1.0)
-    return Habits(share, tuple(followers), len(calls))
+RECONCILIATION = Follower("reconcile_facts", "consolidate", 0.3, 600.0, 80.0)
+SUMMARIES = Follower("summarize_communities", "summarize", 0.1, 200.0, 30.0)
 
 
 STATEMENT = "x" * 80
-_LEDGER = ["provider", "model", *CALLS]
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a backfill of one namespace will take: each window with its calls, the night, and what that rests on.
-
-    So many `prompts` will be paid for, and so many `calls` of the ledger told what is usual.
-    """
+    """What a backfill of one namespace will take: each window with its calls, the night, and how many prompts."""
 
     namespace: str
     windows: tuple[tuple[TimeWindow, Usage], ...]
     night: Usage
     prompts: int
-    calls: int
 
     @property
     def total(self) -> Usage:
@@ -200,16 +158,6 @@ def _planned(
     return brief_windows(plan_windows(batch, earlier, settings), settings)
 
 
-def _habits(run: Run, request: BackfillRequest) -> Habits:
-    """What calls of this model were like in this namespace."""
-    if run.namespace not in namespaces(run.store):
-        return Habits()
-    model = Language(request.settings.ingest.llm, MemoryLedger()).model("extract")
-    log = store_of(run).log("llm_calls", "response != ''", _LEDGER)
-    mine = pl.format("{}/{}", "provider", "model") == model
-    return habits_of(log.filter(mine | (pl.col("prompt_name") != EXTRACTION)).select(CALLS.names()).cast(CALLS))
-
-
 def _estimated(
     run: Run,
     request: BackfillRequest,
@@ -217,10 +165,9 @@ def _estimated(
     planned: Sequence[Sequence[PlannedWindow]],
     known: int,
 ) -> Estimate:
-    prices, habits = prices_of(Language(request.settings.ingest.llm, MemoryLedger()), URGENT), _habits(run, request)
+    prices = prices_of(Language(request.settings.ingest.llm, MemoryLedger()), URGENT)
     price = prices.of(EXTRACTION, "extract")
     usd_in, usd_out = price or (0.0, 0.0)
-    leaves_out = set() if request.settings.ingest.consolidate.enabled else {"consolidate"}
     filled: list[tuple[TimeWindow, Usage]] = []
     asks = 0
     for window, group in zip(windows, planned, strict=True):
@@ -230,13 +177,14 @@ def _estimated(
                 tokens += _tokens(each, known, request.extract)
                 known += len(each.speaking_ids)
                 asks += 1
-        more = habits.after(asks - before, lambda name, role: None if role in leaves_out else prices.of(name, role))
-        usd = tokens * usd_in + tokens * habits.written * usd_out
-        filled.append((window, Usage(asks - before, 0, tokens, round(tokens * habits.written), usd) + more))
+        usage = Usage(asks - before, 0, tokens, round(tokens * WRITTEN), tokens * (usd_in + WRITTEN * usd_out))
+        if request.settings.ingest.consolidate.enabled:
+            usage += RECONCILIATION.after(asks - before, prices.of)
+        filled.append((window, usage))
     night = Usage()
     if "sleep" in request.stages and price is not None:
-        night = habits.after(asks, prices.of, in_the_night=True)
-    return Estimate(run.namespace, tuple(filled), night, asks, habits.calls)
+        night = SUMMARIES.after(asks, prices.of)
+    return Estimate(run.namespace, tuple(filled), night, asks)
 
 
 @cache
@@ -251,35 +199,30 @@ def _tokens(planned: PlannedWindow, known: int, settings: ExtractSettings) -> in
     return tokens_read(render_extraction(window, settings), _schema_chars())
 
 
-def estimate_summary(estimates: Sequence[Estimate], request: BackfillRequest, run: str) -> dict[str, Any]:
+def estimate_summary(found: Estimate, request: BackfillRequest, run: str) -> dict[str, Any]:
     """The estimate as a summary: rows of windows, the total, and what a reader must know of it."""
-    total = sum((each.total for each in estimates), Usage())
-    messages = sum(window.messages for each in estimates for window, _ in each.windows)
+    total, messages = found.total, sum(window.messages for window, _ in found.windows)
     return {
         "run": run,
         "state": "completed",
         "dry_run": True,
-        "counts": {"windows": sum(len(each.windows) for each in estimates), "messages": messages},
+        "counts": {"windows": len(found.windows), "messages": messages},
         "estimate": {"messages": messages, **_plain(total)},
-        "windows": [row for each in estimates for row in each.rows()],
-        "notes": ["A dry run: nothing was written and no model was asked.", *_notes(estimates, request, total)],
+        "windows": found.rows(),
+        "notes": ["A dry run: nothing was written and no model was asked.", *_notes(found, request, total)],
         "errors": [],
         "issues": [],
     }
 
 
-def _notes(estimates: Sequence[Estimate], request: BackfillRequest, total: Usage) -> list[str]:
-    if not any(each.windows for each in estimates):
+def _notes(found: Estimate, request: BackfillRequest, total: Usage) -> list[str]:
+    if not found.windows:
         return ["Nothing waits there."]
-    prompts, calls = (sum(getattr(each, name) for each in estimates) for name in ("prompts", "calls"))
-    if not prompts:
+    if not found.prompts:
         return ["Words are kept as quotations: nothing is paid."]
-    learned = f"as in {calls} calls of the ledger."
-    assumed = "assumed: the ledger knows too few calls. A first run with --limit 100 lets the estimate learn."
     notes = [
-        f"{prompts} prompts were rendered to count what a model reads.",
-        "What it writes, and the calls that follow, are "
-        + (learned if all(each.calls for each in estimates) else assumed),
+        f"{found.prompts} prompts were rendered to count what a model reads.",
+        "What it writes, and the calls that follow, are assumed. A first run with --limit 100 shows them.",
     ]
     if request.settings.max_usd is not None and total.usd > request.settings.max_usd:
         notes.append(f"The budget of {request.settings.max_usd:.2f} dollars will be reached before the end.")

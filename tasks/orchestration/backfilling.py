@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -19,8 +18,8 @@ from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings,
 from slowwave.spending import ingest_within, what_is_left
 from slowwave.text import as_json, digest
 from slowwave.timestamps import in_utc
-from storage.connection import check_namespace, namespaces, namespaces_like
-from storage.rows import new_run_id, quoted
+from storage.connection import check_namespace, namespaces
+from storage.rows import quoted
 from storage.snapshots import Reading
 from tasks.ingest.application import OPEN
 from tasks.ingest.candidate_rows import to_extract
@@ -120,29 +119,12 @@ class BackfillPlan:
         return self.chain[0] if self.chain else ""
 
 
-def backfill_runs(store: str, pattern: str, request: BackfillRequest, now: datetime | None) -> list[Run]:
-    """One run, under one name, in each namespace that the pattern means; a memory is made only for files."""
-    names = _matching(store, pattern, bool(request.paths))
-    retention = request.settings.ingest.retention
-    started = new_run_id("backfill")
-    known = set(namespaces(store)) if names else set()
-    runs = [
-        existing_run("backfill", store, name, now, retention)
-        if name in known or not request.paths
-        else new_run("backfill", store, name, request.settings.embedder, now, retention)
-        for name in names
-    ]
-    return [replace(run, id=started) for run in runs]
-
-
-def _matching(store: str, pattern: str, has_paths: bool) -> list[str]:
-    if not any(sign in pattern for sign in "*?["):
-        return [check_namespace(pattern)]
-    if has_paths:
-        raise UnusableInput(
-            f"Files go to one namespace, and {pattern!r} may mean several.", "Name the one that they are for."
-        )
-    return namespaces_like(store, pattern)
+def backfill_run(store: str, namespace: str, request: BackfillRequest, now: datetime | None) -> Run:
+    """The run of a backfill; a memory is made only for files."""
+    name, retention = check_namespace(namespace), request.settings.ingest.retention
+    if name in namespaces(store) or not request.paths:
+        return existing_run("backfill", store, name, now, retention)
+    return new_run("backfill", store, name, request.settings.embedder, now, retention)
 
 
 def plan_backfill(run: Run, request: BackfillRequest) -> BackfillPlan:
@@ -209,16 +191,16 @@ def _read_by(reading: Reading, runs: pl.Series) -> int:
 
 
 async def fill_windows(
-    run: Run, request: BackfillRequest, plan: BackfillPlan, tally: BackfillTally, ingest: Work, spent: Usage
+    run: Run, request: BackfillRequest, plan: BackfillPlan, tally: BackfillTally, ingest: Work
 ) -> bool:
     """One run of `ingest` per window, in order; True when all of them came to an end.
 
-    `spent` is what other namespaces cost. Where the budget is reached the rest is left for the same command.
+    Where the budget is reached the rest is left for the same command.
     """
     failures = 0
     for number, window in enumerate(plan.left, 1):
         name = window.name
-        left = what_is_left(request.settings, spent + tally.usage)
+        left = what_is_left(request.settings, tally.usage)
         try:
             settings = request.window_settings(window, left)
             summary = await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)
@@ -315,11 +297,6 @@ class BackfillTally(Tally):
         self.state = "incomplete"
         self._row(what, "failed", {}, {"calls": paid.calls, "usd": paid.usd}, "")
 
-    def gave_up(self, error: SlowwaveError) -> None:
-        """The namespace could not be read or written."""
-        self.errors.append(f"{self.namespace}: {error.message}")
-        self.state = "incomplete"
-
     def fell(self, error: RecallFell) -> None:
         """A phase of the night was taken back because recall fell."""
         if "counts" in error.measured:
@@ -377,28 +354,6 @@ def night_line(night: Mapping[str, Any]) -> str:
 
 def _known(state: str) -> str:
     return state if state in WORST else "incomplete"
-
-
-def together(tallies: Sequence[BackfillTally]) -> dict[str, Any]:
-    """One summary of the same backfill in one or more namespaces."""
-    summaries = [tally.summary() for tally in tallies]
-    if len(summaries) == 1:
-        return summaries[0]
-    first = summaries[0]
-    counts: Counter[str] = Counter()
-    for each in summaries:
-        counts.update(each["counts"])
-    llm = {name: sum(each["llm"][name] for each in summaries) for name in first["llm"] if name != "model"}
-    lists = ("windows", "errors", "issues", "notes", "decisions")
-    return {
-        **first,
-        "namespace": ", ".join(each["namespace"] for each in summaries),
-        "state": max((each["state"] for each in summaries), key=WORST.index),
-        "counts": dict(counts),
-        "llm": {"model": first["llm"]["model"], **llm},
-        "namespaces": {each["namespace"]: each for each in summaries},
-        **{name: [row for each in summaries for row in each[name]] for name in lists},
-    }
 
 
 async def publish_windows(rows: Sequence[Mapping[str, Any]]) -> None:

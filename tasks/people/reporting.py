@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from recall.proposals import list_proposals
-from recall.report import consolidation_report
+from recall.report import PENDING, consolidation_report
 from slowwave.errors import Damaged, SlowwaveError
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.review.report_records import ConsolidationReport, counts, sections, verdict
+from slowwave.review.report_sections import counts, sections, verdict
 from slowwave.settings import ReportSettings
 from storage import doctor
 from storage.doctor import Defect
@@ -40,20 +39,20 @@ class ProposedSplits:
 
 
 @task("consolidation report", tags=[WHOLE_MEMORY])
-def look_over(run: Run, settings: ReportSettings, stale_days: float | None = None) -> ConsolidationReport:
+def look_over(run: Run, settings: ReportSettings, stale_days: float | None = None) -> dict[str, Any]:
     """The report of the newest state; nothing is written, and no read is logged (T27)."""
     return consolidation_report(existing_store(run).snapshot(), settings, run.now, stale_days)
 
 
 @task("propose splits")
-def propose_splits(run: Run, settings: ReportSettings, found: ConsolidationReport) -> ProposedSplits:
+def propose_splits(run: Run, settings: ReportSettings, found: Mapping[str, Any]) -> ProposedSplits:
     """Leave a proposal for each split candidate, and for what is approaching but clearly of several topics (S0-16).
 
     At most fifty at a time, the fullest first. Where a split waits already none is added, and what a person rejected is
     not proposed again. A run without anything to propose leaves no trace.
     """
-    fullest = [(each.entity_id, each.entity_name) for each in found.split_candidates]
-    fullest += [(each.entity_id, each.entity_name) for each in found.large_entities if each.is_distinct]
+    fullest = [(each["entity_id"], each["name"]) for each in found["split_candidates"]]
+    fullest += [(each["entity_id"], each["entity_name"]) for each in found["large_entities"] if each["is_distinct"]]
     waiting = {each.subject_id for each in list_proposals(existing_store(run).snapshot(), action="split")}
     wanted = [(entity, name) for entity, name in fullest if entity not in waiting]
     if not wanted:
@@ -79,17 +78,17 @@ def _propose(run: Run, settings: ReportSettings, wanted: list[tuple[str, str]]) 
     return ProposedSplits(proposed(run), tuple(notes))
 
 
-def with_waiting(run: Run, found: ConsolidationReport) -> ConsolidationReport:
+def with_waiting(run: Run, found: dict[str, Any]) -> dict[str, Any]:
     """The report with the proposals that wait now counted."""
-    waiting = existing_store(run).snapshot().count("proposals", "state = 'pending'")
-    return replace(found, summary=replace(found.summary, pending_proposals_count=waiting))
+    waiting = existing_store(run).snapshot().count("proposals", PENDING)
+    return {**found, "summary": {**found["summary"], "pending_proposals_count": waiting}}
 
 
 async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
-    """Show the report on the run's page: a Markdown artifact, and a table of all findings."""
+    """Show the report on the run's page, as a Markdown artifact."""
     if is_inline():
         return
-    from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
+    from prefect.artifacts import acreate_markdown_artifact
 
     place = f"--store {run.store} --namespace {run.namespace}"
     left = len(report["proposals"])
@@ -101,23 +100,6 @@ async def publish_report(run: Run, report: Mapping[str, Any]) -> None:
         key="consolidation-report",
         description="What wants a person's eye",
     )
-    await acreate_table_artifact(
-        plain_cells(findings(report)), key="consolidation-findings", description="Every finding, and the next command"
-    )
-
-
-def findings(report: Mapping[str, Any], limit: int | None = SHOWN) -> list[dict[str, Any]]:
-    """A row for each finding of each section, the first `limit` of each."""
-    return [
-        {
-            "section": section.key.replace("_", " "),
-            "entity": name,
-            "what": ", ".join(f"{column}: {cell}" for column, cell in cells),
-            "next": section.following[-1].replace("ENTITY", shlex.quote(name)),
-        }
-        for section in sections(report, limit)
-        for _, name, cells in section.findings()
-    ]
 
 
 def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | None = SHOWN) -> str:
@@ -130,7 +112,7 @@ def report_markdown(report: Mapping[str, Any], place: str = "", limit: int | Non
     ]
     for section in sections(report, limit):
         lines += [f"## {plain_text(section.title)}", "", *markdown_table(section.columns, section.rows)]
-        more = section.count - len(section.lines)
+        more = section.count - len(section.rows)
         lines += [f"… and {more} more.", ""] if more else []
         lines += [f"- {plain_text(sentence)}" for sentence in section.following] + [""]
     lines += [f"- {plain_text(note)}" for note in report.get("notes", ())]

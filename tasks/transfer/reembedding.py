@@ -18,13 +18,11 @@ from slowwave.decisions import decision, decision_frame
 from slowwave.errors import Refused, SlowwaveError
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.ranking.searched_texts import READ
 from slowwave.settings import ReembedSettings
-from slowwave.text import as_json, digest, row_id
+from slowwave.text import as_json, digest
 from storage.lease import is_surely_dead
 from storage.reembedding import KIND, Staging, drop_staged, staged_hashes, write_renewed
 from storage.rows import column_names
-from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store
 from storage.tables import WITH_VECTORS
@@ -38,7 +36,6 @@ from tasks.runtime.runs import Run, existing_store
 from .wording import PARTS, Wording, columns_for
 
 ROUNDS = 8  # in which what was written meanwhile is embedded outside the lease
-_TALKS = 200  # conversations whose messages are held in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,17 +232,18 @@ class _Writing:
     def write(self) -> Mapping[str, int]:
         """Write them; returns rows by table."""
         tx, old = self._tx, self._old
-        turns, proposals = self._turns(), self._proposals()
+        proposals, talks = self._proposals(), old.frame("conversation_state")
         tx.turn_to(self._embedder.name, self._embedder.dims)
         rows = {
             name: write_renewed(tx, old, name, columns_for(name, column_names(name)), self._renewed)
             for name in WITH_VECTORS
         }
-        tx.put_back("conversation_state", turns)
+        talks = talks.with_columns(recent_turns=pl.lit([], dtype=talks.schema["recent_turns"]))
+        tx.put_back("conversation_state", talks)  # the surprise filter begins again
         tx.put_back("proposals", proposals)
         if self._gaps:
             raise _Gap
-        return {**rows, "conversation_state": len(turns), "proposals": len(proposals)}
+        return {**rows, "conversation_state": len(talks), "proposals": len(proposals)}
 
     def _vectors(self, texts: pl.Series) -> pl.DataFrame:
         """(hash, vector) of texts, in their order."""
@@ -263,38 +261,6 @@ class _Writing:
         if "embed_text_hash" in rows.columns:
             return renewed.with_columns(embed_text_hash=pl.coalesce(found["hash"], "embed_text_hash"))
         return renewed
-
-    def _turns(self) -> pl.DataFrame:
-        """What the surprise gate remembers of conversations, where it remembers a turn: the same turns."""
-        states = self._old.frame("conversation_state").filter(pl.col("recent_turns").list.len() > 0)
-        names = self._old.frame("episodes", columns=["conversation_id"])["conversation_id"].unique()
-        talks = dict(zip([row_id("cv", name) for name in names], names, strict=True))
-        parts = [self._turns_of(part, talks) for part in states.iter_slices(_TALKS)]
-        return pl.concat([states.clear(), *parts])
-
-    def _turns_of(self, states: pl.DataFrame, talks: Mapping[str, str]) -> pl.DataFrame:
-        """Turns are known by their old vectors, which the messages have as well; one that is gone is left out."""
-        columns = list(dict.fromkeys([*columns_for("messages", READ["messages"]), "vector"]))
-        named = [talks[row] for row in states["id"] if row in talks]
-        messages = self._old.by_ids("messages", named, columns, key="conversation_id", where="vector IS NOT NULL")
-        new = self._vectors(self._wording.of("messages", messages))["vector"].to_list()
-        old = unit_matrix(messages["vector"], self._old.dims)
-        known = {
-            (row_id("cv", talk), was.tobytes()): np.asarray(now, np.float32)
-            for talk, was, now in zip(messages["conversation_id"], old, new, strict=True)
-            if now is not None
-        }
-        silence = {bytes(4 * self._old.dims): np.zeros(self._embedder.dims, np.float32)}
-        turns = [
-            [
-                turn
-                for was in np.asarray(flat, np.float32).reshape(-1, self._old.dims)
-                if (turn := known.get((row, was.tobytes()), silence.get(was.tobytes()))) is not None
-            ]
-            for row, flat in states.select("id", "recent_turns").iter_rows()
-        ]
-        flat = [np.concatenate(each).tolist() if each else [] for each in turns]
-        return states.with_columns(recent_turns=pl.Series(flat, dtype=pl.List(pl.Float32)))
 
     def _proposals(self) -> pl.DataFrame:
         """What waits for a person and would write vectors: the same rows with new ones."""

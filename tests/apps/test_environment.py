@@ -22,7 +22,6 @@ from apps.cli import main
 from apps.configuration import Place
 from apps.environment import (
     Check,
-    agents,
     examine,
     language_models,
     packages,
@@ -35,7 +34,7 @@ from slowwave.settings import Settings
 REQUIRED = [
     Requirement(line)
     for line in ("fastapi>=0.139,<0.151", "polars>=1.30", "winreg>=1; sys_platform == 'win32'",
-                 'igraph>=0.11; extra == "leiden"', 'openai>=1.50; extra == "openai"')
+                 'openai>=1.50; extra == "openai"')
 ]  # fmt: skip
 
 
@@ -152,28 +151,6 @@ def test_what_a_check_cannot_find_out_is_a_row_without_the_secrets_of_the_enviro
     place = Place(str(tmp_path / "memory"), "default", Settings())
     row = next(row for row in examine(place) if row.check == "Prefect server")
     assert row.found == "Not checked, RuntimeError: no such server: [secret]"
-
-
-def test_programs_that_list_slowwave_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here, home, commands = tmp_path / "here", tmp_path / "home", tmp_path / "bin"
-    for folder in (here, home / ".cursor", commands):
-        folder.mkdir(parents=True)
-    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"files": {"command": "files"}}}')
-    (home / ".claude.json").write_text('{"projects": {"/home/ana/slowwave": {"mcpServers": {}}}}')
-    assert agents(here, home).found == "No agent is connected."
-    (home / ".claude.json").write_text('{"projects": {"/a": {"mcpServers": {"m": {"args": ["slowwave", "mcp"]}}}}}')
-    assert agents(here, home).found.startswith("Claude Code")
-    (home / ".claude.json").unlink()
-    (home / ".codex").mkdir()
-    (home / ".codex/config.toml").write_text('[mcp_servers.memory]\ncommand = "slowwave"\n')
-    assert agents(here, home).found.startswith("Codex")
-    (home / ".codex/config.toml").write_text("not = [valid")
-    (here / ".mcp.json").write_text('{"mcpServers": {"memory": {"command": "slowwave", "args": ["mcp"]}}}')
-    monkeypatch.setenv("PATH", str(commands))
-    assert agents(here, home).found == "Claude Code; but the command slowwave is not on PATH."
-    (commands / "slowwave").write_text("#!/bin/sh\n")
-    (commands / "slowwave").chmod(0o755)
-    assert agents(here, home) == Check("agents", "ok", "Claude Code")
 
 
 def test_a_store_that_cannot_be_made_is_a_problem_and_one_of_a_later_schema_too(tmp_path: Path) -> None:

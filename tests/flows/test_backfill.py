@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
@@ -23,7 +22,7 @@ from talk import CLAUDE, NOW, STAMPS, extractor, rows, said, states, written
 
 from flows.backfill import backfill
 from inference.embedding import open_embedder
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave.errors import UnusableInput
 from slowwave.ingestion.windows import TimeWindow, limited, moment, plan_time_windows
 from slowwave.records import LedgerEntry, Usage
 from slowwave.settings import (
@@ -42,15 +41,13 @@ from storage.paid_answers import StoredAnswers
 from storage.store import Store
 from storage.undo import undo
 from tasks.ingest.extraction import Cursor, _next_batch
-from tasks.orchestration.backfill_estimate import CALLS, Follower, Habits, habits_of
 from tasks.orchestration.backfilling import (
     BackfillRequest,
     BackfillTally,
-    backfill_runs,
+    backfill_run,
     check,
     fill_windows,
     plan_backfill,
-    together,
 )
 from tasks.orchestration.tallies import IngestTally
 from tasks.runtime.runs import _night, adopt, existing_run, phases_of, recorded
@@ -324,7 +321,7 @@ def filled_by(reader: Reader, store: Store, **asked: Any) -> tuple[BackfillTally
     """A backfill whose windows are read by this reader: its tally, and its run."""
     whole = {"start": None, "end": None, "paths": (), "window": "week", "limit": None, "force": False}
     question = BackfillRequest(**{**whole, "stages": ("ingest",), "settings": BackfillSettings(), **asked})
-    [run] = backfill_runs(store.uri, "default", question, NOW)
+    run = backfill_run(store.uri, "default", question, NOW)
     tally = BackfillTally(run.id, namespace="default")
 
     async def fill() -> None:
@@ -333,7 +330,7 @@ def filled_by(reader: Reader, store: Store, **asked: Any) -> tuple[BackfillTally
             tally.resumed(plan.resumes, len(plan.done))
             if plan.resumes:
                 adopt(run, plan.resumes)
-            await fill_windows(run, question, plan, tally, reader, Usage())
+            await fill_windows(run, question, plan, tally, reader)
 
     with suppress(KeyboardInterrupt):
         asyncio.run(fill())
@@ -450,40 +447,11 @@ def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Cal
     assert (again.budgets, tally.usage.usd) == ([5.0], 2.0)  # each backfill pays for itself
 
 
-def test_a_pattern_means_several_namespaces_and_files_go_to_one(
-    empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    uri = tmp_path / "many"
-    for tenant in ("tenant-a", "tenant-b", "other"):
-        shutil.copytree(empty_store / "default", uri / tenant)
+def test_what_no_backfill_can_mean_is_refused() -> None:
     asked = BackfillRequest(None, None, (), "week", None, False, ("ingest",), BackfillSettings())
-    runs = backfill_runs(str(uri), "tenant-*", asked, NOW)
-    assert [run.namespace for run in runs] == ["tenant-a", "tenant-b"]
-    assert len({run.id for run in runs}) == 1
-    with pytest.raises(UnusableInput, match="one namespace"):
-        backfill_runs(str(uri), "tenant-*", dataclasses.replace(asked, paths=("x",)), NOW)
-    with pytest.raises(UnknownName, match="nobody"):
-        backfill_runs(str(uri), "nobody-*", asked, NOW)
     for wrong in ({"start": MAY, "end": MAY}, {"settings": BackfillSettings.model_validate(NO_GRAPH)}):
         with pytest.raises(UnusableInput, match=r"Nothing lies between|switched off"):
             check(dataclasses.replace(asked, **wrong))
-    ended = {"a": "completed", "b": "stopped"}
-    tallies = [BackfillTally("b", namespace=name, state=state) for name, state in ended.items()]
-    for tally in tallies:
-        tally.counts["windows"] = 2
-    whole = together(tallies)
-    assert (whole["state"], whole["counts"], whole["namespace"]) == ("stopped", {"windows": 4}, "a, b")
-
-
-def test_a_damaged_namespace_does_not_keep_the_others_waiting(empty_store: Path, tmp_path: Path) -> None:
-    uri = tmp_path / "many"
-    for tenant in ("tenant-a", "tenant-b"):
-        shutil.copytree(empty_store / "default", uri / tenant)
-    shutil.rmtree(uri / "tenant-a" / "messages.lance" / "_versions")
-    told = asyncio.run(backfill(namespace="tenant-*", store=str(uri), stages=("ingest",), now=NOW))
-    assert told["state"] == "incomplete"
-    assert [error.split(":")[0] for error in told["errors"]] == ["tenant-a"]
-    assert told["namespaces"]["tenant-b"]["state"] == "completed"
 
 
 # What is left to spend
@@ -497,29 +465,3 @@ def test_each_part_gets_what_the_parts_before_it_left() -> None:
     night = sleep_within(SleepSettings(max_calls=10), Usage(calls=7))
     assert {night.consolidate.llm.max_calls, night.steward.llm.max_calls, night.communities.llm.max_calls} == {3}
     assert sleep_within(SleepSettings(), Usage(calls=7)) == SleepSettings()
-
-
-# Estimates
-
-
-def test_habits_are_those_of_the_ledger_once_it_knows_enough() -> None:
-    def calls(extractions: int, run: str = "ingest-1", written: int = 600) -> pl.DataFrame:
-        made = [("extract_facts", "extract", run, 3000, written)] * extractions
-        made += [("reconcile_facts", "consolidate", run, 2000, 100)] * (extractions // 2)
-        made += [("summarize_communities", "summarize", f"communities{run[6:]}", 500, 50)]
-        return pl.DataFrame(made, schema=CALLS, orient="row")
-
-    assert habits_of(calls(4)) == Habits()
-    habits = habits_of(calls(10))
-    assert (habits.written, habits.calls) == (0.2, 16)
-    assert set(habits.followers) == {
-        Follower("reconcile_facts", "consolidate", 0.5, 1000.0, 50.0),
-        Follower("summarize_communities", "summarize", 0.1, 50.0, 5.0, in_the_night=True),
-    }
-    assert habits_of(pl.concat([calls(10), calls(60, "ingest-2", 1200)])).written == 0.4, "what is usual lately"
-    day = habits.after(4, lambda prompt, role: (1e-6, 5e-6))
-    assert (day.calls, day.tokens_in, day.usd) == (2, 4000, pytest.approx(0.005))
-    night = habits.after(100, lambda prompt, role: (1e-6, 5e-6), in_the_night=True)
-    assert (night.calls, night.tokens_in, night.tokens_out) == (10, 5000, 500)
-    assert habits.after(4, lambda prompt, role: None) == Usage(), "rules decide"
-    assert habits.after(0, lambda prompt, role: (1.0, 1.0)) == Usage()

@@ -1,4 +1,4 @@
-"""A fleet: one night for each of many namespaces, on threads and on a cluster."""
+"""A fleet: one night for each of many namespaces, on threads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from conftest import EPOCH
 
-from flows.fleet import fleet, night_of
+from flows.fleet import fleet
 from inference.embedding import open_embedder
-from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
+from slowwave.errors import NoStoreYet, UnknownName
 from slowwave.settings import FleetSettings, SleepSettings
 from storage.store import Store
 
@@ -77,52 +77,4 @@ def test_what_cannot_be_meant_is_said_before_anything_is_done(store: Path, tmp_p
         went(store, "tenent-*")
     with pytest.raises(NoStoreYet):
         went(tmp_path / "nowhere")
-    with pytest.raises(UnusableInput, match="--runner threads"):
-        went(store, runner="dask")
     assert nights(store) == dict.fromkeys(NAMES, 0)
-
-
-def again(store: Path, fleet_run: str) -> dict[str, Any]:
-    """The night of `other` as a fleet asks for it that Prefect knows by this id."""
-    settings = SleepSettings.model_validate({"gate": {"enabled": False}})
-    told: dict[str, Any] = night_of("other", str(store), ("decay", "upkeep"), settings, None, False, fleet=fleet_run)
-    return told
-
-
-@pytest.mark.proof
-def test_a_fleet_that_is_run_again_has_no_second_night_where_it_had_one_and_another_fleet_has(store: Path) -> None:
-    first = again(store, "fleet-1")
-    second = again(store, "fleet-1")
-    assert (second["run"], second["state"], second["counts"]) == (first["run"], "completed", first["counts"])
-    assert nights(store)["other"] == 1
-    assert again(store, "fleet-2")["run"] != first["run"]
-    assert nights(store)["other"] == 2
-
-
-def test_a_fleet_that_is_run_again_goes_on_with_a_night_whose_machine_is_gone(store: Path) -> None:
-    lost = again(store, "fleet-1")["run"]
-    opened = Store.open(str(store), "other")
-    with opened.commit("kill", "test", EPOCH) as tx:  # as if it had been killed after decay, on another machine
-        rows = tx.frame("runs").filter(pl.col("id").eq(lost) | pl.col("flow").eq("upkeep"))
-        owner = pl.lit("lost|machine-1,boot,pid:[1]|7|7|0")
-        tx.upsert("runs", rows.with_columns(state=pl.lit("running"), owner=owner, summary=None, ended_at=None))
-    told = again(store, "fleet-1")
-    runs = Store.open(str(store), "other").snapshot().frame("runs")
-    assert sorted(runs.select("flow", "state").rows()) == [
-        ("decay", "completed"), ("sleep", "completed"), ("sleep", "interrupted"),
-        ("upkeep", "completed"), ("upkeep", "interrupted"),
-    ]  # fmt: skip
-    assert runs.filter(pl.col("id") == lost)["parent_id"].to_list() == [told["run"]]  # undone with the night
-
-
-@pytest.mark.proof
-@pytest.mark.engine
-@pytest.mark.xdist_group("engine")
-def test_a_cluster_does_the_same(engine: None, store: Path) -> None:
-    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
-    ) as cluster:
-        told = went(store, "tenant-*", runner="dask", address=cluster.scheduler_address)
-    assert told["state"] == "completed"
-    assert nights(store) == {"other": 0, "tenant-a": 1, "tenant-b": 1}

@@ -192,7 +192,7 @@ def test_every_fact_that_was_ever_believed_is_there_once_with_its_ends_and_its_e
 
 def test_live_facts_are_those_that_the_statistics_count(told: dict[str, Any], memory: Store) -> None:
     assert sum(told["facts"]["live"]) == told["counts"]["facts"] == stats(memory, NOW)["facts"]["live"]
-    assert told["left_out"] == {"entities": 0, "facts": 0, "runs": 0}
+    assert told["left_out"] == {"entities": 0, "facts": 0}
 
 
 @pytest.mark.parametrize("n", [0, 3, 10, 30, 39, 41])
@@ -233,23 +233,15 @@ def test_who_said_it_comes_with_its_words_earliest_first_and_says_how_many_more(
     assert facts["conversations"] == ["may.md"], "of a document its name, not the folder it lay in"
 
 
-def test_a_night_tells_what_it_changed_why_and_whom_it_touched(told: dict[str, Any]) -> None:
-    (night,) = told["runs"]
-    assert night["changes"] == {"create": 1, "supersede": 1}
-    assert {told["entities"]["id"][place] for place in night["touched"]} == {"e_anna", "e_ben", "e_carl", "e_dora"}
-    assert night["reasons"][0] == ["supersede", told["facts"]["id"].index("f_left"), "f_joined says otherwise."]
-
-
 def test_bounds_keep_the_most_related_and_say_what_is_left_out(memory: Store) -> None:
     few = atlas_data(
         memory, NOW, AtlasLimits(entities=2, relations=1, observations_each=0, sources_each=1, quote=4, text=6)
     )
     assert few["entities"]["id"] == ["e_anna", "e_ben"] or few["entities"]["id"] == ["e_ben", "e_anna"]
     assert few["facts"]["id"] == ["f_called"], "live, and the latest"
-    assert few["left_out"] == {"entities": 3, "facts": 8, "runs": 0}
+    assert few["left_out"] == {"entities": 3, "facts": 8}
     assert few["facts"]["text"] == ["eve ca"]
     assert all(-1 <= by < 1 for by in few["facts"]["by"])
-    assert {*few["runs"][0]["touched"]} <= {0, 1}
 
 
 def test_an_empty_store_has_an_atlas(empty_store: Path) -> None:

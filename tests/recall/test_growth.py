@@ -1,4 +1,4 @@
-"""How a memory grew, and what its models cost, over time."""
+"""What the models of a memory cost, over time."""
 
 from __future__ import annotations
 
@@ -8,38 +8,10 @@ from datetime import timedelta
 import polars as pl
 from conftest import EPOCH
 
-from recall.overview import costs_by_day, growth
+from recall.overview import costs_by_day
 from storage.store import Store
 
 DAY = timedelta(days=1)
-
-
-def test_growth_counts_what_was_believed_and_known_at_each_moment(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    facts = pl.DataFrame(
-        {
-            "id": ["f_1", "f_2", "f_3", "f_4"],
-            "statement": ["a", "b", "c", "d"],
-            "status": ["active", "superseded", "active", "rejected"],
-            "created_at": [EPOCH, EPOCH + DAY, EPOCH + 2 * DAY, EPOCH],
-            "expired_at": [None, EPOCH + 3 * DAY, None, None],
-        }
-    )
-    entities = pl.DataFrame(
-        {
-            "id": ["e_1", "e_2", "e_3"],
-            "canonical_name": ["a", "b", "c"],
-            "created_at": [EPOCH, EPOCH + 2 * DAY, EPOCH],
-            "merged_into": [None, None, "e_1"],
-        }
-    )
-    with store.commit("made", "made", EPOCH) as tx:
-        tx.upsert("facts", facts)
-        tx.upsert("entities", entities)
-    grown = growth(store.snapshot(), EPOCH + 4 * DAY, points=5)
-    assert [each["facts"] for each in grown] == [1, 2, 3, 2, 2]
-    assert [each["entities"] for each in grown] == [1, 1, 2, 2, 2]
-    assert [each["at"] for each in grown] == [EPOCH + n * DAY for n in range(5)]
 
 
 def test_costs_are_summed_by_day_and_model_and_an_entry_that_was_written_again_counts_once(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
@@ -19,21 +18,19 @@ from hypothesis import strategies as st
 from test_cli import Run as Ran
 from test_cli import run  # noqa: F401 (a fixture)
 
-from apps.atlas_command import atlas_page
 from flows.report import report as report_flow
 from inference.embedding import open_embedder
-from recall.atlas import atlas_data
 from recall.report import consolidation_report, reads_so_far
 from slowwave import frames
 from slowwave.errors import UnusableInput
 from slowwave.review import report as rules
-from slowwave.review.report_records import StaleEntity
+from slowwave.review.report_sections import counts, sections
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of
 from tasks.nightly.scoring_and_pruning import count_usage
-from tasks.people.reporting import findings, report_markdown
+from tasks.people.reporting import report_markdown
 from tasks.runtime.runs import new_run
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
@@ -57,7 +54,7 @@ def entity(name: str, made: timedelta = DAY, **more: Any) -> dict[str, Any]:
 
 def unread(
     rows: Iterable[dict[str, Any]], *read: tuple[str, int, timedelta], days: float = 90.0
-) -> tuple[StaleEntity, ...]:
+) -> list[dict[str, Any]]:
     """What is stale of these entities, some of which were read so often, and so long ago for the last time."""
     entities = pl.DataFrame(list(rows), schema=dict(rules.ENTITIES))
     usage = [
@@ -70,11 +67,11 @@ def unread(
 
 
 def names(found: Iterable[Any]) -> list[str]:
-    return [each.entity_name for each in found]
+    return [each.get("entity_name") or each["name"] for each in found]
 
 
 def test_what_was_made_a_minute_ago_and_never_read_is_not_stale() -> None:
-    assert unread([entity("young", timedelta(minutes=1)), entity("edge", 90 * DAY)]) == ()
+    assert unread([entity("young", timedelta(minutes=1)), entity("edge", 90 * DAY)]) == []
     assert names(unread([entity("old", 90 * DAY + timedelta(seconds=1))])) == ["old"]
 
 
@@ -90,9 +87,9 @@ def test_what_was_never_read_comes_first_and_then_the_longest_unread() -> None:
     read = (("c", 1, 100 * DAY), ("d", 2, 300 * DAY), ("e", 1, 2 * DAY))
     found = unread(rows, *read)
     assert names(found) == ["b", "a", "d", "c"]
-    assert [each.days_since_access for each in found] == [None, None, 300, 100]
-    assert [each.access_count for each in found] == [0, 0, 2, 1]
-    assert found[0].recommendation == (
+    assert [each["days_since_access"] for each in found] == [None, None, 300, 100]
+    assert [each["access_count"] for each in found] == [0, 0, 2, 1]
+    assert found[0]["recommendation"] == (
         "Never read in the 400 days since it was made. Look at it: slowwave facts b. "
         "Let go of what no longer matters: slowwave retire b ID"
     )
@@ -101,9 +98,9 @@ def test_what_was_never_read_comes_first_and_then_the_longest_unread() -> None:
 def test_what_is_often_read_archived_or_of_whom_nothing_is_known_is_not_stale() -> None:
     old = 500 * DAY
     rows = [entity("often", old), entity("gone", old, status="archived"), entity("bare", old, count=0)]
-    assert unread(rows, ("often", 3, 400 * DAY)) == ()
+    assert unread(rows, ("often", 3, 400 * DAY)) == []
     (pinned,) = unread([entity("pinned", old, pinned=True)])
-    assert "It is pinned and stays" in pinned.recommendation
+    assert "It is pinned and stays" in pinned["recommendation"]
 
 
 # Large
@@ -138,8 +135,8 @@ def known(*kinds: str) -> pl.DataFrame:
 )
 def test_what_is_large_is_told_how_near_it_is(count: int, band: str, told: str) -> None:
     (large,) = rules.large_entities(measured(sized("tool", count)), known("tool"), SplitSettings())
-    assert (large.band, large.ratio, large.is_distinct) == (band, count / 20, False)
-    assert told in large.recommendation
+    assert (large["band"], large["ratio"], large["is_distinct"]) == (band, count / 20, False)
+    assert told in large["recommendation"]
 
 
 def test_below_four_fifths_nothing_is_large_and_what_is_distinct_is_split_early() -> None:
@@ -147,9 +144,9 @@ def test_below_four_fifths_nothing_is_large_and_what_is_distinct_is_split_early(
     entities = known("session", "project", "person", "tool")
     assert names(rules.split_candidates(sizes, entities)) == ["person"]
     (early,) = rules.large_entities(sizes, entities, SplitSettings())
-    assert (early.entity_name, early.threshold, early.ratio) == ("project", 25, 0.8)
-    assert (early.is_distinct, early.topics) == (True, 2)
-    assert early.recommendation == (
+    assert (early["entity_name"], early["threshold"], early["ratio"]) == ("project", 25, 0.8)
+    assert (early["is_distinct"], early["topics"]) == (True, 2)
+    assert early["recommendation"] == (
         "Approaching: 20 observations, threshold 25, 2 topics clearly apart. "
         "Part it before it hurts: slowwave split propose project"
     )
@@ -157,13 +154,13 @@ def test_below_four_fifths_nothing_is_large_and_what_is_distinct_is_split_early(
 
 def test_a_split_candidate_has_its_golden_score() -> None:
     (found,) = rules.split_candidates(measured(sized("person", 12, 8, 1)), known("person"))
-    assert (found.observation_count, found.threshold, found.topics) == (21, 20, 2)
-    assert found.topic_diversity == round(21 / 20 + 3 / 21, 2)
-    assert found.recommendation.endswith("slowwave split propose person")
+    assert (found["count"], found["threshold"], found["topics"]) == (21, 20, 2)
+    assert found["topic_diversity"] == round(21 / 20 + 3 / 21, 2)
+    assert found["recommendation"].endswith("slowwave split propose person")
     sizes = measured(sized("person", 12, 10), sized("session", 20, 20), sized("tool", 15, 15))
     by_score = rules.split_candidates(sizes, known("person", "session", "tool"))
     assert names(by_score) == ["session", "tool", "person"]
-    assert rules.split_candidates(measured(sized("person", 10, 10)), known("person")) == (), "not beyond its threshold"
+    assert rules.split_candidates(measured(sized("person", 10, 10)), known("person")) == [], "not beyond its threshold"
 
 
 @given(st.integers(3, 500), st.floats(0.2, 1.0), st.integers(1, 600))
@@ -192,10 +189,10 @@ def test_flagged_observations_are_grouped_in_order_and_cut_to_eighty_characters(
         ["id", "owner_entity_id", "statement", "similar_to_id", "similarity_score"],
         orient="row",
     )
-    found = rules.flagged_entities(facts, pl.DataFrame([entity("a"), entity("b")], schema=dict(rules.ENTITIES)))
-    assert names(found) == ["a", "b"]
-    assert [each.id for each in found[1].observations] == ["f1", "f2"]
-    cut = [(each.content_preview, each.content_length) for each in found[1].observations]
+    found = rules.flagged_observations(facts, pl.DataFrame([entity("a"), entity("b")], schema=dict(rules.ENTITIES)))
+    assert [*found] == ["a", "b"]
+    assert [each["id"] for each in found["b"]] == ["f1", "f2"]
+    cut = [(each["content_preview"], each["content_length"]) for each in found["b"]]
     assert cut == [("y" * 80, 80), ("x" * 80 + "...", 81)]
 
 
@@ -280,7 +277,7 @@ def changeable(memory: Store, tmp_path: Path) -> Store:
 
 @pytest.fixture(scope="module")
 def told(memory: Store) -> dict[str, Any]:
-    return consolidation_report(memory.snapshot(), SETTINGS, NOW).as_json()
+    return consolidation_report(memory.snapshot(), SETTINGS, NOW)
 
 
 def test_the_report_has_the_names_of_the_seed_and_counts_everything(told: dict[str, Any]) -> None:
@@ -309,16 +306,17 @@ def test_the_report_has_the_names_of_the_seed_and_counts_everything(told: dict[s
 
 def test_reads_count_before_the_steward_has_run_and_those_of_what_was_merged_are_its_heirs(changeable: Store) -> None:
     assert reads_so_far(changeable.snapshot()).select("id", "access_count").rows() == [("e_full", 1), ("e_heir", 1)]
-    stale = {row.entity_name: row for row in consolidation_report(changeable.snapshot(), SETTINGS, NOW).stale_entities}
+    report = consolidation_report(changeable.snapshot(), SETTINGS, NOW)
+    stale = {row["entity_name"]: row for row in report["stale_entities"]}
     assert [*stale] == ["Dusty", "Kept", "Lonely", "Full", "Heir"]
-    assert (stale["Full"].access_count, stale["Full"].days_since_access) == (1, 150)
+    assert (stale["Full"]["access_count"], stale["Full"]["days_since_access"]) == (1, 150)
     read(changeable, "old", "lonely", "old")
     before = consolidation_report(changeable.snapshot(), SETTINGS, NOW)
-    assert names(before.stale_entities) == ["Dusty", "Kept", "Full"]
+    assert names(before["stale_entities"]) == ["Dusty", "Kept", "Full"]
     count_usage(new_run("steward", changeable.uri, "default", DEFAULT_EMBEDDER, NOW))
     assert changeable.snapshot().frame("entity_usage")["access_count"].sum() == 5
     after = consolidation_report(changeable.snapshot(), SETTINGS, NOW)
-    assert replace(after, commit=before.commit) == before
+    assert {**after, "commit": before["commit"]} == before
 
 
 def test_only_what_weighs_nothing_and_is_not_pinned_is_a_candidate_for_the_archive(told: dict[str, Any]) -> None:
@@ -342,7 +340,7 @@ def test_the_most_read_entities_are_looked_at_for_repeats(memory: Store, told: d
     assert first["pairs"][0]["similarity_score"] == 1.0
     assert {row["entity_name"] for row in others} == {"Near", "Packed", "Young"}
     none = consolidation_report(memory.snapshot(), ReportSettings(top_n_active=0), NOW)
-    assert (none.duplicates, none.reviewed) == ((), 0)
+    assert (none["duplicates"], none["reviewed_entities"]) == ([], 0)
 
 
 @pytest.mark.parametrize("days", [-1.0, float("nan"), float("inf")])
@@ -366,6 +364,21 @@ def test_a_report_writes_nothing_and_is_no_read(memory: Store) -> None:
 # Pages
 
 
+def test_tables_tell_what_was_found_and_what_to_do_next(told: dict[str, Any]) -> None:
+    shown = sections(told, 1)
+    assert [section.key for section in shown] == [
+        "split_candidates", "flagged_observations", "stale_entities", "large_entities", "archival_candidates",
+        "suspects", "duplicates",
+    ]  # fmt: skip
+    for section in shown:
+        assert len(section.rows) == 1
+        assert all(len(cells) == len(section.columns) for cells in section.rows)
+        assert all("slowwave " in sentence for sentence in section.following)
+    assert {section.key: section.count for section in shown}["stale_entities"] == 5
+    assert ("Doubtful facts: what each leans on no longer holds", 1) in counts(told)
+    assert {what for what, _ in counts(told)} >= {section.title for section in shown[:2]}
+
+
 def test_the_markdown_shows_stored_text_as_text(told: dict[str, Any]) -> None:
     hostile = "<img src=x> [a](http://b.c) | **d**"
     row = {**told["split_candidates"][0], "name": hostile}
@@ -374,20 +387,6 @@ def test_the_markdown_shows_stored_text_as_text(told: dict[str, Any]) -> None:
     assert "[a](" not in text
     assert "slowwave split propose ENTITY" in text
     assert "--store x" in text
-    rows = findings(told)
-    assert [row["section"] for row in rows].count("stale entities") == 5
-    assert "Leave them for review: slowwave split propose Full" in [row["next"] for row in rows]
-    assert all(row["entity"] for row in rows)
-
-
-def test_the_atlas_tells_each_finding_beside_its_entity(memory: Store) -> None:
-    data = atlas_data(memory, NOW)
-    found = {section["title"].split(":")[0]: section for section in data["report"]["sections"]}
-    (place, name, rest) = found["Split candidates"]["findings"][0]
-    assert (data["entities"]["id"][place], name) == ("e_full", "Full")
-    assert "count 21" in rest
-    assert found["Stale entities"]["count"] == 5
-    assert 'data-tab="report"' in atlas_page(data)
 
 
 @pytest.mark.proof

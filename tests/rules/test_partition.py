@@ -1,10 +1,8 @@
-"""Which entities belong together: label propagation, Leiden, and the groups that are made of either (S2-46)."""
+"""Which entities belong together: label propagation and the groups that are made of it (S2-46)."""
 
 from __future__ import annotations
 
 import hashlib
-import random
-import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -16,14 +14,10 @@ from hypothesis import strategies as st
 
 from bench.communities import likeness, small
 from slowwave import frames
-from slowwave.errors import MissingDependency
-from slowwave.graph.community_detection import NO_GROUP, find_groups, leiden_labels, propagate_labels, visiting_order
+from slowwave.graph.community_detection import NO_GROUP, find_groups, propagate_labels, visiting_order
 from slowwave.graph.graph import Graph, build_graph
-from slowwave.settings import CommunitySettings
 
 Pairs = Sequence[tuple[int, int]]
-LEIDEN = CommunitySettings(algorithm="leiden")
-LABELS = CommunitySettings()
 
 
 def graph(nodes: int, pairs: Pairs, prefix: str = "e") -> Graph:
@@ -95,7 +89,7 @@ def test_s2_46_whom_nothing_changed_for_may_be_left_out(of: Graph, max_rounds: i
 )
 def test_t16_a_pair_a_chain_a_star_and_a_clique_are_one_group_each(pairs: Pairs, nodes: int) -> None:
     names = [graph(nodes, pairs, prefix) for prefix in "abcdefgh"]
-    found = [groups(find_groups(of, LABELS)) for of in names]
+    found = [groups(find_groups(of)) for of in names]
     assert all(len(parts) >= 1 and all(len(part) > 1 for part in parts) for parts in found)
     if nodes != 10:  # a chain is cut where the visits of some order begin
         assert found == [{frozenset(range(nodes))}] * len(names)
@@ -103,8 +97,8 @@ def test_t16_a_pair_a_chain_a_star_and_a_clique_are_one_group_each(pairs: Pairs,
 
 def test_s2_46_parallel_relations_count_each() -> None:
     between = [(16, 0), (16, 1), (16, 2), (16, 8)]  # three of one clique, one of the other
-    once = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between]), LABELS)
-    often = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between, *[(16, 8)] * 4]), LABELS)
+    once = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between]))
+    often = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between, *[(16, 8)] * 4]))
     assert (once[16], often[16]) == (once[0], often[8])
     assert once[0] != once[8]
     assert often[0] != often[8]
@@ -117,56 +111,28 @@ def test_t15_the_order_of_visits_depends_on_ids_alone_and_not_on_their_order() -
     assert order != sorted(order)
 
 
-@pytest.mark.parametrize("chosen", [LABELS, LEIDEN], ids=["labels", "leiden"])
-def test_s2_46_fewer_than_two_related_entities_are_no_group(chosen: CommunitySettings) -> None:
-    assert find_groups(graph(0, []), chosen).tolist() == []
-    assert find_groups(graph(1, [(0, 0)]), chosen).tolist() == [NO_GROUP]
-    assert find_groups(graph(4, [(1, 2)]), chosen).tolist() == [NO_GROUP, 0, 0, NO_GROUP]
+def test_s2_46_fewer_than_two_related_entities_are_no_group() -> None:
+    assert find_groups(graph(0, [])).tolist() == []
+    assert find_groups(graph(1, [(0, 0)])).tolist() == [NO_GROUP]
+    assert find_groups(graph(4, [(1, 2)])).tolist() == [NO_GROUP, 0, 0, NO_GROUP]
 
 
-@pytest.mark.parametrize("chosen", [LABELS, LEIDEN], ids=["labels", "leiden"])
-def test_groups_are_numbered_by_their_smallest_ids_and_are_the_same_every_time(chosen: CommunitySettings) -> None:
+def test_groups_are_numbered_by_their_smallest_ids_and_are_the_same_every_time() -> None:
     blocks = [(0, 8), (8, 8), (16, 8), (24, 8)]
     names = [number * 7 % 32 for number in range(32)]
     of = graph(32, [(names[a], names[b]) for first, size in blocks for a, b in clique(first, size)])
-    found = find_groups(of, chosen)
+    found = find_groups(of)
     assert groups(found) == {frozenset(names[first : first + size]) for first, size in blocks}
     first_met = list(dict.fromkeys(found.tolist()))
     assert first_met == [0, 1, 2, 3]
     assert found.dtype == np.int32
-    assert find_groups(of, chosen).tolist() == found.tolist()
+    assert find_groups(of).tolist() == found.tolist()
 
 
 def test_t15_planted_groups_are_found_though_ids_are_in_their_order() -> None:
     drawn = [small(10, 10, 0.5, 0.5, seed) for seed in range(8)]
     means = [
-        np.mean([likeness(each.truth, found(each.graph)) for each in drawn])
-        for found in (propagate_labels, leiden_labels, ascending)
+        np.mean([likeness(each.truth, found(each.graph)) for each in drawn]) for found in (propagate_labels, ascending)
     ]
     assert means[0] > 0.90
-    assert means[1] > 0.95
-    assert means[2] < 0.87
-
-
-def test_leiden_finds_the_same_for_the_same_seed_and_leaves_chance_as_it_was() -> None:
-    of = small(10, 10, 0.5, 0.5, 3).graph
-    random.seed(11)
-    expected = random.random()
-    random.seed(11)
-    once = leiden_labels(of, seed=4).tolist()
-    assert random.random() == expected
-    random.random()
-    assert leiden_labels(of, seed=4).tolist() == once
-
-
-def test_where_igraph_is_missing_leiden_names_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "igraph", None)
-    with pytest.raises(MissingDependency, match=r'pip install "slowwave\[leiden\]"'):
-        find_groups(graph(3, [(0, 1)]), LEIDEN)
-    assert find_groups(graph(3, [(0, 1)]), LABELS).tolist() == [0, 0, NO_GROUP]
-
-
-def test_leiden_counts_parallel_relations() -> None:
-    ring = [(0, 1), (1, 2), (2, 3), (3, 0)]
-    assert groups(find_groups(graph(4, ring + [(0, 1), (2, 3)] * 5), LEIDEN)) == {frozenset({0, 1}), frozenset({2, 3})}
-    assert groups(find_groups(graph(4, ring + [(1, 2), (3, 0)] * 5), LEIDEN)) == {frozenset({1, 2}), frozenset({0, 3})}
+    assert means[1] < 0.87

@@ -308,14 +308,21 @@ OLD = ("old", "ingest", "old", 4, {"facts": 3}, [])
 TURN = ("turn", "reembed", "new", 8, {"facts": 4}, [])
 
 
-def test_the_vectors_of_a_version_are_of_the_model_in_force_when_it_was_written() -> None:
+def test_a_turn_is_a_commit_with_another_model_than_the_one_before() -> None:
     known = eras(FIRST, OLD, TURN, ("later", "ingest", "new", 8, {"facts": 5, "runs": 2}, []))
-    assert [known.is_past("facts", version) for version in range(1, 7)] == [True, True, True, False, False, False]
-    assert not known.is_past("runs", 1), "it has no vectors"
     assert known.turns(["first", "old", "turn", "later"])["run_id"].to_list() == ["turn"]
     assert known.turns(["old", "later"]).is_empty()
     assert known.before(["old", "turn"]) == ("old", 4)
-    assert not eras(FIRST, OLD).is_past("facts", 1), "there never was another one"
+
+
+def test_what_wrote_vectors_of_another_model_is_not_undone_before_the_turn_is() -> None:
+    known = eras(
+        FIRST, OLD, ("plain", "test", "old", 4, {"runs": 2}, []), TURN, ("b", "ingest", "new", 8, {"facts": 5}, [])
+    )
+    known.check(["turn", "b", "plain"])
+    with pytest.raises(UndoRefused, match=r"re-embedded after old: turn"):
+        known.check(["first", "old"])
+    eras(FIRST, OLD, TURN, ("undo-turn", "undo", "old", 4, {"facts": 5}, ["turn"])).check(["old", "undo-turn"])
 
 
 @pytest.mark.parametrize("new", [("old", 8), ("new", 4)])
@@ -366,7 +373,7 @@ def vectors(store: Store) -> dict[str, list[float] | None]:
     return dict(store.snapshot().frame("facts", columns=["id", "vector"]).iter_rows())
 
 
-def test_a_turn_to_another_model_is_undone_with_all_vectors_and_earlier_runs_are_undone_in_those_of_now(
+def test_a_turn_to_another_model_is_undone_with_all_vectors_before_earlier_runs_are(
     new_store: Callable[[], Store],
 ) -> None:
     store = Store.open(new_store().uri)
@@ -377,18 +384,18 @@ def test_a_turn_to_another_model_is_undone_with_all_vectors_and_earlier_runs_are
     before, old = content(store), vectors(store)
     turn(store, "turn", "test/other", 0.5)
     assert vectors(store) == dict.fromkeys("abc", [0.5] * 4)
-    with pytest.raises(UndoRefused, match=r"before a re-embedding, and some from after it.*one by one"):
-        undo(store, "turn", "undo", EPOCH, also=["second"])
+    with pytest.raises(UndoRefused, match=r"re-embedded after second: turn"):
+        undo(store, "second", "undo", EPOCH, cascade=True)
     report = undo(store, "turn", "undo-turn", EPOCH, dry_run=True)
     assert (report.put_back["facts"], report.removed["facts"]) == (3, 0)
     assert store.head.embed_model == "test/other"
     assert take_back(store, "turn") == ("turn",)
     assert (content(store), vectors(store), store.head.embed_model) == (before, old, "test/tiny")
-    turn(store, "again", "test/other", 0.25)
     take_back(store, "second")
     assert dict(store.snapshot().frame("facts").select("id", "aspect_slugs").iter_rows()) == {
         "a": ["music"], "b": ["music"],
     }  # fmt: skip
-    assert (vectors(store)["a"], vectors(store)["b"]) == ([0.25] * 4, None), "what b said has no vector of this model"
-    with pytest.raises(UndoRefused, match=r"undo-second.*slowwave reembed"):
+    turn(store, "again", "test/other", 0.25)
+    write(store, "third", "facts", ["d"], 3)
+    with pytest.raises(UndoRefused, match=r"third.*slowwave reembed"):
         take_back(store, "again")
