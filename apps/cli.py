@@ -88,7 +88,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "export": "Export the memory into files. `slowwave import` can read jsonl and parquet again.",
     },
     "atlas_command": {
-        "atlas": "Write the memory as one HTML page: map, time slider, stories, nights and report.",
+        "atlas": "Write the memory as one HTML page: map, time slider and stories.",
     },
     "server_commands": {
         "up": "Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.",

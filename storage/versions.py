@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -124,9 +125,8 @@ def begin_again(db: DBConnection, name: str, schema: pa.Schema, number: int) -> 
     """Put an empty table in the place of what is there, if anything, at a version after `number`."""
     table = db.create_table(name, schema=schema, mode="overwrite")
     _advance(table, number)
-    table.optimize(
-        cleanup_older_than=timedelta(microseconds=1), delete_unverified=True
-    )  # older commits must not find their numbers
+    with warnings.catch_warnings(action="ignore"):  # of readers of older versions: nothing of these is left
+        table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
 
 
 def _advance(table: Table, number: int) -> None:
