@@ -52,7 +52,7 @@ mutants: $(READY) ## break each rule in one place and see a test fail (MUTANTS='
 	@$(call install_with,-e '.[mutants]')
 	nice $(BIN)/python scripts/mutants.py $(if $(MUTANTS),'$(MUTANTS)') $(if $(EACH),--each $(EACH)) $(if $(SEED),--seed $(SEED))
 
-demo: $(RUNTIME) ## learn from the bundled conversations and ask three questions, without a key
+demo: $(RUNTIME) ## learn from the bundled conversations and ask four questions, without a key
 	@$(BIN)/slowwave demo
 
 record: $(READY) ## say which prompts of the examples lack a recorded answer; with ANTHROPIC_API_KEY, ask for them

@@ -19,9 +19,11 @@ from flows.communities import communities
 from flows.ingest import ingest
 from recall.overview import changes, repeated, stats
 from slowwave.api import OpenMemory
+from slowwave.errors import UnusableInput
 from slowwave.launcher import project_folder
 from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
 from slowwave.types import Community, Entity, RecalledFact, Recollection
+from storage.connection import has_namespace
 from storage.store import Store
 
 from .printing import out, print_json, progress
@@ -59,6 +61,8 @@ class _Shown:
 def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> None:
     """Ingest the examples into a fresh store and show it, with the recorded answers of a model or with `llm`."""
     model = LanguageSettings(model=llm or f"replay/{RECORDED}")
+    if keep is not None and has_namespace(str(keep), "default"):
+        raise UnusableInput(f"There is a store in {keep} already.", "Name a new folder with --keep.")
     with _store(keep) as uri, progress(quiet=as_json):
         if not as_json:
             out.print(_who_reads(llm))
@@ -174,8 +178,8 @@ def _store(keep: Path | None) -> Iterator[str]:
 
 def _next_commands(keep: Path | None) -> None:
     program = "slowwave" if which("slowwave") else relpath(sys.argv[0])
-    place = f" --store {keep}" if keep else ""
-    first = () if keep else (f"{program} demo --keep ./memory     first: the next two look there",)
+    place = f" --store {keep or './demo'}"
+    first = () if keep else (f"{program} demo --keep ./demo     first: the next two look there",)
     more = (f'{program} recall "Who is Marta\'s manager?"{place}', f'{program} history "Marta Oliveira"{place}')
     own = f"{program} ingest ~/.claude/projects --store ./mine     your own conversations"
     for line in (*_title("Next"), *first, *more, f"{program} demo --llm quotes     without a model", own):

@@ -52,7 +52,7 @@ def decided(llm: LanguageSettings, place: Place, *, quiet: bool) -> LanguageSett
     if llm.model != AUTO or quiet or "://" in place.uri or Path(place.uri).exists():
         return llm
     if not _is_terminal():
-        err.print(f"Nobody reads yet: words are kept as they were said. {CHANGE}.")
+        err.print(f"No model reads yet: words are kept as they were said. {CHANGE}.")
         return llm
     model = ask_who_reads()
     if Path(FILE).exists():

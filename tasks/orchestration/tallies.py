@@ -243,14 +243,14 @@ class IngestTally(Tally):
         if self.dry_run:
             would = [f"{quoted_messages(self.quoted)} and would be read by a model."] if self.quoted else []
             return ["A dry run: this is what would be stored and refused; nothing was changed.", *would]
+        if not counts.get(RunCount.MESSAGES_READ) and not counts.get(RunCount.SOURCES_KNOWN) and self.quoted is None:
+            return ["Nothing to read: there is no message in it."]
         if self.has_written:
             due = "Communities are due: `slowwave communities refresh`, or the next night, finds them anew."
             left = [f"{quoted_messages(self.quoted)} still: the same command goes on."] if self.quoted else []
             return [*self._times(), *self._speaker(), *left, *([due] if self.are_communities_due else [])]
         if self.quoted is not None and not counts.get(RunCount.MESSAGES_READ):
             return [f"{quoted_messages(self.quoted)} still." if self.quoted else "No message is kept as a quotation."]
-        if not counts.get(RunCount.MESSAGES_READ) and not counts.get(RunCount.SOURCES_KNOWN):
-            return ["Nothing to read: there is no message in it."]
         return ["Nothing new: all of it was known already, and nothing was asked of a model."]
 
     def _times(self) -> list[str]:

@@ -108,5 +108,5 @@ def test_the_first_ingest_asks_in_a_terminal_and_elsewhere_says_how_to_choose(
     assert Path("slowwave.toml").exists() == is_terminal
     if not is_terminal:
         done = CliRunner().invoke(app, ["ingest", str(talk), "--store", "other"])
-        assert "Nobody reads yet" in done.output
+        assert "No model reads yet" in done.output
         assert "slowwave init" in done.output
