@@ -83,8 +83,8 @@ def render_context(
     Where even the best match is weak the head says so, so that whoever asks can decline; of a whole time nothing is
     said.
     A fact that one before it says is left out; passages that facts say are left out before, by
-    `search_results.passages_beside_facts`. What an assistant said takes at most ASSISTANT of the budget, unless it is
-    the best match.
+    `search_results.passages_beside_facts`. What an assistant said takes at most ASSISTANT of the lines so far after
+    its first, unless it is the best match.
     Without a budget, or where nothing fits, the block is empty.
     """
     is_unlikely = not over_time and is_weak(best_match(facts, passages))
@@ -102,7 +102,8 @@ def render_context(
     elif not fill:
         pays = lines_that_pay([one.score for one in found], list(map(_is_quotation, found)))
         found = [found[place] for place in pays]
-    advice = left if found and _is_advice(found[0]) else left * ASSISTANT
+    is_wanted = bool(found) and _is_advice(found[0])
+    spent = advice = 0
     for one in found:
         line = passage_line(one) if isinstance(one, Passage) else fact_line(one)
         if not line or line in own or line in quoted:
@@ -110,12 +111,12 @@ def render_context(
         if isinstance(one, RecalledFact) and _is_repeated(one, own.values(), words):
             continue
         cost = _cost(line)
-        if _is_advice(one):
-            if cost > advice:
+        if _is_advice(one) and not is_wanted:  # by what stands before it, so that a larger budget loses no line
+            if advice and advice + cost > ASSISTANT * (spent + cost):
                 continue
-            advice -= cost
-        left -= cost
-        if left < 0:
+            advice += cost
+        spent += cost
+        if spent > left:
             break
         if isinstance(one, Passage):
             quoted[line] = one

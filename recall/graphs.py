@@ -80,6 +80,7 @@ class Landscape:
     untied: frozenset[str] = frozenset()
     since: datetime | None = None
     until: datetime | None = None
+    passed: frozenset[str] = frozenset()  # entities that were merged or archived, which an undo may bring back
 
     def ground(self, scope: str | None = None, *, with_similar: bool = False, with_mentions: bool = True) -> WalkGraph:
         """The graph of a walk: all edges, or those of one scope, or relations alone."""
@@ -192,6 +193,8 @@ def _with_entities(land: Landscape, changes: Sequence[Change]) -> Landscape | No
             return None
         is_listed = pl.col("merged_into").is_null() & pl.col("status").ne_missing("archived")
         new = {id_ for id_ in rows["id"] if id_ not in land.graph.place_of and id_ not in untied}
+        if not new.isdisjoint(land.passed):
+            return None
         is_known = ~pl.col("id").is_in([*new]) | (pl.col("created_at") == pl.col("updated_at"))
         if not rows.select((is_listed & is_known).all()).item():
             return None
@@ -242,6 +245,7 @@ async def _with_facts(
         land.untied - {*new},
         _time(pl.Series([land.since, ends.filter(ends <= now).max()], dtype=frames.TIME).max()),
         _time(pl.Series([land.until, ends.filter(ends > now).min()], dtype=frames.TIME).min()),
+        land.passed,
     )
 
 
@@ -280,6 +284,7 @@ def _landscape(read: Frames, moment: Moment) -> Landscape:
         frozenset(),
         _time(ends.filter(ends <= moment.now).max()),
         _time(ends.filter(ends > moment.now).min()),
+        frozenset(read["entities"]["id"]) - {*frames_["listed"]["id"]},
     )
 
 

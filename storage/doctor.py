@@ -43,6 +43,7 @@ CHECKS = (
 
 
 UNREADABLE, LOST = "unreadable table", "lost run"
+CUT_OFF = "It cannot be read: its newest content is lost, and a repair of it was cut off."
 REPORTED = (UNREADABLE, LOST, "missing table", "head")
 """What a person must hear of even when it is mended: something may be gone."""
 
@@ -65,6 +66,9 @@ def examine(store: Store) -> tuple[Defect, ...]:
     head = store.head
     snapshot = store.snapshot()
     sound, findings = _survey(_names(head), snapshot.handle)
+    cut_off = {name for name in sound if was_set_aside(store.db, name, head.versions.get(name, 1))}
+    findings += [Defect(UNREADABLE, name, "", CUT_OFF, True) for name in sorted(cut_off)]
+    sound -= cut_off
     findings += _broken_indexes(sound, snapshot.handle)
     findings += _ahead(store, head, sound)
     findings += [_unfinished_finding(name) for name in unfinished(store.uri)]

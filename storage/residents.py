@@ -24,6 +24,7 @@ import polars as pl
 
 from .columns import Column, Columns, Plain, WordIndex, column_of, release_unused_memory, word_scores
 from .columns import Row as Row
+from .connection import folder_on_disk
 from .row_steps import BY_KEY, RowStep, follow, own_rows, own_steps, read_step
 from .rows import quoted
 from .snapshots import IN_MEMORY
@@ -118,6 +119,7 @@ class Part:
         self._ends = [] if end is None else columns[end].whole().drop_nulls().unique().sort().to_list()
         self._keys: dict[Key, tuple[Offsets, Offsets]] = {}
         self._met: dict[tuple[str, int], tuple[Mask, Penalties]] = {}
+        self._meeting = threading.Lock()
 
     def __len__(self) -> int:
         """How many rows it has."""
@@ -146,14 +148,17 @@ class Part:
     def meeting(self, where: Condition) -> tuple[Mask, Penalties]:
         """A mask of the rows that meet a condition, and penalties for all other rows and for rows without a vector."""
         key = (where.sql, 0) if where.at is None else (where.kind, bisect_right(self._ends, where.at))
-        if key not in self._met:
+        if (known := self._met.get(key)) is None:
             condition = where.expression().fill_null(False)
             read = self.columns.frame(dict.fromkeys(condition.meta.root_names()))
             met = read.select(condition.alias("met"))["met"].to_numpy()
-            if len(self._met) == CONDITIONS_KEPT:
-                del self._met[next(iter(self._met))]
-            self._met[key] = met, np.where(met & self.vectors.is_there, np.float32(0), np.float32(-np.inf))
-        return self._met[key]
+            made = met, np.where(met & self.vectors.is_there, np.float32(0), np.float32(-np.inf))
+            with self._meeting:
+                while len(self._met) >= CONDITIONS_KEPT:
+                    del self._met[next(iter(self._met))]
+                self._met[key] = made
+            return made
+        return known
 
     def _by(self, key: Key) -> tuple[Offsets, Offsets]:
         """The hashes of a key, sorted, and the place of each: a tenth of the memory of a dict."""
@@ -348,7 +353,7 @@ class Resident:
 
     def _small(self, frames: Sequence[pl.DataFrame], earlier: Sequence[Part] = ()) -> Part:
         """A small part of these rows; texts of `earlier` ones are not taken apart again."""
-        frame = pl.concat([frame for frame in frames if len(frame)])
+        frame = pl.concat([frame for frame in frames if len(frame)] or frames[:1])
         columns = Columns({name: Plain(frame[name]) for name in self.spec.columns}, len(frame))
         vectors = VectorRows(len(frame), self._parts[0].vectors.dims)
         if self.spec.has_vectors:
@@ -466,7 +471,9 @@ class Residents:
             self._steps = {name: [] for name in self._wanted}
 
     def current(self, versions: Mapping[str, int]) -> State | None:
-        """The tables of this state; None if `of` must first read something."""
+        """The tables of this state; None if `of` must first read something, or another store lies there now."""
+        if self._of is not None and folder_on_disk(self._address) != self._of[0]:
+            return None
         at = {name: versions.get(name, 1) for name in self._wanted}
         with self._lock:
             if at == self._at:
@@ -572,9 +579,12 @@ class Residents:
         seen = self._sequence
         if not 0 < seen <= tables.sequence:
             return None
-        commits = await tables.open("commits", tables.history)
-        query = commits.query().offset(max(await commits.count_rows() - (tables.sequence - seen), 0))
-        since = pl.DataFrame(pl.from_arrow(await query.select(["sequence", "kind", "undoes"]).to_arrow()))
+        try:
+            commits = await tables.open("commits", tables.history)
+            query = commits.query().offset(max(await commits.count_rows() - (tables.sequence - seen), 0))
+            since = pl.DataFrame(pl.from_arrow(await query.select(["sequence", "kind", "undoes"]).to_arrow()))
+        except (ValueError, RuntimeError, OSError):  # cleaned up meanwhile
+            return None
         if since.filter(pl.col("sequence") > seen)["sequence"].n_unique() != tables.sequence - seen:
             return None
         kinds, undone = since["kind"], since["undoes"].explode().drop_nulls().unique().to_list()

@@ -115,7 +115,7 @@ class _Written:
             version = step.before
             for id_ in wanted & step.left.keys():
                 if (place := step.left[id_]) is not None:
-                    found.append(place[0].slice(place[1], 1))
+                    found.append(place[0].take([place[1]]))  # Polars reads no slice of vectors with nulls
             wanted -= step.left.keys()
             if not wanted:
                 return found

@@ -13,6 +13,7 @@ import polars as pl
 
 from .connection import manifest_name
 from .disk import read_through
+from .object_storage import is_remote
 from .schema import Role
 from .tables import tables_of
 
@@ -117,7 +118,8 @@ def state_label(commit: Mapping[str, Any]) -> str:
 
 
 def leap(db: DBConnection, name: str, number: int) -> None:
-    """Bring a table's newest readable version to a number after `number`."""
+    """Bring a table's newest readable version to a number after `number`, which stays unreadable on the way."""
+    _mark(db, name, number)
     _advance(db.open_table(name), number)
 
 
@@ -127,6 +129,14 @@ def begin_again(db: DBConnection, name: str, schema: pa.Schema, number: int) -> 
     _advance(table, number)
     with warnings.catch_warnings(action="ignore"):  # of readers of older versions: nothing of these is left
         table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+def _mark(db: DBConnection, name: str, number: int) -> None:
+    """Note that the content of a version is lost, as `was_set_aside` finds it: a repair may be cut off from here on."""
+    folder = Path(str(db.uri).removeprefix("file://"), f"{name}.lance")
+    if not is_remote(str(db.uri)) and not (folder / "_versions" / manifest_name(number)).exists():
+        (folder / ASIDE).mkdir(parents=True, exist_ok=True)
+        (folder / ASIDE / manifest_name(number)).touch()
 
 
 def _advance(table: Table, number: int) -> None:

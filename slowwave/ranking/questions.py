@@ -44,9 +44,9 @@ _ANY_DAY = datetime(2000, 6, 15, tzinfo=UTC)
 
 
 _OVER_TIME = re.compile(
-    r"\b(?:in (?:what|which) order|(?:the )?order in which|in order|chronological\w*|timeline|summar(?:y|i[sz]e\w*|ies)"
-    r"|overview|recap|history of|over time|so far|step by step"
-    r"|how (?:did|does|do|has|have|had) .{1,80}\b(?:develop|change|evolve|progress|grow|come about)\w*"
+    r"\b(?:in (?:what|which|time|chronological) order|(?:the )?order in which|conversations?,? in order|timeline"
+    r"|summari[sz]e\w*|summary of|overview of|recap|history of|over time|so far"
+    r"|how (?:did|has|have|had) .{1,80}\b(?:develop|change|evolve|progress|grow|come about)\w*"
     r"|what (?:have|did) (?:we|i|you) .{0,20}(?:discuss|talk|cover|go through)\w*)\b",
     re.IGNORECASE,
 )

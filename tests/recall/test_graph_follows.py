@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import EPOCH
+from conftest import EPOCH, TINY
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import entity, fact
@@ -188,3 +188,23 @@ def test_relations_of_known_and_new_entities_are_taken_over(
         fresh.close()
         made.clear()
     asker.close()
+
+
+@pytest.mark.parametrize("deed", [{"status": "archived"}, {"merged_into": "e_cy"}], ids=["archive", "merge"])
+def test_an_entity_that_an_undo_brings_back_is_tied_as_before(deed: dict[str, str], tmp_path: Path) -> None:
+    store = Store.create(str(tmp_path / "m"), "default", TINY)
+    do(store, "know", [0, 1, 2, 3], 0)
+    tie = fact("y", "m", subject_id="e_cy", kind="observation", mentions=["e_ana"], polarity="affirmed", scope="s0")
+    with store.commit("rel", "test", EPOCH) as tx:
+        tx.upsert("facts", frame([relation(0, 0, ["e_ana", "e_bo", "e_cy"]), tie]))
+    asker, now = Asker(store), EPOCH + timedelta(hours=50)
+    asker.shows(now)
+    with store.commit("deed", "test", EPOCH + timedelta(hours=2)) as tx:
+        columns = {name: pl.lit(value) for name, value in deed.items()}
+        tx.upsert("entities", tx.whole_rows("entities", ["e_ana"]).with_columns(**columns))
+    asker.shows(now)
+    with store.commit("gap", "test", EPOCH + timedelta(hours=3)) as tx:
+        tx.upsert("entities", frame([entity("zed")]))
+    asker.shows(now)
+    undo(store, "deed", "undo1", EPOCH + timedelta(hours=4))
+    assert asker.shows(now) == Asker(Store.open(str(tmp_path / "m"))).shows(now)

@@ -9,12 +9,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from conftest import EPOCH, TINY
 from stores import CLOSED, Row, fact, remembered
 from talk import NOW
 
 from recall.loop import Deadline
 from recall.recaller import UNASKED
-from recall.search import Question
+from recall.search import RESIDENT, Question
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.settings import RecallSettings
@@ -22,6 +23,7 @@ from slowwave.types import Recollection
 from slowwave.validity import Moment
 from storage import residents, vectors
 from storage.columns import WordIndex
+from storage.residents import Residents
 from storage.store import Store
 from storage.upkeep import tend
 
@@ -206,3 +208,14 @@ def test_words_weigh_what_they_weigh_in_the_index_of_the_table(tmp_path: Path) -
         found = dict(zip(rows["id"], index.scores(query).tolist(), strict=True))
         assert {name: score for name, score in found.items() if score} == pytest.approx(expected, rel=1e-5)
         assert again.scores(query) == pytest.approx(index.scores(query))
+
+
+def test_rows_without_a_vector_are_found_by_their_ids_in_what_was_written_last(tmp_path: Path) -> None:
+    store = Store.create(str(tmp_path / "m"), "default", TINY)
+    residents = Residents(store, RESIDENT, 1 << 30)
+    rows = pl.DataFrame([fact(f"f{n}", f"says {n}") for n in range(20)])
+    vectors = pl.Series([[1.0, 0, 0, 0] if n % 2 else None for n in range(20)], dtype=pl.Array(pl.Float32, 4))
+    with store.commit("r", "test", EPOCH) as tx:
+        tx.upsert("facts", rows.with_columns(vector=vectors))
+    assert residents.written("facts", store.head.versions["facts"], ["f3", "f4"]) is not None
+    assert store.snapshot().by_ids("facts", ["f3", "f4"], ["id"])["id"].sort().to_list() == ["f3", "f4"]

@@ -81,7 +81,7 @@ def test_more_room_never_loses_a_line_from_100_to_8000_tokens(
 @pytest.mark.parametrize("question", ["Where does Devon live?", "Which tools are used?", "what did we decide"])
 def test_more_room_never_loses_a_line_of_what_was_learned(learned: tuple[Path, object], question: str) -> None:
     with OpenMemory.open(str(learned[0]), is_logged=False) as memory:
-        blocks = [(room, memory._block(question, room)) for room in ROOMS]
+        blocks = [(room, memory._block(question, room, fill=True)) for room in ROOMS]
     assert blocks[-1][1].facts
     assert blocks[-1][1].passages
     assert_nothing_is_lost(blocks)

@@ -35,7 +35,7 @@ from slowwave.review.proposals import (
     complaints,
     without,
 )
-from storage.doctor import examine, repair
+from storage.doctor import examine
 from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
@@ -352,25 +352,6 @@ def test_forgetting_erases_every_proposal_with_a_text_or_row_of_the_subject_and_
     assert "Zorblax" not in json.dumps(rows(memory, "proposals").to_dicts(), default=str)
     assert rows(memory, "decisions", f"proposal_id = '{done.id}'").is_empty()
     assert examine(Store.attach(str(memory), "default")) == ()
-
-
-@pytest.mark.proof
-def test_the_doctor_closes_proposals_about_nothing_and_leaves_those_that_make_what_they_are_about(memory: Path) -> None:
-    lost, *others = waiting(memory, 1, 0, 3, 4)
-    run = run_at(memory, T2, "damage")
-    with store_of(run).commit(run.id, "damage", run.now) as tx:
-        row = tx.by_ids("proposals", [lost.id])
-        new = json.dumps([{"table": "entities", "id": "e_new", "before": None, "after": {"name": "x"}}])
-        tx.upsert("proposals", row.with_columns(subject_id=pl.lit("e_nowhere")))
-        tx.upsert("proposals", row.with_columns(id=pl.lit("p_new"), subject_id=pl.lit("e_new"), changes=pl.lit(new)))
-        tx.upsert("proposals", row.with_columns(id=pl.lit("p_broken"), changes=pl.lit("{")))
-    store = Store.attach(str(memory), "default")
-    assert {each.row_id for each in examine(store)} == {lost.id, "p_broken"}
-    repair(store, "repair-1", T3)
-    assert examine(store) == ()
-    assert {row["id"]: row["state"] for row in rows(memory, "proposals").to_dicts()} == {
-        lost.id: "stale", "p_new": "pending", **{each.id: "pending" for each in others}
-    }  # fmt: skip
 
 
 # The terminal
