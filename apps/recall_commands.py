@@ -127,6 +127,9 @@ def context(
     only: OnlyOption = None,
     also: AlsoOption = None,
     fill: Annotated[bool, typer.Option("--fill", help="Fill --tokens, also with lines that hardly answer.")] = False,
+    over_time: Annotated[
+        bool, typer.Option("--over-time", help="Lines from the whole time: for an order, a development, a summary.")
+    ] = False,
     now: Now = None,
     *,
     place: Place,
@@ -138,7 +141,7 @@ def context(
     """
     how: dict[str, Any] = {"k": k, "scope": scope, "as_of": as_of, "only": only, "also": also or (), "now": now}
     with place.memory() as memory:
-        block = memory.context_for(query, tokens, fill=fill, **how)
+        block = memory.context_for(query, tokens, fill=fill, over_time=over_time, **how)
     if as_json:
         from inference.embedding import count_tokens
 

@@ -24,7 +24,6 @@ from slowwave.ranking.order import (
     lines_that_pay,
     spread_over_time,
 )
-from slowwave.ranking.questions import asks_over_time
 from slowwave.timestamps import MONTH_NAMES, date_in_words
 from slowwave.types import Mention, Passage, RecalledFact, Recollection, best_match
 
@@ -129,9 +128,8 @@ def render_context(
     return ContextBlock("\n".join([*head, *shown]), tuple(own.values()), tuple(quoted.values()), lines)
 
 
-def block_of(found: Recollection, token_budget: int, *, fill: bool = False) -> ContextBlock:
+def block_of(found: Recollection, token_budget: int, *, fill: bool = False, over_time: bool = False) -> ContextBlock:
     """The block of what was recalled; see `render_context`."""
-    over_time = asks_over_time(found.query)
     block = render_context(found.facts, token_budget, found.passages, fill=fill, over_time=over_time)
     return replace(block, is_timed_out=found.is_timed_out)
 

@@ -213,17 +213,19 @@ class OpenMemory:
         only: Only | None = None,
         also: Sequence[str] = (),
         fill: bool = False,
+        over_time: bool = False,
         now: Time | None = None,
     ) -> str:
         """The facts for a query as a block for a prompt, within so many tokens (S2-40).
 
-        It ends where the next line is not likely to answer; with `fill` where nothing more fits.
+        It ends where the next line is not likely to answer; with `fill` where nothing more fits. Ask with `over_time`
+        for an order of events, a development or a summary: the lines are then taken from the whole time.
         Empty without a budget, where nothing fits, and where the recall ended without an answer. By default as many
         facts and passages are recalled as any block has room for. `recall.context.context_share` gives the budget that
         is due to the block in a whole context.
         """
         how: dict[str, Any] = {"as_of": as_of, "known_as_of": known_as_of, "scope": scope, "only": only, "now": now}
-        return self._block(query, token_budget, k=k, also=also, fill=fill, **how).text
+        return self._block(query, token_budget, k=k, also=also, fill=fill, over_time=over_time, **how).text
 
     def ask(
         self,
@@ -262,14 +264,22 @@ class OpenMemory:
         return ask(checked_text("question", question), find, self._reader.store, llm, moment.now, moment.as_of)
 
     def _block(
-        self, query: str, token_budget: int | None, *, k: int | None = None, fill: bool = False, **how: Any
+        self,
+        query: str,
+        token_budget: int | None,
+        *,
+        k: int | None = None,
+        fill: bool = False,
+        over_time: bool = False,
+        **how: Any,
     ) -> ContextBlock:
         """The block of `context_for` with its facts and passages."""
         from recall.context import MOST_FACTS, ContextBlock, block_of
 
         if not token_budget or token_budget < 0:
             return ContextBlock()
-        return block_of(self.recall(query, k or MOST_FACTS, **how), token_budget, fill=fill)
+        found = self.recall(query, k or MOST_FACTS, **how)
+        return block_of(found, token_budget, fill=fill, over_time=over_time)
 
     # Facts
 

@@ -104,6 +104,10 @@ def recall(
     only: Annotated[
         Literal["facts", "messages"] | None, Field(description="Only facts, or only passages of messages.")
     ] = None,
+    over_time: Annotated[
+        bool,
+        Field(description="Lines from the whole time instead of the nearest: for an order, a development, a summary."),
+    ] = False,
 ) -> Annotated[CallToolResult, Recalled]:
     """What is known about a question: a block of dated sentences within a budget of tokens, with their facts.
 
@@ -121,7 +125,7 @@ def recall(
         query, k or MOST_FACTS, as_of=as_of, known_as_of=known_as_of, scope=scope, graph=graph,
         only=only, also=also or (),
     )  # fmt: skip
-    result = _result(found, budget, memory.place.locale)
+    result = _result(found, budget, memory.place.locale, over_time=over_time)
     text = result.context or _why_empty(found)
     return CallToolResult(
         content=[TextContent(type="text", text=text)], structured_content=result.model_dump(mode="json")
@@ -134,10 +138,10 @@ def _why_empty(found: Recollection) -> str:
     return "Nothing fits the budget." if found.facts or found.passages else NOTHING_KNOWN
 
 
-def _result(found: Recollection, budget: int, locale: Locale) -> Recalled:
+def _result(found: Recollection, budget: int, locale: Locale, *, over_time: bool = False) -> Recalled:
     from recall.context import block_of
 
-    block = block_of(replace(found, facts=worded_facts(found.facts, locale)), budget)
+    block = block_of(replace(found, facts=worded_facts(found.facts, locale)), budget, over_time=over_time)
     uncertain = [belief.as_json() for belief in found.uncertain]
     return Recalled(
         query=found.query, context=block.text, token_budget=budget, facts=[fact.as_json() for fact in block.facts],

@@ -43,20 +43,6 @@ _YEAR_LONG = timedelta(days=366)
 _ANY_DAY = datetime(2000, 6, 15, tzinfo=UTC)
 
 
-_OVER_TIME = re.compile(
-    r"\b(?:in (?:what|which|time|chronological) order|(?:the )?order in which|conversations?,? in order|timeline"
-    r"|summari[sz]e\w*|summary of|overview of|recap|history of|over time|so far"
-    r"|how (?:did|has|have|had) .{1,80}\b(?:develop|change|evolve|progress|grow|come about)\w*"
-    r"|what (?:have|did) (?:we|i|you) .{0,20}(?:discuss|talk|cover|go through)\w*)\b",
-    re.IGNORECASE,
-)
-
-
-def asks_over_time(question: str) -> bool:
-    """Whether a question asks how something went over time, or for a summary, instead of for one thing."""
-    return _OVER_TIME.search(question) is not None
-
-
 @dataclass(frozen=True, slots=True)
 class Period:
     """From `start` to `end` (excluded), either open; or, where no year is named, these `months` of any.

@@ -27,6 +27,7 @@ from recall.context import (
     WARNING,
     ContextBlock,
     _cost,
+    block_of,
     context_share,
     fact_line,
     inert,
@@ -38,7 +39,7 @@ from recall.search_results import passages_beside_facts
 from slowwave.api import OpenMemory
 from slowwave.ranking.order import UNLIKELY, WEAK
 from slowwave.settings import RecallSettings
-from slowwave.types import Mention, Passage, Provenance, RecalledFact
+from slowwave.types import Mention, Passage, Provenance, RecalledFact, Recollection
 from storage.store import Store
 
 LINE = re.compile(r"- .+")
@@ -141,8 +142,9 @@ def test_what_an_assistant_said_takes_a_fifth_unless_it_matches_best() -> None:
 def test_of_a_whole_time_lines_are_taken_from_everywhere() -> None:
     days = [SAID + timedelta(days=n) for n in range(40)]
     known = [fact(f"Marta repaired boat {n}.", at, score=9 - n / 10) for n, at in enumerate(days)]
-    near = render_context(known, 150).facts
-    spread = render_context(known, 150, over_time=True).facts
+    found = Recollection("How did it go?", tuple(known))
+    near = block_of(found, 150).facts
+    spread = block_of(found, 150, over_time=True).facts
     assert {one.statement for one in near} == {one.statement for one in known[: len(near)]}
     places = sorted(known.index(one) for one in spread)
     assert places[0] < 5

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slowwave.extraction.date_words import MONTHS, UNITS, WEEKDAYS
 from slowwave.extraction.question_times import time_in
 from slowwave.lexicon.statement_words import may_tell_when
-from slowwave.ranking.questions import Period, asks_over_time, event_in, period_of
+from slowwave.ranking.questions import Period, event_in, period_of
 
 NOW = datetime(2024, 11, 22, 16, 40, tzinfo=UTC)  # a Friday
 SUNDAY = datetime(2024, 11, 24, 9, tzinfo=UTC)
@@ -285,19 +285,3 @@ def test_any_text_is_survived(text: str) -> None:
     for question in (text, f"{text} after March 2023 {text}", f"between {text} and {text} 2023"):
         period_of(question, NOW)
         event_in(question)
-
-
-@pytest.mark.parametrize(
-    ("question", "is_over_time"),
-    [
-        ("In which order did I bring up the parts of the app?", True),
-        ("Can you list what I asked across our conversations, in order?", True),
-        ("How has my understanding of probability developed?", True),
-        ("Give me a summary of my project.", True),
-        ("What did Marta buy in order to ride to work?", False),
-        ("Is my passport in order?", False),
-        ("How do I change a tyre?", False),
-    ],
-)
-def test_questions_for_a_course_of_time_are_told_from_others(question: str, is_over_time: bool) -> None:
-    assert asks_over_time(question) is is_over_time
