@@ -42,7 +42,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
-from tasks.runtime.run_pages import Outcome
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, embedder_of, store_of, vector_column
 
 from .reading import ReadBatch
@@ -186,12 +186,12 @@ class _LinkAnswers:
 @task("link artifacts", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
 async def link_artifacts(
     run: Run, settings: MergeSettings, language: Language | None = None, *, dry_run: bool = False
-) -> Outcome:
+) -> TaskResult:
     """Link every artifact that is not linked yet; a dry run asks no model and writes nothing."""
     store, chosen = store_of(run), settings.artifacts
     snapshot = store.snapshot()
     if not chosen.enabled or not snapshot.count("artifacts", _IS_UNLINKED):
-        return Outcome()
+        return TaskResult()
     unlinked = _unlinked(snapshot, chosen)
     keys, questions = _link_questions(unlinked, chosen) if _asks_model(language, chosen) else ((), ())
     answers = (
@@ -207,7 +207,7 @@ async def link_artifacts(
     counts = {f"artifacts: {what}": number for what, number in {**plan.counts, "on their own": len(alone)}.items()}
     counts[RunCount.ARTIFACTS_LEFT_FOR_LATER] = len(answers.waiting)
     counts[RunCount.QUESTIONS_FOR_A_MODEL] = len(questions) if dry_run else 0
-    return Outcome(counts, errors=answers.errors)
+    return TaskResult(counts, errors=answers.errors)
 
 
 def _asks_model(language: Language | None, settings: ArtifactSettings) -> bool:

@@ -38,7 +38,7 @@ from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S
-from tasks.runtime.run_pages import Outcome
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, store_of
 
 from .candidate_rows import spoken
@@ -54,18 +54,18 @@ _FACT = ["id", "episode_id", "statement", "evidence_count", "confidence"]
 
 
 @task("summarise conversations", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=[ASKS_MODEL])
-async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> Outcome:
+async def summarise_sessions(run: Run, settings: IngestSettings, language: Language) -> TaskResult:
     """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
     store, has_model = store_of(run), not language.is_keyless("summarize")
     snapshot = store.snapshot()
     messages, due = _due(snapshot, settings.sessions, has_model=has_model)
     if due.is_empty():
-        return Outcome()
+        return TaskResult()
     await report_progress("conversations to summarise", len(due))
     if has_model:
         summaries, done = await _by_model(snapshot, messages, due, settings, language)
     else:
-        summaries, done = _by_rule(snapshot, due, run), Outcome()
+        summaries, done = _by_rule(snapshot, due, run), TaskResult()
     if not summaries:
         return done
     with store.commit(run.id, "ingest.sessions", run.now) as tx:
@@ -93,7 +93,7 @@ def _summarisable(reading: Reading) -> str:
 
 async def _by_model(
     snapshot: Snapshot, messages: pl.DataFrame, due: pl.DataFrame, settings: IngestSettings, language: Language
-) -> tuple[Mapping[str, CommunitySummary], Outcome]:
+) -> tuple[Mapping[str, CommunitySummary], TaskResult]:
     """A model's summaries by episode, and what it left out."""
     newest = messages.join(due, on="conversation_id", how="semi").sort("ordinal", "id")
     shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
@@ -107,7 +107,7 @@ async def _by_model(
         RunCount.CONVERSATIONS_LEFT_FOR_LATER: sum(each.is_skipped for each in results),
     }
     summaries = {id_: CommunitySummary(each.text, "model", model, version) for id_, each in pairs if each.text}
-    return summaries, Outcome(counts, errors=_SUMMARISER.errors(results))
+    return summaries, TaskResult(counts, errors=_SUMMARISER.errors(results))
 
 
 def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Mapping[str, CommunitySummary]:

@@ -45,7 +45,7 @@ from tasks.entities.retirement import (
 )
 from tasks.ingest.candidate_rows import PENDING
 from tasks.runtime.engine import task
-from tasks.runtime.run_pages import SHOWN, DecisionSummary, Outcome
+from tasks.runtime.run_pages import SHOWN, DecisionSummary, TaskResult
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
@@ -56,7 +56,7 @@ _BELIEF = ["id", "subject_id", "predicate", "statement", "probability", "last_at
 
 
 @task("archive facts")
-def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
+def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> TaskResult:
     """Move facts that are over since `expired_edge_retention_days` to the archive, or delete them (S2-51, §6.3).
 
     Their rows stay as they are to the last stamp; what is to be deleted may lie in the archive already. One commit for
@@ -94,9 +94,9 @@ def archive_facts(run: Run, settings: DecaySettings, *, dry_run: bool = False) -
     return _outcome({counted_as: len(done)}, decisions)
 
 
-def _outcome(counts: Mapping[RunCount, int], decisions: Sequence[DecisionSummary]) -> Outcome:
+def _outcome(counts: Mapping[RunCount, int], decisions: Sequence[DecisionSummary]) -> TaskResult:
     """What went, or under `dry_run` would go, and the first ten of it."""
-    return Outcome({what: number for what, number in counts.items() if number}, tuple(decisions[:SHOWN]))
+    return TaskResult({what: number for what, number in counts.items() if number}, tuple(decisions[:SHOWN]))
 
 
 def _as_erasure(run: Run, ids: pl.Series) -> Run:
@@ -184,7 +184,7 @@ def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
 
 
 @task("archive orphans")
-def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
+def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> TaskResult:
     """Archive entities without facts that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
 
     A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
@@ -266,7 +266,7 @@ def _entity_decisions(action: str, entities: pl.DataFrame) -> list[DecisionSumma
 
 
 @task("cap entities")
-def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
+def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> TaskResult:
     """Archive the least related entities beyond `max_entities` (0: no limit), and what is known of them (S2-53, T23).
 
     One commit. Pinned ones stay, and those of which something is known that never goes.
@@ -288,7 +288,7 @@ def cap_entities(run: Run, settings: DecaySettings, *, dry_run: bool = False) ->
     return _capped(plan, _among(plan.entities, gone), archived)
 
 
-def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> Outcome:
+def _capped(plan: CapPlan, entities: pl.DataFrame, facts: pl.Series) -> TaskResult:
     """What the cap comes to, where these went."""
     counts = {RunCount.FACTS_ARCHIVED: len(facts), RunCount.ENTITIES_ARCHIVED: len(entities)}
     return _outcome(counts, [*_left_over_decisions(plan), *_entity_decisions("archive", entities)])
@@ -321,7 +321,7 @@ def _evict(tx: Transaction, run: Run, settings: DecaySettings, plan: CapPlan) ->
 
 
 @task("cap beliefs")
-def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> Outcome:
+def cap_beliefs(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> TaskResult:
     """Drop pending beliefs beyond the caps with their evidence, and conflicts that nobody settled in time; one commit.
 
     The caps hold whether or not beliefs are still collected (S2-54, S2-68). Pending implicit conflicts end with their

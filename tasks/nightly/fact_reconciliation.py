@@ -48,7 +48,7 @@ from storage.transactions import Transaction
 from tasks.ingest.surroundings import surroundings_of_facts
 from tasks.runtime.engine import log, report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
-from tasks.runtime.run_pages import Outcome, decisions_of
+from tasks.runtime.run_pages import TaskResult, decisions_of
 from tasks.runtime.runs import Run, embed_rows, store_of
 
 COMPARED = ["id", "scope", "kind", "statement", "vector"]
@@ -110,13 +110,13 @@ async def reconcile(
     scope: str | None = None,
     mode: Mode = "auto",
     dry_run: bool = False,
-) -> Outcome:
+) -> TaskResult:
     """Compare what was not compared yet (or was learned `since`) with what is known; one commit, or none."""
     snapshot = store_of(run).snapshot()
     has_model = asks_model(settings, language)
     seeds = seeds_of(snapshot, run, settings, since, scope, has_model)
     if seeds.is_empty():
-        return Outcome()
+        return TaskResult()
     await report_progress("facts to compare", len(seeds))
     comparison = comparison_of(run, snapshot, seeds, settings, prompt_version(PROMPT) if has_model else "")
     by_pairs = uses_pairs(len(seeds), mode, settings)
@@ -405,7 +405,7 @@ def carried_out(
     *,
     marks: bool = True,
     also: Callable[[Transaction, ReconciliationPlan], None] = lambda tx, plan: None,
-) -> Outcome:
+) -> TaskResult:
     """Write what became of what was compared in a snapshot, as one commit of that kind, and what belongs to it `also`.
 
     Notes keep their text where the new one cannot be embedded.
@@ -475,8 +475,8 @@ def written_part(run: Run, plan: ReconciliationPlan) -> ReconciliationPlan:
     )
 
 
-def counted(plan: ReconciliationPlan, comparison: Comparison, answers: PairAnswers, would_ask: int = 0) -> Outcome:
+def counted(plan: ReconciliationPlan, comparison: Comparison, answers: PairAnswers, would_ask: int = 0) -> TaskResult:
     """The counts of a plan."""
     counts: dict[str, int] = {COUNTED_AS[what]: number for what, number in plan.summary().items()}
     counts |= {RunCount.FACTS_LEFT_FOR_LATER: len(answers.left), RunCount.QUESTIONS_FOR_A_MODEL: would_ask}
-    return Outcome(counts, decisions_of(plan, comparison.pool.facts), tuple(sorted(answers.errors)))
+    return TaskResult(counts, decisions_of(plan, comparison.pool.facts), tuple(sorted(answers.errors)))

@@ -27,7 +27,7 @@ from storage.snapshots import Snapshot
 from storage.transactions import Transaction
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
-from tasks.runtime.run_pages import Outcome
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, store_of
 
 from .fact_reconciliation import (
@@ -54,7 +54,7 @@ FEW = 200  # so many new facts are looked up one by one, beyond that everything 
 @task("merge duplicates", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
 async def merge_duplicates(
     run: Run, settings: StewardSettings, language: Language, *, dry_run: bool = False
-) -> Outcome:
+) -> TaskResult:
     """Compare what nobody compared yet with everything live; one commit, or none.
 
     What guards keep apart is asked of a model where there is one, and waits as a pair where there is none.
@@ -62,7 +62,7 @@ async def merge_duplicates(
     snapshot = store_of(run).snapshot()
     seeds = _uncompared(snapshot, run, settings)
     if seeds.is_empty():
-        return Outcome()
+        return TaskResult()
     await report_progress("facts to compare", len(seeds))
     limits = _merge_settings(settings)
     has_model = asks_model(limits, language)
@@ -85,7 +85,7 @@ async def merge_duplicates(
     return _of(len(seeds), done)
 
 
-def _of(looked_at: int, done: Outcome) -> Outcome:
+def _of(looked_at: int, done: TaskResult) -> TaskResult:
     return replace(done, counts={**done.counts, RunCount.FACTS_COMPARED: looked_at})
 
 

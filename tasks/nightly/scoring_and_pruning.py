@@ -39,7 +39,7 @@ from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.runtime.engine import log, task
 from tasks.runtime.retrying import WHOLE_MEMORY
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, Outcome
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
 
@@ -55,7 +55,7 @@ _PUT_BACK = "action IN ('prune', 'restore')"
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned(Outcome):
+class Pruned(TaskResult):
     """Facts that were, or would be, pruned, oldest first, and the summaries of the first ten."""
 
     ids: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Pruned(Outcome):
 
 
 @task("count use")
-def count_usage(run: Run, settings: DecaySettings | None = None) -> Outcome:
+def count_usage(run: Run, settings: DecaySettings | None = None) -> TaskResult:
     """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
 
     Links weaken on the way by these settings, or those of the last `decay`. How far the logs are counted is written
@@ -78,7 +78,7 @@ def count_usage(run: Run, settings: DecaySettings | None = None) -> Outcome:
         tx.upsert("log_marks", unread.marks)
 
     unread = decide_and_write(run, "usage.count", partial(_unread, store_of(run)), write)
-    return Outcome({RunCount.RECALLS_COUNTED: len(unread.recalls)} if len(unread) else {})
+    return TaskResult({RunCount.RECALLS_COUNTED: len(unread.recalls)} if len(unread) else {})
 
 
 @task("fade links")
@@ -231,7 +231,7 @@ def score(
     settings: StewardSettings,
     *,
     min_quality: float = RecallSettings().min_quality,
-) -> Outcome:
+) -> TaskResult:
     """Score all live facts, and write what has changed enough to matter as one commit, or none (S4-06).
 
     Scores on the other side of `min_quality`, below which recall hides facts, are always written.
@@ -245,7 +245,7 @@ def score(
         _write_scores(tx, run, scoring, learning)
 
     scoring = decide_and_write(run, "steward.score", decide, write)
-    return Outcome({RunCount.FACTS_SCORED: scoring.facts, RunCount.SCORES_CHANGED: len(scoring.written)})
+    return TaskResult({RunCount.FACTS_SCORED: scoring.facts, RunCount.SCORES_CHANGED: len(scoring.written)})
 
 
 def is_learning(place: Run | Store, settings: StewardSettings) -> bool:

@@ -22,7 +22,7 @@ from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sources import ReadIssue
 from tasks.nightly.community_refresh import Refreshed
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, Outcome
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult
 from tasks.runtime.runs import lease_wait
 
 OUTCOMES = {
@@ -96,7 +96,7 @@ class Tally:
         if verdict is not None and verdict.fell:
             self.state = "undone" if verdict.undone else "refused"
 
-    def took(self, done: Outcome | None) -> None:
+    def took(self, done: TaskResult | None) -> None:
         """What a part of the run did; None where it failed."""
         if done is not None:
             self.counts.update(done.counts)

@@ -55,7 +55,7 @@ class DecisionSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskResult:
     """What a task did: what it counted, the first of its decisions, and why something could not be done."""
 
     counts: Mapping[str, int] = field(default_factory=dict)

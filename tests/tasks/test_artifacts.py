@@ -37,7 +37,7 @@ from storage.doctor import examine
 from storage.store import Store
 from tasks.ingest import artifacts
 from tasks.ingest.artifacts import link_artifacts
-from tasks.runtime.run_pages import Outcome
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import new_run
 
 RULES = ArtifactSettings()
@@ -458,7 +458,7 @@ def filed(store: Path) -> pl.DataFrame:
     return found
 
 
-def link(store: Path, language: Language | None = None, *, dry_run: bool = False, **more: Any) -> Outcome:
+def link(store: Path, language: Language | None = None, *, dry_run: bool = False, **more: Any) -> TaskResult:
     """One run of linking."""
     run = new_run("consolidate", str(store), "default", DEFAULT_EMBEDDER, NOW)
     chosen = MergeSettings.model_validate({"artifacts": more})
@@ -610,7 +610,7 @@ def test_linking_again_finds_nothing_to_do_and_commits_nothing(tmp_path: Path) -
     told = {what: number for what, number in link(store).counts.items() if number}
     assert told == {"artifacts: versions": 1, "artifacts: on their own": 1}
     before, head = contents(store), Store.open(str(store)).head.sequence
-    assert link(store) == Outcome()
+    assert link(store) == TaskResult()
     assert Store.open(str(store)).head.sequence == head
     assert_same(contents(store), before)
 

@@ -32,12 +32,12 @@ from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.people.review import approve
-from tasks.runtime.run_pages import Outcome
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, existing_run
 from tasks.runtime.writing import under_approval
 
 Row = dict[str, Any]
-Evict = Callable[..., Outcome]
+Evict = Callable[..., TaskResult]
 NOW = EPOCH + timedelta(days=400)
 MOVED, ARCHIVED = "facts moved to the archive", "entities archived"
 ALL_TASKS = (archive_facts, archive_orphans, cap_entities, cap_beliefs)
@@ -151,7 +151,7 @@ def test_what_is_over_long_enough_moves_as_it_is_and_nothing_else_ever_does(
     assert (done.counts.get(MOVED, 0), ids(uri, "facts_archive")) == (len(moving), moving)
     assert everything(uri).equals(before)
     commits = Store.open(str(uri)).head.sequence
-    assert archive_facts(a_run(uri, name="decay-2"), how()) == Outcome()
+    assert archive_facts(a_run(uri, name="decay-2"), how()) == TaskResult()
     assert Store.open(str(uri)).head.sequence == commits
 
 
@@ -338,7 +338,7 @@ def test_an_entity_of_which_anything_is_known_is_no_orphan(keep: Callable[..., P
     uri = keep(**{"entities": [entity("e_it")], **KEPT[why]})
     with Store.open(str(uri)).commit("more", "made", EPOCH) as tx:
         tx.upsert("entities", pl.DataFrame([entity("e_other", 1)]))
-    assert archive_orphans(a_run(uri), how()) == Outcome()
+    assert archive_orphans(a_run(uri), how()) == TaskResult()
 
 
 def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callable[..., Path]) -> None:
@@ -356,7 +356,7 @@ def test_orphans_are_archived_and_leave_the_lists_but_not_the_store(keep: Callab
         assert memory.entities(everything=True)[0] == 3
         assert memory.facts_of("gone", everything=True, now=NOW)[0].id == "e_gone"
     assert stats(Store.open(str(uri)), NOW)["entities"] == 1
-    assert archive_orphans(a_run(uri, name="decay-2"), how()) == Outcome()
+    assert archive_orphans(a_run(uri, name="decay-2"), how()) == TaskResult()
     undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
     assert_same(contents(uri), before)
 
@@ -423,7 +423,7 @@ def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_
     people = [entity("e_a", 1), entity("e_b"), entity("e_c"), entity("e_d", 5), entity("e_e", 9), entity("e_z", 5)]
     uri = keep(facts=facts, entities=people)
     before = contents(uri)
-    assert cap_entities(a_run(uri), how()) == cap_entities(a_run(uri), how(max_entities=6)) == Outcome()
+    assert cap_entities(a_run(uri), how()) == cap_entities(a_run(uri), how(max_entities=6)) == TaskResult()
     done = cap_entities(a_run(uri), how(max_entities=2))
     # relations: a 1, b 2, c 2, d 0, e 0, z 0; seen longest ago first, then by id
     assert [each.statement for each in done.decisions] == ["E (tool)", "D (tool)", "Z (tool)", "A (tool)"]
@@ -433,7 +433,7 @@ def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_
     assert gone == [(key, "archived", NOW) for key in ("f_1", "f_4", "f_5")]
     assert decided(uri, "archive").keys() == {"e_a", "e_d", "e_e", "e_z", "f_1", "f_4", "f_5"}
     assert '"relations":1' in rows(uri, "decisions", "subject_id = 'f_1'")["measures"][0]
-    assert cap_entities(a_run(uri, name="decay-2"), how(max_entities=2)) == Outcome()
+    assert cap_entities(a_run(uri, name="decay-2"), how(max_entities=2)) == TaskResult()
     undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
     assert_same(contents(uri), before)
 
@@ -472,7 +472,7 @@ def test_too_many_beliefs_go_with_their_evidence_and_conflicts_end_with_their_ti
     assert ids(uri, "pair_decisions") == ["p_kept", "p_open"]
     assert decided(uri, "evict").keys() == {"b_faded", "b_old"}
     assert decided(uri, "expire").keys() == {"p_past"}
-    assert cap_beliefs(a_run(uri, name="decay-2"), caps) == Outcome()
+    assert cap_beliefs(a_run(uri, name="decay-2"), caps) == TaskResult()
     undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
     assert_same(contents(uri), before)
 

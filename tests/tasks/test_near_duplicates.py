@@ -31,7 +31,7 @@ from storage.doctor import examine
 from storage.store import Store
 from tasks.nightly import fact_reconciliation
 from tasks.nightly.near_duplicates import merge_duplicates
-from tasks.runtime.run_pages import Outcome
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import existing_run, language_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -306,12 +306,12 @@ def write(place: Path, facts: Sequence[Fact], hits: Mapping[str, int], run: str 
         tx.upsert("fact_usage", pl.DataFrame(used))
 
 
-def swept(place: Path, model: str = "quotes", *, dry_run: bool = False, **settings: Any) -> Outcome:
+def swept(place: Path, model: str = "quotes", *, dry_run: bool = False, **settings: Any) -> TaskResult:
     """One merge phase."""
     chosen = StewardSettings.model_validate({"llm": {"model": model, **settings.pop("llm", {})}, **settings})
     run = existing_run("steward", str(place), "default", NOW)
 
-    async def work() -> Outcome:
+    async def work() -> TaskResult:
         async with language_of(run, chosen.llm) as language:
             return await merge_duplicates(run, chosen, language, dry_run=dry_run)
 
@@ -368,14 +368,14 @@ def test_consolidation_still_sees_the_originals_and_a_second_sweep_looks_at_noth
     assert rows(place, "facts")["consolidated_at"].null_count() == 3
     assert rows(place, "fact_scores").select("id", "compared_at").rows() == [("a", NOW), ("c", NOW)]
     before = sequence(place)
-    assert swept(place) == Outcome()
+    assert swept(place) == TaskResult()
     assert sequence(place) == before
 
 
 def test_what_consolidation_compared_is_not_looked_at_but_met(remember: Made) -> None:
     done = {"consolidated_at": T0}
     place = remember(fact("a", **done), fact("b", SPELLINGS[1], 1, **done))
-    assert swept(place) == Outcome()
+    assert swept(place) == TaskResult()
     write(place, [fact("c", SPELLINGS[2], 2)], {}, "said-2")
     assert swept(place).counts["facts compared"] == 1
     assert live(place) == ["a", "b"]
@@ -461,7 +461,7 @@ def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made)
     vector = rows(place, "facts", f"id = '{new}'", ["vector"])["vector"][0].to_numpy()
     assert np.allclose(vector, open_embedder().embed([FRAMED])[0], atol=1e-6)
     assert usage_of(rows(place, "fact_usage"), rows(place, "lineage"))["id"].to_list() == [new]
-    assert swept(place) == Outcome()
+    assert swept(place) == TaskResult()
     assert examine(Store.open(str(place))) == ()
 
 

@@ -29,7 +29,7 @@ from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.scoring_and_pruning import LEARNING, Pruned, is_learning, prune, score
-from tasks.runtime.run_pages import Outcome
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]
@@ -238,14 +238,16 @@ def test_every_live_fact_is_scored_once_in_one_commit_and_again_only_when_it_mat
     closed = fact("closed", status="superseded", replaced_by="new")
     uri = keep(facts=[fact("new", 0), fact("old"), closed], fact_usage=[used("old", 4, 10)])
     version = Store.open(str(uri)).snapshot().handle("fact_scores").version
-    assert score(a_run(uri), HOW) == Outcome({SCORED: 2, CHANGED: 2})
+    assert score(a_run(uri), HOW) == TaskResult({SCORED: 2, CHANGED: 2})
     assert Store.open(str(uri)).snapshot().handle("fact_scores").version == version + 1  # T42
     told = rows(uri, "fact_scores")
     assert told["quality_score"].to_list() == pytest.approx([0.5, 0.5 ** (10 / 90)])
     assert rows(uri, "metadata", f"id = '{LEARNING}'")["number"].to_list() == [0.0]
     before = Store.open(str(uri)).head.sequence
     assert (
-        score(a_run(uri), HOW) == score(a_run(uri, NOW + timedelta(hours=1)), HOW) == Outcome({SCORED: 2, CHANGED: 0})
+        score(a_run(uri), HOW)
+        == score(a_run(uri, NOW + timedelta(hours=1)), HOW)
+        == TaskResult({SCORED: 2, CHANGED: 0})
     )
     assert Store.open(str(uri)).head.sequence == before
     assert score(a_run(uri, NOW + timedelta(days=3)), HOW).counts[CHANGED] == 2
@@ -260,7 +262,7 @@ def test_a_score_that_recall_would_see_otherwise_is_written_however_little_it_mo
 def test_scores_keep_what_else_their_rows_hold_and_go_with_their_facts(keep: Keep) -> None:
     marks = [{"id": "a", "compared_at": EPOCH}, {"id": "gone", "quality_score": 0.4}]
     uri = keep(facts=[fact("a"), fact("gone", status="superseded")], fact_scores=marks)
-    assert score(a_run(uri), HOW) == Outcome({SCORED: 1, CHANGED: 1})
+    assert score(a_run(uri), HOW) == TaskResult({SCORED: 1, CHANGED: 1})
     [row] = rows(uri, "fact_scores").to_dicts()
     assert (row["id"], row["compared_at"], row["scored_at"]) == ("a", EPOCH, NOW)
 

@@ -36,7 +36,7 @@ from storage.store import Store
 from storage.tables import TABLES
 from storage.undo import undo
 from tasks.nightly.scoring_and_pruning import count_usage, fade_links, weigh_entities
-from tasks.runtime.run_pages import Outcome
+from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, new_run
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
@@ -307,11 +307,11 @@ def counters(place: Path) -> dict[str, list[dict[str, object]]]:
 
 @pytest.mark.proof
 def test_each_event_is_counted_once_and_nothing_new_is_no_commit(place: Path) -> None:
-    assert count_usage(a_run(place)) == Outcome()
+    assert count_usage(a_run(place)) == TaskResult()
     log_recalls(place, "f1", "f2")
     assert count_usage(a_run(place)).counts == {"recalls counted": 2}
     sequence = Store.open(str(place)).head.sequence
-    assert count_usage(a_run(place)) == Outcome()
+    assert count_usage(a_run(place)) == TaskResult()
     assert Store.open(str(place)).head.sequence == sequence
     log_recalls(place, "f1", at=NOW + DAY)
     assert count_usage(a_run(place, now=NOW + DAY)).counts == {"recalls counted": 1}
@@ -378,7 +378,7 @@ def test_what_another_run_counted_in_the_meantime_is_not_counted_again(
 ) -> None:
     log_recalls(place, "f1")
     with overtaken(monkeypatch, "usage.count", lambda: count_usage(a_run(place, 1))):
-        assert count_usage(a_run(place)) == Outcome()
+        assert count_usage(a_run(place)) == TaskResult()
     assert hits(place) == {"f1": 1}
 
 
@@ -398,7 +398,7 @@ def test_counters_that_a_later_run_went_on_with_stay_as_they_are(place: Path) ->
     undo(store, "steward-1", "undo-1", NOW)
     assert counters(place) == both
     assert store.snapshot().count("metadata") == 0
-    assert count_usage(a_run(place, 3)) == Outcome()
+    assert count_usage(a_run(place, 3)) == TaskResult()
 
 
 # Fading and weighing
@@ -484,4 +484,4 @@ def test_what_maintenance_reads_is_logged_nowhere(place: Path) -> None:
     store = Store.open(str(place))
     for name in ("retrieval_events", "entity_access_log", "recalled_queries"):
         assert store.log(name).is_empty()
-    assert count_usage(a_run(place)) == Outcome()
+    assert count_usage(a_run(place)) == TaskResult()
