@@ -567,12 +567,10 @@ class Residents:
         with self._lock:
             if self._tables is not known:  # a commit of this process was taken over meanwhile
                 return self.current(at) is not None
-            return self._follow(at, lambda name, have, want: steps[name]) and self._reach(tables.sequence)
-
-    def _reach(self, sequence: int) -> bool:
-        """Note which commit the state is of."""
-        self._sequence = sequence
-        return True
+            if not self._follow(at, lambda name, have, want: steps[name]):
+                return False
+            self._sequence = tables.sequence
+            return True
 
     async def _since(self, tables: Tables) -> Since | None:
         """What the commits since the last state did to the order and the marks of rows; None: not known."""

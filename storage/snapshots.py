@@ -106,6 +106,12 @@ IN_MEMORY: WeakValueDictionary[str, TablesInMemory] = WeakValueDictionary()
 """By address of a namespace: the tables that somebody in this process asks questions to."""
 
 
+def tables_in_memory(db: DBConnection, versions: Mapping[str, int]) -> Mapping[str, Resident]:
+    """The tables of a namespace that are in memory at these versions, by name."""
+    known = IN_MEMORY.get(str(db.uri))
+    return (known.current(versions) if known is not None else None) or {}
+
+
 class Reading:
     """What a snapshot and a transaction can both read."""
 
@@ -283,8 +289,7 @@ class Snapshot(Reading):
 
     @cached_property
     def _in_memory(self) -> Mapping[str, Resident]:
-        known = IN_MEMORY.get(str(self._db.uri))
-        return (known.current(self.versions) if known is not None else None) or {}
+        return tables_in_memory(self._db, self.versions)
 
     def require(self, embedding: tuple[str, int]) -> None:
         """Raise `StoreMismatch` unless its vectors are of this (model, dims)."""

@@ -23,7 +23,7 @@ from .pieces import FEW
 from .row_steps import Change, RowStep, keep_step
 from .rows import IDS_PER_FILTER, MARK, ROW, exact_rows, id_filters, single_row, table_named, to_rows
 from .schema import Role
-from .snapshots import IN_MEMORY, Place, Reading, Snapshot, version_gone
+from .snapshots import Place, Reading, Snapshot, tables_in_memory, version_gone
 from .versions import begin_again, leap
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ class Transaction(Reading):
 
     @cached_property
     def _in_memory(self) -> Mapping[str, Resident]:
-        known = IN_MEMORY.get(str(self._db.uri))
-        return (known.current(self._lease.versions) if known is not None else None) or {}
+        return tables_in_memory(self._db, self._lease.versions)
 
     def handle(self, name: str) -> Table:
         """The table at its newest version, which is this transaction's own."""

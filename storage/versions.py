@@ -105,7 +105,11 @@ ASIDE = "_damaged"  # the folder of a table that takes manifests which cannot be
 
 def was_set_aside(db: DBConnection, name: str, version: int) -> bool:
     """Whether an interrupted repair took away the manifest of this version: another content may have its number."""
-    return Path(str(db.uri).removeprefix("file://"), f"{name}.lance", ASIDE, manifest_name(version)).exists()
+    return (_folder(db, name) / ASIDE / manifest_name(version)).exists()
+
+
+def _folder(db: DBConnection, name: str) -> Path:
+    return Path(str(db.uri).removeprefix("file://"), f"{name}.lance")
 
 
 def state_label(commit: Mapping[str, Any]) -> str:
@@ -133,7 +137,7 @@ def begin_again(db: DBConnection, name: str, schema: pa.Schema, number: int) -> 
 
 def _mark(db: DBConnection, name: str, number: int) -> None:
     """Note that the content of a version is lost, as `was_set_aside` finds it: a repair may be cut off from here on."""
-    folder = Path(str(db.uri).removeprefix("file://"), f"{name}.lance")
+    folder = _folder(db, name)
     if not is_remote(str(db.uri)) and not (folder / "_versions" / manifest_name(number)).exists():
         (folder / ASIDE).mkdir(parents=True, exist_ok=True)
         (folder / ASIDE / manifest_name(number)).touch()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 from conftest import EPOCH
 from talk import NOW, START
 
@@ -17,9 +18,16 @@ from inference.embedding import open_embedder
 from slowwave.api import OpenMemory
 from slowwave.settings import RecallSettings
 from slowwave.text import statement_hash
+from storage import row_steps, snapshots
 from storage.store import Store
 
 Row = dict[str, Any]
+
+
+def as_another_process(patch: pytest.MonkeyPatch) -> None:
+    """What is written from here on is handed to nobody in this process."""
+    patch.setattr(row_steps, "_written", row_steps._Written())
+    snapshots.IN_MEMORY.clear()
 
 
 def fact(name: str, statement: str, /, **more: Any) -> Row:

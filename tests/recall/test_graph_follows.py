@@ -14,14 +14,13 @@ import pytest
 from conftest import EPOCH, TINY
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import entity, fact
+from stores import as_another_process, entity, fact
 
 from recall import graphs
 from recall.entities import SEARCH_TABLES
 from recall.graphs import GRAPH_TABLES, Graphs, Landscape
 from recall.search import RESIDENT
 from slowwave.validity import Moment
-from storage import row_steps, snapshots
 from storage.residents import Residents
 from storage.store import Store
 from storage.undo import undo
@@ -130,11 +129,6 @@ def do(store: Store, deed: str, chosen: list[int], turn: int) -> None:
 
 DEEDS = ("relate", "relate", "relate", "remove", "know", "know", "use", "archive", "merge", "undo", "tend")
 numbers = st.lists(st.integers(0, 11), min_size=1, max_size=4, unique_by=lambda number: number % len(NAMES))
-
-
-def as_another_process(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(row_steps, "_written", row_steps._Written())
-    snapshots.IN_MEMORY.clear()
 
 
 @pytest.mark.parametrize("is_own", [True, False], ids=["of this process", "of another"])

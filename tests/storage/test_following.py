@@ -14,9 +14,9 @@ import pytest
 from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import fact
+from stores import as_another_process, fact
 
-from storage import residents, row_steps, snapshots, vectors
+from storage import residents, snapshots, vectors
 from storage.residents import Condition, Resident, Residents, ResidentSpec, State
 from storage.rows import id_filters
 from storage.store import Store
@@ -147,12 +147,6 @@ def do(store: Store, deed: str, chosen: list[int], turn: int) -> None:
                 raise ZeroDivisionError
     except ZeroDivisionError:
         pass
-
-
-def as_another_process(patch: pytest.MonkeyPatch) -> None:
-    """What is written from here on is handed to nobody."""
-    patch.setattr(row_steps, "_written", row_steps._Written())
-    snapshots.IN_MEMORY.clear()
 
 
 @pytest.mark.parametrize("is_own", [True, False], ids=["of this process", "of another"])
