@@ -95,7 +95,7 @@ async def ingest(
         if not dry_run:
             tally.are_communities_due = note_due(run, settings.extract.community_refresh_interval)
         if tally.has_written and not dry_run:
-            tidy(run)
+            tidy(run, after_little=tally.has_written_little)
     await publish_summary(run, tally)
     if tally.has_written and not dry_run:
         announce(INGESTED, run, **by_label(tally.counts))

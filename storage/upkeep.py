@@ -12,12 +12,14 @@ import polars as pl
 
 from .connection import HEAD
 from .quotations import QUOTES, run_in
+from .rows import quoted
 from .schema import Role
 from .tables import SCHEMA_VERSION, TABLES, tables_of
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
+    from .snapshots import Snapshot
     from .store import Store
     from .transactions import Transaction
 
@@ -26,6 +28,7 @@ LOOKUP_INDEX_FROM = 2_000
 EIGHT = 8  # vectors of another length cannot be quantised
 MANY_SEGMENTS = {Role.STATE: 8, Role.HISTORY: 32, Role.LOG: 8}
 """Fragments that a table may have: of state each makes a question slower, history is read by a handful of columns."""
+LOOKED_AT_EVERY = 32  # commits; a small ingest makes seven of them, and a fragment or two of each table
 WHILE_AT_IT = 0.5  # of those fragments: what is soon due is compacted with what is due, in one commit
 UNINDEXED_SHARE = 0.2
 HEAD_HISTORY = timedelta(hours=1)
@@ -51,14 +54,19 @@ def make_text_indexes(tx: Transaction, names: Iterable[str] = tuple(TABLES)) -> 
             tx.rebuild(name, methodcaller("create_index", column, config=config))
 
 
-def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) -> UpkeepReport:
+def tend(
+    store: Store, run_id: str, now: datetime, *, thorough: bool = False, after_little: bool = False
+) -> UpkeepReport:
     """Compact what is fragmented, index what has grown, drop versions older than the retention.
 
     Compaction takes into the indexes what was written since. `thorough` tends every table that was ever written;
-    otherwise those with many fragments or much that is not indexed, where there are any: else no lease is taken.
+    otherwise those with many fragments or much that is not indexed, where there are any: else no lease is taken. To
+    look at all tables takes longer than to write a message: `after_little` that is done only every few commits.
     """
     compacted, indexed = [], []
     snapshot = store.snapshot()
+    if after_little and not _is_looked_at(snapshot, run_id):
+        return UpkeepReport((), ())
     pinned = [name for name in tables_of(Role.STATE, Role.HISTORY) if not snapshot.is_blank(name)]
     if thorough or any(_is_due(snapshot.handle(name), name) for name in pinned):
         with store.commit(run_id, "upkeep", now) as tx:
@@ -79,6 +87,12 @@ def tend(store: Store, run_id: str, now: datetime, *, thorough: bool = False) ->
             log.optimize(cleanup_older_than=HEAD_HISTORY)
             indexed += [f"{name}.{column}" for column in _index_lookups(log, name)]
     return UpkeepReport(tuple(compacted), tuple(indexed))
+
+
+def _is_looked_at(snapshot: Snapshot, run_id: str) -> bool:
+    """Whether one of the last commits since a run's first was the one after which all tables are looked at."""
+    first = snapshot.frame("commits", f"run_id = {quoted(run_id)}", ["sequence"])["sequence"].min()
+    return not isinstance(first, int) or first // LOOKED_AT_EVERY != (snapshot.sequence + 1) // LOOKED_AT_EVERY
 
 
 def _is_due(table: Table, name: str) -> bool:

@@ -121,17 +121,19 @@ def _groups(table: str) -> Iterator[str]:
     return (group.strip() for group in table.replace("\n", "|").split("|") if group.strip())
 
 
-def _ends() -> Iterator[tuple[str, str]]:
+def _ends() -> Mapping[str, str]:
+    found: dict[str, str] = {}
     for number, scale in enumerate(_groups(_SCALES)):
         high, low = scale.split("/")
         for sign, words in (("+", high), ("-", low)):
             for word in words.split():
-                yield word, f"{number}{sign}"
+                found[word] = f"{found[word]} {number}{sign}" if word in found else f"{number}{sign}"
+    return found
 
 
 DOUBLETS: Mapping[str, str] = {word: group.split()[0] for group in _groups(_DOUBLETS) for word in group.split()}
 # Each word with its ends of scales: number and sign, separated by spaces.
-ENDS: Mapping[str, str] = {word: " ".join(end for each, end in _ends() if each == word) for word, _ in _ends()}
+ENDS: Mapping[str, str] = _ends()
 
 
 _ENGLISH = word_set(words_of("english_stop_words"))

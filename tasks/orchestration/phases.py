@@ -188,9 +188,9 @@ async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
 
 
 @task("tidy up")
-def tidy(run: Run) -> tuple[str, ...]:
-    """After a run: compact and index where it is due; returns the tables compacted."""
-    return tend(store_of(run), run.id, run.now).compacted
+def tidy(run: Run, *, after_little: bool = False) -> tuple[str, ...]:
+    """After a run, which may have written little: compact and index where it is due; returns the tables compacted."""
+    return tend(store_of(run), run.id, run.now, after_little=after_little).compacted
 
 
 @task("tend all tables", tags=[WHOLE_MEMORY])

@@ -39,6 +39,7 @@ OUTCOMES = {
     "prefer": RunCount.FACTS_PREFERRED,
 }
 LEFT = (RunCount.FACTS_LEFT_FOR_LATER, RunCount.ARTIFACTS_LEFT_FOR_LATER, RunCount.PHASES_FAILED)
+LITTLE = 100  # messages and facts, each of which is a handful of rows
 WRITTEN = (
     RunCount.MESSAGES_STORED,
     RunCount.MESSAGES_EXTRACTED,
@@ -199,6 +200,11 @@ class IngestTally(Tally):
     """Messages that are kept as quotations still, where the run is to read them."""
     makes_no_store: bool = False
     """All files are empty and there is no store: no run is recorded, so the summary names none."""
+
+    @property
+    def has_written_little(self) -> bool:
+        """Whether the rows that the run wrote are some hundred at most."""
+        return sum(self.counts[what] for what in self.writes) < LITTLE
 
     def found(self, sources: Sources) -> None:
         """Which sources there are."""
