@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
 from slowwave.api import OpenMemory
 from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
 from slowwave.lexicon.labels import Locale
-from slowwave.settings import LISTED, ApprovalSettings, Group, LanguageSettings, ReportSettings, Settings, nearest
-from slowwave.settings.seed_names import SPELLINGS, translated, written_as
+from slowwave.settings import LISTED, SHARED, LanguageSettings, Settings, nearest
+from slowwave.settings.seed_names import SPELLINGS, paths_in, translated, written_as
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -116,6 +116,8 @@ def _elsewhere(name: str) -> str:
 
 def _paths(model: type[BaseModel], inside: str = "") -> Iterator[str]:
     for field, info in model.model_fields.items():
+        if f"{inside}{field}" in SHARED:
+            continue
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             yield from _paths(info.annotation, f"{inside}{field}.")
         else:
@@ -174,20 +176,32 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
 
     Names of other systems are understood (docs/names.md).
     """
+    ours = translated(values)
+    for path in paths_in(ours):
+        if place := next((place for place in SHARED if f"{path}.".startswith(f"{place}.")), None):
+            there = f"{SHARED[place]}{path[len(place) :]}"
+            raise UnknownSetting(path, origin, there, "The file has each table once.")
     try:
-        return Settings.model_validate(translated(values))
+        return Settings.model_validate(ours)
     except ValidationError as error:
         raise plain_error(values, error, origin) from error
 
 
-def with_flags(section: str, settings: Group, llm: Mapping[str, Any], **others: Any) -> Settings:
-    """Settings in which a section has what the flags say: `llm` of its language model, `others` of its own keys.
+def with_flags(settings: Settings, llm: Mapping[str, Any], **others: Any) -> Settings:
+    """The settings with what the flags say: `llm` of the language model, `others` of [ingest].
 
     A flag that was not given is None.
     """
-    values = settings.model_dump()
-    values["llm"] |= _given(llm)
-    return parse_settings({section: values | _given(others)}, "the command line")
+    values: dict[str, Any] = {}
+    for path in _paths(Settings):
+        *tables, name = path.split(".")
+        node, group = values, settings
+        for table in tables:
+            node, group = node.setdefault(table, {}), getattr(group, table)
+        node[name] = getattr(group, name)
+    values["ingest"] |= _given(others)
+    values["ingest"]["llm"] |= _given(llm)
+    return parse_settings(values, "the command line")
 
 
 def answering(
@@ -198,7 +212,7 @@ def answering(
     Raises `UnusableInput` for a limit out of its range.
     """
     flags = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
-    llm = with_flags("ingest", settings.ingest, flags).ingest.llm
+    llm = with_flags(settings, flags).ingest.llm
     return llm if model is None else llm.model_copy(update={"answer_model": ""})
 
 
@@ -209,9 +223,6 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
 def person_name(given: str | None = None) -> str:
     """Who decides: the given name, or SLOWWAVE_PERSON, or the user of this machine."""
     return given or os.environ.get("SLOWWAVE_PERSON") or getpass.getuser()
-
-
-T = TypeVar("T", bound=Group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,21 +242,6 @@ class Place:
     def locale(self) -> Locale:
         """The language in which types and relations are shown (C8)."""
         return self.settings.labels.locale
-
-    def kept(self, settings: T) -> T:
-        """The settings of a flow with the retention of the file, and its approval unless the flow has its own."""
-        update: dict[str, Group] = {"retention": self.settings.retention}
-        if getattr(settings, "approval", None) == ApprovalSettings():
-            update["approval"] = self.settings.approval
-        return settings.model_copy(update=update)
-
-    def report_settings(self) -> ReportSettings:
-        """The settings of a report; [split] is that of the whole file unless the report has its own."""
-        own = self.settings.report
-        update: dict[str, Any] = {"retention": self.settings.retention}
-        if "split" not in own.model_fields_set:
-            update["split"] = self.settings.split
-        return own.model_copy(update=update)
 
     def memory(self, *, is_logged: bool = True) -> OpenMemory:
         """All that can be read of the namespace; opened by the first call."""
@@ -280,9 +276,7 @@ def write_settings(graph: bool, model: str, force: bool, owner: str = "") -> Pat
         raise UnusableInput(f"{path} exists already.", "Edit it, or use --force.")
     extract = f"[ingest.extract]\nenabled = {str(graph).lower()}\n"
     person = f"[ingest]\nowner = {json.dumps(owner)}\n\n" if owner else ""
-    asking = [name for name in Settings.model_fields if "llm" in getattr(_group([name]), "model_fields", {})]
-    models = "\n".join(f"[{name}.llm]\nmodel = {json.dumps(model)}\n" for name in asking)
-    text = f"# All keys: docs/settings.md\n{person}{extract}\n{models}"
+    text = f"# All keys: docs/settings.md\n{person}{extract}\n[ingest.llm]\nmodel = {json.dumps(model)}\n"
     parse_settings(tomllib.loads(text), str(path))
     path.write_text(text, encoding="utf-8")
     return path

@@ -138,7 +138,7 @@ def ingest(
 
     if not paths and not reread:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
-    settings = with_flags("ingest", place.kept(place.settings.ingest), model, owner=owner).ingest
+    settings = with_flags(place.settings, model, owner=owner).ingest
     settings = settings.model_copy(update={"llm": decided(settings.llm, place, quiet=as_json or dry_run)})
     if reread:
         settings = _rereading(settings)
@@ -225,7 +225,7 @@ def watch(
         raise UnusableInput("--json gives one document, and watching has no end.", "Add --once.")
     if every < LEAST_PAUSE_S or settle < 0:
         raise UnusableInput("--every is at least 1 second, and --settle not negative.")
-    settings = with_flags("ingest", place.kept(place.settings.ingest), model).ingest
+    settings = with_flags(place.settings, model).ingest
     taken: dict[str, Any] = {
         "folder": str(folder),
         "namespace": place.namespace,
@@ -373,7 +373,7 @@ def backfill_settings(place: Place, model: Mapping[str, Any]) -> BackfillSetting
     whole = place.settings.backfill.model_dump() | limits
     return BackfillSettings(
         **whole,
-        ingest=place.kept(with_flags("ingest", place.settings.ingest, flags).ingest),
+        ingest=with_flags(place.settings, flags).ingest,
         sleep=nightly_settings(place, flags),
         embedder=place.settings.embedder,
     )

@@ -15,6 +15,7 @@ from slowwave.settings import (
     ConsolidateSettings,
     DecaySettings,
     FleetSettings,
+    ReembedSettings,
     SleepSettings,
     StewardSettings,
 )
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
 
     from slowwave.types import Community
 
-W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings)
+W = TypeVar(
+    "W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, SleepSettings, ReembedSettings
+)
 N = TypeVar("N", bound=str)
 NAMED = 8
 """Members that the table shows of each."""
@@ -92,11 +95,11 @@ def consolidate(
 
     if mode not in get_args(Mode):
         raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(get_args(Mode))}.")
-    own = with_flags("consolidate", place.settings.consolidate, model).consolidate
+    own = watched(with_flags(place.settings, model).consolidate, gate)
     since_when = parse_moment(since) if since else None
     parameters = {"since": since_when, "scope": scope, "mode": cast(Mode, mode), "artifacts": artifacts}
     how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **parameters, **how)
+    summary = run_flow(flow, place, as_json, settings=own, **parameters, **how)
     show_summary(summary, as_json)
     end(summary, "decided", "facts")
 
@@ -120,7 +123,7 @@ def steward(
     from flows.steward import PHASES
     from flows.steward import steward as flow
 
-    own = watched(with_flags("steward", place.settings.steward, model).steward, place, gate)
+    own = watched(with_flags(place.settings, model).steward, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, phases=chosen(phase, PHASES), settings=own, **how)
     show_summary(summary, as_json)
@@ -141,7 +144,7 @@ def decay(
     from flows.decay import decay as flow
 
     how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, place, gate), **how)
+    summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, gate), **how)
     show_summary(summary, as_json)
     end(summary, "moved", "rows")
 
@@ -182,16 +185,17 @@ def sleep(
 
 def nightly_settings(place: Place, model: Mapping[str, Any], gate: bool | None = None) -> SleepSettings:
     """Settings of the nightly run: those of the file for each phase, with the model and its budget."""
-    watch = place.settings.sleep
-    return SleepSettings(
-        ingest=place.kept(with_flags("ingest", place.settings.ingest, model).ingest),
-        consolidate=place.kept(with_flags("consolidate", place.settings.consolidate, model).consolidate),
-        steward=place.kept(with_flags("steward", place.settings.steward, model).steward),
-        decay=place.kept(place.settings.decay),
-        communities=with_flags("communities", place.settings.communities, model).communities,
-        gate=watch if gate is None else watch.model_copy(update={"enabled": gate}),
-        retention=place.settings.retention,
+    settings = with_flags(place.settings, model)
+    night = SleepSettings(
+        ingest=settings.ingest,
+        consolidate=settings.consolidate,
+        steward=settings.steward,
+        decay=settings.decay,
+        communities=settings.communities,
+        gate=settings.sleep,
+        retention=settings.retention,
     )
+    return watched(night, gate)
 
 
 def run_flow(
@@ -214,10 +218,11 @@ def chosen(named: list[str] | None, known: Sequence[N], what: str = "phase") -> 
     return tuple(name for name in known if not named or name in named)
 
 
-def watched(settings: W, place: Place, gate: bool | None) -> W:
-    """The settings of a flow with those of the file for all flows, and the gate that the flag chooses."""
-    kept = place.kept(settings)
-    return kept if gate is None else kept.model_copy(update={"gate": kept.gate.model_copy(update={"enabled": gate})})
+def watched(settings: W, gate: bool | None) -> W:
+    """The settings of a flow with the gate that the flag chooses."""
+    if gate is None:
+        return settings
+    return settings.model_copy(update={"gate": settings.gate.model_copy(update={"enabled": gate})})
 
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
@@ -293,8 +298,8 @@ def refresh(
     store_before, namespace_before, json_before = context.obj  # options may stand before the word `refresh`, too
     place = Place.of(store or store_before, namespace if namespace != "default" else namespace_before)
     as_json = as_json or json_before
-    own = with_flags("communities", place.settings.communities, model).communities
-    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), dry_run=dry_run)
+    own = watched(with_flags(place.settings, model).communities, gate)
+    summary = run_flow(flow, place, as_json, settings=own, dry_run=dry_run)
     show_summary(summary, as_json)
     end(summary, "summarised", "communities")
 
@@ -321,10 +326,8 @@ def reembed(
     """Change the embedding model of all rows in one commit. No language model is called."""
     from flows.reembed import reembed as flow
 
-    own = place.kept(place.settings.reembed).model_copy(update={"link": place.settings.ingest.extract.note_linking})
-    watch = own.gate if gate is None else own.gate.model_copy(update={"enabled": gate})
     parameters = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=own.model_copy(update={"gate": watch}), **parameters)
+    summary = run_flow(flow, place, as_json, settings=watched(place.settings.reembed, gate), **parameters)
     show_summary(summary, as_json)
 
 

@@ -38,7 +38,7 @@ def ingest_messages(
     from flows.ingest import ingest
 
     lines = _lines(messages, conversation)
-    settings = with_flags("ingest", place.kept(place.settings.ingest), limits, owner=speaker).ingest
+    settings = with_flags(place.settings, limits, owner=speaker).ingest
     with TemporaryDirectory(prefix="slowwave-") as folder:
         file = Path(folder, f"{re.sub('[^A-Za-z0-9._-]+', '-', conversation or 'messages')[:60]}.jsonl")
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")

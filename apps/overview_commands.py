@@ -277,7 +277,7 @@ def report(
 
     if markdown and as_json:
         raise UnusableInput("The report is either Markdown or JSON.", "Leave out --markdown or --json.")
-    document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.report_settings())
+    document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.settings.report)
     if as_json:
         print_json(document)
     elif markdown:

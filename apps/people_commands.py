@@ -171,7 +171,7 @@ def observe(
     """Add observations to an entity. Known texts are skipped. Exit code 4 if one is refused."""
     from tasks.people.observations import observe as add
 
-    settings = place.kept(place.settings.ingest)
+    settings = place.settings.ingest
     run = place.run("observe", makes_store=True)
     added = add(run, entity, texts, settings, entity_type=type, create=create)
     if as_json:

@@ -71,7 +71,7 @@ def bring_in(
     is_own = system == OWN or (system == "auto" and is_own_export(path))
     if (key or trust) and not is_own:
         raise UnusableInput("--key and --trust are for exports of slowwave.", "Leave them out.")
-    settings = place.kept(place.settings.ingest)
+    settings = place.settings.ingest
     run = place.run("import", makes_store=True)
     options = {"require_approval": require_approval, "dry_run": dry_run}
     with progress(quiet=as_json):

@@ -93,7 +93,7 @@ def names_page(grid: Grid) -> str:
     parts = [INTRO]
     for system, names in SYSTEMS.items():
         parts.append(f"### {system}\n\n{grid(('there', 'here'), [(f'`{n}`', _here(s)) for n, s in names.items()])}")
-    tables = [(f"`[{name}]`", ", ".join(f"`[{place}]`" for place in places)) for name, places in GROUPS.items()]
+    tables = [(f"`[{name}]`", f"`[{place}]`") for name, place in GROUPS.items()]
     parts.append(f"### Tables\n\n{GROUPS_INTRO}\n{grid(('there', 'here'), tables)}")
     parts.append(COMMANDS_INTRO)
     for system, commands in COMMANDS.items():
@@ -105,7 +105,7 @@ def names_page(grid: Grid) -> str:
 def _here(seed: SeedName) -> str:
     if seed.why:
         return f"no counterpart: {seed.why}"
-    return ", ".join(f"`{name}`" for name in seed.ours) + (f" ({seed.how})" if seed.how else "")
+    return f"`{seed.ours}`" + (f" ({seed.how})" if seed.how else "")
 
 
 def _callable(command: SeedCommand) -> tuple[str, str, str, str]:

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from scripts.man_page import completion, man_page
 from scripts.names_page import names_page
 from scripts.release import address, registry_manifest, server_name
-from slowwave.settings import Settings
+from slowwave.settings import SHARED, Settings
 from storage.schema import STAMPS, ColumnSpec, Role, Table
 from storage.tables import TABLES
 
@@ -66,8 +66,8 @@ page from `slowwave/settings/`.
 COMMON_INTRO = "## Common\n"
 TUNING_INTRO = """## Tuning
 
-Each heading is a table of `slowwave.toml`. Settings of *Common* are not repeated. Where several tables have the same
-settings, they are listed once, with the names of the other tables.
+Each heading is a table of `slowwave.toml`. Settings of *Common* are not repeated. Each table holds for all flows that
+need it: `[ingest.llm]`, for example, also for a night.
 """
 COMMON = (
     "embedder",
@@ -89,8 +89,8 @@ COMMON = (
     "ingest.resolve.use_embedding_resolution",
     "ingest.evaluate.min_confidence",
     "ingest.beliefs.enabled",
-    "ingest.consolidate.enabled",
-    "ingest.consolidate.ask_model",
+    "consolidate.enabled",
+    "consolidate.ask_model",
     "steward.learning_events",
     "steward.prune_threshold",
     "steward.decay_half_days",
@@ -152,47 +152,27 @@ def _column_row(name: str, column: ColumnSpec) -> tuple[str, ...]:
 def settings_page() -> str:
     """The common settings in one table, the others by their table in the file, and the file with every default."""
     parts = [SETTINGS_INTRO, COMMON_INTRO, grid(("setting", *SETTING_COLUMNS), _common_rows()), TUNING_INTRO]
-    known: dict[type[BaseModel], tuple[str, ...]] = {}
-    for paths, model in _distinct_groups():
-        base = next((each for each in model.__mro__[1:] if each in known), None)
-        rows = [
-            _setting_row(name, info) for name, info in _plain(model).items() if _dotted(paths[0], name) not in COMMON
-        ]
-        if base is not None:
-            inherited = [_setting_row(name, info) for name, info in _plain(base).items()]
-            rows = [row for row in rows if row not in inherited]
-        known[model] = paths[0]
-        about = (model.__doc__ or "").strip() + _also(paths[1:], known[base] if base else None)
-        if rows or paths[1:]:
-            shown = f"\n\n{grid(('setting', *SETTING_COLUMNS), rows)}" if rows else "\n"
-            parts.append(f"### {_heading(paths[0])}\n\n{about}{shown}")
+    for path, model in _groups(Settings):
+        rows = [_setting_row(name, info) for name, info in _plain(model).items() if _dotted(path, name) not in COMMON]
+        if rows:
+            about, shown = (model.__doc__ or "").strip(), grid(("setting", *SETTING_COLUMNS), rows)
+            parts.append(f"### {_heading(path)}\n\n{about}\n\n{shown}")
     parts.append(f"{EVERYTHING}\n```toml\n{default_file()}```\n")
     return "\n".join(parts)
 
 
 def default_file() -> str:
-    """`slowwave.toml` with every setting at its default; tables that several flows share are written once."""
+    """`slowwave.toml` with every setting at its default."""
     parts = []
-    for paths, model in _distinct_groups():
-        lines = [_assignment(name, info) for name, info in _plain(model).items()]
-        if lines:
-            shared = [f"# also [{'.'.join(path)}]" for path in paths[1:]]
-            parts.append("\n".join([*([f"[{'.'.join(paths[0])}]"] if paths[0] else []), *shared, *lines]) + "\n")
+    for path, model in _groups(Settings):
+        if lines := [_assignment(name, info) for name, info in _plain(model).items()]:
+            parts.append("\n".join([*([f"[{'.'.join(path)}]"] if path else []), *lines]) + "\n")
     return "\n".join(parts)
 
 
 def _common_rows() -> list[tuple[str, ...]]:
     found = {_dotted(path, name): info for path, model in _groups(Settings) for name, info in _plain(model).items()}
     return [(f"`{name}`", *_setting_row(name, found[name])[1:]) for name in COMMON]
-
-
-def _distinct_groups() -> Iterator[tuple[list[tuple[str, ...]], type[BaseModel]]]:
-    """Every group once, where its path is shortest, with all paths that have the same settings."""
-    groups = list(_groups(Settings))
-    for path, model in groups:
-        paths = sorted((other for other, each in groups if each is model), key=len)
-        if path == paths[0]:
-            yield paths, model
 
 
 def _plain(model: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -203,16 +183,10 @@ def _dotted(path: Sequence[str], name: str) -> str:
     return ".".join((*path, name))
 
 
-def _also(paths: Sequence[Sequence[str]], base: Sequence[str] | None) -> str:
-    """Where else the same settings are, and which table's settings the group has, too."""
-    same = f" The same settings are in {', '.join(_heading(path) for path in paths)}." if paths else ""
-    return same + (f" It also has the settings of {_heading(base)}." if base is not None else "")
-
-
 def _groups(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], type[BaseModel]]]:
     yield path, model
     for name, info in model.model_fields.items():
-        if _is_group(info):
+        if _is_group(info) and _dotted(path, name) not in SHARED:
             assert isinstance(info.annotation, type)
             yield from _groups(info.annotation, (*path, name))
 

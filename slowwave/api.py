@@ -511,7 +511,7 @@ class OpenMemory:
         place = self.place
         with self._adding:
             run = place.run("observe", makes_store=True)
-            named, settings = checked_text("entity", entity), place.kept(place.settings.ingest)
+            named, settings = checked_text("entity", entity), place.settings.ingest
             return observe(run, named, statements, settings, entity_type=type, create=create)
 
     def ingest(
@@ -581,7 +581,7 @@ class OpenMemory:
         old, place = fact_named(self.snapshot, checked_text("fact", fact)), self.place
         with self._adding:
             owner = self.snapshot.by_ids("facts", [old], ["owner_entity_id"]).item()
-            settings = place.kept(place.settings.ingest)
+            settings = place.settings.ingest
             return observe(
                 place.run("observe"), owner, [checked_text("statement", statement)], settings, instead_of=old
             )

@@ -87,17 +87,17 @@ def _changed(place: Place, name: str) -> dict[str, Any]:
     """The settings of a flow that are not its defaults, as its form takes them: what `slowwave NAME` would use here."""
     settings = place.settings
     made: dict[str, Group] = {
-        "ingest": place.kept(settings.ingest),
-        "inbox": place.kept(settings.ingest),
-        "steward": place.kept(settings.steward),
+        "ingest": settings.ingest,
+        "inbox": settings.ingest,
+        "steward": settings.steward,
         "sleep": nightly_settings(place, _NO_MODEL),
-        "consolidate": place.kept(settings.consolidate),
-        "decay": place.kept(settings.decay),
-        "communities": place.kept(settings.communities),
+        "consolidate": settings.consolidate,
+        "decay": settings.decay,
+        "communities": settings.communities,
         "upkeep": settings.retention,
-        "report": place.report_settings(),
+        "report": settings.report,
         "backfill": backfill_settings(place, _NO_MODEL),
         "fleet": FleetSettings(**settings.fleet.model_dump(), sleep=nightly_settings(place, _NO_MODEL)),
-        "reembed": place.kept(settings.reembed).model_copy(update={"link": settings.ingest.extract.note_linking}),
+        "reembed": settings.reembed,
     }
     return made[name].model_dump(mode="json", exclude_defaults=True) if name in made else {}

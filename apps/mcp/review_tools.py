@@ -157,6 +157,6 @@ def consolidation_report(
     from recall.report import consolidation_report as report
 
     memory = memory_of(ctx)
-    found = report(memory.snapshot, memory.place.report_settings(), datetime.now(UTC), stale_days)
+    found = report(memory.snapshot, memory.place.settings.report, datetime.now(UTC), stale_days)
     document: Document = worded(found, memory.place.locale)
     return document

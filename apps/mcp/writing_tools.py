@@ -44,7 +44,7 @@ def add_observations(
     run = memory.place.run("observe")
     try:
         added = observe(
-            run, entity_name, observations, memory.place.kept(memory.place.settings.ingest), entity_type=entity_type,
+            run, entity_name, observations, memory.place.settings.ingest, entity_type=entity_type,
             create=entity_type is not None,
         )  # fmt: skip
     except UnusableInput as error:

@@ -51,6 +51,7 @@ from .recall import (
     WalkSettings,
 )
 from .whole import (
+    SHARED,
     BackfillBudget,
     BackfillSettings,
     FleetSettings,
@@ -68,6 +69,7 @@ __all__ = [
     "DEFAULT_EMBEDDER",
     "DEFAULT_MODEL",
     "LISTED",
+    "SHARED",
     "ApprovalSettings",
     "ArtifactSettings",
     "AspectSaturation",

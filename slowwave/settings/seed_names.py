@@ -18,13 +18,13 @@ from slowwave.errors import UnusableInput
 
 @dataclass(frozen=True, slots=True)
 class SeedName:
-    """A name of another system: the settings here that mean the same, or `why` there is none.
+    """A name of another system: the setting here that means the same, or `why` there is none.
 
     `as_ours` turns its value into ours, where the two are told differently; `how` says so. It takes values of these
     `kinds`; others are checked as they are.
     """
 
-    ours: tuple[str, ...] = ()
+    ours: str = ""
     why: str = ""
     how: str = ""
     as_ours: Callable[[Any], Any] | None = None
@@ -45,17 +45,14 @@ _CONVERSIONS: Mapping[str, tuple[str, Callable[[Any], Any], tuple[type, ...]]] =
 
 
 def _seed(value: Any) -> SeedName:
-    """A row of `seed_names.toml`: ours, a list of ours, or a table."""
+    """A row of `seed_names.toml`: ours, or a table."""
     table = value if isinstance(value, dict) else {"ours": value}
-    ours = table.get("ours", [])
     how, as_ours, kinds = _CONVERSIONS.get(table.get("as", ""), ("", None, _ANY_KIND))
-    return SeedName((ours,) if isinstance(ours, str) else tuple(ours), table.get("why", ""), how, as_ours, kinds)
+    return SeedName(table.get("ours", ""), table.get("why", ""), how, as_ours, kinds)
 
 
 _TABLES = tomllib.loads(Path(__file__).with_name("seed_names.toml").read_text(encoding="utf-8"))
-GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {n: tuple(places) for n, places in _TABLES.pop("groups").items()}
-)
+GROUPS: Mapping[str, str] = MappingProxyType(_TABLES.pop("groups"))
 """Tables of the united tree that lie elsewhere here (SEMANTICS §6.7); what is in them has our names, or theirs."""
 SYSTEMS: Mapping[str, Mapping[str, SeedName]] = MappingProxyType(
     {system: {name: _seed(value) for name, value in names.items()} for system, names in _TABLES.items()}
@@ -92,10 +89,10 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     left: dict[str, Any] = {}
     placed: dict[str, tuple[str, Any]] = {}
     for path, value in _walk(values):
-        targets, converted = _targets(path, value)
-        if not targets:
+        target, converted = _target(path, value)
+        if target == path:
             _put(left, path, value)
-        for target in targets:
+        else:
             _place(placed, target, path, converted)
     for target, (_, value) in placed.items():
         if _get(left, target) is None:
@@ -134,20 +131,17 @@ def _walk(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]
             yield inside, value
 
 
-def _targets(path: str, value: Any) -> tuple[tuple[str, ...], Any]:
-    """Where the value belongs and what it is there; nowhere, if the name is ours or nobody's."""
+def _target(path: str, value: Any) -> tuple[str, Any]:
+    """Where the value belongs and what it is there; where it stands, if the name is ours or nobody's."""
     if path in SPELLINGS:
         seed = SEED_NAMES[SPELLINGS[path]]
         if seed.why:
             raise UnusableInput(f"{path} has no counterpart in slowwave: {seed.why}.", "Leave it out (docs/names.md).")
-        is_convertible = seed.as_ours is not None and isinstance(value, seed.kinds)
-        return (() if path in seed.ours else seed.ours), seed.as_ours(
-            value
-        ) if seed.as_ours and is_convertible else value
-    for group, places in GROUPS.items():
+        return seed.ours, seed.as_ours(value) if seed.as_ours and isinstance(value, seed.kinds) else value
+    for group, place in GROUPS.items():
         if path.startswith(f"{group}."):
-            return tuple(f"{place}{path[len(group) :]}" for place in places), value
-    return (), value
+            return f"{place}{path[len(group) :]}", value
+    return path, value
 
 
 def _place(placed: dict[str, tuple[str, Any]], target: str, path: str, value: Any) -> None:

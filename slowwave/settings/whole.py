@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -161,8 +163,38 @@ class ReembedSettings(WritingSettings):
     )
 
 
+_WRITING = ("ingest", "consolidate", "steward", "decay", "communities", "report", "reembed")
+_WATCHED = ("consolidate", "steward", "decay", "communities")
+SHARED: Mapping[str, str] = MappingProxyType(
+    {f"{flow}.retention": "retention" for flow in _WRITING}
+    | {f"{flow}.approval": "approval" for flow in ("ingest", "consolidate", "steward", "decay")}
+    | {f"{flow}.llm": "ingest.llm" for flow in ("consolidate", "steward", "communities")}
+    | {f"{flow}.gate": "sleep" for flow in (*_WATCHED, "reembed")}
+    | {"ingest.consolidate": "consolidate", "decay.beliefs": "ingest.beliefs"}
+    | {"steward.use": "recall.use", "report.use": "recall.use", "report.split": "split"}
+    | {"reembed.link": "ingest.extract.note_linking"}
+)
+"""Tables that several flows need and the file has once: each place with the table that it is filled from."""
+
+
+def _filled(group: Group, path: Sequence[str], source: Group, but: frozenset[str]) -> Group:
+    """The group in which the table at this path has what the source says of its settings."""
+    name, *inside = path
+    table: Group = getattr(group, name)
+    if inside:
+        return group.model_copy(update={name: _filled(table, inside, source, but)})
+    common = [each for each in type(table).model_fields if each in type(source).model_fields and each not in but]
+    return group.model_copy(update={name: table.model_copy(update={each: getattr(source, each) for each in common})})
+
+
+def _at(group: Any, path: str) -> Any:
+    for name in path.split("."):
+        group = getattr(group, name)
+    return group
+
+
 class Settings(Group):
-    """The whole of `slowwave.toml`."""
+    """The whole of `slowwave.toml`: each table once, also those that several flows need (`SHARED`)."""
 
     embedder: str = Field(
         DEFAULT_EMBEDDER,
@@ -198,6 +230,15 @@ class Settings(Group):
         return self
 
     @model_validator(mode="after")
+    def _shared(self) -> Self:
+        """Fill the tables that the file has once; only the gates of `sleep` and `reembed` are closed by it."""
+        for place, source in SHARED.items():
+            flow, *inside = place.split(".")
+            but = frozenset({"enabled"} if flow in _WATCHED and inside == ["gate"] else ())
+            object.__setattr__(self, flow, _filled(getattr(self, flow), inside, _at(self, source), but))
+        return self
+
+    @model_validator(mode="after")
     def _ordered(self) -> Self:
         repeated, merged = self.ingest.evaluate.reassert_cosine, self.steward.merge_threshold
         flagged = self.ingest.evaluate.flag_cosine
@@ -206,13 +247,9 @@ class Settings(Group):
                 f"ingest.evaluate.reassert_cosine ({repeated}) >= steward.merge_threshold ({merged}) >= "
                 f"ingest.evaluate.flag_cosine ({flagged}) must hold"
             )
-        for section, resolve in (
-            ("ingest.", self.ingest.consolidate.resolve_cosine),
-            ("", self.consolidate.resolve_cosine),
-        ):
-            if resolve is not None and resolve > flagged:
-                raise ValueError(
-                    f"ingest.evaluate.flag_cosine ({flagged}) must be at least {section}consolidate.resolve_cosine "
-                    f"({resolve})"
-                )
+        resolve = self.consolidate.resolve_cosine
+        if resolve is not None and resolve > flagged:
+            raise ValueError(
+                f"ingest.evaluate.flag_cosine ({flagged}) must be at least consolidate.resolve_cosine ({resolve})"
+            )
         return self

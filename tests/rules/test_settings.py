@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -18,8 +19,9 @@ import slowwave.settings
 from apps.cli import app
 from apps.configuration import load_settings, parse_settings
 from scripts.names_page import COMMANDS
+from scripts.write_docs import default_file
 from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
-from slowwave.settings import BeliefSettings, Group, IngestSettings, Settings, SpreadSettings
+from slowwave.settings import SHARED, BeliefSettings, Group, IngestSettings, Settings, SpreadSettings
 from slowwave.settings.seed_names import SEED_NAMES, SPELLINGS, translated
 
 MODELS = [
@@ -110,18 +112,17 @@ def test_an_owner_with_a_name_is_taken(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, seed in SEED_NAMES.items() if seed.ours])
 def test_a_name_of_another_system_sets_what_it_means_here(name: str) -> None:
     seed = SEED_NAMES[name]
-    default = value_at(Settings(), seed.ours[0])
-    given: Any = {"session": 9} if isinstance(default, dict) else another(seed.ours[0], default)
+    default = value_at(Settings(), seed.ours)
+    given: Any = {"session": 9} if isinstance(default, dict) else another(seed.ours, default)
     if seed.as_ours is not None:
         given = {"enabled": True, "weights": [1, 2, 3, 4], "saturation": [9, 8, 7, 0.5]}.get(name.split(".")[-1], 0.6)
     wanted = seed.as_ours(given) if seed.as_ours else given
     for spelling in [each for each, known in SPELLINGS.items() if known == name]:
         settings = parse_settings(tree(spelling, given), "slowwave.toml")
-        for path in seed.ours:
-            now = value_at(settings, path)
-            told = now.model_dump() if isinstance(now, BaseModel) else now
-            assert (list(told) if isinstance(told, tuple) else told) == wanted, (spelling, path)
-            assert now != default
+        now = value_at(settings, seed.ours)
+        told = now.model_dump() if isinstance(now, BaseModel) else now
+        assert (list(told) if isinstance(told, tuple) else told) == wanted, spelling
+        assert now != default
 
 
 @pytest.mark.parametrize("name", [name for name, seed in SEED_NAMES.items() if seed.why])
@@ -155,17 +156,25 @@ def test_of_two_places_for_the_fading_of_links_the_outer_one_counts() -> None:
     assert parse_settings(outer, "f").decay.link_weight_decay_lambda == 0.9
 
 
-def test_a_model_for_all_flows_is_that_of_each_that_names_none() -> None:
-    told = parse_settings({"llm": {"model": "quotes", "max_calls": 3}, "steward": {"llm": {"model": "auto"}}}, "f")
-    assert [s.llm.model for s in (told.ingest, told.consolidate, told.steward, told.communities)] == [
-        "quotes", "quotes", "auto", "quotes",
-    ]  # fmt: skip
-    assert told.steward.llm.max_calls == 3
+@pytest.mark.parametrize(("place", "source"), SHARED.items())
+def test_a_table_that_several_flows_need_is_in_the_file_once_and_holds_for_each(place: str, source: str) -> None:
+    usual = Settings()
+    for name, now in value_at(usual, place):
+        path = f"{source}.{name}"
+        if name == "enabled" and place.endswith(".gate") or isinstance(now, BaseModel | Mapping):
+            continue
+        try:
+            told = parse_settings(tree(path, another(path, now)), "f")
+        except UnusableInput:  # a rule between settings, or a word that is one of others
+            continue
+        assert value_at(told, f"{place}.{name}") == value_at(told, path) != now
+        with pytest.raises(UnknownName, match=re.escape(f"Did you mean {path!r}?")):
+            parse_settings(tree(f"{place}.{name}", now), "f")
 
 
 def test_a_file_with_our_names_alone_is_not_touched() -> None:
-    whole = Settings().model_dump(mode="json")
-    assert Settings.model_validate(translated(whole)) == Settings()
+    whole = tomllib.loads(default_file())
+    assert translated(whole) == whole
 
 
 # Names that nobody knows
@@ -176,7 +185,7 @@ def test_a_file_with_our_names_alone_is_not_touched() -> None:
     [
         ("ingst", "ingest"),
         ("ingest.extract.window_mesages", "ingest.extract.window_messages"),
-        ("ingest.consolidate.artifacts.link_confidense", "ingest.consolidate.artifacts.link_confidence"),
+        ("consolidate.artifacts.link_confidense", "consolidate.artifacts.link_confidence"),
         ("recall.walk.spread.max_hop", "recall.walk.spread.max_hops"),
         ("graph.max_hopz", "graph.max_hops"),
         ("memory.graph.rpe.treshold", "memory.graph.rpe.threshold"),
@@ -307,7 +316,6 @@ def test_a_default_that_is_not_that_of_its_system_is_told_in_a_decision(table: s
         ({"recall": {"walk": {"spread": {"activation_threshold": 0.8}}}}, "must be below"),
         ({"steward": {"merge_threshold": 0.95}}, "must hold"),
         ({"ingest": {"evaluate": {"flag_cosine": 0.9}}}, "must hold"),
-        ({"ingest": {"consolidate": {"resolve_cosine": 0.86}}}, "must be at least"),
         ({"consolidate": {"resolve_cosine": 0.86}}, "must be at least"),
         ({"belief_mem": {"promote_threshold": 0.5, "min_entry_prob": 0.5}}, "must be above"),
     ],
@@ -318,8 +326,8 @@ def test_rules_between_settings_hold(values: dict[str, Any], words: str) -> None
 
 
 def test_rules_between_settings_hold_at_their_edge() -> None:
-    level = {"evaluate": {"reassert_cosine": 0.85}, "consolidate": {"resolve_cosine": 0.85}}
-    parse_settings({"ingest": level, "steward": {"merge_threshold": 0.85}}, "slowwave.toml")
+    level = {"ingest": {"evaluate": {"reassert_cosine": 0.85}}, "consolidate": {"resolve_cosine": 0.85}}
+    parse_settings({**level, "steward": {"merge_threshold": 0.85}}, "slowwave.toml")
     SpreadSettings(activation_threshold=0.79, inhibition_threshold=0.8)
     BeliefSettings(promote_threshold=0.51, min_entry=0.5)
 

@@ -22,15 +22,17 @@ from scripts.write_docs import (
     settings_page,
     tables_page,
 )
-from slowwave.settings import Settings
+from slowwave.settings import SHARED, Settings
 from storage.schema import STAMPS
 from storage.tables import TABLES
 
 
 def fields(model: type[BaseModel], path: str = "") -> list[tuple[str, Any]]:
-    """Every setting and group with its path."""
+    """Every setting and group of the file with its path."""
     found = []
     for name, info in model.model_fields.items():
+        if f"{path}{name}" in SHARED:
+            continue
         found.append((f"{path}{name}", info))
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             found += fields(info.annotation, f"{path}{name}.")
