@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
     from slowwave.types import Community
 
-W = TypeVar(
-    "W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, SleepSettings, ReembedSettings
-)
+W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, SleepSettings, ReembedSettings)
 N = TypeVar("N", bound=str)
 NAMED = 8
 """Members that the table shows of each."""

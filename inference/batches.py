@@ -36,6 +36,9 @@ from .request_batch import PendingPrompt, RequestBatch, T
 # The answers of a batch: every paid answer goes to the ledger, also if no prompt waits for it.
 
 
+REQUESTS_PER_BATCH = 1000
+LONGEST_WAIT_S = 25 * 3600.0
+"""After it the run stops and leaves the batch to the next run; the provider promises an answer within a day."""
 TOGETHER = 64
 """Answers that are recorded between two looks at the entries of other runs."""
 
@@ -242,7 +245,7 @@ class BatchedPrompts(Generic[T]):
     async def _hand_over(self, this_round: Round, taken: Sequence[PendingPrompt]) -> None:
         client, model = self._request_batch.client, self._request_batch.model
         requests = [{"custom_id": each.key, "params": await client.request_of(each.prompt, model)} for each in taken]
-        for part in parts_of(requests, self._settings.batch_requests):
+        for part in parts_of(requests, REQUESTS_PER_BATCH):
             if this_round.is_down or this_round.stopped_by is not None:
                 for each in taken[part]:
                     self._request_batch.skip(this_round.waiting.pop(each.key))
@@ -255,8 +258,8 @@ class BatchedPrompts(Generic[T]):
                     await self._results.failed(this_round, this_round.waiting.pop(each.key), failed.failure)
 
     async def _wait(self, this_round: Round) -> None:
-        """Collect batches until no prompt waits, or until the time limit of the settings."""
-        deadline = self._rate_limit.clock() + self._settings.batch_wait_s
+        """Collect batches until no prompt waits, or the longest wait is over."""
+        deadline = self._rate_limit.clock() + LONGEST_WAIT_S
         while True:
             this_round.pause_s = self._settings.batch_poll_s
             for batch in list(this_round.batches):
@@ -314,7 +317,7 @@ class BatchedPrompts(Generic[T]):
         listed = ", ".join(names[:MOST_LISTED] + (["…"] if len(names) > MOST_LISTED else []))
         self._request_batch.budget.stop(
             f"{sum(len(each.keys) for each in missed)} prompts are still in a batch after "
-            f"{self._settings.batch_wait_s:g} seconds (batch_wait_s): {listed}. The next run goes on with them."
+            f"{LONGEST_WAIT_S / 3600:g} hours: {listed}. The next run goes on with them."
         )
 
 

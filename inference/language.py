@@ -77,6 +77,7 @@ def has_reader(settings: LanguageSettings) -> bool:
 
 
 YIELD_EVERY = 64
+AGENT_PROCESSES = 1  # of Claude Code, Codex or Gemini CLI; each takes 500 MB
 
 Free = Callable[[Prompt], dict[str, Any]]
 
@@ -125,7 +126,7 @@ class Language:
         }
         self._choices = {role: choose(named.get(role) or settings.model) for role in ROLES}
         self._free: dict[Choice, Free] = {c: _free(c) for c in self._choices.values() if c.provider in FREE}
-        self._processes = asyncio.Semaphore(settings.agent_processes)
+        self._processes = asyncio.Semaphore(AGENT_PROCESSES)
         self._paid = {c: self._client(c) for c in self._choices.values() if c.provider not in FREE}
         self._check_prices()
         self._check_mode()

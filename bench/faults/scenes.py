@@ -168,7 +168,7 @@ def swept(place: Path) -> None:
 
 def decayed(place: Path) -> None:
     """What ended long ago and entities of which nothing is known move to the archive."""
-    settings = DecaySettings.model_validate({"expired_edge_retention_days": 1, "orphan_days": 1})
+    settings = DecaySettings.model_validate({"expired_edge_retention_days": 1})
     asyncio.run(decay(store=str(place), settings=settings, now=LATER))
 
 
@@ -182,7 +182,7 @@ def slept(place: Path) -> None:
     """The whole night, watched over by a gate, with a model for what it merges and sums up."""
     phases = {
         "consolidate": {"llm": ASKING, "merge_cosine": 0.5}, "steward": {"llm": KEYLESS, "learning_events": 5},
-        "decay": {"expired_edge_retention_days": 1, "orphan_days": 1}, "communities": {"llm": ASKING}, "gate": GATE,
+        "decay": {"expired_edge_retention_days": 1}, "communities": {"llm": ASKING}, "gate": GATE,
     }  # fmt: skip
     asyncio.run(sleep(store=str(place), settings=SleepSettings.model_validate(phases), now=LATER))
 

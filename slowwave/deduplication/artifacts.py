@@ -21,6 +21,7 @@ from slowwave.settings import ArtifactSettings
 
 SHINGLE_WORDS = 5
 SIMILAR = 0.60  # cosine from which two artifacts are compared (S1-16)
+SAME_TITLE = 0.50  # shared title words from which one is a version (S1-18)
 WEIGHTS: Mapping[str, float] = {"cosine": 0.5, "shingle_jaccard": 0.3, "title_jaccard": 0.2}
 NEAR = {"id": pl.String, "head_id": pl.String, "cosine": pl.Float64}
 
@@ -145,7 +146,7 @@ def _differing(a: str, b: str) -> tuple[str, str]:
 def _relation(settings: ArtifactSettings) -> pl.Expr:
     is_one_text = pl.col("changed") == ""  # null where the texts share too little
     is_sure = pl.col("confidence") >= settings.link_confidence
-    is_titled_so = pl.col("is_same_type") & (pl.col("title_jaccard") >= settings.title_jaccard)
+    is_titled_so = pl.col("is_same_type") & (pl.col("title_jaccard") >= SAME_TITLE)
     return (
         pl.when(is_one_text).then(pl.lit("duplicate"))
         .when(is_titled_so & (is_sure | pl.col("is_same_file"))).then(pl.lit("version"))
@@ -379,7 +380,7 @@ class _Chains:
         limits = {
             "link_confidence": settings.link_confidence,
             "text_dedup": settings.text_dedup,
-            "title_jaccard_from": settings.title_jaccard,
+            "title_jaccard_from": SAME_TITLE,
         }
         marks = {"is_same_file": pair["is_same_file"], "guard": pair["changed"]}
         model = pair.get("model", "")

@@ -96,6 +96,7 @@ def _with_words(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 KINDS = ("relation", "observation", "note")
+MAX_ATTEMPTS = 3  # unusable verdicts about a fact before it is given up (S1-08)
 """Kinds of fact that can be duplicates; not structure and similarity (T33)."""
 PAIRS: frames.Schema = {"a_id": frames.TEXT, "b_id": frames.TEXT, "cosine": frames.NUMBER, "jaccard": frames.NUMBER}
 UNDECIDED: frames.Schema = {**PAIRS, "guard": frames.TEXT}
@@ -167,7 +168,7 @@ def is_open_pair() -> pl.Expr:
     return (is_redundancy() & (pending | (pl.col("outcome") == "failed")) | left_open).fill_null(False)
 
 
-def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, max_attempts: int = 3) -> pl.Series:
+def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool) -> pl.Series:
     """Ids of the facts to consolidate, oldest first: those without consolidated_at (S1-01).
 
     `facts` are all live facts, with created_at; `pending` are PAIR_DECISIONS. With a model also the facts of pairs that
@@ -176,7 +177,7 @@ def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool, ma
     ours = frames.conform(facts, frames.FACTS).filter(pl.col("kind").is_in(KINDS))
     fresh = pl.col("consolidated_at").is_null()
     if has_model:
-        left = ours.filter(pl.col("consolidation_attempts").fill_null(0) < max_attempts)["id"].implode()
+        left = ours.filter(pl.col("consolidation_attempts").fill_null(0) < MAX_ATTEMPTS)["id"].implode()
         there = ours["id"].implode()
         both = pl.all_horizontal(pl.col(end).is_in(there) for end in ("a_id", "b_id"))
         tried = pl.all_horizontal(pl.col(end).is_in(left) for end in ("a_id", "b_id"))

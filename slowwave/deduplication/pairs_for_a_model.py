@@ -27,6 +27,7 @@ from .duplicates import CandidateSet, Merges, is_open_pair
 
 CLUSTERS = {"cluster": pl.Int64(), "id": pl.String()}
 STEP = 0.05
+PARTITION_FROM = 2000  # facts from which HDBSCAN parts what is connected (S1-03)
 LARGEST_PARTITION = 5000
 """Average linkage has all distances in memory: 200 MB for 5,000 facts, and eight seconds of HDBSCAN."""
 _DIGITS = 6  # the precision of a cosine in float32; equal vectors get exactly 1
@@ -122,7 +123,7 @@ class _Clustering:
         elif len(members) > LARGEST_PARTITION:
             for part in self._connected(members, cut + STEP):
                 yield from self._cohesive(part, cut + STEP)
-        elif len(members) > self.settings.partition_from:
+        elif len(members) > PARTITION_FROM:
             for part in _partition(members, self.vectors[members], cut):
                 for component in self._connected(part, cut):
                     yield from self._linked(component)

@@ -23,7 +23,7 @@ from slowwave.settings import MergeSettings
 from slowwave.text import row_id
 from slowwave.validity import is_live
 
-from .duplicates import BY_USE, BY_WORDS, CandidateSet, Merges, standing
+from .duplicates import BY_USE, BY_WORDS, MAX_ATTEMPTS, CandidateSet, Merges, standing
 from .merged_facts import (
     ClusterMerge,
     aspects_of,
@@ -69,11 +69,7 @@ def decisions_of(
             if (each.duplicate, each.representative) in taken
         ),
         *(by_model(*_kept(each), measures=seen) for each in answers.same if each.guard),
-        *(
-            by_model(*_failed(each), measures=_attempts(each, done, settings) | seen)
-            for each in answers.judged
-            if each.error
-        ),
+        *(by_model(*_failed(each), measures=_attempts(each, done) | seen) for each in answers.judged if each.error),
         *(
             decision("create", target, [root], [target], one_note, now, {"reason": DEDUP})
             for root, target in new.items()
@@ -141,9 +137,9 @@ def _failed(each: JudgedPair) -> _Named:
     return "fail", each.first, [each.first, each.second], [], f"No usable answer: {each.error}"[:MAX_REASON]
 
 
-def _attempts(each: JudgedPair, done: ClusterMerge, settings: MergeSettings) -> dict[str, object]:
+def _attempts(each: JudgedPair, done: ClusterMerge) -> dict[str, object]:
     tried = done.facts.filter(pl.col("id").is_in(list(each.ids)))["consolidation_attempts"].fill_null(0).max()
-    return {"attempts": 1 + int(str(tried or 0)), "max_attempts": settings.max_attempts}
+    return {"attempts": 1 + int(str(tried or 0)), "max_attempts": MAX_ATTEMPTS}
 
 
 MAX_ERROR = 500
@@ -270,7 +266,7 @@ def _marked(
     failed = pl.DataFrame(list(errors.items()), schema={"id": pl.String, "error": pl.String}, orient="row")
     attempts, error = pl.col("consolidation_attempts").fill_null(0), pl.col("error")
     is_ready, has_failed = pl.col("id").is_in(list(ready)), error.is_not_null()
-    is_given_up = has_failed & (attempts + 1 >= settings.max_attempts)
+    is_given_up = has_failed & (attempts + 1 >= MAX_ATTEMPTS)
     marks = facts.join(failed, on="id", how="left", maintain_order="left").with_columns(
         consolidated_at=pl.when((is_ready | is_given_up) & pl.col("consolidated_at").is_null())
         .then(pl.lit(now, dtype=frames.TIME))

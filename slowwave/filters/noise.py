@@ -24,7 +24,7 @@ from slowwave.lexicon.noise_phrases import (
 from slowwave.settings import NoiseSettings
 from slowwave.text import SYLLABIC
 
-from .novelty import plan_repeats
+from .novelty import EXCHANGE_COSINE, plan_repeats
 
 # Scores: the similarity of a text to valuable texts and to noise (S4-16, S4-18, S4-22).
 
@@ -171,7 +171,7 @@ def plan_gates(
     )
     frame = frame.with_columns(_first_gate(_early_gates(settings)))
     frame = _with_repeats(frame, vectors, accepted, accepted_messages, settings)
-    late = _first_gate([_repeat_gate(settings), _content_gate(settings)])
+    late = _first_gate([_repeat_gate(), _content_gate(settings)])
     frame = frame.with_columns(verdict=pl.when(pl.col("verdict").is_null()).then(late).otherwise(pl.col("verdict")))
     verdict = pl.col("verdict").struct
     return frame.select(
@@ -303,13 +303,13 @@ def _early_gates(settings: NoiseSettings) -> list[pl.Expr]:
     ]
 
 
-def _repeat_gate(settings: NoiseSettings) -> pl.Expr:
+def _repeat_gate() -> pl.Expr:
     return _gate(
         "repeat",
         pl.col("original_id").is_not_null(),
         "It says again what was said a moment ago.",
         pl.col("repeat_cosine"),
-        settings.exchange_similarity,
+        EXCHANGE_COSINE,
     )
 
 

@@ -104,6 +104,7 @@ def _decisions(rows: list[tuple[float | None, bool, bool]]) -> pl.DataFrame:
 # Repetitions of recent messages (S4-14); similarity alone is never enough (T29).
 
 
+EXCHANGE_COSINE = 0.85  # from which an exchange repeats a recent one (S4-14)
 _SAME_WORDS = 0.85
 _SAME_SUBJECT = 0.5  # a cosine from which two messages may be about one thing
 _NEAREST = 4  # originals looked at per message: bounds the work on a flood of near-equal messages
@@ -141,7 +142,7 @@ def _near_pairs(
     """Pairs within the window, of one voice and scope, whose cosine reaches the threshold."""
     free = ~sequence["answers"]
     window = 2 * settings.exchange_window  # an exchange is two messages
-    found = near_rows(vectors, settings.exchange_similarity, voice, first_new, window)
+    found = near_rows(vectors, EXCHANGE_COSINE, voice, first_new, window)
     near = pl.concat([pl.DataFrame(schema=NEAR), *found])
     pairs = near.filter(free.gather(near["b"])).select(
         pl.col("cosine"), row=pl.col("b").cast(pl.Int64), original=pl.col("a").cast(pl.Int64)

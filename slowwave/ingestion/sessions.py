@@ -10,7 +10,6 @@ import polars as pl
 from slowwave.decisions import Row, decision, decision_frame
 from slowwave.graph.community_plan import CommunitySummary, one_line, summary_by_rule
 from slowwave.records import SessionQuestion, Turn
-from slowwave.settings import SessionSettings
 
 TALKS = ("user", "assistant")
 """Roles of questions and answers."""
@@ -21,6 +20,7 @@ TURN_CHARS = 1000
 SUMMARY_COLUMNS = ("summary", "summarised_by", "prompt_version", "summarised_pairs")
 """The columns of an episode that a summary fills."""
 MESSAGES_PER_PAIR = 2
+FIRST_PAIRS, EVERY_PAIRS = 3, 5
 
 
 def pairs_in(turns: Iterable[tuple[str, str | None]]) -> int:
@@ -48,27 +48,25 @@ def count_pairs(messages: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(counted, schema={"conversation_id": pl.String, "pairs": pl.Int64}, orient="row")
 
 
-def may_be_due(episodes: pl.DataFrame, settings: SessionSettings) -> pl.DataFrame:
+def may_be_due(episodes: pl.DataFrame) -> pl.DataFrame:
     """The episodes with enough messages to be due, so that the others need not be read."""
-    summarised, every = pl.col("summarised_pairs"), settings.every_pairs
+    summarised, every = pl.col("summarised_pairs"), EVERY_PAIRS
     is_by_model = summarised.is_not_null() & (pl.col("summarised_by") != "rule")
-    wanted = pl.when(is_by_model).then((summarised // every + 1) * every).otherwise(settings.first_pairs)
+    wanted = pl.when(is_by_model).then((summarised // every + 1) * every).otherwise(FIRST_PAIRS)
     return episodes.filter(pl.col("messages") >= MESSAGES_PER_PAIR * wanted)
 
 
-def plan_due(
-    episodes: pl.DataFrame, pairs: pl.DataFrame, settings: SessionSettings, *, has_model: bool
-) -> pl.DataFrame:
+def plan_due(episodes: pl.DataFrame, pairs: pl.DataFrame, *, has_model: bool) -> pl.DataFrame:
     """The due episodes (id, conversation_id and SUMMARY_COLUMNS) with `pairs` of `count_pairs`, in order of ids.
 
-    The first summary is due from `first_pairs` on, the next ones at each multiple of `every_pairs`. A model replaces a
+    The first summary is due from FIRST_PAIRS on, the next ones at each multiple of EVERY_PAIRS. A model replaces a
     summary by rule, and rules never replace a summary of a model, as with communities.
     """
-    summarised, every = pl.col("summarised_pairs"), settings.every_pairs
+    summarised, every = pl.col("summarised_pairs"), EVERY_PAIRS
     has_passed = pl.col("pairs") // every > summarised // every
     is_by_rule = pl.col("summarised_by") == "rule"
     is_next = is_by_rule | has_passed if has_model else is_by_rule & has_passed
-    both = episodes.join(pairs, on="conversation_id").filter(pl.col("pairs") >= settings.first_pairs)
+    both = episodes.join(pairs, on="conversation_id").filter(pl.col("pairs") >= FIRST_PAIRS)
     return both.filter(summarised.is_null() | is_next.fill_null(True)).sort("id")
 
 

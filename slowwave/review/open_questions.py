@@ -76,6 +76,7 @@ _DIFFERENCES: Mapping[str, str] = {
 }
 
 
+PAIRS_AT_A_TIME = 50
 ASKED_FROM = 0.88  # cosine from which a person is asked about a pair (§6.2 S8)
 
 
@@ -85,7 +86,7 @@ def open_pairs(
     """OPEN_PAIRS that a person should see, nearest first, with who would survive by the rule of consolidation.
 
     `pairs` are PAIR_DECISIONS, `facts` the live FACTS among them, with created_at. No fact is in two pairs, nor in one
-    of the proposals that wait (`taken`: the ids that those touch), and no more than `propose_pairs` wait at a time.
+    of the proposals that wait (`taken`: the ids that those touch), and no more than PAIRS_AT_A_TIME wait at a time.
     """
     close = pairs.filter(is_redundancy(), pl.col("outcome") == "pending", pl.col("cosine") >= ASKED_FROM).filter(
         (pl.col("guard") != NOT_SIMILAR).fill_null(False)
@@ -97,7 +98,7 @@ def open_pairs(
     about_one = both.filter(*(pl.col(name).eq_missing(pl.col(f"{name}_b")) for name in _SAME), ~_are_two_relations())
     of_one = guards_pass(about_one["statement"], about_one["statement_b"], ATTRIBUTION)["passes"]
     nearest = about_one.filter(of_one, ~pl.col("guard").is_in(_ATTRIBUTED)).sort(-pl.col("cosine"), "a_id", "b_id")
-    left = settings.propose_pairs - len(taken.intersection(pairs["id"]))
+    left = PAIRS_AT_A_TIME - len(taken.intersection(pairs["id"]))
     chosen = nearest.filter(pl.col("id").is_in(list(_apart(nearest, taken)))).head(max(left, 0))
     return _with_survivors(chosen, facts, settings)
 

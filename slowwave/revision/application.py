@@ -213,7 +213,7 @@ def plan_application(
     others = known_facts(near, now)
     undecided = _undecided(passed, near.facts, messages)
     past, fresh = undecided.filter(is_past(now)), undecided.filter(~is_past(now))
-    single = single_valued(fresh["predicate"], near.predicates) if revise.conflicts else frozenset[str]()
+    single = single_valued(fresh["predicate"], near.predicates)
     if past.is_empty() and _stand_alone(fresh, directives, near, single, settings, revise):
         return _all_created(fresh, others, batches, near, settings, now)
     spared = frozenset[str]()

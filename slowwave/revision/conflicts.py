@@ -247,6 +247,7 @@ def revise_beliefs(state: RevisionState, new: Fact, known: Iterable[Fact], setti
 
 KIND = "implicit_conflict"
 FLAG_STAYS = timedelta(days=30)
+ALMOST_ALIKE = 0.80  # Levenshtein similarity from which two relations are flagged (S2-75)
 """After which a pending flag is forgotten (S2-75)."""
 PENDING, SETTLED = "pending", "settled"
 _COMPARED = ["id", "scope", "subject_id", "predicate", "object_key"]
@@ -267,7 +268,7 @@ def find_implicit_conflicts(
     pairs = new.join(pl.concat([new, known]), on=["scope", "subject_id"], suffix="_b").filter(
         pl.col("predicate") != pl.col("predicate_b"), pl.col("object_key") != pl.col("object_key_b")
     )
-    alike = _spelt_alike(pairs, settings.implicit_similarity)
+    alike = _spelt_alike(pairs, ALMOST_ALIKE)
     found = pairs.join(alike, on=["predicate", "predicate_b"]).select(
         a_id=pl.min_horizontal("id", "id_b"), b_id=pl.max_horizontal("id", "id_b")
     )

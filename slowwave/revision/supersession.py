@@ -105,7 +105,7 @@ def supersede_facts(
     given: dict[str, list[Fact]] = defaultdict(list)
     for directive in directives.filter(pl.col("action") != REPEAT).iter_rows(named=True):
         given[directive["id"]].append(directive)
-    may_conflict = tools.exclusion.candidates(fresh) if tools.settings.conflicts else set()
+    may_conflict = tools.exclusion.candidates(fresh)
     chosen = fresh.filter(pl.col("id").is_in([*given, *may_conflict, *tools.revisions])).select(READ)
     speaking = chosen.with_columns(winner_id=pl.col("id").replace(roots))
     about = tools.remembered.join(fresh, on=["scope", "subject_id"], how="semi")

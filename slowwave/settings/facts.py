@@ -47,12 +47,6 @@ class EvaluateSettings(Group):
 class ReviseSettings(Group):
     """What happens when a new fact contradicts what is known (S2-58 … S2-62, S2-75, §6.3)."""
 
-    conflicts: bool = Field(
-        True,
-        title="Settle conflicts",
-        description="Of two objects of a relation that allows one at a time, the one that was said last holds and the "
-        "other one ends; in doubt both stay and the pair is flagged (S2-58b).",
-    )
     strategy: Literal["recency", "confidence", "llm"] = Field(
         "recency",
         title="Who wins",
@@ -77,14 +71,6 @@ class ReviseSettings(Group):
         False,
         title="Implicit conflicts",
         description="Flag facts of one subject whose relations are spelt almost alike (S2-75).",
-    )
-    implicit_similarity: Ratio = Field(
-        0.80, title="Almost alike", description="Levenshtein similarity from which two relations are flagged (S2-75)."
-    )
-    learn_predicates: bool = Field(
-        True,
-        title="Learn relations",
-        description="Ask a model once about each relation that the table does not know (S2-61).",
     )
 
 
@@ -133,15 +119,11 @@ class ArtifactSettings(Group):
     enabled: bool = Field(
         True, title="Artifacts", description="File documents and pasted texts as wholes, and link their versions."
     )
-    matches: int = Field(5, ge=1, le=100, title="Compared with", description="Nearest heads looked at (S1-16).")
     text_dedup: Ratio = Field(
         0.90, title="Same text", description="Shared five-word shingles from which one is a duplicate (S1-17)."
     )
     link_confidence: Ratio = Field(
         0.80, title="Sure link", description="Confidence from which an artifact is a version or derivative (S1-18)."
-    )
-    title_jaccard: Ratio = Field(
-        0.50, title="Same title", description="Shared title words from which it is a version (S1-18)."
     )
     ask_model: bool = Field(
         False, title="Ask a model", description="Let a model say whether it is a version or a derivative (S1-18)."
@@ -218,29 +200,11 @@ class MergeSettings(Group):
         title="Concurrent calls",
         description="Calls in flight at once; within `ingest` that of its language model counts (S1-05).",
     )
-    partition_from: int = Field(
-        2000,
-        ge=10,
-        le=10_000_000,
-        title="Partition from",
-        description="Facts from which HDBSCAN parts what is connected (S1-03).",
-    )
-    max_attempts: int = Field(
-        3, ge=1, le=20, title="Attempts", description="Unusable verdicts about a fact before it is given up (S1-08)."
-    )
     artifacts: ArtifactSettings = ArtifactSettings.as_field("Artifacts", "Documents and pasted texts.")
 
 
 class ConsolidateSettings(MergeSettings, DecidingSettings):
     """Everything a run of `consolidate` can be told."""
 
-    propose_pairs: int = Field(
-        50,
-        ge=0,
-        le=10_000,
-        title="Pairs for a person",
-        description="So many pairs that a guard kept apart wait for a person at a time, where no model is asked; 0: "
-        "none (§6.2).",
-    )
     llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who decides.")
     gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")

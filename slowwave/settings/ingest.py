@@ -27,9 +27,6 @@ class NoiseSettings(Group):
         title="Content gate",
         description="Messages that score lower against the noise prototypes are refused (S4-15).",
     )
-    exchange_similarity: Ratio = Field(
-        0.85, title="Repeated exchange", description="Cosine from which an exchange repeats a recent one (S4-14)."
-    )
     exchange_window: int = Field(
         50, ge=0, le=1000, title="Recent exchanges", description="How many accepted exchanges are compared; 0: none."
     )
@@ -140,13 +137,6 @@ class ExtractSettings(Group):
     context_messages: int = Field(
         4, ge=0, le=50, title="Messages of context", description="Earlier messages shown but not extracted (S2-17)."
     )
-    known_facts: int = Field(
-        24,
-        ge=0,
-        le=100,
-        title="Known facts shown",
-        description="Live facts near a window that its messages may repeat, end or contradict.",
-    )
     max_entities_per_message: int = Field(
         10, ge=0, le=1000, title="Entities per message", description="More are dropped (S2-18)."
     )
@@ -212,28 +202,6 @@ class SessionSettings(Group):
         title="Summarise conversations",
         description="On: conversations get a summary as they grow, also those stored earlier. The role `summarize` of "
         "the language model is asked, several conversations to a call; without a model it is what was learned there.",
-    )
-    first_pairs: int = Field(
-        3,
-        ge=1,
-        le=1_000_000,
-        title="First summary",
-        description="Answered questions after which a conversation is summarised.",
-    )
-    every_pairs: int = Field(
-        5,
-        ge=1,
-        le=1_000_000,
-        title="Next summaries",
-        description="It is summarised anew whenever its answered questions pass a multiple of this.",
-    )
-    max_prompt_bytes: int = Field(
-        16_384,
-        ge=2048,
-        le=1_000_000,
-        title="Longest prompt in bytes",
-        description="Conversations share a prompt up to here; of a longer one the newest turns are shown, and the "
-        "earlier summary.",
     )
 
 

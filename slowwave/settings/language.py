@@ -87,9 +87,6 @@ class LanguageSettings(SpendingLimits):
         title="Way of asking",
         description="batch: through Anthropic's Message Batches, at half the price and within a day; for backfills.",
     )
-    batch_requests: int = Field(
-        1000, ge=1, le=100_000, title="Requests per batch", description="Prompts that are submitted together."
-    )
     batch_poll_s: float = Field(
         30.0,
         gt=0.0,
@@ -97,21 +94,7 @@ class LanguageSettings(SpendingLimits):
         title="Seconds between looks",
         description="How often a batch is asked whether it ended.",
     )
-    batch_wait_s: float = Field(
-        90_000.0,
-        ge=0.0,
-        le=200_000.0,
-        title="Longest wait for a batch",
-        description="After so many seconds the run stops and leaves the batch to the next run, which goes on with it.",
-    )
     concurrency: int = Field(4, ge=1, le=64, title="Concurrent calls", description="Calls in flight at once.")
-    agent_processes: int = Field(
-        1,
-        ge=1,
-        le=16,
-        title="Agents at once",
-        description="Processes of Claude Code, Codex or Gemini CLI; each takes 500 MB.",
-    )
     calls_per_minute: int = Field(
         0,
         ge=0,

@@ -64,10 +64,8 @@ class DecaySettings(DecidingSettings):
         ge=0.0,
         le=36_500.0,
         title="Days of closed facts",
-        description="Facts that the store stopped believing longer ago move to the archive (S2-51).",
-    )
-    orphan_days: float = Field(
-        90.0, ge=0.0, le=36_500.0, title="Days of orphans", description="Entities of which nothing is known (S2-52)."
+        description="What the store stopped believing longer ago moves to the archive, and entities of which nothing "
+        "is known and which nobody mentioned for so long (S2-51, S2-52).",
     )
     max_entities: int = Field(
         0,

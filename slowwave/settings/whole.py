@@ -40,9 +40,6 @@ class SplitSettings(Group):
     cut_distance: float = Field(
         0.5, gt=0.0, le=2.0, title="Cut", description="Cosine distance at which topics part, average linkage (S0-09)."
     )
-    large_entity: int = Field(
-        200, ge=2, le=100_000, title="Density above", description="Observations beyond which HDBSCAN finds the topics."
-    )
     label_terms: int = Field(2, ge=1, le=5, title="Words of a label", description="How many name a topic (S0-10).")
     min_topics: int = Field(2, ge=1, le=100, title="Topics", description="Fewer are no diversity (S0-08).")
     min_topic_size: int = Field(

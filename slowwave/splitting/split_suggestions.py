@@ -89,6 +89,7 @@ def _distinct(labels: Sequence[str]) -> list[str]:
 
 NOISE = -1
 LARGEST = 5000
+LARGE_ENTITY = 200  # observations beyond which HDBSCAN finds the topics (decision 35)
 """Density is measured between that many observations at most, eight seconds; the others join the nearest topic."""
 DENSE = 5
 """Fewer observations that are near each other are no topic of an entity that has hundreds."""
@@ -130,7 +131,7 @@ def words_in(name: str) -> frozenset[str]:
 def _by_vectors(vectors: Vectors, settings: SplitSettings) -> Labels:
     if len(vectors) < 2 or not vectors.any():
         return np.zeros(len(vectors), np.int64)
-    return _by_density(vectors, settings) if len(vectors) > settings.large_entity else _by_linkage(vectors, settings)
+    return _by_density(vectors, settings) if len(vectors) > LARGE_ENTITY else _by_linkage(vectors, settings)
 
 
 def _by_linkage(vectors: Vectors, settings: SplitSettings) -> Labels:

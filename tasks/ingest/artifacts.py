@@ -160,6 +160,7 @@ def _seen_again(stored: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
 
 
 QUESTIONS_PER_CALL = 10
+NEAREST_HEADS = 5  # looked at for each artifact (S1-16)
 
 _IS_UNLINKED = "consolidated_at IS NULL AND status = 'active'"
 _IS_HEAD = "is_head AND status = 'active'"
@@ -218,9 +219,7 @@ def _unlinked(reading: Reading, settings: ArtifactSettings, only: pl.Series | No
     """The unlinked artifacts (`only` those of them), the chains near to them, and the cosines of both (S1-16)."""
     new = reading.frame("artifacts", _IS_UNLINKED, [*column_names("artifacts"), "vector"])
     new = new if only is None else new.filter(pl.col("id").is_in(only.to_list()))
-    near = pl.concat(
-        [_nearest_heads(reading, part, settings) for part in new.partition_by("scope")] or [_nothing_near()]
-    )
+    near = pl.concat([_nearest_heads(reading, part) for part in new.partition_by("scope")] or [_nothing_near()])
     groups = reading.by_ids("artifacts", near["head_id"], ["group_id"], where="consolidated_at IS NOT NULL")["group_id"]
     linked = "status = 'active' AND consolidated_at IS NOT NULL"
     heads = reading.by_ids("artifacts", groups, key="group_id", where=linked)
@@ -232,14 +231,14 @@ def _nothing_near() -> pl.DataFrame:
     return pl.DataFrame(schema=NEAR)
 
 
-def _nearest_heads(reading: Reading, new: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
+def _nearest_heads(reading: Reading, new: pl.DataFrame) -> pl.DataFrame:
     """The nearest heads of one scope for each of its unlinked artifacts, and earlier states of the same file."""
     embedded = new.filter(pl.col("vector").is_not_null())
     if embedded.is_empty():
         return _nothing_near()
     vectors = unit_matrix(embedded["vector"], reading.dims)
     where = f"{_IS_HEAD} AND scope = {quoted(embedded['scope'][0])}"
-    found = nearest(reading, "artifacts", vectors, settings.matches + 1, where)
+    found = nearest(reading, "artifacts", vectors, NEAREST_HEADS + 1, where)
     named = found.select(
         id=embedded["id"].gather(found["query"]), head_id="id", cosine=pl.col("cosine").cast(pl.Float64)
     )

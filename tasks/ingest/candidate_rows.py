@@ -312,7 +312,7 @@ async def name_relations(
     A call that fails leaves its relations as they are, and a later run asks again. One that is answered is answered for
     all of its relations: those that the model left out mean themselves.
     """
-    if language.is_keyless("judge") or not settings.learn_predicates or language.budget_reached:
+    if language.is_keyless("judge") or language.budget_reached:
         return RelationForms()
     learned = reading.frame("predicates")
     questions = _questions(claims, learned)

@@ -52,6 +52,8 @@ from .gating import learn_noise
 from .identities import Roster, as_stored, read_roster, resolve_again, resolve_names, with_roster, write_roster
 from .other_names import aliases_of_notes
 
+KNOWN_FACTS = 24
+"""Live facts near a window that its messages may repeat, end or contradict."""
 POOL_PER_CLAIM = 12
 COLUMNS = ["id", "scope", "statement", "message_id", "subject_id", "predicate", "object_id", "object_text", "polarity"]
 Known = list[tuple[KnownFact, tuple[str, ...]]]
@@ -127,7 +129,7 @@ async def extract_facts(run: Run, settings: IngestSettings, after: Cursor) -> Ex
         settled = {row for each in planned for row in each.new_ids}
         batch, cursor = batch.filter(pl.col("id").is_in(settled)), _passed(after, batch, settled, settings.extract)
     if not is_by_rule:
-        known = known_facts(run, snapshot, planned, settings.extract)
+        known = known_facts(run, snapshot, planned)
         planned = with_roster(snapshot, planned, known, roster.owners)
     answers = await _answers(run, language, planned, settings.extract, apart=in_order)
     answered = AnsweredBatch(batch, planned, answers, QUOTES if is_by_rule else language.model("extract"))
@@ -292,16 +294,12 @@ def _counted(
 # Known facts: what an extractor is shown of what memory holds, so that it can say what is over, wrong or repeated.
 
 
-def known_facts(
-    run: Run, snapshot: Snapshot, planned: Sequence[PlannedWindow], settings: ExtractSettings
-) -> list[Known]:
+def known_facts(run: Run, snapshot: Snapshot, planned: Sequence[PlannedWindow]) -> list[Known]:
     """For each window the live facts that its messages may contradict, repeat or bring up to date, likeliest first.
 
     They are chosen claim by claim: what a long message says in one clause is a small part of its words. With each fact
     come the ids of the entities that it is about.
     """
-    if not settings.known_facts:
-        return [[] for _ in planned]
     claims = pl.DataFrame(
         list(_claims(planned)), schema={"id": pl.String, "scope": pl.String, "statement": pl.String}, orient="row"
     )
@@ -310,7 +308,7 @@ def known_facts(
     found = near_rows(snapshot, "facts", near, POOL_PER_CLAIM, live_sql(run.now), [*COLUMNS, "vector"])
     facts = found.filter(pl.col("vector").is_not_null())
     pool = facts.drop("vector")
-    found = find_counterparts(claims, vectors, pool, unit_matrix(facts["vector"], snapshot.dims), settings.known_facts)
+    found = find_counterparts(claims, vectors, pool, unit_matrix(facts["vector"], snapshot.dims), KNOWN_FACTS)
     rows = {row["id"]: row for row in pool.iter_rows(named=True)}
     names = _names(snapshot, pool)
     times = dict(snapshot.by_ids("messages", pool["message_id"].drop_nulls(), ["id", "occurred_at"]).iter_rows())

@@ -32,7 +32,7 @@ from slowwave.ingestion.sessions import (
 )
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.records import REFUSED, Prompt
-from slowwave.settings import IngestSettings, SessionSettings
+from slowwave.settings import IngestSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
@@ -45,6 +45,8 @@ from .candidate_rows import spoken
 
 PROMPT = "summarize_sessions"
 ANSWER_TOKENS = 150
+PROMPT_BYTES = 16_384
+"""Conversations share a prompt up to here; of a longer one the newest turns are shown, and the earlier summary."""
 """About what one summary takes in an answer."""
 _UNUSABLE = ("cut", "invalid", REFUSED)
 """How errors begin that fewer questions in a prompt may help."""
@@ -58,7 +60,7 @@ async def summarise_sessions(run: Run, settings: IngestSettings, language: Langu
     """Summarise the conversations that are due; one commit, or none. Without a model their facts are the summary."""
     store, has_model = store_of(run), not language.is_keyless("summarize")
     snapshot = store.snapshot()
-    messages, due = _due(snapshot, settings.sessions, has_model=has_model)
+    messages, due = _due(snapshot, has_model=has_model)
     if due.is_empty():
         return TaskResult()
     await report_progress("conversations to summarise", len(due))
@@ -76,12 +78,12 @@ async def summarise_sessions(run: Run, settings: IngestSettings, language: Langu
     return replace(done, counts={**done.counts, RunCount.CONVERSATIONS_SUMMARISED: len(rows)})
 
 
-def _due(reading: Reading, settings: SessionSettings, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _due(reading: Reading, *, has_model: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Where the messages of conversations are that may be due, and the episodes that are, with their `turns`."""
     episodes = reading.frame("episodes", columns=["id", "conversation_id", "messages", *SUMMARY_COLUMNS])
-    talks = may_be_due(episodes, settings)["conversation_id"]
+    talks = may_be_due(episodes)["conversation_id"]
     messages = reading.by_ids("messages", talks, _PLACE, key="conversation_id", where=_summarisable(reading))
-    due = plan_due(episodes, count_pairs(messages), settings, has_model=has_model)
+    due = plan_due(episodes, count_pairs(messages), has_model=has_model)
     turns = messages.group_by("conversation_id").agg(turns=pl.len().cast(pl.Int64))
     return messages, due.join(turns, on="conversation_id", maintain_order="left")
 
@@ -99,7 +101,7 @@ async def _by_model(
     shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
     questions = questions_of(due, snapshot.by_ids("messages", shown, _SHOWN))
     most = max(1, settings.llm.max_output_tokens // ANSWER_TOKENS)
-    results = await _SUMMARISER.ask(language, list(pack_sessions(questions, settings.sessions.max_prompt_bytes, most)))
+    results = await _SUMMARISER.ask(language, list(pack_sessions(questions, PROMPT_BYTES, most)))
     model, version = language.model("summarize"), prompt_version(PROMPT)
     pairs = zip(due["id"], results, strict=True)
     counts: dict[str, int] = {

@@ -265,7 +265,7 @@ def _contested(
     """Facts that candidates may contradict: of a relation that allows one object, or all of a subject, if asked for."""
     if revise.implicit_conflicts:
         return facts_by(reading, passed["subject_id"], "subject_id", _EVER_ACTIVE)
-    single = single_valued(passed["predicate"], predicates) if revise.conflicts else frozenset[str]()
+    single = single_valued(passed["predicate"], predicates)
     fresh = passed.filter(pl.col("predicate").is_in(list(single)))
     listed = ", ".join(map(quoted, sorted(single))) or "NULL"
     return facts_by(reading, fresh["subject_id"], "subject_id", f"{_EVER_ACTIVE} AND predicate IN ({listed})")

@@ -185,7 +185,7 @@ def _among(rows: pl.DataFrame, ids: pl.Series) -> pl.DataFrame:
 
 @task("archive orphans")
 def archive_orphans(run: Run, settings: DecaySettings, *, dry_run: bool = False) -> TaskResult:
-    """Archive entities without facts that nobody mentioned for `orphan_days`; one commit (S2-52, T30).
+    """Archive entities without facts that nobody mentioned for as long as closed facts stay; one commit (S2-52, T30).
 
     A pending belief, a candidate, a split or a pin keeps an entity. Under retention.mode = delete those go for good
     that no row names any more, with their names, profile and counters; archived ones among them.
@@ -210,7 +210,7 @@ def _write_orphans(run: Run, settings: DecaySettings, plan: _Orphans, seen: int)
                 part = part.among(_orphans(tx, run, settings))
             _archive_entities(tx, part.archived["id"])
             delete_entities(tx, part.removed["id"])
-            days = settings.orphan_days
+            days = settings.expired_edge_retention_days
             tx.upsert("decisions", eviction.orphan_decisions(part.archived, days, run.now))
             tx.upsert("decisions", eviction.orphan_decisions(part.removed, days, run.now, "delete"))
             seen = tx.sequence
@@ -224,7 +224,7 @@ def _write_orphans(run: Run, settings: DecaySettings, plan: _Orphans, seen: int)
 
 
 def _orphans(reading: Reading, run: Run, settings: DecaySettings) -> _Orphans:
-    entities, cutoff = _entities(reading), eviction.since(run.now, settings.orphan_days)
+    entities, cutoff = _entities(reading), eviction.since(run.now, settings.expired_edge_retention_days)
     none = entities.clear()
     if entities.filter(pl.col("seen_at") < cutoff).is_empty():
         return _Orphans(none, none)

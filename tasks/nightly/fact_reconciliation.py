@@ -152,9 +152,7 @@ def seeds_of(
         fresh = fresh.with_columns(consolidated_at=pl.lit(None, dtype=fresh.schema["consolidated_at"]))
     again = pl.concat([open_pairs["a_id"], open_pairs["b_id"]])
     marked = snapshot.by_ids("facts", again, columns, where=comparable(run, scope))
-    return select_seeds(
-        pl.concat([fresh, marked]).unique("id", keep="first"), open_pairs, has_model, settings.max_attempts
-    )
+    return select_seeds(pl.concat([fresh, marked]).unique("id", keep="first"), open_pairs, has_model)
 
 
 def waiting_facts(reading: Reading) -> pl.Series:

@@ -71,8 +71,7 @@ def _open_pairs(
     reading: Reading, run: Run, settings: ConsolidateSettings, scope: str | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The pairs to ask about, and the live facts that they are of."""
-    near = f"{OPEN_PAIRS} AND cosine >= {ASKED_FROM}"
-    pairs = reading.frame("pair_decisions", near if settings.propose_pairs else "false")
+    pairs = reading.frame("pair_decisions", f"{OPEN_PAIRS} AND cosine >= {ASKED_FROM}")
     where = live_sql(run.now) if scope is None else f"{live_sql(run.now)} AND scope = {quoted(scope)}"
     facts = reading.by_ids("facts", pl.concat([pairs["a_id"], pairs["b_id"]]).unique(), where=where)
     chosen = open_pairs(pairs, facts, frozenset(waiting_facts(reading)), settings)

@@ -34,7 +34,7 @@ from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from tasks.ingest.admission import foresee_messages
 from tasks.ingest.candidate_rows import to_extract
-from tasks.ingest.extraction import earlier_messages
+from tasks.ingest.extraction import KNOWN_FACTS, earlier_messages
 from tasks.ingest.reading import FoundFiles, find_new_sources, read_intakes
 from tasks.runtime.runs import Run, store_of, traceless
 
@@ -194,7 +194,7 @@ def _schema_chars() -> int:
 
 def _tokens(planned: PlannedWindow, known: int, settings: ExtractSettings) -> int:
     """Tokens of a prompt, when so many facts are known."""
-    at, count = planned.window.turns[-1].occurred_at, min(settings.known_facts, known)
+    at, count = planned.window.turns[-1].occurred_at, min(KNOWN_FACTS, known)
     window = planned.knowing([KnownFact(n, "", STATEMENT, at) for n in range(count)]).window
     return tokens_read(render_extraction(window, settings), _schema_chars())
 

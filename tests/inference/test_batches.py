@@ -230,15 +230,18 @@ def test_a_key_that_is_not_accepted_stops_the_run_and_what_was_answered_is_kept(
 # Time and trouble
 
 
-def test_a_batch_that_takes_too_long_is_left_and_the_next_run_goes_on_with_it(api: MessagesApi) -> None:
+def test_a_batch_that_takes_too_long_is_left_and_the_next_run_goes_on_with_it(
+    api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.batches.LONGEST_WAIT_S", 7200.0)
     api.batches.looks = 99
     ledger, time = MemoryLedger(), Time()
-    answers, language = run(many(3), ledger, time, batch_wait_s=100, batch_poll_s=30)
+    answers, language = run(many(3), ledger, time, batch_poll_s=1000)
     assert all(answer.skipped for answer in answers)
-    assert time.now == 100.0
+    assert time.now == 7200.0
     assert language.budget_reached
     [batch] = api.batches.batches.values()
-    assert f"3 prompts are still in a batch after 100 seconds (batch_wait_s): {batch.id}." in language.stopped_by
+    assert f"3 prompts are still in a batch after 2 hours: {batch.id}." in language.stopped_by
     with pytest.raises(BudgetReached, match="The next run goes on"):
         raise language.budget.error()
     batch.looks = 0
@@ -282,11 +285,14 @@ def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(ap
     assert sorted(batch.state for batch in ledger.submitted.values()) == ["collected", "lost"]
 
 
-def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesApi) -> None:
+def test_a_provider_that_is_down_leaves_everything_to_a_later_run(
+    api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inference.batches.REQUESTS_PER_BATCH", 2)
     down = [fault(503)] * 99
     api.batches.faults = {"create": list(down), "list": list(down)}
     ledger = MemoryLedger()
-    answers, language = run(many(5), ledger, batch_requests=2, transient_retries=2)
+    answers, language = run(many(5), ledger, transient_retries=2)
     assert all(answer.is_unanswered and answer.may_retry for answer in answers)
     assert (api.batches.asked.count("create"), ledger.entries) == (1, {})
     assert not language.budget_reached

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import polars as pl
 import pytest
@@ -139,13 +141,15 @@ def torn(parted: list[list[str]], count: int, size: int) -> list[int]:
 
 def test_a_component_over_the_limit_is_parted_by_hdbscan_and_loses_no_close_pair() -> None:
     trios = bunches(count=30, size=3, spread=0.05, seed=3)
-    assert torn(found(bridged(trios, 3), partition_from=20), 30, 3) == []
+    with patch.object(pairs_for_a_model, "PARTITION_FROM", 20):
+        assert torn(found(bridged(trios, 3)), 30, 3) == []
 
 
 def test_a_component_too_large_for_hdbscan_loses_its_weakest_links_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_for_a_model, "LARGEST_PARTITION", 20)
     vectors = bunches(count=10, size=4, spread=0.02, seed=4, dims=3)
-    parts = found(vectors, resolve=0.6, partition_from=10)
+    monkeypatch.setattr(pairs_for_a_model, "PARTITION_FROM", 10)
+    parts = found(vectors, resolve=0.6)
     assert {name for part in parts for name in part} == set(names(40))
     assert max(map(len, parts)) <= 12
 
@@ -166,7 +170,8 @@ def test_clusters_are_disjoint_never_too_large_and_cohesive_where_they_were_cut(
     drawn: tuple[Vectors, int, float], partitioned: bool
 ) -> None:
     vectors, size, resolve = drawn
-    parts = found(vectors, resolve, max_cluster_size=size, partition_from=10 if partitioned else 2000)
+    with patch.object(pairs_for_a_model, "PARTITION_FROM", 10 if partitioned else 2000):
+        parts = found(vectors, resolve, max_cluster_size=size)
     listed = [name for part in parts for name in part]
     assert len(listed) == len(set(listed))
     assert set(listed) <= set(names(len(vectors)))

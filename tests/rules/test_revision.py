@@ -248,13 +248,6 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     assert "prefer" not in plan.decisions["action"]  # alternatives are kept only where that is asked for
 
 
-def test_with_conflicts_off_everything_stays() -> None:
-    memory = Memory(revise={"conflicts": False})
-    memory.tell(job("Acme", 1))
-    memory.tell(job("Globex", 10))
-    assert len(memory.live()) == 2
-
-
 @pytest.mark.proof
 @pytest.mark.parametrize("strong", [{"entrenchment": "user_stated"}, {"pinned": True}, {"entrenchment": "user_axiom"}])
 @pytest.mark.parametrize("at", [0.5, 10])
@@ -524,7 +517,7 @@ def test_undo_of_a_run_that_retired_something_restores_exactly(tmp_path: Path) -
     learn(written(tmp_path / "a.jsonl", said(first, "c1", at(JOBS[0][0]))), store)
     before = contents(store, but=("metadata",))
     second = said([("Ben", JOBS[1][1])], "c2", at(JOBS[1][0]))
-    revise = {"implicit_conflicts": True, "implicit_similarity": 0.1}
+    revise = {"implicit_conflicts": True}
     run = learn(written(tmp_path / "b.jsonl", second), store, revise=revise)["run"]
     assert len(rows(store, "facts", "status = 'superseded'")) == 1
     assert len(rows(store, "facts", "suspect_of IS NOT NULL")) > 0

@@ -235,7 +235,7 @@ def test_s1_17_a_repetition_of_a_repetition_is_replaced_by_the_first_text() -> N
     assert plan.artifacts["replaced_by"].to_list() == ["a", "a"]
 
 
-def test_s1_18_the_limits_themselves_are_enough() -> None:
+def test_s1_18_the_limits_themselves_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     new = [artifact("a", BODY), artifact("b", edition(4), day=1, title="Runbook B")]
     pair = measure_pairs(frame(*new), near(0.9, ("a", "b")), RULES).row(0, named=True)
     sure, titled = pair["confidence"], pair["title_jaccard"]
@@ -244,8 +244,8 @@ def test_s1_18_the_limits_themselves_are_enough() -> None:
         (sure + 1e-9, titled, "root"),
         (sure, titled + 1e-9, "derivative"),
     ):
-        rules = ArtifactSettings(link_confidence=confidence, title_jaccard=title)
-        assert linked(new, 0.9, rules=rules)["b"]["link"] == link
+        monkeypatch.setattr("slowwave.deduplication.artifacts.SAME_TITLE", title)
+        assert linked(new, 0.9, rules=ArtifactSettings(link_confidence=confidence))["b"]["link"] == link
 
 
 def test_another_state_of_the_same_file_is_a_version_however_much_was_rewritten() -> None:

@@ -55,7 +55,7 @@ class Model:
 
 def paid(**more: Any) -> dict[str, Any]:
     llm = {"model": CLAUDE, "concurrency": 1, "transient_retries": 0, "validation_retries": 0}
-    extract = {"context_messages": 0, "known_facts": 0}
+    extract = {"context_messages": 0}
     return {"llm": llm, "noise": {"min_chunk_chars": 0}, "extract": extract, **more}
 
 
@@ -133,14 +133,6 @@ def test_a_failed_call_leaves_relations_as_they_are_and_the_next_run_asks_again(
     learn(told(tmp_path, "b", "Ana knits Hats."), tmp_path / "m", **paid())
     assert model.asked == [["knits"], ["knits"]]
     assert rows(tmp_path / "m", "facts").sort("created_at", "statement")["predicate"].to_list().count("creates") == 1
-
-
-@pytest.mark.proof
-def test_a_person_can_forbid_learning(tmp_path: Path, serve: Callable[[Model], MessagesApi]) -> None:
-    model = Model({})
-    serve(model)
-    learn(told(tmp_path, "a", "Ana knits Socks."), tmp_path / "m", **paid(revise={"learn_predicates": False}))
-    assert model.asked == []
 
 
 # What is believed (T37)

@@ -19,7 +19,6 @@ from prompts.rendering import pack_sessions, render_sessions
 from slowwave.api import OpenMemory
 from slowwave.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, count_pairs, may_be_due, pairs_in, plan_due
 from slowwave.records import SessionQuestion, Turn
-from slowwave.settings import SessionSettings
 from storage.store import Store
 from tasks.people.forgetting import find_subject, forget
 from tasks.runtime.runs import existing_run
@@ -57,20 +56,17 @@ def test_what_is_added_to_a_conversation_never_takes_a_pair_away(first: list[Any
     assert pairs_in(turn for turn in first for _ in range(2)) == pairs_in(first)
 
 
-@given(
-    st.integers(0, 60), st.none() | st.integers(1, 60), st.sampled_from(["model", "rule"]), st.booleans(),
-    st.integers(1, 9), st.integers(1, 9),
-)  # fmt: skip
+@given(st.integers(0, 60), st.none() | st.integers(1, 60), st.sampled_from(["model", "rule"]), st.booleans())
 def test_a_summary_is_due_first_and_whenever_a_multiple_was_passed(
-    pairs: int, told: int | None, by: str, has_model: bool, first: int, every: int
+    pairs: int, told: int | None, by: str, has_model: bool
 ) -> None:
-    limits = SessionSettings(first_pairs=first, every_pairs=every)
+    first, every = 3, 5
     row = {"id": "e", "conversation_id": "c", "messages": 2 * pairs, "summary": told and "Words.",
            "summarised_by": by if told else None, "prompt_version": None, "summarised_pairs": told}  # fmt: skip
     texts = dict.fromkeys(("id", "conversation_id", "summary", "summarised_by", "prompt_version"), pl.String)
     held = pl.DataFrame([row], schema={**texts, "messages": pl.Int64, "summarised_pairs": pl.Int64})
     counted = pl.DataFrame({"conversation_id": ["c"], "pairs": [pairs]})
-    due = not plan_due(held, counted, limits, has_model=has_model).is_empty()
+    due = not plan_due(held, counted, has_model=has_model).is_empty()
     passed = any(n % every == 0 for n in range((told or 0) + 1, pairs + 1))
     if told is None:
         assert due == (pairs >= first)
@@ -78,7 +74,7 @@ def test_a_summary_is_due_first_and_whenever_a_multiple_was_passed(
         assert due == (pairs >= first and (has_model or passed))
     else:
         assert due == (pairs >= first and has_model and passed)
-    assert not due or len(may_be_due(held, limits))
+    assert not due or len(may_be_due(held))
 
 
 def test_pairs_are_counted_in_the_order_of_the_conversation() -> None:
