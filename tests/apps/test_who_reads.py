@@ -81,9 +81,7 @@ def test_the_answer_stands_in_the_settings_for_all_that_asks_a_model(
     assert "1  Claude Code: your subscription" in done.output
     assert "(Codex: not logged in)" in done.output
     kept = tomllib.loads(Path("slowwave.toml").read_text(encoding="utf-8"))
-    assert {name: table["llm"]["model"] for name, table in kept.items() if "llm" in table} == dict.fromkeys(
-        ("ingest", "consolidate", "communities", "steward"), model
-    )
+    assert {name: table["llm"]["model"] for name, table in kept.items() if "llm" in table} == {"ingest": model}
 
 
 @pytest.mark.parametrize("typed", ["7", "cladue-code", "rules"])
