@@ -10,7 +10,6 @@ from tasks.nightly.community_refresh import refresh_communities
 from tasks.orchestration.phases import conclude, gated, tidy
 from tasks.orchestration.tallies import CommunityTally
 from tasks.runtime.engine import flow
-from tasks.runtime.run_pages import publish_communities
 from tasks.runtime.runs import existing_run, language_of, recorded
 
 
@@ -48,5 +47,4 @@ async def communities(
                     tally.paid(language, "summarize")
             if tally.has_written and not dry_run:
                 tidy(run)
-    await publish_communities(run)
     return await conclude(run, tally)

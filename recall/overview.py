@@ -252,24 +252,6 @@ def _window(parameters: Mapping[str, Any]) -> dict[str, str] | None:
     return {"since": since, "until": until} if since and until and extract.get("enabled", True) else None
 
 
-POINTS = 60
-
-
-def believed_over_time(facts: pl.DataFrame, now: datetime, points: int = POINTS) -> pl.DataFrame:
-    """How many facts the store believed at evenly spaced times from the first fact to `now`: columns at, believed.
-
-    `facts` has created_at and expired_at of all facts that were ever active. A single time where everything is new.
-    """
-    began = facts.filter(pl.col("created_at") <= now)["created_at"].sort()
-    ended = facts["expired_at"].drop_nulls().sort()
-    if began.is_empty() or (start := began[0]) == now:
-        return pl.DataFrame({"at": [now], "believed": [len(began)]})
-    times = [start + (now - start) * step / (points - 1) for step in range(points)]
-    at = pl.Series("at", times, dtype=began.dtype)
-    believed = began.search_sorted(at, side="right") - ended.search_sorted(at, side="right")
-    return pl.DataFrame({"at": at, "believed": believed.cast(pl.Int64)})
-
-
 def costs_by_day(store: Store) -> list[dict[str, Any]]:
     """What models were paid for, the newest day first: `day`, `model`, `calls`, `tokens_in`, `tokens_out`, `usd`."""
     calls = store.log("llm_calls", columns=["id", "created_at", "provider", "model", "tokens_in", "tokens_out", "usd"])

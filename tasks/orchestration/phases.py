@@ -26,7 +26,7 @@ from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.runtime.engine import task
 from tasks.runtime.prefect_api import NIGHT_FINISHED, announce
 from tasks.runtime.retrying import WHOLE_MEMORY
-from tasks.runtime.run_pages import DecisionSummary, publish_charts, publish_summary
+from tasks.runtime.run_pages import DecisionSummary, publish_summary
 from tasks.runtime.runs import Run, adopt, store_of
 
 from .tallies import Tally
@@ -103,7 +103,6 @@ def _bytes(run: Run) -> int | None:
 async def conclude(run: Run, tally: Tally) -> dict[str, Any]:
     """Show what the run did, and fail with `RecallFell` where its gate took it back."""
     await publish_summary(run, tally)
-    await publish_charts(run)
     if tally.verdict is not None:
         tally.verdict.enforce()
     return tally.summary()
@@ -175,7 +174,6 @@ def _done(snapshot: Snapshot, night: str, phases: Sequence[str]) -> dict[str, Ma
 async def close_night(run: Run, tally: NightTally) -> dict[str, Any]:
     """Show the night in the morning; raises `RecallFell` where a phase was taken back for it."""
     await publish_summary(run, tally)
-    await publish_charts(run)
     if not tally.dry_run:
         announce(NIGHT_FINISHED, run, state=tally.state, **by_label(tally.counts))
     if tally.fallen:

@@ -68,8 +68,6 @@ class Tally:
     bytes_before: int | None = None
     bytes_after: int | None = None
     verdict: GateVerdict | None = None
-    always: ClassVar[tuple[RunCount, ...]] = ()
-    """Counts that the run's table shows even where they are nothing."""
     writes: ClassVar[tuple[RunCount, ...]] = (
         RunCount.FACTS_COMPARED,
         RunCount.PROFILES_RENEWED,
@@ -307,12 +305,6 @@ class StewardTally(Tally):
         RunCount.FACTS_PRUNED,
         RunCount.FACTS_MERGED,
     )
-    always: ClassVar[tuple[RunCount, ...]] = (
-        RunCount.FACTS_SCORED,
-        RunCount.FACTS_PRUNED,
-        RunCount.FACTS_MERGED,
-        RunCount.FACTS_RESTORED,
-    )
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
@@ -352,11 +344,6 @@ class CommunityTally(Tally):
         RunCount.COMMUNITIES_NOT_SUMMARISED,
         RunCount.COMMUNITIES_LEFT_FOR_LATER,
         *LEFT,
-    )
-    always: ClassVar[tuple[RunCount, ...]] = (
-        RunCount.COMMUNITIES,
-        RunCount.COMMUNITIES_FOUND,
-        RunCount.COMMUNITIES_SUMMARISED,
     )
 
     def refreshed(self, refreshed: Refreshed) -> None:

@@ -1,28 +1,19 @@
-"""What a run shows of itself: its decisions, its summary and charts on its page in the Prefect UI."""
+"""What a run shows of itself: its decisions, and its summary on its page in the Prefect UI."""
 
 from __future__ import annotations
 
 import html
 import re
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
-from recall.aspects import Profile, aspects
-from recall.communities import communities
-from recall.overview import believed_over_time
 from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
-from slowwave.lifecycle.run_counts import RunCount, effects, shown_counts
-from slowwave.validity import live_sql
-from storage.changes import FACT_TABLES
-from storage.snapshots import Snapshot
+from slowwave.lifecycle.run_counts import effects, shown_counts
 
 from .engine import is_inline
 from .runs import Run, newest_commit, store_of
@@ -99,12 +90,11 @@ def decisions_of(plan: ReconciliationPlan, facts: pl.DataFrame) -> tuple[Decisio
     return (*made, *left)
 
 
-# The page of a run: a summary, tables and pictures.
+# The page of a run.
 
 
 SHOWN_DECISIONS = 10
 SHOWN_ISSUES = 50
-SHOWN_COMMUNITIES = 50
 
 _decisions_of_runs: ContextVar[dict[str, Sequence[DecisionSummary]] | None] = ContextVar(
     "decisions_of_runs", default=None
@@ -124,32 +114,19 @@ def collecting_decisions(by_run: dict[str, Sequence[DecisionSummary]]) -> Iterat
 
 
 async def publish_summary(run: Run, tally: Tally) -> None:
-    """Show the summary on the run's page: a Markdown artifact, and a table of outcomes and decisions."""
+    """Show the summary on the run's page, as a Markdown artifact."""
     tally.commit = newest_commit(run)
     if (by_run := _decisions_of_runs.get()) is not None:
         by_run[run.id] = tally.shown_decisions
     if is_inline():
         return
-    from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
+    from prefect.artifacts import acreate_markdown_artifact
 
-    summary = tally.summary()
-    shown = decision_rows(tally.shown_decisions)
     await acreate_markdown_artifact(
-        _markdown(run, summary, shown or _rarest_decisions(run)),
+        _markdown(run, tally.summary(), decision_rows(tally.shown_decisions) or _rarest_decisions(run)),
         key=f"{run.flow}-summary",
         description="What this run did",
     )
-    await acreate_table_artifact(
-        _outcome_rows(summary, tally.always),
-        key=f"{run.flow}-outcomes",
-        description="Counts by outcome, and what it cost",
-    )
-    if shown:
-        await acreate_table_artifact(
-            plain_cells(shown),
-            key=f"{run.flow}-decisions",
-            description="The most interesting decisions and their reasons",
-        )
 
 
 def decision_rows(decisions: Sequence[DecisionSummary]) -> list[dict[str, str]]:
@@ -163,40 +140,6 @@ def decision_rows(decisions: Sequence[DecisionSummary]) -> list[dict[str, str]]:
          "reason": each.reason}
         for each in decisions for other in each.others or ("",)
     ]  # fmt: skip
-
-
-async def publish_charts(run: Run) -> None:
-    """Show pictures of the store on the run's page."""
-    if is_inline():
-        return
-    from prefect.artifacts import acreate_image_artifact
-
-    for name, picture, description in pictures_of(run):
-        await acreate_image_artifact(image_url=as_url(picture), key=f"{run.flow}-{name}", description=description)
-
-
-async def publish_communities(run: Run) -> None:
-    """Show the largest communities on the run's page, as a table."""
-    if is_inline():
-        return
-    from prefect.artifacts import acreate_table_artifact
-
-    _, listed = communities(store_of(run).snapshot(), run.now, SHOWN_COMMUNITIES)
-    rows = [{"name": one.name, "members": one.size, "relations": one.facts, "about": one.summary} for one in listed]
-    await acreate_table_artifact(
-        plain_cells(rows), key="communities", description="What belongs together, the largest first"
-    )
-
-
-def _outcome_rows(summary: Mapping[str, Any], always: Sequence[RunCount]) -> list[dict[str, Any]]:
-    """A row for each count, then the room it took and the cost; of what is zero only the counts `always`."""
-    llm = summary["llm"]
-    counts: dict[str, Any] = {**{count.label: 0 for count in always}, **shown_counts(summary["counts"])}
-    counts |= {f"bytes on disk {when}": number for when, number in summary.get("bytes", {}).items()}
-    counts |= {f"refused: {gate}": number for gate, number in summary.get("refused", {}).items()}
-    cost = {"model calls": llm["calls"], "answers from the ledger": llm["from ledger"], "dollars": llm["usd"]}
-    counts |= {what: number for what, number in cost.items() if number}
-    return [{"outcome": what, "count": number} for what, number in (counts or {"nothing to count": 0}).items()]
 
 
 def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[str, str]]) -> str:
@@ -265,103 +208,3 @@ def _rarest_decisions(run: Run) -> list[dict[str, str]]:
     shown = rarest.join(facts, left_on="subject_id", right_on="id", how="left", maintain_order="left")
     named = shown.select(decision="action", fact=pl.col("statement").fill_null(""), reason="reason")
     return named.to_dicts()
-
-
-# Charts of the store, and the numbers behind them.
-
-
-BINS = 20
-
-
-def score_bins(scores: pl.Series, bins: int = BINS) -> pl.DataFrame:
-    """How many scores in [0, 1] lie in each of `bins` equal parts: columns from_, to, facts; nulls are left out."""
-    counts, edges = np.histogram(scores.drop_nulls().to_numpy(), bins=bins, range=(0.0, 1.0))
-    return pl.DataFrame({"from_": edges[:-1], "to": edges[1:], "facts": counts.astype(np.int64)})
-
-
-WIDTH, HEIGHT = 640, 320
-ROUND = {"width": 640, "height": 600, "show_minor_x_labels": True, "legend_at_bottom": True}
-MARKS = 6
-"""Labels on the axis of times: more would overlap."""
-_SIZES = {
-    "title_font_size": 15,
-    "label_font_size": 11,
-    "major_label_font_size": 11,
-}
-_COLOURS = ("#3b6fb6", "#c4622d", "#4c9a6a", "#8a5fb0", "#b0902f", "#5a6b7b")
-
-
-def pictures_of(run: Run) -> Iterator[tuple[str, bytes, str]]:
-    """How the scores lie, how many facts were believed over time, and how much is known: name, SVG, description."""
-    snapshot = store_of(run).snapshot()
-    yield "scores", score_chart(snapshot, run), "How many live facts have which score"
-    yield "facts", facts_chart(snapshot, run), "Facts that the store believed, over time"
-    known = {run.namespace: aspects(snapshot, run.now)}
-    yield "aspects", aspect_chart(known), "How well each aspect of a life is known"
-
-
-def as_url(svg: bytes) -> str:
-    """The picture itself as an address, so that no file must be served."""
-    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
-
-
-def score_chart(snapshot: Snapshot, run: Run) -> bytes:
-    """A histogram of the quality scores of live facts, as SVG."""
-    live = snapshot.frame("facts", live_sql(run.now), ["id"])
-    scores = snapshot.frame("fact_scores", columns=["id", "quality_score"]).join(live, on="id", how="semi")
-    bins = score_bins(scores["quality_score"])
-    chart = _chart("Bar", title="Scores of live facts", x_title="score", y_title="facts")
-    chart.x_labels = [f"{edge:.2f}" for edge in bins["from_"]]
-    chart.x_labels_major = [f"{edge:.2f}" for edge in bins["from_"].gather_every(5)]
-    chart.add("live", bins["facts"].to_list())
-    return _drawn(chart)
-
-
-def facts_chart(snapshot: Snapshot, run: Run) -> bytes:
-    """A line of how many facts were believed at each time, as SVG."""
-    columns = ["created_at", "expired_at"]
-    believed = "status NOT IN ('candidate', 'rejected')"
-    facts = pl.concat([snapshot.frame(name, believed, columns) for name in FACT_TABLES])
-    line = believed_over_time(facts, run.now)
-    chart = _chart("Line", title="Facts believed", y_title="facts", fill=True, show_dots=False)
-    times, step = line["at"].to_list(), -(-len(line) // MARKS)
-    is_short = len(times) > 1 and times[-1] - times[0] < timedelta(days=MARKS)
-    shown = "%d %b %H:%M" if is_short else "%Y-%m-%d"
-    chart.x_labels = [at.strftime(shown) if n % step == 0 else "" for n, at in enumerate(times)]
-    chart.x_labels_major = [label for label in chart.x_labels if label]
-    chart.add("believed", line["believed"].to_list())
-    return _drawn(chart)
-
-
-def aspect_chart(known: Mapping[str, Profile]) -> bytes:
-    """A radar plot of the fourteen aspects of each namespace, from 0 in the middle to 100, as SVG (S3-19)."""
-    look = {**ROUND, "show_legend": len(known) > 1}
-    chart = _chart("Radar", title="Aspects known", fill=True, range=(0, 100), **look)
-    chart.y_labels = range(0, 101, 25)
-    profiles = list(known.values())
-    chart.x_labels = [row.aspect.display_name for row in profiles[0]]
-    for namespace, profile in known.items():
-        chart.add(namespace, [row.score for row in profile])
-    return _drawn(chart)
-
-
-def _chart(kind: Literal["Bar", "Line", "Radar"], **more: Any) -> Any:
-    """An empty chart in our colours. Its library is imported only where a picture is drawn."""
-    import pygal
-    from pygal.style import Style
-
-    look = {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "style": Style(background="white", plot_background="white", colors=_COLOURS, **_SIZES),
-        "show_legend": False,
-        "truncate_label": -1,
-        "show_minor_x_labels": False,
-        "js": (),  # a picture in a page runs no scripts
-    }
-    return getattr(pygal, kind)(**{**look, **more})
-
-
-def _drawn(chart: Any) -> bytes:
-    drawn: bytes = chart.render()
-    return drawn

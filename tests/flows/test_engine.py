@@ -61,8 +61,6 @@ def test_a_run_under_prefect_gives_the_same_memory_and_a_page_that_tells_what_it
     assert page.type == "markdown"
     for words in (summary["run"], "slowwave why", "slowwave undo", "possible facts found", "injection"):
         assert words in str(page.data)
-    assert found["ingest-outcomes"].type == "table"
-    assert "refused: injection" in str(found["ingest-outcomes"].data)
     assert any(artifact.type == "progress" for artifact in artifacts)
     assert rows(tmp_path / "engine", "runs")["state"].to_list() == ["completed"]
     store = tmp_path / "engine"

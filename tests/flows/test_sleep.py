@@ -25,7 +25,6 @@ from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of
 from storage.undo import undo
-from tasks.runtime.run_pages import believed_over_time, score_bins
 
 LATER = datetime.now(UTC) + timedelta(days=220)
 RULES: dict[str, Any] = {"llm": {"model": "quotes"}}
@@ -263,16 +262,3 @@ def test_a_night_that_only_shows_what_it_would_do_changes_nothing(store: Path) -
     told = asyncio.run(sleep(store=str(store), settings=settings, now=LATER, dry_run=True))
     assert told["counts"]["steward: facts pruned"] > 50
     assert_same(contents(store), before)
-
-
-# The pictures
-
-
-def test_the_numbers_of_the_pictures_count_what_was_believed_at_each_time() -> None:
-    at = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
-    facts = pl.DataFrame({"created_at": at, "expired_at": [None, at[2], None]})
-    line = believed_over_time(facts, datetime(2026, 1, 5, tzinfo=UTC), points=5)
-    assert line["believed"].to_list() == [1, 2, 2, 2, 2]
-    assert believed_over_time(facts.clear(), at[0])["believed"].to_list() == [0]
-    bins = score_bins(pl.Series([0.0, 0.04, 0.5, 1.0, None]), bins=10)
-    assert bins["facts"].to_list() == [2, 0, 0, 0, 0, 1, 0, 0, 0, 1]
