@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from slowwave.review.proposals import Person, verdicts_of
+from slowwave.review.proposals import Person
 from tasks.people.review_forms import answered, can_ask, frozen, nobody_to_ask, nothing_waits, publish_decided
 from tasks.people.review_runs import apply_verdicts, with_ways_on
 from tasks.runtime.engine import flow
@@ -47,7 +47,6 @@ async def review(
     if not can_ask():
         return await nobody_to_ask(run, questions)
     answer = await answered(questions, person, timeout_hours)
-    verdicts = verdicts_of(questions, answer.verdicts, answer.low_risk)
     decider = Person(answer.name, "prefect")
-    done = with_ways_on(run, apply_verdicts(run, verdicts, decider, answer.note))
-    return await publish_decided(run, questions, verdicts, done, decider.name)
+    done = with_ways_on(run, apply_verdicts(run, answer.verdicts, decider, answer.note))
+    return await publish_decided(run, questions, answer.verdicts, done, decider.name)

@@ -34,14 +34,14 @@ from slowwave.ingestion.windows import PlannedWindow
 from slowwave.lexicon.labels import canonical_relation, canonical_type
 from slowwave.records import KnownFact, RosterEntry, Turn, Window
 from slowwave.resolution.mentions import name_to_store
-from slowwave.review.proposals import ProposalQuestion, complaints, renamed, without
+from slowwave.review.proposals import ProposalQuestion, renamed, verdicts_of, without
 from slowwave.revision.extracted_claims import collect
 from slowwave.settings import IngestSettings
 from slowwave.timestamps import parse_moment, parse_time
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_source
 from tasks.ingest.sources import find_sources
-from tasks.people.review_forms import bare, filled_in, form_of
+from tasks.people.review_forms import filled_in, form_of
 from tasks.transfer.imports import read_foreign
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
@@ -205,19 +205,21 @@ def reviews(data: bytes) -> None:
     asked, form = _form()
     with suppress(ValidationError):
         given = form.model_validate(value).model_dump()
-        complaints(tuple(map(bare, asked)), filled_in(asked, given), given["name"])
+        verdicts_of(asked, filled_in(asked, given), given["low_risk"])
     if isinstance(value, dict):
         with suppress(SlowwaveError):
-            renamed(asked[0].ask, {str(old): str(new) for old, new in value.items()})
-    without(asked[0].ask, text.split(","))
+            renamed(_SPLIT, {str(old): str(new) for old, new in value.items()})
+    without(_SPLIT, text.split(","))
+
+
+_SPLIT = {"splits": [{"name": "House - Garden", "entity_type": "project", "observations": ["f_1", "f_2"]}]}
 
 
 @cache
 def _form() -> tuple[tuple[ProposalQuestion, ...], type[BaseModel]]:
-    parts = [{"name": "House - Garden", "entity_type": "project", "observations": ["f_1", "f_2"]}]
     asked = (
-        ProposalQuestion("p_1", "split", "Part House", False, {"splits": parts}),
-        ProposalQuestion("p_2", "delete", "Delete", True, {"observations": ["f_3", "f_4"]}),
+        ProposalQuestion("p_1", "split", "Part House", False),
+        ProposalQuestion("p_2", "delete", "Delete", True),
     )
     return asked, form_of(asked)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -163,7 +163,6 @@ def group_rows(nodes: pl.DataFrame, ties: pl.DataFrame) -> pl.DataFrame:
 
 
 Ask = Mapping[str, Any]
-MODIFIABLE = ("split", "delete")
 
 
 def observations_in(ask: Ask) -> list[str]:
@@ -211,26 +210,7 @@ def whole_id(given: str, ids: Collection[str]) -> str:
     return named[0]
 
 
-def faults_of(ask: Ask, before: Ask) -> Iterator[str]:
-    """The faults of a changed ask that can be seen without reading the memory."""
-    names = [each.get("name", "").strip() for each in ask.get("splits", ())]
-    if "splits" in ask and not names:
-        yield "no split is left: reject it instead"
-    if not all(names):
-        yield "a split has no name"
-    yield from (f"two splits are called {name!r}" for name in sorted({n for n in names if n and names.count(n) > 1}))
-    yield from (
-        f"{each['name']!r} would get no observation" for each in ask.get("splits", ()) if not each["observations"]
-    )
-    observations = observations_in(ask)
-    if "observations" in ask and not observations:
-        yield "no observation is left: reject it instead"
-    yield from (f"{fact} is named twice" for fact in sorted({f for f in observations if observations.count(f) > 1}))
-    known = observations_in(before)
-    yield from (f"{fact} is none of its observations" for fact in observations if fact not in known)
-
-
-ReviewDecision = Literal["wait", "approve", "reject", "modify"]
+ReviewDecision = Literal["wait", "approve", "reject"]
 Bulk = Literal["each for itself", "approve", "reject"]
 EACH: Bulk = "each for itself"
 
@@ -243,67 +223,15 @@ class ProposalQuestion:
     action: str
     title: str
     is_risky: bool
-    ask: Ask = field(default_factory=dict)
     lines: tuple[str, ...] = ()
-
-    @property
-    def can_be_modified(self) -> bool:
-        """Whether a person may change the ask."""
-        return self.action in MODIFIABLE and bool(self.ask)
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewVerdict:
-    """A person's decision on one proposal; `ask` is the changed ask where they modified it."""
-
-    id: str
-    decision: ReviewDecision
-    ask: Ask | None = None
 
 
 def verdicts_of(
-    questions: Iterable[ProposalQuestion], verdicts: Mapping[str, ReviewVerdict], low_risk: Bulk
-) -> tuple[ReviewVerdict, ...]:
-    """The decisions to carry out; `low_risk` counts for questions without risk that were left waiting."""
-    found = []
+    questions: Iterable[ProposalQuestion], chosen: Mapping[str, ReviewDecision], low_risk: Bulk
+) -> dict[str, ReviewDecision]:
+    """What to carry out, by proposal; `low_risk` counts for questions without risk that were left waiting."""
+    found: dict[str, ReviewDecision] = {}
     for each in questions:
-        own = verdicts.get(each.id, ReviewVerdict(each.id, "wait"))
-        in_bulk = own.decision == "wait" and not each.is_risky
-        found.append(ReviewVerdict(each.id, low_risk) if in_bulk and low_risk != "each for itself" else own)
-    return tuple(each for each in found if each.decision != "wait")
-
-
-def complaints(
-    questions: Sequence[ProposalQuestion], verdicts: Mapping[str, ReviewVerdict], name: str
-) -> tuple[str, ...]:
-    """Why these verdicts cannot be carried out, a sentence each; empty if they can."""
-    texts = [] if cleaned(name) else ["Nobody's name was given: it stands in the ledger beside the decision."]
-    for each in questions:
-        verdict = verdicts.get(each.id, ReviewVerdict(each.id, "wait"))
-        texts += [f"{each.title}: {fault}." for fault in _faults(each, verdict)]
-    return tuple(texts)
-
-
-def _faults(each: ProposalQuestion, verdict: ReviewVerdict) -> Iterator[str]:
-    is_changed = verdict.ask is not None and dict(verdict.ask) != dict(each.ask)
-    if verdict.decision == "modify":
-        if not each.can_be_modified:
-            yield "it can only be approved or rejected"
-        elif not is_changed or verdict.ask is None:
-            yield "modify was chosen, but nothing of it was changed"
-        else:
-            yield from faults_of(verdict.ask, each.ask)
-    elif is_changed and verdict.decision != "reject":
-        yield "it was changed, but modify was not chosen"
-
-
-def as_plain(questions: Sequence[ProposalQuestion]) -> list[dict[str, Any]]:
-    """The questions as plain data, stored until the answer."""
-    rows = [asdict(each) for each in questions]
-    return [{"told": row.pop("lines"), **row} for row in rows]  # flows that wait have kept the old name
-
-
-def from_plain(rows: Sequence[Mapping[str, Any]]) -> tuple[ProposalQuestion, ...]:
-    """The questions that were kept."""
-    fields = ({"lines" if name == "told" else name: cell for name, cell in row.items()} for row in rows)
-    return tuple(ProposalQuestion(**{**each, "lines": tuple(each["lines"])}) for each in fields)
+        own = chosen.get(each.id, "wait")
+        found[each.id] = low_risk if own == "wait" and not each.is_risky and low_risk != "each for itself" else own
+    return {row: decision for row, decision in found.items() if decision != "wait"}

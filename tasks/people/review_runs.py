@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, proposals_by_id
-from slowwave.errors import Refused, SlowwaveError, UnusableInput
+from slowwave.errors import Refused, UnusableInput
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.review.proposals import Person, ReviewVerdict
+from slowwave.review.proposals import Person, ReviewDecision
 from slowwave.settings import SplitSettings
 from slowwave.splitting.split_plan import splits_of
 from storage.snapshots import Snapshot
-from storage.store import Store
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 
 from .observations import plan_to_retire, propose_deletion
@@ -80,51 +79,34 @@ def leave_deletion(run: Run, entity_id: str, ids: Sequence[str], reason: str = "
 
 
 def apply_verdicts(
-    run: Run, verdicts: Sequence[ReviewVerdict], person: Person, note: str = ""
+    run: Run, verdicts: Mapping[str, ReviewDecision], person: Person, note: str = ""
 ) -> tuple[DecidedProposal, ...]:
-    """Carry out the verdicts: first approvals, then rejections, then modifications.
+    """Carry out the decisions, by proposal: first approvals, then rejections.
 
     Tolerant of a second time: what is no longer open, because this was done before or somebody else decided
-    meanwhile, is returned as it is. A proposal that cannot be modified is returned too, and waits on.
+    meanwhile, is returned as it is.
     """
-    store = existing_store(run)
-    is_open, closed = _sorted_out(store, verdicts)
+    rows = existing_store(run).snapshot().by_ids("proposals", list(verdicts), ["id", "state", "title", "outcome"])
+    stored = {row: rest for row, *rest in rows.iter_rows()}
+    is_open, closed = [], []
+    for row in verdicts:
+        state, title, outcome = stored.get(row, ("gone", "", "It is no longer there."))
+        if state in OPEN:
+            is_open.append(row)
+        else:
+            closed.append(DecidedProposal(row, state, title or row, outcome or f"It was {state} before."))
     if not is_open:
-        return closed
+        return tuple(closed)
 
     def work() -> tuple[DecidedProposal, ...]:
         done: list[DecidedProposal] = []
         for choice, act in (("approve", approve), ("reject", reject)):
-            ids = [each.id for each in is_open if each.decision == choice]
+            ids = [row for row in is_open if verdicts[row] == choice]
             done += act(run, ids, person, note) if ids else ()
-        done += [_modified_or_not(run, each, person) for each in is_open if each.decision == "modify"]
         return tuple(done)
 
-    parameters = {"proposals": [each.id for each in is_open], "choice": "each", "door": person.door}
+    parameters = {"proposals": is_open, "choice": "each", "door": person.door}
     return (*closed, *as_run(run, parameters, work, counts_of))
-
-
-def _sorted_out(
-    store: Store, verdicts: Sequence[ReviewVerdict]
-) -> tuple[list[ReviewVerdict], tuple[DecidedProposal, ...]]:
-    """The verdicts on open proposals, and the results of the others."""
-    ids = [each.id for each in verdicts]
-    rows = store.snapshot().by_ids("proposals", ids, ["id", "state", "title", "outcome"])
-    stored = {row: rest for row, *rest in rows.iter_rows()}
-    closed = []
-    for row in ids:
-        state, title, outcome = stored.get(row, ("gone", "", "It is no longer there."))
-        if state not in OPEN:
-            closed.append(DecidedProposal(row, state, title or row, outcome or f"It was {state} before."))
-    return [each for each in verdicts if stored.get(each.id, ("gone",))[0] in OPEN], tuple(closed)
-
-
-def _modified_or_not(run: Run, verdict: ReviewVerdict, person: Person) -> DecidedProposal:
-    try:
-        return modify(run, verdict.id, verdict.ask or {}, person)
-    except SlowwaveError as error:
-        found = proposal_named(existing_store(run).snapshot(), verdict.id)
-        return DecidedProposal(found.id, found.state, found.title, f"It was not modified: {error}")
 
 
 def counts_of(done: Sequence[DecidedProposal]) -> dict[RunCount, int]:

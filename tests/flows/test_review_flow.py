@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,17 +22,14 @@ from talk import rows
 from test_review import IDS, SAID, T1, one_of, proposed, retired
 
 from flows.review import review
-from slowwave.review.proposals import ProposalQuestion, complaints
-from tasks.people.review_forms import bare, filled_in, form_of
+from slowwave.review.proposals import ProposalQuestion, verdicts_of
+from tasks.people.review_forms import filled_in, form_of
 
 EVIL = "Marta wrote <b>[click](http://evil.example)</b> | `x` \n# big"
 SPLIT = ProposalQuestion(
-    "p_1", "split", "Split Marta", True,
-    {"splits": [{"name": "Tea", "entity_type": "person", "observations": ["f_1_aaaaaaaa · Marta drinks tea."]},
-                {"name": "Rain", "entity_type": "", "observations": ["f_1_bbbbbbbb · Marta likes · rain."]}]},
-    ("High risk: large. Two topics.", *(f"~ facts {n}" for n in range(20))),
-)  # fmt: skip
-MERGE = ProposalQuestion("p_2", "merge", EVIL, False, {}, ("Low risk.", f"~ facts “{EVIL}”"))
+    "p_1", "split", "Split Marta", True, ("High risk: large. Two topics.", *(f"~ facts {n}" for n in range(20)))
+)
+MERGE = ProposalQuestion("p_2", "merge", EVIL, False, ("Low risk.", f"~ facts “{EVIL}”"))
 
 
 @pytest.fixture(scope="module")
@@ -72,46 +67,21 @@ def test_the_form_wants_a_name_and_one_decision_and_leaves_everything_waiting_by
     with pytest.raises(ValidationError):
         form(**{})
     filled = form(**answer()).model_dump()
-    assert {row: verdict.decision for row, verdict in filled_in([SPLIT, MERGE], filled).items()} == {
-        "p_1": "wait",
-        "p_2": "wait",
-    }
-    assert complaints([bare(SPLIT), bare(MERGE)], filled_in([SPLIT, MERGE], filled), "Ana") == ()
+    assert filled_in([SPLIT, MERGE], filled) == {"p_1": "wait", "p_2": "wait"}
+    assert verdicts_of([SPLIT, MERGE], filled_in([SPLIT, MERGE], filled), "reject") == {"p_2": "reject"}
     boxes = {name: box for name, box in schema["$defs"].items() if name.startswith("Proposal")}
     choices = {name: box["properties"]["decision"]["enum"] for name, box in boxes.items()}
-    assert choices == {
-        "Proposal01": ["wait", "approve", "reject", "modify"], "Proposal02": ["wait", "approve", "reject"]
-    }  # fmt: skip
+    assert all(each == ["wait", "approve", "reject"] for each in choices.values())
     assert form_of([MERGE], "Ana").model_json_schema()["properties"]["name"]["default"] == "Ana"
 
 
 def test_stored_text_is_only_text_on_the_page_and_a_long_difference_is_cut() -> None:
-    description = str(form_of([SPLIT, MERGE], why=[f"{EVIL}: no"])._description)
+    description = str(form_of([SPLIT, MERGE])._description)
     assert "<b>" not in description
     assert "[click]" not in description
     assert "http://" not in description
     assert "\n# big" not in description
-    assert "could not be meant" in description
     assert len(form_of([SPLIT]).model_json_schema()["properties"]["proposal_01"]["description"]) < 300
-
-
-def test_a_split_is_edited_in_the_form_and_read_back_with_ids_alone() -> None:
-    splits = [
-        {"name": "Drinks", "entity_type": "person", "observations": ["f_1_aaaaaaaa · Marta drinks tea."]},
-        {"name": "Rain", "observations": ["bbbbbbbb"]},
-    ]
-    filled = form_of([SPLIT])(name="Ana", proposal_01={"decision": "modify", "splits": splits}).model_dump()
-    said = filled_in([SPLIT], filled)
-    assert said["p_1"].decision == "modify"
-    assert said["p_1"].ask is not None
-    assert [(each["name"], each["observations"]) for each in said["p_1"].ask["splits"]] == [
-        ("Drinks", ["f_1_aaaaaaaa"]), ("Rain", ["f_1_bbbbbbbb"])
-    ]  # fmt: skip
-    assert complaints([bare(SPLIT)], said, "Ana") == ()
-    again = form_of([SPLIT], given=filled)(name="Ana").model_dump()
-    assert again["proposal_01"]["splits"][0]["name"] == "Drinks"
-    unknown = {"p_1": replace(said["p_1"], ask={"splits": [{"name": "x", "observations": ["what is this"]}]})}
-    assert "what is this is none of its observations" in complaints([bare(SPLIT)], unknown, "Ana")[0]
 
 
 # Without Prefect
@@ -149,24 +119,16 @@ async def executed(client: PrefectClient, run: UUID) -> Any:
 @pytest.mark.engine
 @pytest.mark.xdist_group("engine")
 @pytest.mark.proof
-def test_the_run_waits_for_a_person_asks_again_what_cannot_be_meant_and_carries_out_the_rest(
-    engine: None, memory: Path
-) -> None:
+def test_the_run_waits_for_a_person_and_carries_out_what_they_say(engine: None, memory: Path) -> None:
     async def told() -> None:
         async with get_client() as client:
             run = await begun(client, memory, person="Ana")
             state = await executed(client, run)
-            assert (state.name, state.state_details.pause_key) == ("Suspended", "review-1")
+            assert (state.name, state.state_details.pause_key) == ("Suspended", "review")
             assert rows(memory, "runs", "flow = 'review'").is_empty()
             later = proposed(memory, 3)  # the form does not know it
             refused = await client.resume_flow_run(run, run_input={"name": ""})
             assert refused.status.value == "REJECT"
-            wrong = answer(proposal_01={"decision": "approve"}, proposal_03={"decision": "modify"})
-            assert (await client.resume_flow_run(run, run_input=wrong)).status.value == "ACCEPT"
-            state = await executed(client, run)
-            assert (state.name, state.state_details.pause_key) == ("Suspended", "review-2")
-            why = await client.read_flow_run_input(run, "suspended-review-2-description")
-            assert "modify was chosen, but nothing of it was changed" in json.loads(why)
             retired(memory, 0)
             right = answer(low_risk="reject", proposal_01={"decision": "approve"}, proposal_03={"decision": "reject"})
             assert (await client.resume_flow_run(run, run_input=right)).status.value == "ACCEPT"
