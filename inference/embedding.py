@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
 from slowwave.settings import DEFAULT_EMBEDDER
 
-from .rate_limits import wait_for_embedding
 from .secrets import without_secrets
 
 if TYPE_CHECKING:
@@ -254,7 +253,6 @@ class RegistryEmbedder:
         return vectors
 
     def _rows(self, texts: list[str]) -> Vectors:
-        wait_for_embedding(self.name.partition("/")[0])
         try:
             found = [row for row in self._function.compute_source_embeddings(texts) if row is not None]
         except Exception as error:

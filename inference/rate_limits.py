@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
@@ -64,41 +62,3 @@ class RateLimit:
         """Wait longer after each failure in a row, from 0.5 s doubling to 30 s, shortened by up to half at random."""
         longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (failures - 1))
         await self._sleep(longest * self._chance.uniform(0.5, 1.0))
-
-
-# Limits on requests that several processes share: each request to a provider waits for them.
-
-
-class SharedLimits(Protocol):
-    """Keeps the limits of providers; a provider without one is never waited for."""
-
-    async def wait_for_call(self, provider: str, calls_per_minute: int) -> None:
-        """Return when a language model of the provider may be called; 0 calls a minute are no wish for a limit."""
-
-    def wait_for_embedding(self, provider: str) -> None:
-        """Return when texts may be sent to the provider to be embedded."""
-
-
-_limits: ContextVar[SharedLimits | None] = ContextVar("limits", default=None)
-
-
-@contextmanager
-def limited_by(limits: SharedLimits) -> Iterator[None]:
-    """Inside, requests wait for these limits."""
-    token = _limits.set(limits)
-    try:
-        yield
-    finally:
-        _limits.reset(token)
-
-
-async def wait_for_call(provider: str, calls_per_minute: int) -> None:
-    """Wait until a language model of the provider may be called."""
-    if (limits := _limits.get()) is not None:
-        await limits.wait_for_call(provider, calls_per_minute)
-
-
-def wait_for_embedding(provider: str) -> None:
-    """Wait until texts may be sent to the provider to be embedded."""
-    if (limits := _limits.get()) is not None:
-        limits.wait_for_embedding(provider)

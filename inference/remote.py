@@ -17,7 +17,7 @@ from slowwave.settings import LanguageSettings
 from .budget import ANSWER_TOKENS, Price, price_of, tokens_read
 from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error
 from .providers import Choice, NotSent, StandIn, on_stage, open_client
-from .rate_limits import RateLimit, wait_for_call
+from .rate_limits import RateLimit
 
 LONGEST_RETRY_AFTER_S = 120.0
 BATCH_SHARE = 0.5  # of the price, in a batch
@@ -209,17 +209,11 @@ class ModelClient:
         given = exchange.take_given()
         try:
             async with nullcontext() if given else self._rate_limit.turn():
-                if given is None:
-                    await self._wait_for_others()
                 async with asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
                     with on_stage(given):
                         return await self._send(prompt, response_model, exchange, may_repair=may_repair)
         except Exception as error:
             return failure_of(error, exchange.stop, exchange.is_answered, exchange.is_empty)
-
-    async def _wait_for_others(self) -> None:
-        """The account's limit, which all runs share."""
-        await wait_for_call(self.choice.provider, self._settings.calls_per_minute)
 
     async def _send(
         self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, *, may_repair: bool
@@ -262,7 +256,6 @@ class ModelClient:
             if exchange.deadline is not None:
                 exchange.deadline.reschedule(None)
             await self._rate_limit.start()
-            await self._wait_for_others()
 
         return AsyncRetrying(
             stop=stop_after_attempt(1 + most),

@@ -10,7 +10,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -18,25 +17,21 @@ from uuid import uuid4
 import pytest
 from conftest import ON_A_SERVER
 from lancedb.embeddings import TextEmbeddingFunction, get_registry
-from messages_api import Body, MessagesApi, Reply
+from messages_api import MessagesApi
 from prefect import Flow, Task
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import FlowRun
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-from talk import CLAUDE, NOW, extractor, learn, rows, said, written
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from talk import CLAUDE, NOW, learn, rows, said, written
 
 import flows
 import tasks
 from flows.ingest import ingest
-from inference.embedding import open_embedder
-from inference.rate_limits import limited_by
 from slowwave.errors import LeaseBusy, Terminal, Transient, UnusableInput
 from slowwave.settings import IngestSettings
 from storage.store import Store
 from tasks.runtime.engine import flow, is_inline, side_by_side, task
-from tasks.runtime.prefect_engine import LIMITS, PrefectLimits, limit_of
 from tasks.runtime.retrying import FLOW_TRIES, ONCE, RETRIES, Tries
 
 QUICK = Tries((0.05, 0.1), jitter=0.3)
@@ -302,80 +297,11 @@ async def _task_names(prefix: str, at_least: int) -> Counter[str]:
         await asyncio.sleep(0.5)
 
 
-@pytest.fixture
-def account(engine: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of the limit of a provider's calls, which is not there before and after."""
-    from prefect.exceptions import ObjectNotFound
-
-    async def delete() -> None:
-        async with get_client() as client:
-            with suppress(ObjectNotFound):
-                await client.delete_global_concurrency_limit_by_name("slowwave-calls-anthropic")
-
-    asyncio.run(delete())
-    monkeypatch.setattr(LIMITS, "_looked", {})
-    yield "slowwave-calls-anthropic"
-    asyncio.run(delete())
-
-
 def _talk_of_strangers(path: Path, people: int) -> Path:
     """So many conversations that share nobody, of one message each."""
     names = [f"Person{chr(65 + number // 26)}{chr(97 + number % 26)}" for number in range(people)]
     turns = [(who, f"I live in Town{number} and work at Firm{number}.") for number, who in enumerate(names)]
     return written(path, [line for n, turn in enumerate(turns) for line in said([turn], f"c{n:02d}")])
-
-
-@pytest.mark.proof
-def test_four_ingests_share_the_calls_of_a_minute(
-    account: str, tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    at: list[float] = []
-
-    def timed(request: Body) -> Reply:
-        at.append(time.monotonic())
-        return extractor(request)
-
-    serve(timed)
-    talk = _talk_of_strangers(tmp_path / "talk.jsonl", 10)
-    chosen = {"llm": {"model": CLAUDE, "calls_per_minute": 300}, "consolidate": {"ask_model": False}}
-    settings = IngestSettings.model_validate(chosen)
-
-    async def four() -> list[Any]:
-        ingests = (ingest([str(talk)], store=str(tmp_path / name), settings=settings, now=NOW) for name in "abcd")
-        return await asyncio.gather(*ingests)
-
-    began = time.monotonic()
-    assert [told["counts"]["messages extracted"] for told in asyncio.run(four())] == [10] * 4
-    limit = limit_of(account, 300)
-    assert len(at) >= 40
-    for before, moment in enumerate(at):  # counted from the beginning: that a machine is slow only makes it later
-        assert moment - began >= (before - limit.limit) / float(limit.slot_decay_per_second or 0)
-    assert limit.limit + 60 * (limit.slot_decay_per_second or 0) == pytest.approx(300)
-
-
-@pytest.mark.proof
-def test_an_embedder_waits_for_its_limit_and_a_server_that_is_gone_stops_nobody(
-    engine: None, limited: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    provider = limited.partition("/")[0]
-
-    async def make() -> None:
-        async with get_client() as client:
-            limit = GlobalConcurrencyLimitCreate(
-                name=f"slowwave-embedding-{provider}", limit=1, slot_decay_per_second=1.0
-            )
-            await client.create_global_concurrency_limit(limit)
-
-    asyncio.run(make())
-    began = time.monotonic()
-    with limited_by(PrefectLimits()):
-        for _ in range(3):
-            open_embedder(limited).embed(["text"])
-    assert time.monotonic() - began >= 1.5
-    gone = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
-    with temporary_settings(gone), limited_by(PrefectLimits()):
-        open_embedder(limited).embed(["text"])
-    assert "could not be asked" in caplog.text
 
 
 @pytest.mark.proof
