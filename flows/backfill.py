@@ -20,13 +20,13 @@ from tasks.orchestration.backfilling import (
     check,
     fill_windows,
     night_line,
-    plan_backfill,
     publish_windows,
+    windows_left,
 )
 from tasks.runtime.engine import flow, tell
 from tasks.runtime.prefect_api import turn_of
 from tasks.runtime.run_pages import publish_summary
-from tasks.runtime.runs import Run, adopt, phases_of, recorded
+from tasks.runtime.runs import Run, phases_of, recorded
 
 from .ingest import ingest
 from .sleep import sleep
@@ -51,8 +51,8 @@ async def backfill(
 ) -> dict[str, Any]:
     """Extract what was said long ago, one run of `ingest` per window of time, then put it in order in one night.
 
-    The same call again goes on where it stopped; windows that are done cost nothing. Communities are left alone until
-    the night. What contradicts newer knowledge is kept as history and overturns nothing.
+    The same call again goes on with what waits; what is done costs nothing. Communities are left alone until the night.
+    What contradicts newer knowledge is kept as history and overturns nothing.
 
     Args:
         start: Only messages said from this day or time on; empty for the first.
@@ -90,13 +90,9 @@ async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally) -> Non
             storing = request.storing_settings()
             paths, place = list(request.paths), (run.namespace, run.store)
             tally.child("store", await ingest(paths, *place, settings=storing, embedder=run.embedder, now=run.now))
-        plan = plan_backfill(run, request)
-        tally.resumed(plan.resumes, len(plan.done))
-        if plan.resumes:
-            adopt(run, plan.resumes)
-        is_whole = "ingest" not in request.stages or await fill_windows(run, request, plan, tally, ingest)
-        is_due = "ingest" not in request.stages or bool(plan.left) or (bool(plan.resumes) and not plan.slept)
-        if "sleep" in request.stages and is_whole and is_due:
+        windows = windows_left(run, request) if "ingest" in request.stages else []
+        is_whole = await fill_windows(run, request, windows, tally, ingest)
+        if "sleep" in request.stages and is_whole:
             await _sleep(run, request, tally)
     await publish_summary(run, tally)
 

@@ -122,7 +122,6 @@ class RunCount(StrEnum):
     PHASES_TAKEN_BACK = "phases taken back", "phases undone"
 
     WINDOWS = "windows", "windows of time read"
-    WINDOWS_DONE_BEFORE = "windows done before", "windows of time read before"
     WINDOWS_FAILED = "windows failed", "windows of time that failed"
 
     TABLES_COMPACTED = "tables compacted"
@@ -246,7 +245,6 @@ _OTHERS = frozenset(
         RunCount.ROWS_REMOVED,
         RunCount.ROWS_STRUCK,
         RunCount.WINDOWS,
-        RunCount.WINDOWS_DONE_BEFORE,
         RunCount.WINDOWS_FAILED,
     }
 )

@@ -16,11 +16,8 @@ from slowwave.lifecycle.run_counts import RunCount, effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.spending import ingest_within, what_is_left
-from slowwave.text import as_json, digest
 from slowwave.timestamps import in_utc
 from storage.connection import check_namespace, namespaces
-from storage.rows import quoted
-from storage.snapshots import Reading
 from tasks.ingest.application import OPEN
 from tasks.ingest.candidate_rows import to_extract
 from tasks.runtime.engine import is_inline, log, report_progress, tell
@@ -36,13 +33,8 @@ Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
 GIVE_UP_AFTER = 3
 """So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
-GOES_ON = ("interrupted", "failed", "stopped", "incomplete")
 _COST = ("calls", "tokens_in", "tokens_out", "usd")
 _ANSWERED = ("completed", "incomplete", "stopped")
-_LOST = ("failed", "interrupted")
-_LIMITS = frozenset(SpendingLimits.model_fields)
-_HOW = frozenset({"retention", *_LIMITS})
-"""Settings that say at what cost and how long, not what is read and what is made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +51,6 @@ class BackfillRequest:
     settings: BackfillSettings
 
     @property
-    def key(self) -> str:
-        """What two backfills share that do the same, whatever they may cost."""
-        settings = _deciding(self.settings.model_dump(mode="json"))
-        what = (self.start, self.end, self.paths, self.window, self.limit, self.force, self.stages, settings)
-        return digest(*what, size=8)
-
-    @property
     def extract(self) -> ExtractSettings:
         """Which messages all windows together are about."""
         update = {"since": self.start, "until": self.end, "limit": self.limit, "force": self.force}
@@ -74,7 +59,7 @@ class BackfillRequest:
     def parameters(self) -> dict[str, Any]:
         """What the row of the run says of it."""
         whole = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "settings"}
-        return {**whole, "settings": self.settings.model_dump(), "backfill": self.key}
+        return {**whole, "settings": self.settings.model_dump()}
 
     def window_settings(self, window: TimeWindow, left: SpendingLimits) -> IngestSettings:
         """How one window is read: its own times, as many messages and as much money as are left for it."""
@@ -88,37 +73,6 @@ class BackfillRequest:
         return self.settings.ingest.model_copy(update={"extract": extract})
 
 
-def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that decide what a backfill does: of a language seat the models alone."""
-    kept = {name: value for name, value in settings.items() if name not in _HOW}
-    for name, value in kept.items():
-        if name == "llm":
-            kept[name] = {key: model for key, model in value.items() if key.endswith("model")}
-        elif isinstance(value, dict):
-            kept[name] = _deciding(value)
-    return kept
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillPlan:
-    """The windows that are left, and what an earlier backfill did that had not come to its end.
-
-    `chain` are that one and those that it had gone on with, newest first; `lost` the runs of windows that had failed or
-    were undone by then.
-    """
-
-    left: tuple[TimeWindow, ...]
-    chain: tuple[str, ...] = ()
-    done: frozenset[tuple[datetime, datetime]] = frozenset()
-    slept: bool = False
-    lost: frozenset[str] = frozenset()
-
-    @property
-    def resumes(self) -> str:
-        """The backfill that is gone on with; empty where none is."""
-        return self.chain[0] if self.chain else ""
-
-
 def backfill_run(store: str, namespace: str, request: BackfillRequest, now: datetime | None) -> Run:
     """The run of a backfill; a memory is made only for files."""
     name, retention = check_namespace(namespace), request.settings.ingest.retention
@@ -127,48 +81,17 @@ def backfill_run(store: str, namespace: str, request: BackfillRequest, now: date
     return new_run("backfill", store, name, request.settings.embedder, now, retention)
 
 
-def plan_backfill(run: Run, request: BackfillRequest) -> BackfillPlan:
-    """What is left to do in a namespace: windows that hold messages which wait, without those done by force before.
+def windows_left(run: Run, request: BackfillRequest) -> list[TimeWindow]:
+    """The windows that hold messages which wait, oldest first.
 
-    A window whose messages were read, but whose run died before all of what it read was applied, is left as well.
+    Where none waits, but what a run had read before it died is not applied yet, one window without messages is left.
     """
     snapshot = store_of(run).snapshot()
-    chain = _unfinished(snapshot, run, request.key)
-    children = snapshot.by_ids("runs", chain, ["id", "flow", "state", "parameters", "summary"], key="parent_id")
-    spans = [(_span(row["parameters"]), row) for row in children.iter_rows(named=True) if row["flow"] == "ingest"]
-    tried = [(span, row) for span, row in spans if span is not None and row["state"] in _ANSWERED]
-    done = frozenset(span for span, row in tried if row["state"] == "completed")
     times = snapshot.frame("messages", to_extract(snapshot, request.extract), ["occurred_at"])["occurred_at"]
-    windows = plan_time_windows(times, request.window, request.start, request.end)
-    left = [each for each in windows if not (request.force and each.span in done)]
-    limit = request.limit
-    if limit is not None:
-        killed = children.filter(pl.col("state").is_in(_LOST), pl.col("summary").is_null())
-        taken = sum(_handled(row["summary"]) for _, row in tried) + _read_by(snapshot, killed["id"])
-        limit = max(limit - taken, 0)
-    open_of = set(snapshot.frame("patch_batches", OPEN, ["run_id"])["run_id"])
-    begun = {span for span, row in spans if span is not None and row["id"] in open_of} - {each.span for each in left}
-    unapplied = [TimeWindow(*span, messages=0) for span in begun]
-    slept = "sleep" in children.filter(pl.col("state") == "completed")["flow"]
-    lost = frozenset(children.filter(pl.col("state").is_in([*_LOST, "undone"]))["id"])
-    whole = sorted([*limited(left, limit), *unapplied], key=lambda window: window.span)
-    return BackfillPlan(tuple(whole), tuple(chain), done, slept, lost)
-
-
-def _unfinished(reading: Reading, run: Run, key: str) -> list[str]:
-    """The last backfill of this key if it did not come to its end, and those that it went on with; newest first."""
-    columns = ["id", "state", "parent_id", "parameters", "started_at"]
-    rows = reading.frame("runs", f"flow = 'backfill' AND id != {quoted(run.id)}", columns)
-    same = rows.filter(pl.col("parameters").str.contains(as_json({"backfill": key})[1:-1], literal=True))
-    ordered = same.sort("started_at", "id", descending=True).to_dicts()
-    if not ordered or ordered[0]["state"] not in GOES_ON:
-        return []
-    chain = [ordered[0]["id"]]
-    for row in ordered[1:]:
-        if row["parent_id"] != chain[-1]:
-            break
-        chain.append(row["id"])
-    return chain
+    windows = limited(plan_time_windows(times, request.window, request.start, request.end), request.limit)
+    if not windows and snapshot.count("patch_batches", OPEN):
+        return [TimeWindow(run.now, run.now, messages=0)]
+    return windows
 
 
 def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
@@ -180,25 +103,15 @@ def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
     return in_utc(datetime.fromisoformat(since)), in_utc(datetime.fromisoformat(until))
 
 
-def _handled(summary: str | None) -> int:
-    counts = json.loads(summary or "{}").get("counts", {})
-    return sum(counts.get(what, 0) for what in TAKEN)
-
-
-def _read_by(reading: Reading, runs: pl.Series) -> int:
-    """Messages that runs had extracted or given up before they were killed, which left no summary."""
-    return len(reading.by_ids("messages", runs, ["id"], key="run_id", where="graph_state IN ('done', 'failed')"))
-
-
 async def fill_windows(
-    run: Run, request: BackfillRequest, plan: BackfillPlan, tally: BackfillTally, ingest: Work
+    run: Run, request: BackfillRequest, windows: Sequence[TimeWindow], tally: BackfillTally, ingest: Work
 ) -> bool:
     """One run of `ingest` per window, in order; True when all of them came to an end.
 
     Where the budget is reached the rest is left for the same command.
     """
     failures = 0
-    for number, window in enumerate(plan.left, 1):
+    for number, window in enumerate(windows, 1):
         name = window.name
         left = what_is_left(request.settings, tally.usage)
         try:
@@ -209,10 +122,10 @@ async def fill_windows(
         except Exception as error:
             log.exception("The window %s failed.", name)
             reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
-            tally.lost(name, reason, _paid_in_vain(run, plan, window))
+            tally.lost(name, reason, _paid_in_vain(run, window))
             failures += 1
-        await report_progress("windows", number, len(plan.left))
-        tell(f"Window {number} of {len(plan.left)}, {tally.newest()}")
+        await report_progress("windows", number, len(windows))
+        tell(f"Window {number} of {len(windows)}, {tally.newest()}")
         if tally.state == "stopped" or is_hopeless(tally.counts[RunCount.WINDOWS_FAILED], failures, number):
             break
     return tally.state != "stopped" and not tally.counts[RunCount.WINDOWS_FAILED]
@@ -223,21 +136,17 @@ def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
     return in_a_row >= GIVE_UP_AFTER or lost >= max(GIVE_UP_AFTER, tried / 2)
 
 
-def _paid_in_vain(run: Run, plan: BackfillPlan, window: TimeWindow) -> Usage:
-    """What the runs of a window cost that have failed since the plan was made."""
-    ended = [row for row in _runs_of(run, plan, window) if row["state"] not in _ANSWERED and row["id"] not in plan.lost]
+def _paid_in_vain(run: Run, window: TimeWindow) -> Usage:
+    """What the runs of a window cost that have failed in this backfill."""
+    rows = store_of(run).snapshot().by_ids("runs", [run.id], key="parent_id", where="flow = 'ingest'")
+    mine = [row for row in rows.iter_rows(named=True) if _span(row["parameters"]) == window.span]
+    ended = [row for row in mine if row["state"] not in _ANSWERED]
     killed = [row["id"] for row in ended if row["usd"] is None]  # what they paid is in the ledger alone
     log = store_of(run).log("llm_calls", columns=[*_COST, "run_id"]) if killed else None
     paid = [] if log is None else log.filter(pl.col("run_id").is_in(killed)).to_dicts()
-    rows = [*(row for row in ended if row["id"] not in killed), *paid]
-    calls, tokens_in, tokens_out, usd = (sum(row[name] or 0 for row in rows) for name in _COST)
+    rest = [*(row for row in ended if row["id"] not in killed), *paid]
+    calls, tokens_in, tokens_out, usd = (sum(row[name] or 0 for row in rest) for name in _COST)
     return Usage(calls, 0, tokens_in, tokens_out, usd)
-
-
-def _runs_of(run: Run, plan: BackfillPlan, window: TimeWindow) -> list[dict[str, Any]]:
-    """All runs of a window that this backfill, or those that it goes on with, have started; oldest first."""
-    rows = store_of(run).snapshot().by_ids("runs", [run.id, *plan.chain], key="parent_id", where="flow = 'ingest'")
-    return [row for row in rows.sort("started_at").iter_rows(named=True) if _span(row["parameters"]) == window.span]
 
 
 def check(request: BackfillRequest) -> None:
@@ -263,14 +172,8 @@ class BackfillTally(Tally):
     namespace: str = ""
     windows: list[dict[str, Any]] = field(default_factory=list)
     runs: dict[str, str] = field(default_factory=dict)
-    resumes: str = ""
     night: dict[str, Any] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-
-    def resumed(self, broken: str, windows: int) -> None:
-        """Which backfill this one goes on with, and how many of its windows are done."""
-        self.resumes = broken
-        self.counts[RunCount.WINDOWS_DONE_BEFORE] += windows
 
     def child(self, what: str, summary: Mapping[str, Any], *, is_window: bool = False) -> None:
         """What a run did that is a part of this one."""
@@ -311,7 +214,7 @@ class BackfillTally(Tally):
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with a row for each window and the run of each part."""
-        more = {"namespace": self.namespace, "windows": self.windows, "runs": self.runs, "resumes": self.resumes}
+        more = {"namespace": self.namespace, "windows": self.windows, "runs": self.runs}
         return {**super().summary(), **more, "night": self.night}
 
     def newest(self) -> str:
@@ -323,13 +226,12 @@ class BackfillTally(Tally):
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
-        resumed = [f"Goes on with the backfill {self.resumes}, which did not come to its end."] if self.resumes else []
         idle = (
             []
             if self.windows or "sleep" in self.runs or self.errors
             else ["Nothing waits there: nothing was extracted."]
         )
-        return [*resumed, *idle, *self.remarks]
+        return [*idle, *self.remarks]
 
     def _row(self, name: str, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str) -> None:
         taken = sum(counts.get(what, 0) for what in TAKEN)

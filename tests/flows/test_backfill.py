@@ -47,10 +47,10 @@ from tasks.orchestration.backfilling import (
     backfill_run,
     check,
     fill_windows,
-    plan_backfill,
+    windows_left,
 )
 from tasks.orchestration.tallies import IngestTally
-from tasks.runtime.runs import _night, adopt, existing_run, phases_of, recorded
+from tasks.runtime.runs import _night, existing_run, phases_of, recorded
 
 MAY = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)  # a Monday
 WEEK = timedelta(weeks=1)
@@ -260,7 +260,7 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
     assert [row["state"] for row in first["windows"]] == ["completed", "stopped"]
     assert of_state(waiting, "done") == ["m0", "m1"]
     second = filled_in(waiting, model=CLAUDE, max_calls=9)
-    assert (second["state"], second["resumes"]) == ("completed", first["run"])
+    assert second["state"] == "completed"
     assert [row["window"] for row in told["windows"]] == ["2026-05-04", "2026-05-11"]
     real = {what: first["llm"][what] + second["llm"][what] for what in ("calls", "tokens_in")}
     assert told["estimate"]["messages"] == sum(row["messages"] for row in first["windows"] + second["windows"]) == 4
@@ -326,38 +326,11 @@ def filled_by(reader: Reader, store: Store, **asked: Any) -> tuple[BackfillTally
 
     async def fill() -> None:
         with recorded(run, tally, question.parameters()), phases_of(run):
-            plan = plan_backfill(run, question)
-            tally.resumed(plan.resumes, len(plan.done))
-            if plan.resumes:
-                adopt(run, plan.resumes)
-            await fill_windows(run, question, plan, tally, reader)
+            await fill_windows(run, question, windows_left(run, question), tally, reader)
 
     with suppress(KeyboardInterrupt):
         asyncio.run(fill())
     return tally, run.id
-
-
-@pytest.mark.proof
-def test_a_backfill_that_was_stopped_goes_on_and_is_undone_with_all_that_it_went_on_with(
-    new_store: Callable[[], Store],
-) -> None:
-    store = new_store()
-    stored(store)
-    cut = Reader(2, KeyboardInterrupt)
-    _, first = filled_by(cut, store, force=True)
-    _, second = filled_by(Reader(2, KeyboardInterrupt), store, force=True)
-    last = Reader()
-    tally, third = filled_by(last, store, force=True)
-    assert cut.met == [("05-04", None), ("05-11", None)]
-    assert last.met == [("05-18", None)]  # of what was done by force nothing is done again
-    assert (tally.resumes, tally.counts["windows done before"]) == (second, 2)
-    parents = dict(store.snapshot().frame("runs", "flow = 'backfill'", ["id", "parent_id"]).iter_rows())
-    assert parents == {first: second, second: third, third: None}
-    undo(store, third, "undo-1", NOW)
-    assert of_state(Path(store.uri), "pending") == ["m0", "m1", "m2", "m3", "m4", "m5"]
-    anew = Reader()
-    filled_by(anew, store, force=True)
-    assert len(anew.met) == 3
 
 
 def killed_at(nth: int, place: Store, *, usd: float = 0.0, **asked: Any) -> tuple[Reader, BackfillTally]:
@@ -395,14 +368,6 @@ def test_what_a_killed_window_paid_is_not_left_to_the_others(new_store: Callable
     assert (reader.budgets[:2], tally.usage.usd) == ([3.0, 1.0], 2.0)
 
 
-def test_what_a_killed_window_had_read_counts_for_the_limit(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    killed_at(2, store, limit=3)
-    filled_by(Reader(), store, limit=3)
-    assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2"]
-
-
 def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
     asked = TypeAdapter(get_type_hints(getattr(backfill, "fn", backfill))["start"])
     assert moment(asked.validate_python("2026-03-01T00:00:00+09:00")) == datetime(2026, 2, 28, 15, tzinfo=UTC)
@@ -416,12 +381,9 @@ def test_the_limit_is_that_of_all_windows_together(new_store: Callable[[], Store
     first, rest = Reader(2, KeyboardInterrupt), Reader()
     filled_by(first, store, limit=3)
     assert first.met == [("05-04", 2), ("05-11", 1)]
-    filled_by(rest, store, limit=3)
-    assert rest.met == [("05-11", 1)]
-    assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2"]
-    more = Reader()
-    filled_by(more, store, limit=3)  # that one came to its end: these are the next three
-    assert more.met == [("05-11", 1), ("05-18", 2)]
+    filled_by(rest, store, limit=3)  # the next three of those that wait
+    assert rest.met == [("05-11", 2), ("05-18", 1)]
+    assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2", "m3", "m4"]
 
 
 def test_a_window_that_fails_does_not_stop_the_others_and_is_tried_again(new_store: Callable[[], Store]) -> None:
