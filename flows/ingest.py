@@ -21,7 +21,7 @@ from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.community_refresh import note_due
 from tasks.nightly.fact_reconciliation import reconcile
-from tasks.nightly.open_questions import propose_names, propose_overrides
+from tasks.nightly.open_questions import propose_overrides
 from tasks.orchestration.phases import tidy
 from tasks.orchestration.tallies import IngestTally
 from tasks.runtime.engine import flow, report_progress
@@ -86,7 +86,6 @@ async def ingest(
         if settings.extract.enabled and not dry_run:
             await _learn(run, settings, tally)
             propose_overrides(run, settings)
-            propose_names(run, settings)
             tally.proposed(titles_of(run))
         elif settings.consolidate.enabled and not dry_run:
             tally.took(await link_artifacts(run, settings.consolidate))

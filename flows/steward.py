@@ -9,7 +9,6 @@ from typing import Any, Literal
 from inference.language import Language
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import StewardSettings
-from tasks.entities.retirement import restored_since_sweep
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.nightly.scoring_and_pruning import count_usage, is_learning, prune, score, weigh_entities
@@ -81,7 +80,6 @@ async def _sweep(
     merging = under_approval(run, "merge", settings.approval, require=require)
     if not dry_run:
         tally.took(count_usage(run))
-        tally.counts[RunCount.FACTS_RESTORED] += restored_since_sweep(run)
         if "score" in phases:
             tally.took(score(run, settings))
     tally.is_learning = is_learning(run, settings)

@@ -24,7 +24,7 @@ from slowwave.lifecycle.usage_scores import UNUSED, age_days, half_life_days, sc
 from slowwave.settings import StewardSettings
 from slowwave.validity import is_live, live_sql, time_sql
 
-# Retirement: facts leave memory for the archive, with the rows that belong to them, so that they can come back (T31).
+# Retirement: facts leave memory for the archive, from where they can come back (T31).
 
 
 Measures = Mapping[str, Mapping[str, Any]]
@@ -69,8 +69,7 @@ def plan_retirement(
     """Archive facts; the rows stay, and facts that were flagged for them lose the flag (S0-05).
 
     `facts` are live rows, `partners` those with one of them as `similar_to_id`; both may be wider than FACTS. `pairs`
-    are pending PAIR_DECISIONS of the facts, `measures` what was seen of each. Flags and pairs are kept in the decision,
-    from where `slowwave.lifecycle.restore` puts them back.
+    are pending PAIR_DECISIONS of the facts, `measures` what was seen of each.
     """
     archived = facts.with_columns(
         status=pl.lit("archived"),
@@ -79,34 +78,17 @@ def plan_retirement(
     )
     gone = facts["id"].to_list()
     freed = partners.filter(is_live(now) & pl.col("similarity_flag") & ~pl.col("id").is_in(gone)).sort("id")
-    flags = _by_fact(freed, "similar_to_id", ("id", "similarity_score"))
-    waiting = [_by_fact(pairs, end, tuple(frames.PAIR_DECISIONS)) for end in ("a_id", "b_id")]
-    rows = []
-    for fact in gone:
-        lost = flags.get(fact, [])
-        seen = {
-            **measures.get(fact, {}),
-            "flags": {row["id"]: row["similarity_score"] for row in lost},
-            "pairs": [row for ends in waiting for row in ends.get(fact, [])],
-        }
-        told = {name: value for name, value in seen.items() if value not in ({}, [])}
-        changed_ids = [fact, *(row["id"] for row in lost)]
-        rows.append(
-            decision(
-                cause.action, fact, [fact], changed_ids, cause.reason, now, told, decided_by=cause.decided_by, key=()
-            )
+    lost = dict(freed.group_by("similar_to_id", maintain_order=True).agg("id").iter_rows())
+    rows = [
+        decision(
+            cause.action, fact, [fact], [fact, *lost.get(fact, ())], cause.reason, now, measures.get(fact, {}),
+            decided_by=cause.decided_by, key=(),
         )
+        for fact in gone
+    ]  # fmt: skip
     decisions = decision_frame(rows)
     changed = pl.concat([archived, cleared(freed)])
     return Retirement(changed, decisions, tuple(pairs["id"].unique().sort()), tuple(gone), tuple(freed["id"]))
-
-
-def _by_fact(rows: pl.DataFrame, key: str, columns: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each fact, as plain data in order of their ids."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows.select(*dict.fromkeys((*columns, key))).sort("id").iter_rows(named=True):
-        found.setdefault(row[key], []).append({name: row[name] for name in columns})
-    return found
 
 
 ARCHIVED = "archived"

@@ -1,4 +1,4 @@
-"""Restoration: archived facts come back as they were, with what left with them, unless something stands in the way.
+"""Restoration: archived facts come back as they were, unless something stands in the way.
 
 Nothing that was learned while a fact was away is overruled by its return: a fact that is known again, or whose place
 another one has taken, stays where it is.
@@ -6,11 +6,9 @@ another one has taken, stays where it is.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import polars as pl
 
@@ -28,51 +26,27 @@ _HEAD = ["scope", "subject_id", "predicate"]
 REFUSED: frames.Schema = {"id": frames.TEXT, "statement": frames.TEXT, "reason": frames.TEXT}
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """Data archived with a fact: flags (partner, score) and open PAIR_DECISIONS, from its decision."""
-
-    flags: Mapping[str, float | None]
-    pairs: Sequence[Mapping[str, Any]]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class RestorationPlan:
-    """Rows to store: `facts` are restored ones and those flagged again beside them; `refused` (REFUSED) stay."""
+    """Rows to store; `refused` (REFUSED) stay."""
 
     facts: pl.DataFrame
     aspects: pl.DataFrame
-    pairs: pl.DataFrame
     decisions: pl.DataFrame
     refused: pl.DataFrame
-    restored: tuple[str, ...]
-
-
-def departure_of(measures: str | None) -> Departure:
-    """The data archived with a fact; empty if its decision has none."""
-    left = json.loads(measures or "{}")
-    times = ("at", "expires_at")
-    rows = [
-        {**row, **{name: row[name] and datetime.fromisoformat(row[name]) for name in times}}
-        for row in left.get("pairs", [])
-    ]
-    return Departure(left.get("flags", {}), rows)
 
 
 def plan_restoration(
     archived: pl.DataFrame,
     others: pl.DataFrame,
-    partners: pl.DataFrame,
     entities: pl.DataFrame,
-    departures: Mapping[str, Departure],
     single: Collection[str],
     now: datetime,
 ) -> RestorationPlan:
     """Make archived facts active again, except those that something stands in the way of.
 
-    `archived` are whole rows, `others` live facts (READ) of the same subjects, `partners` whole live rows that flags
-    and open pairs name, `entities` those the facts are about; `single` are relations that allow one object at a time.
-    Restored facts are compared again with the facts that were learned meanwhile (§6.3).
+    `archived` are whole rows, `others` live facts (READ) of the same subjects, `entities` those the facts are about;
+    `single` are relations that allow one object at a time. Restored facts are compared again with all others (§6.3).
     """
     refused = _refused(archived, others, single, now)
     coming = archived.join(refused, on="id", how="anti", maintain_order="left").sort("id")
@@ -81,18 +55,8 @@ def plan_restoration(
         consolidated_at=pl.lit(None, dtype=frames.TIME),
         replaced_by=pl.lit(None, dtype=pl.String),
     )
-    back = restored["id"].to_list()
-    there = {*back, *partners["id"]}
-    lost = [departures[fact] for fact in back if fact in departures]
-    pairs = [row for each in lost for row in each.pairs if row["a_id"] in there and row["b_id"] in there]
-    flagged = _flagged(partners, {fact: departures[fact].flags for fact in back if fact in departures})
     return RestorationPlan(
-        pl.concat([restored, flagged.select(restored.columns)]),
-        aspects.aspect_rows(with_types(restored, entities)),
-        pl.DataFrame(pairs, schema=dict(frames.PAIR_DECISIONS)).unique("id", maintain_order=True),
-        _decisions(coming, flagged, now),
-        refused,
-        tuple(back),
+        restored, aspects.aspect_rows(with_types(restored, entities)), _decisions(coming, now), refused
     )
 
 
@@ -147,23 +111,13 @@ def _is_affirmed() -> pl.Expr:
     return (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_key") != "")
 
 
-def _flagged(partners: pl.DataFrame, flags: Mapping[str, Mapping[str, float | None]]) -> pl.DataFrame:
-    """The live facts that lost their flag when these left and have no other since, flagged again."""
-    rows = [(partner, fact, score) for fact, marks in flags.items() for partner, score in marks.items()]
-    schema = {"id": pl.String, "similar_to_id": pl.String, "similarity_score": pl.Float64}
-    marks = pl.DataFrame(rows, schema=schema, orient="row").with_columns(similarity_flag=pl.lit(True)).unique("id")
-    free = partners.filter(~pl.col("similarity_flag").fill_null(False))
-    return free.drop("similar_to_id", "similarity_score", "similarity_flag").join(marks, on="id").select(free.columns)
-
-
-def _decisions(coming: pl.DataFrame, flagged: pl.DataFrame, now: datetime) -> pl.DataFrame:
-    again = dict(flagged.group_by("similar_to_id").agg(pl.col("id").sort()).iter_rows())
+def _decisions(coming: pl.DataFrame, now: datetime) -> pl.DataFrame:
     rows = [
         decision(
             "restore",
             fact,
             [fact],
-            [fact, *again.get(fact, [])],
+            [fact],
             "A person brought it back.",
             now,
             {"was": why, "left_at": at},

@@ -28,15 +28,14 @@ from slowwave.lifecycle.pruning_and_eviction import (
     plan_retirement,
     without_pointers,
 )
-from slowwave.lifecycle.restore import READ, Departure, RestorationPlan, departure_of, plan_restoration
+from slowwave.lifecycle.restore import READ, RestorationPlan, plan_restoration
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.records import REDUNDANT
 from slowwave.resolution.entity_resolution import revived
 from slowwave.revision.mutual_exclusion import single_valued
-from slowwave.validity import live_sql, time_sql
+from slowwave.validity import live_sql
 from storage.changes import FACT_TABLES, leave_communities, references_to
-from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.tables import TABLES
 from storage.transactions import Transaction
@@ -228,9 +227,8 @@ class Restored:
 def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry_run: bool = False) -> Restored:
     """Make archived facts active again, from both tables, as a run of its own; others are returned with a reason.
 
-    Their aspects come back, and flags and open pairs that left with them. What they are compared with is looked at
-    again, they have no score until the next sweep, and their age counts from now (S3-07, S4-07). Raises before the run
-    begins where facts that are named may not come back.
+    Their aspects come back. They are compared with others again, have no score until the next sweep, and their age
+    counts from now (S3-07, S4-07). Raises before the run begins where facts that are named may not come back.
     """
     snapshot = store_of(run).snapshot()
     chosen = _facts_to_restore(snapshot, ids, of_run)
@@ -247,7 +245,7 @@ def restore(run: Run, ids: Sequence[str] = (), of_run: str | None = None, *, dry
         return plan
 
     def count(plan: RestorationPlan) -> dict[RunCount, int]:
-        return {RunCount.FACTS_RESTORED: len(plan.restored), RunCount.FACTS_NOT_RESTORED: len(plan.refused)}
+        return {RunCount.FACTS_RESTORED: len(plan.facts), RunCount.FACTS_NOT_RESTORED: len(plan.refused)}
 
     done = in_one_commit(run, "restore", {"ids": list(ids), "run": of_run}, write, count)
     clear_stale_flags(run)
@@ -304,35 +302,22 @@ def _restoration(reading: Reading, run: Run, ids: Sequence[str]) -> RestorationP
     archived = with_inverses(
         reading, _from_both_tables(reading, ids, where=ARCHIVED, with_vector=True), ARCHIVED, FACT_TABLES
     )
-    left = reading.by_ids("decisions", archived["id"], ["subject_id", "at", "measures"], key="subject_id", where=LEFT)
-    last = dict(left.sort("at").select("subject_id", "measures").iter_rows())
-    departures = {fact: departure_of(measures) for fact, measures in last.items()}
     ends = pl.concat([archived[end] for end in ENDS]).drop_nulls().unique()
     others = reading.by_ids("facts", archived["subject_id"], READ, key="subject_id", where=live_sql(run.now))
     return plan_restoration(
         archived,
         others,
-        reading.by_ids("facts", sorted(_flagged_or_paired(departures)), where=live_sql(run.now), with_vector=True),
         reading.by_ids("entities", ends, ["id", "entity_type"]),
-        departures,
         single_valued(archived["predicate"].drop_nulls().unique(), reading.frame("predicates")),
         run.now,
     )
 
 
-def _flagged_or_paired(departures: Mapping[str, Departure]) -> set[str]:
-    """The facts that left a flag or an open pair behind."""
-    lost = departures.values()
-    ends = {row[end] for each in lost for row in each.pairs for end in ("a_id", "b_id")}
-    return {fact for each in lost for fact in each.flags} | ends
-
-
 def _write_restoration(tx: Transaction, plan: RestorationPlan) -> None:
-    restored = list(plan.restored)
+    restored = plan.facts["id"]
     tx.upsert("facts", plan.facts)
     tx.delete("facts_archive", tx.by_ids("facts_archive", restored, ["id"])["id"])
     tx.upsert("fact_aspects", plan.aspects)
-    tx.upsert("pair_decisions", plan.pairs)
     tx.upsert("decisions", plan.decisions)
     tx.delete("fact_scores", tx.by_ids("fact_scores", restored, ["id"])["id"])
     ends = pl.concat([plan.facts[end] for end in ENDS])
@@ -341,17 +326,8 @@ def _write_restoration(tx: Transaction, plan: RestorationPlan) -> None:
 
 
 def _restored(plan: RestorationPlan) -> Restored:
-    back = plan.facts.filter(pl.col("id").is_in(plan.restored)).sort("id").select("id", "statement")
+    back = plan.facts.sort("id").select("id", "statement")
     return Restored(tuple(back.iter_rows()), tuple(plan.refused.iter_rows()))
-
-
-def restored_since_sweep(run: Run) -> int:
-    """How many facts people brought back since the steward swept last."""
-    snapshot = store_of(run).snapshot()
-    sweeps = snapshot.frame("runs", f"flow = 'steward' AND id != {quoted(run.id)}", ["started_at"])["started_at"]
-    since = sweeps.drop_nulls().max()
-    later = f" AND created_at > {time_sql(since)}" if isinstance(since, datetime) else ""
-    return snapshot.count("decisions", f"action = 'restore'{later}")
 
 
 @task("clear stale flags")

@@ -1,20 +1,17 @@
 """Open questions: what the rules leave undecided is put to a person, as proposals (§6.2, §6.6).
 
-Pairs that a guard kept apart, where no model is asked; changes that rank alone refused; names that could mean several
-entities. What waits already, or was rejected, is not proposed again; what the world has overtaken is withdrawn.
+Pairs that a guard kept apart, where no model is asked; changes that rank alone refused. What waits already, or was
+rejected, is not proposed again; what the world has overtaken is withdrawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import polars as pl
 
 from recall.proposals import proposals_by_id, stale_proposals
-from slowwave.errors import Refused, UnusableInput
-from slowwave.resolution.entity_resolution import UNCLEAR_NAME
-from slowwave.resolution.mentions import kin_of
 from slowwave.review.changes import in_brief
 from slowwave.review.open_questions import (
     ASKED_FROM,
@@ -33,8 +30,6 @@ from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.entities.alias_and_rename import new_vector
-from tasks.entities.merges import plan_entity_merge, write_entity_merge
 from tasks.ingest.application import write_supersessions
 from tasks.ingest.surroundings import surroundings_of_facts
 from tasks.runtime.engine import task
@@ -154,70 +149,3 @@ def _overtaken(reading: Reading, run: Run, action: str) -> pl.DataFrame:
     changed = stale_proposals(reading, proposals_by_id(reading, waiting.to_list()), run.now)
     rows = [(row, in_brief(words)) for row, words in changed.items()]
     return pl.DataFrame(rows, schema={"id": pl.String, "outcome": pl.String}, orient="row")
-
-
-# Names that could mean several entities (S2-05): a yes to one makes the proposals to merge with the others stale.
-
-
-ENTITY_MERGE = "entity_merge"
-MOST = 20
-"""Proposals of a run; what is left is proposed by the next one."""
-
-
-@task("propose names")
-def propose_names(run: Run, settings: IngestSettings) -> int:
-    """Ask a person about each name that could mean several known entities. Returns how many proposals were made."""
-    withdraw_overtaken(run, ENTITY_MERGE)
-    made = 0
-    for loser, winner in _unclear_names(store_of(run).snapshot(), run):
-        if made == MOST:
-            break
-        made += _propose_merge(run, settings, loser, winner)
-    return made
-
-
-def _propose_merge(run: Run, settings: IngestSettings, loser: str, winner: str) -> bool:
-    """One commit that waits as a proposal; false where the two may not be merged, or are one by now."""
-    beliefs = settings.beliefs if settings.beliefs.enabled else None
-    try:
-        plan = plan_entity_merge(run, store_of(run).snapshot(), loser, winner, False, beliefs)
-    except (Refused, UnusableInput):
-        return False
-    if plan.rows is None:
-        return False
-    vector = new_vector(run, plan.rows.to_embed)
-    what = Proposing(
-        ENTITY_MERGE,
-        "all",
-        together=True,
-        title=f"Is {plan.merged.loser!r} the same as {plan.merged.winner!r}?",
-        subject_id=winner,
-        subject=plan.merged.winner,
-        approval=settings.approval.model_copy(update={"low_risk": "person"}),
-    )
-    asking = proposing(run, what)
-    with store_of(asking).commit(run.id, "name.propose", run.now) as tx:
-        plan = plan_entity_merge(run, tx, loser, winner, False, beliefs)
-        if plan.rows is not None:
-            write_entity_merge(tx, plan.rows, plan.merged, vector)
-    return True
-
-
-def _unclear_names(reading: Reading, run: Run) -> Iterator[tuple[str, str]]:
-    """(who goes, who stays) of each question that nobody was asked yet, where facts hang on the answer."""
-    unclear = reading.frame("decisions", f"action = '{UNCLEAR_NAME}'", ["subject_id", "ids_out", "at", "id"])
-    pairs = dict.fromkeys(
-        (subject, other)
-        for subject, others in unclear.sort("at", "id").select("subject_id", "ids_out").iter_rows()
-        for other in others
-        if other != subject
-    )
-    rows = reading.by_ids("entities", sorted({each for pair in pairs for each in pair}), where="merged_into IS NULL")
-    names = dict(rows.select("id", "name").iter_rows())
-    touched = touched_by(reading, ENTITY_MERGE)
-    for one, other in pairs:
-        if one not in names or other not in names or any({one, other} <= ids for ids in touched):
-            continue
-        loser, winner = (other, one) if kin_of(names[other]) and not kin_of(names[one]) else (one, other)
-        if len(reading.by_ids("facts", [loser], ["id"], key="owner_entity_id", where=live_sql(run.now))):
-            yield loser, winner
