@@ -9,14 +9,15 @@ import asyncio
 import logging
 import os
 import random
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
+
+from tenacity import RetryCallState, retry, retry_if_exception, stop_after_attempt
 
 from slowwave.errors import Fenced, LeaseBusy, TookTooLong, Transient
 
@@ -77,7 +78,7 @@ def _inside_flow() -> Iterator[None]:
 
 
 def as_flow(body: AsyncBody) -> AsyncBody:
-    """The body of a flow, in which tasks are tried again; it can be sent to other machines, as a cluster does."""
+    """The body of a flow, in which tasks are tried again."""
 
     @wraps(body)
     async def run(*args: Any, **kwargs: Any) -> Any:
@@ -98,23 +99,7 @@ def tried_task(name: str, body: Callable[P, R], tries: Tries, longest_s: float |
     An asynchronous one that takes longer than `longest_s` seconds ends with `TookTooLong`; one that is synchronous
     cannot be interrupted from within its thread, and goes on.
     """
-    if iscoroutinefunction(body):
-        return cast(Callable[P, R], _again(name, _limited(name, body, longest_s), tries))
-
-    @wraps(body)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        retry = 0
-        while True:
-            try:
-                return body(*args, **kwargs)
-            except PASSING as error:
-                if retry == tries.retries or not may_try_again(error):
-                    raise
-                wait_s = _announced_wait(name, error, tries, retry)
-            time.sleep(wait_s)
-            retry += 1
-
-    return run
+    return _again(name, _limited(name, body, longest_s) if iscoroutinefunction(body) else body, tries)
 
 
 def patiently(name: str, step: Callable[P, R]) -> Callable[P, R]:
@@ -122,7 +107,7 @@ def patiently(name: str, step: Callable[P, R]) -> Callable[P, R]:
     return tried_task(name, step, TASK_TRIES, None)
 
 
-def _limited(name: str, body: AsyncBody, longest_s: float | None) -> AsyncBody:
+def _limited(name: str, body: Callable[P, Any], longest_s: float | None) -> Callable[P, Any]:
     @wraps(body)
     async def run(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -136,33 +121,25 @@ def _limited(name: str, body: AsyncBody, longest_s: float | None) -> AsyncBody:
     return run
 
 
-def _again(name: str, body: AsyncBody, tries: Tries) -> AsyncBody:
-    @wraps(body)
-    async def run(*args: Any, **kwargs: Any) -> Any:
-        retry = 0
-        while True:
-            try:
-                return await body(*args, **kwargs)
-            except PASSING as error:
-                if retry == tries.retries or not may_try_again(error):
-                    raise
-                wait_s = _announced_wait(name, error, tries, retry)
-            await asyncio.sleep(wait_s)
-            retry += 1
+def _again(name: str, body: Callable[P, R], tries: Tries) -> Callable[P, R]:
+    """The body, asynchronous or not, which is run again after an error that passes."""
 
-    return run
+    def announce(state: RetryCallState) -> None:
+        error, wait_s = state.outcome and state.outcome.exception(), state.next_action and state.next_action.sleep
+        told = (name, error, wait_s, state.attempt_number, tries.retries)
+        log.warning("%s: %s It is tried again in %.0f s (%d of %d).", *told)
 
-
-def _announced_wait(name: str, error: Exception, tries: Tries, retry: int) -> float:
-    """The wait before a retry, in seconds, which the log tells of."""
-    wait_s = tries.wait_s(retry)
-    log.warning("%s: %s It is tried again in %.0f s (%d of %d).", name, error, wait_s, retry + 1, tries.retries)
-    return wait_s
+    return retry(
+        retry=retry_if_exception(may_try_again),
+        stop=stop_after_attempt(1 + tries.retries),
+        wait=lambda state: tries.wait_s(state.attempt_number - 1) if state.attempt_number <= tries.retries else 0.0,
+        before_sleep=announce,
+        reraise=True,
+    )(body)
 
 
-# Limits that all runs on one Prefect server share: of tasks at once, by their tags, and of requests to a provider.
-# Both are Prefect's global concurrency limits, which people see and change in its UI. A tag that nobody limited
-# (`prefect concurrency-limit create slowwave-model 4`) limits nothing.
+# Limits of tasks at once, by their tags, which all runs on one Prefect server share and people change in its UI. A tag
+# that nobody limited (`prefect concurrency-limit create slowwave-model 4`) limits nothing.
 
 
 # No task with one of these calls another one with the same: it would wait for its own place.
