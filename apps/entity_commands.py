@@ -20,11 +20,10 @@ from .options import By, DryRun, ExactEntity, Ids, JsonOption, add_command
 from .printing import err, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.splitting.split_plan import SplitPart
-    from slowwave.splitting.split_suggestions import TopicAnalysis
-    from tasks.entities.alias_and_rename import Called
+    from slowwave.review.split_plan import SplitPart
+    from slowwave.review.split_suggestions import TopicAnalysis
     from tasks.entities.merges import Merged
-    from tasks.entities.pins import Pinned
+    from tasks.entities.names_and_pins import Called, Pinned
     from tasks.people.splitting import SplitDone
     from tasks.runtime.runs import Run
 
@@ -110,7 +109,7 @@ def alias(
     as_json: JsonOption = False,
 ) -> None:
     """Add a name to an entity. A name of another entity is refused: merge the two."""
-    from tasks.entities.alias_and_rename import alias_entity
+    from tasks.entities.names_and_pins import alias_entity
 
     run = place.run("entity-alias")
     called = alias_entity(run, entity, name)
@@ -126,7 +125,7 @@ def rename(
     as_json: JsonOption = False,
 ) -> None:
     """Rename an entity. It keeps its other names, and later messages do not change the new one."""
-    from tasks.entities.alias_and_rename import rename_entity
+    from tasks.entities.names_and_pins import rename_entity
 
     run = place.run("entity-rename")
     called = rename_entity(run, entity, name)
@@ -151,7 +150,7 @@ def pin_entity(
     as_json: JsonOption = False,
 ) -> None:
     """Keep an entity and all its facts for ever."""
-    from tasks.entities.pins import pin_entity
+    from tasks.entities.names_and_pins import pin_entity
 
     run = place.run("entity-pin")
     _tell_pins(run, pin_entity(run, entity, not off), as_json)
@@ -165,7 +164,7 @@ def pin(
     as_json: JsonOption = False,
 ) -> None:
     """Keep facts for ever: they are never archived, or merged into others."""
-    from tasks.entities.pins import pin_facts
+    from tasks.entities.names_and_pins import pin_facts
 
     run = place.run("pin")
     _tell_pins(run, pin_facts(run, ids, not off), as_json)
@@ -354,6 +353,6 @@ def _read(plan: Path) -> Any:
 
 
 def _splits(plan: Path) -> tuple[SplitPart, ...]:
-    from slowwave.splitting.split_plan import splits_of
+    from slowwave.review.split_plan import splits_of
 
     return splits_of(_read(plan))

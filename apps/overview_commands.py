@@ -289,7 +289,7 @@ def report(
 
 
 def _show_report(document: Mapping[str, Any], limit: int, locale: Locale) -> None:
-    from slowwave.review.report_sections import counts, sections, verdict
+    from slowwave.review.report import counts, sections, verdict
 
     out.print(table(f"Consolidation report, {document['generated_at'][:10]}", ("what", "count"), counts(document)))
     said = set[str]()

@@ -220,7 +220,7 @@ def undo(
     as_json: JsonOption = False,
 ) -> None:
     """Undo everything that a run changed. An undo is a run, too, and can be undone."""
-    from tasks.people.undo_and_restore import take_back
+    from tasks.people.reporting import take_back
 
     own = place.run("undo")
     report = take_back(own, run, cascade=cascade, dry_run=dry_run)

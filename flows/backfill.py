@@ -23,8 +23,7 @@ from tasks.orchestration.backfilling import (
     publish_windows,
     windows_left,
 )
-from tasks.runtime.engine import flow, tell
-from tasks.runtime.prefect_api import turn_of
+from tasks.runtime.engine import flow, tell, turn_of
 from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, phases_of, recorded
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
+from inference.secrets import without_secrets
+from slowwave.lifecycle.run_counts import effects
 from slowwave.settings import FleetSettings, SleepSettings
 from storage.connection import namespaces_like
-from tasks.orchestration.fleet import fleet_summary, publish_fleet, spread
-from tasks.runtime.engine import flow, task
+from tasks.runtime.engine import flow, is_inline, task
 from tasks.runtime.retrying import ONCE
 
 from .sleep import NIGHT, Phase, sleep
@@ -50,3 +55,75 @@ def night_of(
 ) -> dict[str, Any]:
     """A night of its own."""
     return asyncio.run(sleep(namespace, store, phases=phases, settings=settings, now=now, dry_run=dry_run))
+
+
+class Ending(Protocol):
+    """What both a future of Python's and one of Prefect's can tell."""
+
+    def result(self) -> dict[str, Any]:
+        """The summary of a namespace; raises what its work raised."""
+
+
+async def spread(
+    work: Callable[..., dict[str, Any]], names: Sequence[str], width: int, **arguments: Any
+) -> list[dict[str, Any]]:
+    """A row for the work of each namespace, side by side; one that fails does not keep the others from theirs."""
+    if is_inline():
+        with ThreadPoolExecutor(width) as pool:
+            started: dict[str, Ending] = {
+                name: pool.submit(copy_context().run, partial(work, namespace=name, **arguments)) for name in names
+            }
+            return await asyncio.to_thread(_gathered, started)
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    runner: Any = ThreadPoolTaskRunner(max_workers=width)
+    with runner:
+        submitted: dict[str, Ending] = {name: runner.submit(work, {"namespace": name, **arguments}) for name in names}
+        return await asyncio.to_thread(_gathered, submitted)
+
+
+def _gathered(endings: Mapping[str, Ending]) -> list[dict[str, Any]]:
+    rows = []
+    for name, ending in endings.items():
+        try:
+            rows.append(_row(name, ending.result()))
+        except Exception as error:  # of any kind: it is reported, and the others go on
+            problem = without_secrets(f"{type(error).__name__}: {error}")
+            rows.append({**_row(name, {"state": "failed"}), "error": problem})
+    return rows
+
+
+def _row(namespace: str, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What was done in a namespace for how much."""
+    llm = summary.get("llm", {})
+    return {
+        "namespace": namespace,
+        "run": summary.get("run", ""),
+        "state": str(summary.get("state", "completed")),
+        "calls": llm.get("calls", 0),
+        "usd": llm.get("usd", 0.0),
+        "changed": ", ".join(effects(summary.get("counts", {}))),
+        "error": "",
+    }
+
+
+def fleet_summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The summary of a fleet: how each namespace ended, and what all of it cost."""
+    states = {row["state"] for row in rows}
+    wrong = states - {"completed", "stopped"}
+    return {
+        "state": "incomplete" if wrong else "stopped" if "stopped" in states else "completed",
+        "namespaces": list(rows),
+        "llm": {"calls": sum(row["calls"] for row in rows), "usd": sum(row["usd"] for row in rows)},
+    }
+
+
+async def publish_fleet(summary: Mapping[str, Any]) -> None:
+    """Show how each namespace ended on the run's page, as a table."""
+    if is_inline():
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    ended = sum(row["state"] == "completed" for row in summary["namespaces"])
+    text = f"{ended} of {len(summary['namespaces'])} namespaces completed; {summary['llm']['usd']:.4f} dollars"
+    await acreate_table_artifact([dict(row) for row in summary["namespaces"]], key="fleet", description=text)

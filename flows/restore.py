@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tasks.entities.retirement import restore as bring_back
-from tasks.people.undo_and_restore import publish_restored
+from tasks.people.reporting import publish_restored
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run

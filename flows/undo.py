@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tasks.people.undo_and_restore import publish_undone, undo_run
+from tasks.people.reporting import publish_undone, undo_run
 from tasks.runtime.engine import flow
 from tasks.runtime.retrying import ONCE
 from tasks.runtime.runs import existing_run

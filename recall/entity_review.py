@@ -11,9 +11,8 @@ import polars as pl
 from slowwave.comparison.similarity import SimilarityThresholds
 from slowwave.deduplication.observations import KINDS, SimilarObservations, find_duplicates
 from slowwave.errors import UnusableInput
-from slowwave.settings import SplitSettings
-from slowwave.splitting.split_plan import SplitPart, plan_hash
-from slowwave.splitting.split_suggestions import (
+from slowwave.review.split_plan import SplitPart, plan_hash
+from slowwave.review.split_suggestions import (
     SplitCandidate,
     SplitSuggestion,
     Topic,
@@ -25,6 +24,7 @@ from slowwave.splitting.split_suggestions import (
     threshold_column,
     words_in,
 )
+from slowwave.settings import SplitSettings
 from slowwave.text import normalise_name
 from slowwave.types import DuplicatePair, DuplicateReport, Observation
 from slowwave.validity import live_sql

@@ -18,7 +18,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from slowwave.errors import StoreMismatch, UnusableInput
-from slowwave.graph.named_together import NAMED_WITH
+from slowwave.graph.graph import NAMED_WITH
 from slowwave.text import readable
 from slowwave.validity import live_sql
 from storage.export_key import own_key

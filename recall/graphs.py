@@ -19,9 +19,8 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.graph.community_detection import places_of
-from slowwave.graph.graph import Graph, Places, build_graph, changed_graph
+from slowwave.graph.graph import NAMED_WITH, Graph, Places, build_graph, changed_graph, named_together
 from slowwave.graph.name_index import NO_COMMUNITY
-from slowwave.graph.named_together import NAMED_WITH, named_together
 from slowwave.graph.walks import WalkGraph
 from slowwave.lifecycle.usage_scores import evolved_weight
 from slowwave.validity import JUDGED, Moment

@@ -29,7 +29,7 @@ from slowwave.review.proposals import Door, Person
 from .tools import Agent, inert_text, memory_of
 
 if TYPE_CHECKING:
-    from slowwave.splitting.split_plan import SplitPart
+    from slowwave.review.split_plan import SplitPart
     from storage.snapshots import Snapshot
 
 DOORS = (
@@ -257,7 +257,7 @@ def split_of(
 
     Raises as `deletion_of`, `UnusableInput` for a plan that cannot be, and `Refused` for one that grew stale (T49).
     """
-    from slowwave.splitting.split_plan import plan_hash
+    from slowwave.review.split_plan import plan_hash
     from tasks.people.splitting import propose_split
 
     snapshot = memory.snapshot
@@ -283,7 +283,7 @@ def split_of(
 
 
 def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[str, str]) -> list[SplitPart]:
-    from slowwave.splitting.split_plan import SplitPart
+    from slowwave.review.split_plan import SplitPart
 
     return [
         SplitPart(name, (canonical_type(kind) or kind) if kind else parent_type, tuple(_ids(live, observations)))
@@ -293,7 +293,7 @@ def _splits(parent_type: str, requests: Sequence[SplitRequest], live: Mapping[st
 
 def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, requests: Sequence[SplitRequest]) -> bool:
     """Whether a split is exactly the requested one."""
-    from slowwave.splitting.split_plan import splits_of
+    from slowwave.review.split_plan import splits_of
 
     made = splits_of(proposal.ask)
     contents = _contents(snapshot, [fact for split in made for fact in split.observations])

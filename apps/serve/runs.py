@@ -15,7 +15,7 @@ from recall.proposals import texts_of
 from slowwave.errors import UndoRefused
 from slowwave.types.stories import ACTIONS, Decided, plain_reason
 from storage.snapshots import Snapshot
-from tasks.people.undo_and_restore import take_back
+from tasks.people.reporting import take_back
 
 from .bodies import Values, flag, text
 from .site import Site

@@ -13,19 +13,24 @@ from .base import (
     ApprovalSettings,
     GateSettings,
     Group,
+    LanguageSettings,
     NightGateSettings,
     Ratio,
     RetentionSettings,
     Risk,
+    SpendingLimits,
     nearest,
 )
 from .facts import (
     ArtifactSettings,
     BeliefSettings,
+    CommunitySettings,
     ConsolidateSettings,
+    DecaySettings,
     EvaluateSettings,
     MergeSettings,
     ReviseSettings,
+    StewardSettings,
 )
 from .ingest import (
     ExtractSettings,
@@ -36,8 +41,6 @@ from .ingest import (
     SessionSettings,
     SurpriseSettings,
 )
-from .language import LanguageSettings, SpendingLimits
-from .maintenance import CommunitySettings, DecaySettings, StewardSettings
 from .recall import (
     AspectSaturation,
     AspectSettings,

@@ -7,9 +7,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import DecidingSettings, Group, Ratio
+from .base import DecidingSettings, Group, LanguageSettings, Ratio
 from .facts import BeliefSettings, EvaluateSettings, MergeSettings, ReviseSettings
-from .language import LanguageSettings
 
 
 class NoiseSettings(Group):

@@ -17,12 +17,11 @@ from .base import (
     NightGateSettings,
     Ratio,
     RetentionSettings,
+    SpendingLimits,
     WritingSettings,
 )
-from .facts import ConsolidateSettings
+from .facts import CommunitySettings, ConsolidateSettings, DecaySettings, StewardSettings
 from .ingest import IngestSettings, LinkSettings
-from .language import SpendingLimits
-from .maintenance import CommunitySettings, DecaySettings, StewardSettings
 from .recall import RecallSettings, UseSettings
 
 # What is reported, in which words, and what agents are given.

@@ -14,8 +14,8 @@ import polars as pl
 from recall.entities import LISTED
 from recall.graphs import RELATIONS
 from slowwave.graph.community_detection import JoinPlan, plan_joining, waiting
+from slowwave.graph.graph import named_together
 from slowwave.graph.links import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
-from slowwave.graph.named_together import named_together
 from slowwave.ranking.searched_texts import DescribedEntity, Observed, entity_text
 from slowwave.settings import LinkSettings
 from slowwave.text import digest

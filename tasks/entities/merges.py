@@ -25,7 +25,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.runs import Run, existing_store, in_one_commit
 
-from .alias_and_rename import names_in_use, new_vector, with_vector
+from .names_and_pins import names_in_use, new_vector, with_vector
 from .retirement import renew_profiles
 
 _WAY_OUT = "`slowwave facts NAME` shows what is known of each; unpin or retire what stands in the way."

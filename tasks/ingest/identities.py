@@ -48,8 +48,8 @@ from storage.rows import quoted
 from storage.search import nearest
 from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
-from tasks.entities.alias_and_rename import names_in_use, new_vector
 from tasks.entities.merges import merge_within
+from tasks.entities.names_and_pins import names_in_use, new_vector
 from tasks.runtime.runs import Run, embedder_of
 
 from .other_names import add_alias

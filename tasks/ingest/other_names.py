@@ -14,7 +14,7 @@ from slowwave.lifecycle.entity_merges import alias_rows
 from slowwave.text import normalise_name
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.entities.alias_and_rename import names_in_use
+from tasks.entities.names_and_pins import names_in_use
 
 
 def add_alias(tx: Transaction, entity: str, name: str, because: Sequence[str] = (), *, may_rename: bool) -> None:

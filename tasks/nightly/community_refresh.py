@@ -35,8 +35,7 @@ from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
 from tasks.ingest.statements import CONVERSATION
-from tasks.runtime.engine import report_progress, task
-from tasks.runtime.prefect_api import REFRESH_DUE, announce
+from tasks.runtime.engine import REFRESH_DUE, announce, report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
 from tasks.runtime.runs import Run, store_of

@@ -35,8 +35,7 @@ from storage.rows import MARK, new_run_id, quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import RECORDS, Store
 from storage.undo import undo as take_back
-from tasks.runtime.engine import task
-from tasks.runtime.prefect_api import GATE_FAILED, announce
+from tasks.runtime.engine import GATE_FAILED, announce, task
 from tasks.runtime.runs import Run, newest_commit, night_of, store_of
 
 from .scoring_and_pruning import RECALLS, is_learning, use_so_far

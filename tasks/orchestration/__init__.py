@@ -4,5 +4,4 @@
 - `tallies`: what a run counts
 - `backfilling`: old messages, window by window
 - `backfill_estimate`: what that will cost
-- `fleet`: the same work in many namespaces
 """

@@ -23,8 +23,7 @@ from storage.snapshots import Snapshot
 from storage.telemetry import stored_bytes
 from storage.upkeep import UpkeepReport, tend
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
-from tasks.runtime.engine import task
-from tasks.runtime.prefect_api import NIGHT_FINISHED, announce
+from tasks.runtime.engine import NIGHT_FINISHED, announce, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import DecisionSummary, publish_summary
 from tasks.runtime.runs import Run, adopt, store_of

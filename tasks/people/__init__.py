@@ -7,6 +7,5 @@
 - `splitting`: an entity becomes several, by topic
 - `forgetting`: a person or topic is erased everywhere
 - `erasure_plan`: what that changes, table by table
-- `undo_and_restore`: a run is taken back, facts come back; their pages in the Prefect UI
-- `reporting`: the report, and proposals that follow from it
+- `reporting`: the report, what the doctor finds, undo and restore: what they do, and their pages in the Prefect UI
 """

@@ -11,8 +11,8 @@ from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, pro
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposals import Person, ReviewDecision
+from slowwave.review.split_plan import splits_of
 from slowwave.settings import SplitSettings
-from slowwave.splitting.split_plan import splits_of
 from storage.snapshots import Snapshot
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 

@@ -14,8 +14,7 @@ from recall.proposals import OPEN, Proposal, list_proposals, proposal_named
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposals import Person, Proposing
-from slowwave.settings import SplitSettings
-from slowwave.splitting.split_plan import (
+from slowwave.review.split_plan import (
     WAY_OUT,
     SplitPart,
     SplitPlan,
@@ -25,6 +24,7 @@ from slowwave.splitting.split_plan import (
     plan_split,
     splits_of,
 )
+from slowwave.settings import SplitSettings
 from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading

@@ -13,17 +13,21 @@ import logging
 import os
 import sys
 import tomllib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import update_wrapper, wraps
 from pathlib import Path
-from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from inference.secrets import clean_error
 
 from .retrying import FLOW_TRIES, LONGEST_TASK_S, TASK_TRIES, Tries, tried_flow, tried_task
 from .telemetry import traced
+
+if TYPE_CHECKING:
+    from .runs import Run
+
 
 # Whether Prefect can be the engine of this process, found out without importing it. The answer may be yes where
 # Prefect then finds no API after all; it is never no where Prefect would find one.
@@ -270,3 +274,63 @@ async def report_progress(stage: str, done: int, total: int | None = None) -> No
             from .prefect_engine import show_progress
 
             await show_progress(stage, 100.0 * done / total)
+
+
+# What a run asks of the Prefect API: events for its listeners, and its turn in a namespace.
+
+
+Event = Literal[
+    "slowwave.messages.ingested",
+    "slowwave.community.refresh_due",
+    "slowwave.night.finished",
+    "slowwave.gate.failed",
+]
+INGESTED: Event = "slowwave.messages.ingested"
+REFRESH_DUE: Event = "slowwave.community.refresh_due"
+NIGHT_FINISHED: Event = "slowwave.night.finished"
+GATE_FAILED: Event = "slowwave.gate.failed"
+
+
+def announce(event: Event, run: Run, **counts: Any) -> None:
+    """Say that something happened in the run's namespace; without an engine nobody listens, and nothing is said.
+
+    An event is sent in the background and may be lost. A reader who must not miss one reads the store.
+    """
+    if not is_inline():
+        from prefect.events import emit_event
+
+        log.info("%s in %s: %s", event, run.namespace, ", ".join(f"{what} {n}" for what, n in counts.items()))
+        emit_event(**event_of(event, run, **counts))
+
+
+def event_of(event: Event, run: Run, **counts: Any) -> dict[str, Any]:
+    """The event: its resource is the namespace, and its payload tells namespace, store, run, flow and the counts."""
+    return {
+        "event": event,
+        "resource": {
+            "prefect.resource.id": f"slowwave.namespace.{run.namespace}",
+            "prefect.resource.name": run.namespace,
+        },
+        "payload": {
+            "namespace": run.namespace,
+            "store": run.store,
+            "run": run.id,
+            "flow": run.flow,
+            "counts": counts,
+        },
+    }
+
+
+@asynccontextmanager
+async def turn_of(store: str, namespace: str) -> AsyncIterator[None]:
+    """Inside, no deployment maintains this namespace, if this run is one of a deployment itself."""
+    if is_inline():
+        yield
+        return
+    from .prefect_engine import is_deployed, turn
+
+    if not is_deployed():
+        yield
+        return
+    async with turn(store, namespace):
+        yield

@@ -22,7 +22,7 @@ from slowwave.text import normalise_name, row_id
 from slowwave.validity import is_live
 from storage.snapshots import Reading
 from storage.transactions import Transaction
-from tasks.entities.alias_and_rename import names_in_use
+from tasks.entities.names_and_pins import names_in_use
 from tasks.ingest.admission import EXCERPT, episode_id, episode_rows
 from tasks.ingest.candidate_rows import BatchRows, RelationForms, episode_links, ontology, write
 from tasks.ingest.identities import names_of, resolve_again

@@ -21,7 +21,7 @@ from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 from talk import ROOT
 
-from tasks.runtime.prefect_api import Event, event_of
+from tasks.runtime.engine import Event, event_of
 from tasks.runtime.registration import automation_of
 from tasks.runtime.runs import new_run
 

@@ -36,7 +36,7 @@ from slowwave.settings import SleepSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.pins import pin_facts
+from tasks.entities.names_and_pins import pin_facts
 from tasks.runtime.runs import existing_run
 
 PEOPLE = ("Marta", "Devon", "Priya", "Bruno", "Ingrid")

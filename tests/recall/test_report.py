@@ -24,7 +24,7 @@ from recall.report import consolidation_report, reads_so_far
 from slowwave import frames
 from slowwave.errors import UnusableInput
 from slowwave.review import report as rules
-from slowwave.review.report_sections import counts, sections
+from slowwave.review.report import counts, sections
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings
 from storage.schema import Role
 from storage.store import Store

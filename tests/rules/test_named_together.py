@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from slowwave.graph.named_together import MOST, NAMED_WITH, SHARE, named_together
+from slowwave.graph.graph import MOST, NAMED_WITH, SHARE, named_together
 
 FACTS = {
     "id": pl.String, "subject_id": pl.String, "object_id": pl.String, "predicate": pl.String, "edge_type": pl.String,

@@ -19,9 +19,8 @@ from slowwave.graph.links import inverses_of, part_facts
 from slowwave.lexicon.statement_words import STOP_WORDS
 from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import mentions_in
-from slowwave.settings import ResolveSettings, SplitSettings
-from slowwave.splitting.split_plan import SplitPart, ask_of, checked_splits, plan_hash, plan_split, splits_of
-from slowwave.splitting.split_suggestions import (
+from slowwave.review.split_plan import SplitPart, ask_of, checked_splits, plan_hash, plan_split, splits_of
+from slowwave.review.split_suggestions import (
     find_topics,
     is_candidate,
     name_topics,
@@ -30,6 +29,7 @@ from slowwave.splitting.split_suggestions import (
     thresholds_of,
     words_in,
 )
+from slowwave.settings import ResolveSettings, SplitSettings
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EACH = SplitSettings()

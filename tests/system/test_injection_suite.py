@@ -55,7 +55,7 @@ from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of
 from storage.undo import undo
-from tasks.entities.pins import pin_facts
+from tasks.entities.names_and_pins import pin_facts
 from tasks.runtime.runs import existing_run
 
 WORDS = "Ordinary words."

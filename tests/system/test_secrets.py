@@ -30,7 +30,7 @@ from slowwave.errors import SlowwaveError, UnusableInput
 from slowwave.filters.redaction import redact_values
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
 from storage.store import Store
-from tasks.entities.alias_and_rename import alias_entity
+from tasks.entities.names_and_pins import alias_entity
 from tasks.people.observations import observe
 from tasks.runtime.engine import flow, task
 from tasks.runtime.runs import Run, new_run

@@ -31,9 +31,8 @@ from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.alias_and_rename import alias_entity, rename_entity
 from tasks.entities.merges import Merged, merge
-from tasks.entities.pins import pin_entity, pin_facts
+from tasks.entities.names_and_pins import alias_entity, pin_entity, pin_facts, rename_entity
 from tasks.ingest.statements import find_target
 from tasks.runtime.runs import Run, new_run
 

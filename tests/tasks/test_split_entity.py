@@ -26,8 +26,8 @@ from slowwave.api import OpenMemory
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.resolution.mentions import new_id
 from slowwave.review.proposals import Person
+from slowwave.review.split_plan import SplitPart
 from slowwave.settings import DEFAULT_EMBEDDER, SplitSettings
-from slowwave.splitting.split_plan import SplitPart
 from slowwave.text import row_id
 from slowwave.validity import live_sql
 from storage.doctor import examine
