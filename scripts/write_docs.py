@@ -200,8 +200,7 @@ def _heading(path: Sequence[str]) -> str:
 
 
 def _setting_row(name: str, info: FieldInfo) -> tuple[str, ...]:
-    meaning = f"*{info.title}.* {info.description or ''}"
-    return f"`{name}`", f"`{_toml(_default(info))}`", _range(info), meaning
+    return f"`{name}`", f"`{_toml(_default(info))}`", _range(info), info.description or ""
 
 
 def _range(info: FieldInfo) -> str:

@@ -24,9 +24,9 @@ class Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
-    def as_field(cls, title: str, description: str) -> Any:
+    def as_field(cls, description: str) -> Any:
         """A table of these settings inside another group."""
-        return Field(default_factory=cls, title=title, description=description)
+        return Field(default_factory=cls, description=description)
 
     @model_validator(mode="before")
     @classmethod
@@ -72,27 +72,16 @@ class RetentionSettings(Group):
     """How long the past is kept."""
 
     undo_days: int = Field(
-        30,
-        ge=1,
-        le=3650,
-        title="Days of undo",
-        description="Older versions are compacted away; undo and as-of-commit end there.",
+        30, ge=1, le=3650, description="Older versions are compacted away; undo and as-of-commit end there."
     )
     mode: Literal["archive", "delete"] = Field(
         "archive",
-        title="What eviction does",
         description="archive: what has been out of use long enough moves to the archive and can be restored. delete: "
         "it is removed for good (§6.1 C3).",
     )
-    lease_s: float = Field(
-        30.0, ge=1.0, le=3600.0, title="Writer lease", description="Seconds after which a silent writer is dead."
-    )
+    lease_s: float = Field(30.0, ge=1.0, le=3600.0, description="Seconds after which a silent writer is dead.")
     lease_wait_s: float = Field(
-        60.0,
-        ge=0.0,
-        le=3600.0,
-        title="Wait for the lease",
-        description="Seconds that one try waits; a task of a flow has six.",
+        60.0, ge=0.0, le=3600.0, description="Seconds that one try waits; a task of a flow has six."
     )
 
 
@@ -101,24 +90,19 @@ class ApprovalSettings(Group):
 
     mode: Literal["auto", "manual"] = Field(
         "auto",
-        title="Approval",
         description="auto: what passes is written, but for what is always a person's. manual: all changes wait for a "
         "person, as proposals (S3-10).",
     )
     risky: tuple[Risk, ...] = Field(
         ("pinned", "override", "large", "erasure"),
-        title="Always a person's",
         description="What a flow never does by itself, also where it may write. pinned: changes what is pinned. "
         "override: retires what a person stated in favour of what was inferred. large: retires many facts at once. "
         "erasure: removes for good, a person's whether listed or not. user_stated: retires what a person stated. "
         "cross_source: joins facts of several sources.",
     )
-    large: int = Field(
-        8, ge=2, le=10_000, title="Large", description="So many facts retired or moved at once are a large change."
-    )
+    large: int = Field(8, ge=2, le=10_000, description="So many facts retired or moved at once are a large change.")
     low_risk: Literal["person", "auto"] = Field(
         "person",
-        title="Proposals without risk",
         description="person: where approval is required, all waits. auto: what has no risk is written at once.",
     )
 
@@ -133,7 +117,7 @@ class WritingSettings(Group):
     """What every run that writes can be told."""
 
     retention: RetentionSettings = RetentionSettings.as_field(
-        "Retention", "Versions and leases; on the command line the [retention] of the file."
+        "Versions and leases; on the command line the [retention] of the file."
     )
 
 
@@ -141,7 +125,7 @@ class DecidingSettings(WritingSettings):
     """What every run that changes knowledge can be told."""
 
     approval: ApprovalSettings = ApprovalSettings.as_field(
-        "Approval", "What waits for a person; on the command line the [approval] of the file."
+        "What waits for a person; on the command line the [approval] of the file."
     )
 
 
@@ -149,25 +133,22 @@ class GateSettings(Group):
     """Maintenance may not make recall worse: questions are put before and after, and a run that lost is taken back."""
 
     enabled: bool = Field(
-        False,
-        title="Gate",
-        description="Ask the same questions before and after, and take the run back if recall fell.",
+        False, description="Ask the same questions before and after, and take the run back if recall fell."
     )
     probes: int = Field(
-        200, ge=10, le=10_000, title="Questions", description="Made from stored facts and from logged recalls."
+        200,
+        ge=10,
+        le=10_000,
+        description="How many questions are asked, made from stored facts and from logged recalls.",
     )
-    k: int = Field(10, ge=1, le=100, title="Places", description="A question is answered within so many facts.")
-    tolerance: Ratio = Field(
-        0.02, title="Tolerance", description="Share of the questions that may be answered worse than before."
-    )
+    k: int = Field(10, ge=1, le=100, description="A question is answered within so many facts.")
+    tolerance: Ratio = Field(0.02, description="Share of the questions that may be answered worse than before.")
 
 
 class NightGateSettings(GateSettings):
     """The gate of the night, which is closed unless somebody opens it."""
 
-    enabled: bool = Field(
-        True, title="Gate", description="Ask the same questions after each phase, and take it back if recall fell."
-    )
+    enabled: bool = Field(True, description="Ask the same questions after each phase, and take it back if recall fell.")
 
 
 # Which language model does what, and how much it may cost.
@@ -177,21 +158,13 @@ class SpendingLimits(Group):
     """What a run may cost, all its parts together."""
 
     max_calls: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000_000,
-        title="Budget: calls",
-        description="Stop cleanly after this many paid calls; none: no limit.",
+        None, ge=0, le=1_000_000_000, description="Stop cleanly after this many paid calls; none: no limit."
     )
     max_tokens: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000_000_000,
-        title="Budget: tokens",
-        description="Stop cleanly after this many tokens, in and out.",
+        None, ge=0, le=1_000_000_000_000, description="Stop cleanly after this many tokens, in and out."
     )
     max_usd: float | None = Field(
-        None, ge=0.0, le=1_000_000.0, title="Budget: dollars", description="Stop cleanly when this much has been spent."
+        None, ge=0.0, le=1_000_000.0, description="Stop cleanly when this much has been spent."
     )
 
 
@@ -200,85 +173,43 @@ class LanguageSettings(SpendingLimits):
 
     model: str = Field(
         "auto",
-        title="Model",
         description="provider/model, for example anthropic/claude-haiku-4-5 or ollama/llama3.2. 'claude-code', 'codex' "
         "and 'gemini-cli' (also with /model) are agents on this machine. 'quotes' keeps words as they were said, "
         "'replay/FILE' plays recorded answers. 'auto': nobody was asked yet, as 'quotes'.",
     )
-    extract_model: str = Field(
-        "", title="Model for extraction", description="Overrides the model for extraction only; empty means the same."
-    )
-    resolve_model: str = Field(
-        "", title="Model for name resolution", description="Overrides the model for ambiguous names only."
-    )
+    extract_model: str = Field("", description="Overrides the model for extraction only; empty means the same.")
+    resolve_model: str = Field("", description="Overrides the model for ambiguous names only.")
     consolidate_model: str = Field(
-        "",
-        title="Model for consolidation",
-        description="Overrides the model that judges pairs of facts: the same, an update, a clash.",
+        "", description="Overrides the model that judges pairs of facts: the same, an update, a clash."
     )
-    summarize_model: str = Field(
-        "", title="Model for summaries", description="Overrides the model that summarises communities only."
-    )
-    judge_model: str = Field(
-        "", title="Model for judgement", description="Overrides the model that names new relations and links documents."
-    )
-    answer_model: str = Field(
-        "", title="Model for answers", description="Overrides the model that answers questions: slowwave ask."
-    )
+    summarize_model: str = Field("", description="Overrides the model that summarises communities only.")
+    judge_model: str = Field("", description="Overrides the model that names new relations and links documents.")
+    answer_model: str = Field("", description="Overrides the model that answers questions: slowwave ask.")
     max_calls_per_day: int | None = Field(
         None,
         ge=0,
         le=1_000_000_000,
-        title="Daily budget: calls",
         description="Paid calls of all runs of this namespace since midnight UTC; none: no limit.",
     )
     max_tokens_per_day: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000_000_000,
-        title="Daily budget: tokens",
-        description="Tokens, in and out, of all runs since midnight UTC.",
+        None, ge=0, le=1_000_000_000_000, description="Tokens, in and out, of all runs since midnight UTC."
     )
     max_usd_per_day: float | None = Field(
-        None,
-        ge=0.0,
-        le=1_000_000.0,
-        title="Daily budget: dollars",
-        description="Dollars of all runs since midnight UTC.",
+        None, ge=0.0, le=1_000_000.0, description="Dollars of all runs since midnight UTC."
     )
     mode: Literal["live", "batch"] = Field(
         "live",
-        title="Way of asking",
-        description="batch: through Anthropic's Message Batches, at half the price and within a day; for backfills.",
+        description="How models are asked. batch: through Anthropic's Message Batches, at half the price and within a "
+        "day; for backfills.",
     )
-    batch_poll_s: float = Field(
-        30.0,
-        gt=0.0,
-        le=3600.0,
-        title="Seconds between looks",
-        description="How often a batch is asked whether it ended.",
-    )
-    concurrency: int = Field(4, ge=1, le=64, title="Concurrent calls", description="Calls in flight at once.")
+    batch_poll_s: float = Field(30.0, gt=0.0, le=3600.0, description="How often a batch is asked whether it ended.")
+    concurrency: int = Field(4, ge=1, le=64, description="Calls in flight at once.")
     calls_per_minute: int = Field(
-        0,
-        ge=0,
-        le=1_000_000,
-        title="Calls per minute",
-        description="Upper limit on calls started per minute; 0: no limit.",
+        0, ge=0, le=1_000_000, description="Upper limit on calls started per minute; 0: no limit."
     )
-    timeout_s: float = Field(
-        60.0,
-        gt=0.0,
-        le=3600.0,
-        title="Time-out in seconds",
-        description="For one call, retries not included.",
-    )
-    transient_retries: int = Field(
-        5, ge=0, le=20, title="Retries", description="How often a 429, 529, 5xx or time-out is tried again."
-    )
+    timeout_s: float = Field(60.0, gt=0.0, le=3600.0, description="Seconds for one call, retries not included.")
+    transient_retries: int = Field(5, ge=0, le=20, description="How often a 429, 529, 5xx or time-out is tried again.")
     validation_retries: int = Field(
-        1, ge=0, le=5, title="Repairs", description="How often a malformed answer is sent back to be corrected."
+        1, ge=0, le=5, description="How often a malformed answer is sent back to be corrected."
     )
-    max_output_tokens: int = Field(
-        4096, ge=64, le=64000, title="Answer length", description="Tokens per answer at most."
-    )
+    max_output_tokens: int = Field(4096, ge=64, le=64000, description="Tokens per answer at most.")

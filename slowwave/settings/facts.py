@@ -13,29 +13,21 @@ from .recall import UseSettings
 class EvaluateSettings(Group):
     """What a candidate must pass to become an active fact (S3-09, §6.2)."""
 
-    min_confidence: Ratio = Field(0.50, title="Smallest confidence", description="Confidence times grounding (S3-09a).")
+    min_confidence: Ratio = Field(0.50, description="Least confidence times grounding of a fact (S3-09a).")
     grounding_ratio: Ratio = Field(
-        0.60, title="Grounded share", description="Share of a statement's words that its message must contain (S3-09a)."
+        0.60, description="Share of a statement's words that its message must contain (S3-09a)."
     )
-    ungrounded_factor: Ratio = Field(0.7, title="Ungrounded factor", description="Confidence factor below that share.")
-    min_quality: Ratio = Field(0.85, title="Smallest quality", description="Mean of the seven checks (S3-09c).")
+    ungrounded_factor: Ratio = Field(0.7, description="Factor of the confidence of what is grounded less.")
+    min_quality: Ratio = Field(0.85, description="Least mean of the seven checks of a fact (S3-09c).")
     reassert_cosine: Ratio = Field(
-        0.92,
-        title="Same statement",
-        description="Cosine from which a candidate repeats a fact, guards permitting (§6.2 S2).",
+        0.92, description="Cosine from which a candidate repeats a fact, guards permitting (§6.2 S2)."
     )
-    flag_cosine: Ratio = Field(
-        0.85, title="Similar statement", description="Cosine from which a fact is flagged as similar (§6.2 S3)."
-    )
-    flag_containment: Ratio = Field(
-        0.70, title="Contained statement", description="Shared words that flag a much longer or shorter fact (S0-03)."
-    )
+    flag_cosine: Ratio = Field(0.85, description="Cosine from which a fact is flagged as similar (§6.2 S3).")
+    flag_containment: Ratio = Field(0.70, description="Shared words that flag a much longer or shorter fact (S0-03).")
     length_ratio: float = Field(
-        2.0, ge=1.0, le=1000.0, title="Much longer", description="Length ratio from which containment counts (S0-03)."
+        2.0, ge=1.0, le=1000.0, description="Length ratio from which containment counts (S0-03)."
     )
-    related_cosine: Ratio = Field(
-        0.75, title="Related statement", description="Cosine from which the nearest fact is noted as related (S4-21)."
-    )
+    related_cosine: Ratio = Field(0.75, description="Cosine from which the nearest fact is noted as related (S4-21).")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -49,61 +41,42 @@ class ReviseSettings(Group):
 
     strategy: Literal["recency", "confidence", "llm"] = Field(
         "recency",
-        title="Who wins",
         description="recency: what became true last. confidence: the surer; equal: recency. llm: both stay "
         "until a model has said which holds; recency where none is asked (S2-59).",
     )
     retain_alternatives: bool = Field(
-        False,
-        title="Name the losers",
-        description="Note the losers of a conflict as alternatives in the winner's decision (S2-59).",
+        False, description="Note the losers of a conflict as alternatives in the winner's decision (S2-59)."
     )
     belief_revision: bool = Field(
         False,
-        title="Belief revision",
         description="A new fact about the same pair and the same kind of relation that is close in meaning retires the "
         "old one (S2-62).",
     )
-    revision_cosine: Ratio = Field(
-        0.85, title="Same belief", description="Cosine from which a new fact revises an old one (S2-62)."
-    )
+    revision_cosine: Ratio = Field(0.85, description="Cosine from which a new fact revises an old one (S2-62).")
     implicit_conflicts: bool = Field(
-        False,
-        title="Implicit conflicts",
-        description="Flag facts of one subject whose relations are spelt almost alike (S2-75).",
+        False, description="Flag facts of one subject whose relations are spelt almost alike (S2-75)."
     )
 
 
 class BeliefSettings(Group):
     """Unsure statements gather evidence before they become candidates (BeliefMem, S2-63 … S2-70)."""
 
-    enabled: bool = Field(
-        False, title="Pending beliefs", description="Hold unsure statements back until enough is said for them."
-    )
+    enabled: bool = Field(False, description="Hold unsure statements back until enough is said for them.")
     promote_threshold: float = Field(
-        0.85, ge=0.5, le=1.0, title="Sure enough", description="Probability at which a belief becomes a candidate."
+        0.85, ge=0.5, le=1.0, description="Probability at which a belief becomes a candidate."
     )
-    min_entry: Ratio = Field(0.3, title="Too unsure", description="Statements below it are not even held (S2-64).")
+    min_entry: Ratio = Field(0.3, description="Probability below which a statement is not even held (S2-64).")
     decay_rate: float = Field(
-        0.0,
-        ge=0.0,
-        le=10.0,
-        title="Decay per day",
-        description="Probability is divided by 1 + days times this (S2-66).",
+        0.0, ge=0.0, le=10.0, description="Probability is divided by 1 + days times this (S2-66)."
     )
     max_pending: int = Field(
-        1000,
-        ge=1,
-        le=10_000_000,
-        title="Pending beliefs at most",
-        description="The one updated longest ago is dropped first (S2-68).",
+        1000, ge=1, le=10_000_000, description="So many are held; the one updated longest ago is dropped first (S2-68)."
     )
     max_per_group: int = Field(
         10,
         ge=1,
         le=100_000,
-        title="Per subject and relation",
-        description="The least probable is dropped first (S2-68).",
+        description="So many of one subject and relation are held; the least probable is dropped first (S2-68).",
     )
 
     @model_validator(mode="after")
@@ -116,69 +89,44 @@ class BeliefSettings(Group):
 class ArtifactSettings(Group):
     """How documents and pasted texts are linked to earlier ones (S1-15 … S1-19)."""
 
-    enabled: bool = Field(
-        True, title="Artifacts", description="File documents and pasted texts as wholes, and link their versions."
-    )
-    text_dedup: Ratio = Field(
-        0.90, title="Same text", description="Shared five-word shingles from which one is a duplicate (S1-17)."
-    )
+    enabled: bool = Field(True, description="File documents and pasted texts as wholes, and link their versions.")
+    text_dedup: Ratio = Field(0.90, description="Shared five-word shingles from which one is a duplicate (S1-17).")
     link_confidence: Ratio = Field(
-        0.80, title="Sure link", description="Confidence from which an artifact is a version or derivative (S1-18)."
+        0.80, description="Confidence from which an artifact is a version or derivative (S1-18)."
     )
-    ask_model: bool = Field(
-        False, title="Ask a model", description="Let a model say whether it is a version or a derivative (S1-18)."
-    )
+    ask_model: bool = Field(False, description="Let a model say whether it is a version or a derivative (S1-18).")
 
 
 class MergeSettings(Group):
     """When facts that say the same become one (S1-01 … S1-19)."""
 
-    enabled: bool = Field(
-        True, title="Consolidate after a batch", description="Off: `ingest` leaves it to the nightly run."
-    )
+    enabled: bool = Field(True, description="Off: `ingest` leaves it to the nightly run.")
     resolve_cosine: Ratio | None = Field(
         None,
-        title="Perhaps the same",
         description="Cosine from which facts may say the same; none: what fits the embedding model, 0.60 for most "
         "(S1-03).",
     )
     text_dedup: Ratio = Field(
-        0.85,
-        title="Same words",
-        description="Shared words from which facts are merged without a model, guards permitting (S1-04).",
+        0.85, description="Shared words from which facts are merged without a model, guards permitting (S1-04)."
     )
     merge_cosine: Ratio = Field(
         0.70,
-        title="Same form",
         description="Cosine from which facts are merged without a model where every guard agrees; the guards demand "
         "the same statement, so this only says which pairs are shown to them (§6.2).",
     )
-    max_existing_matches: int = Field(
-        10, ge=1, le=100, title="Neighbours", description="Facts that each new one is compared with (S1-02)."
-    )
+    max_existing_matches: int = Field(10, ge=1, le=100, description="Facts that each new one is compared with (S1-02).")
     max_cluster_size: int = Field(
-        12,
-        ge=2,
-        le=100,
-        title="Largest cluster",
-        description="Larger ones are cut before pairs are chosen in them (S1-03).",
+        12, ge=2, le=100, description="Facts of a cluster; larger ones are cut before pairs are chosen in them (S1-03)."
     )
     pairwise_max_batch: int = Field(
-        20,
-        ge=0,
-        le=10_000,
-        title="Pairwise up to",
-        description="So many new facts are compared pair by pair, more in clusters (S1-14).",
+        20, ge=0, le=10_000, description="So many new facts are compared pair by pair, more in clusters (S1-14)."
     )
-    rerank: bool = Field(
-        False, title="Rerank", description="Look at more neighbours and keep those that share most words too (S1-12)."
-    )
+    rerank: bool = Field(False, description="Look at more neighbours and keep those that share most words too (S1-12).")
     rerank_multiplier: int = Field(
-        3, ge=1, le=20, title="Rerank factor", description="How many more neighbours are looked at (S1-12)."
+        3, ge=1, le=20, description="How many times as many neighbours are looked at (S1-12)."
     )
     ask_model: bool = Field(
         True,
-        title="Ask a model",
         description="Let a model, where there is one, judge which pairs say the same, which of two facts updates or "
         "corrects the other, and which clash (S1-05, S2-59).",
     )
@@ -186,28 +134,24 @@ class MergeSettings(Group):
         0.35,
         ge=0.0,
         le=100.0,
-        title="Pairs per fact",
         description="Pairs that a model judges for each fact that is looked at, on average; the best four of a fact at "
         "most, and always as many as fill one call.",
     )
-    per_call: int = Field(
-        20, ge=1, le=50, title="Pairs per call", description="Pairs of facts that one model call judges."
-    )
+    per_call: int = Field(20, ge=1, le=50, description="Pairs of facts that one model call judges.")
     cluster_concurrency: int = Field(
         4,
         ge=1,
         le=64,
-        title="Concurrent calls",
         description="Calls in flight at once; within `ingest` that of its language model counts (S1-05).",
     )
-    artifacts: ArtifactSettings = ArtifactSettings.as_field("Artifacts", "Documents and pasted texts.")
+    artifacts: ArtifactSettings = ArtifactSettings.as_field("Documents and pasted texts.")
 
 
 class ConsolidateSettings(MergeSettings, DecidingSettings):
     """Everything a run of `consolidate` can be told."""
 
-    llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who decides.")
-    gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
+    llm: LanguageSettings = LanguageSettings.as_field("Who decides.")
+    gate: GateSettings = GateSettings.as_field("Taken back if recall got worse.")
 
 
 # What is scored, what moves out of the way, and what belongs together.
@@ -216,45 +160,37 @@ class ConsolidateSettings(MergeSettings, DecidingSettings):
 class StewardSettings(DecidingSettings):
     """What is scored, pruned and merged by how it is used (S4-02 … S4-09)."""
 
-    prune_threshold: Ratio = Field(
-        0.1, title="Prune below", description="Score below which a fact that nobody ever recalled fades (S4-07)."
-    )
+    prune_threshold: Ratio = Field(0.1, description="Score below which a fact that nobody ever recalled fades (S4-07).")
     grace_period_hours: float = Field(
-        24.0, ge=0.0, le=87_600.0, title="Grace in hours", description="Younger facts are never pruned (S4-07)."
+        24.0, ge=0.0, le=87_600.0, description="Hours; younger facts are never pruned (S4-07)."
     )
     decay_half_days: float = Field(
-        90.0, gt=0.0, le=36_500.0, title="Half-life in days", description="Of the score of worthy facts (S4-06)."
+        90.0, gt=0.0, le=36_500.0, description="Days in which the score of a worthy fact halves (S4-06)."
     )
     min_half_life_days: float = Field(
-        7.0, gt=0.0, le=36_500.0, title="Shortest half-life", description="Of the score of worthless facts (S4-06)."
+        7.0, gt=0.0, le=36_500.0, description="Days in which the score of a worthless fact halves (S4-06)."
     )
-    merge_threshold: Ratio = Field(
-        0.88, title="Duplicate", description="Cosine from which facts are merged, guards permitting (S4-08)."
-    )
+    merge_threshold: Ratio = Field(0.88, description="Cosine from which facts are merged, guards permitting (S4-08).")
     merge_neighbors: int = Field(
-        5, ge=1, le=100, title="Neighbours", description="Nearest facts that each new one is compared with (S4-08)."
+        5, ge=1, le=100, description="Nearest facts that each new one is compared with (S4-08)."
     )
     merge_scan: int = Field(
         0,
         ge=0,
         le=1_000_000_000,
-        title="New facts per sweep",
-        description="Oldest first; the rest comes next time; 0: all (S4-08).",
+        description="New facts of a sweep, oldest first; the rest comes next time; 0: all (S4-08).",
     )
-    batch_size: int = Field(
-        500, ge=1, le=100_000, title="Facts per commit", description="So many are pruned in one commit."
-    )
+    batch_size: int = Field(500, ge=1, le=100_000, description="Facts that are pruned in one commit.")
     learning_events: int = Field(
         50,
         ge=-1_000_000,
         le=1_000_000_000,
-        title="Learning period",
         description="Until so many recalls were logged facts are scored, but nothing is pruned, merged or hidden; 0 or "
         "less: 50 (S4-02).",
     )
-    use: UseSettings = UseSettings.as_field("Use", "What makes an entity important, and stale (S0-22, S0-24).")
-    llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who decides what guards keep apart.")
-    gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
+    use: UseSettings = UseSettings.as_field("What makes an entity important, and stale (S0-22, S0-24).")
+    llm: LanguageSettings = LanguageSettings.as_field("Who decides what guards keep apart.")
+    gate: GateSettings = GateSettings.as_field("Taken back if recall got worse.")
 
 
 class DecaySettings(DecidingSettings):
@@ -264,7 +200,6 @@ class DecaySettings(DecidingSettings):
         90.0,
         ge=0.0,
         le=36_500.0,
-        title="Days of closed facts",
         description="What the store stopped believing longer ago moves to the archive, and entities of which nothing "
         "is known and which nobody mentioned for so long (S2-51, S2-52).",
     )
@@ -272,21 +207,19 @@ class DecaySettings(DecidingSettings):
         0,
         ge=0,
         le=1_000_000_000,
-        title="Entities at most",
-        description="The least connected ones go first; 0: no limit (S2-53).",
+        description="Entities that are kept; the least connected ones go first; 0: no limit (S2-53).",
     )
     link_weight_decay_lambda: float = Field(
-        0.95, gt=0.0, le=1.0, title="Link decay", description="Factor per interval without a recall; 1: none (S2-73)."
+        0.95,
+        gt=0.0,
+        le=1.0,
+        description="Factor by which links weaken per interval without a recall; 1: not at all (S2-73).",
     )
     link_weight_decay_interval_secs: float = Field(
-        86_400.0,
-        gt=0.0,
-        le=315_360_000.0,
-        title="Link interval in seconds",
-        description="How often links decay (S2-73).",
+        86_400.0, gt=0.0, le=315_360_000.0, description="Seconds of that interval (S2-73)."
     )
-    beliefs: BeliefSettings = BeliefSettings.as_field("Pending beliefs", "How many are held (S2-54).")
-    gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
+    beliefs: BeliefSettings = BeliefSettings.as_field("How many are held (S2-54).")
+    gate: GateSettings = GateSettings.as_field("Taken back if recall got worse.")
 
 
 class CommunitySettings(WritingSettings):
@@ -296,13 +229,12 @@ class CommunitySettings(WritingSettings):
         8192,
         ge=0,
         le=1_000_000,
-        title="Longest prompt in bytes",
         description="Communities share a prompt up to here; one that needs more is cut; 0: no summaries, else at least "
         "512 (S2-48).",
     )
-    concurrency: int = Field(4, ge=1, le=64, title="Concurrent calls", description="Prompts in flight at once (S2-48).")
-    llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who summarises.")
-    gate: GateSettings = GateSettings.as_field("Gate", "Taken back if recall got worse.")
+    concurrency: int = Field(4, ge=1, le=64, description="Prompts in flight at once (S2-48).")
+    llm: LanguageSettings = LanguageSettings.as_field("Who summarises.")
+    gate: GateSettings = GateSettings.as_field("Taken back if recall got worse.")
 
     @model_validator(mode="after")
     def _has_room(self) -> Self:

@@ -18,176 +18,115 @@ class NoiseSettings(Group):
         80,
         ge=0,
         le=1_000_000,
-        title="Shortest assistant message",
-        description="Shorter ones are refused; 0 switches this off (S4-13).",
+        description="Characters; shorter messages of an assistant are refused; 0 switches this off (S4-13).",
     )
     content_gate: Ratio = Field(
-        0.35,
-        title="Content gate",
-        description="Messages that score lower against the noise prototypes are refused (S4-15).",
+        0.35, description="Messages that score lower against the noise prototypes are refused (S4-15)."
     )
     exchange_window: int = Field(
-        50, ge=0, le=1000, title="Recent exchanges", description="How many accepted exchanges are compared; 0: none."
+        50, ge=0, le=1000, description="How many accepted exchanges a new one is compared with; 0: none (S4-14)."
     )
     min_chunk_chars: int = Field(
-        40, ge=0, le=1_000_000, title="Shortest passage", description="Shorter document passages are refused (S4-19)."
+        40, ge=0, le=1_000_000, description="Characters; shorter document passages are refused (S4-19)."
     )
-    min_alnum_ratio: Ratio = Field(
-        0.40, title="Letters and digits", description="Smallest share of letters and digits in a passage (S4-19)."
-    )
+    min_alnum_ratio: Ratio = Field(0.40, description="Smallest share of letters and digits in a passage (S4-19).")
     rejection_capacity: int = Field(
-        500,
-        ge=1,
-        le=1_000_000,
-        title="Refusals remembered",
-        description="Size of the ring that teaches the noise prototypes (S4-18).",
+        500, ge=1, le=1_000_000, description="Size of the ring that teaches the noise prototypes (S4-18)."
     )
     rebuild_every: int = Field(
-        25,
-        ge=1,
-        le=1_000_000,
-        title="Relearn after",
-        description="Teaching refusals after which the prototypes are rebuilt (S4-18).",
+        25, ge=1, le=1_000_000, description="Teaching refusals after which the prototypes are rebuilt (S4-18)."
     )
     max_learned: int = Field(
-        150,
-        ge=0,
-        le=1_000_000,
-        title="Learned prototypes",
-        description="Newest refusals that become noise prototypes (S4-18).",
+        150, ge=0, le=1_000_000, description="Newest refusals that become noise prototypes (S4-18)."
     )
-    noise_top_k: int = Field(
-        3, ge=1, le=1000, title="Nearest noise", description="Noise prototypes averaged in the score (S4-16)."
-    )
-    topic_boundary: Ratio = Field(
-        0.65, title="Topic boundary", description="Cosine of neighbours below which a new topic begins (S4-22)."
-    )
+    noise_top_k: int = Field(3, ge=1, le=1000, description="Noise prototypes averaged in the score (S4-16).")
+    topic_boundary: Ratio = Field(0.65, description="Cosine of neighbours below which a new topic begins (S4-22).")
     max_group_chars: int = Field(
-        2048,
-        ge=1,
-        le=100_000_000,
-        title="Longest topic",
-        description="Characters after which a new group begins anyway (S4-22).",
+        2048, ge=1, le=100_000_000, description="Characters after which a new group begins anyway (S4-22)."
     )
     acknowledgements: tuple[str, ...] = Field(
-        (),
-        title="More acknowledgements",
-        description="Replies that say nothing by themselves, beside the built-in ones (S4-11).",
+        (), description="Replies that say nothing by themselves, beside the built-in ones (S4-11)."
     )
     quality_prototypes: tuple[str, ...] = Field(
-        (),
-        title="Worth keeping",
-        description="Texts that show what is worth keeping; empty: the built-in ones (S4-16).",
+        (), description="Texts that show what is worth keeping; empty: the built-in ones (S4-16)."
     )
     noise_prototypes: tuple[str, ...] = Field(
-        (), title="Noise", description="Texts that show what is noise; empty: the built-in ones (S4-16)."
+        (), description="Texts that show what is noise; empty: the built-in ones (S4-16)."
     )
 
 
 class SurpriseSettings(Group):
     """Reward-prediction-error gate: messages that tell nothing new are not extracted (S2-72)."""
 
-    enabled: bool = Field(False, title="Surprise gate", description="Skip messages that tell nothing new.")
-    threshold: Ratio = Field(0.3, title="Smallest surprise", description="Messages below it are skipped.")
-    max_skip_turns: int = Field(
-        5, ge=1, le=1_000_000, title="Longest silence", description="Skips in a row before one is forced through."
-    )
+    enabled: bool = Field(False, description="Skip messages that tell nothing new.")
+    threshold: Ratio = Field(0.3, description="Surprise below which a message is skipped.")
+    max_skip_turns: int = Field(5, ge=1, le=1_000_000, description="Skips in a row before one is forced through.")
 
 
 class LinkSettings(Group):
     """Entities whose descriptions are alike are linked after extraction (S2-71)."""
 
-    enabled: bool = Field(False, title="Link entities", description="Link entities whose descriptions are alike.")
-    similarity: Ratio = Field(0.85, title="Alike", description="Cosine from which two entities are linked.")
-    top_k: int = Field(10, ge=1, le=100, title="Links per entity", description="The nearest ones.")
+    enabled: bool = Field(False, description="Link entities whose descriptions are alike.")
+    similarity: Ratio = Field(0.85, description="Cosine from which two entities are linked.")
+    top_k: int = Field(10, ge=1, le=100, description="Links of an entity, to the nearest ones.")
     timeout_s: float = Field(
-        5.0,
-        gt=0.0,
-        le=600.0,
-        title="Time-out in seconds",
-        description="For the whole pass; what was found by then is kept.",
+        5.0, gt=0.0, le=600.0, description="Seconds for the whole pass; what was found by then is kept."
     )
 
 
 class ExtractSettings(Group):
     """How messages become candidate facts (S2-16 … S2-25)."""
 
-    enabled: bool = Field(True, title="Build the graph", description="Off: messages are stored and searched, no facts.")
+    enabled: bool = Field(True, description="Off: messages are stored and searched, no facts.")
     window_messages: int = Field(
         56,
         ge=1,
         le=200,
-        title="Messages per call",
         description="New messages of people in one call; an assistant's are shown beside them and do not count.",
     )
     window_tokens: int = Field(
-        3000,
-        ge=100,
-        le=100_000,
-        title="Tokens per call",
-        description="A window is closed before what people say in it grows beyond this.",
+        3000, ge=100, le=100_000, description="A window is closed before what people say in it grows beyond this."
     )
     by_topic: bool = Field(
         False,
-        title="Part by topic",
         description="On: a window also ends where the topic turns or gets too long, by noise.topic_boundary and "
         "noise.max_group_chars (S4-22). More calls, each about less.",
     )
-    context_messages: int = Field(
-        4, ge=0, le=50, title="Messages of context", description="Earlier messages shown but not extracted (S2-17)."
-    )
+    context_messages: int = Field(4, ge=0, le=50, description="Earlier messages shown but not extracted (S2-17).")
     max_entities_per_message: int = Field(
-        10, ge=0, le=1000, title="Entities per message", description="More are dropped (S2-18)."
+        10, ge=0, le=1000, description="Entities of a message; more are dropped (S2-18)."
     )
-    max_facts_per_message: int = Field(
-        15, ge=0, le=1000, title="Facts per message", description="More are dropped (S2-18)."
-    )
+    max_facts_per_message: int = Field(15, ge=0, le=1000, description="Facts of a message; more are dropped (S2-18).")
     language: Literal["", "en", "es", "de", "fr", "pt", "it", "nl", "zh", "ja", "ko", "ru"] = Field(
         "",
-        title="Language of statements",
         description="The language in which a model writes statements, by its code. Empty: that of the messages, or es "
         "where labels.locale is es.",
     )
-    chunk_tokens: int = Field(
-        500, ge=50, le=8000, title="Passage size", description="Tokens per document passage (S3-01)."
-    )
-    chunk_overlap: int = Field(50, ge=0, le=1000, title="Passage overlap", description="Tokens shared by neighbours.")
-    batch_messages: int = Field(
-        2000, ge=1, le=50_000, title="Messages per batch", description="Messages that are committed together."
-    )
+    chunk_tokens: int = Field(500, ge=50, le=8000, description="Tokens per document passage (S3-01).")
+    chunk_overlap: int = Field(50, ge=0, le=1000, description="Tokens that neighbouring passages share.")
+    batch_messages: int = Field(2000, ge=1, le=50_000, description="Messages that are committed together.")
     max_attempts: int = Field(
-        3, ge=1, le=20, title="Attempts", description="Failed extractions of a message before it is given up (S2-25)."
+        3, ge=1, le=20, description="Failed extractions of a message before it is given up (S2-25)."
     )
-    since: datetime | None = Field(
-        None, title="Messages since", description="Only messages said at or after this time; empty: from the first."
-    )
-    until: datetime | None = Field(
-        None, title="Messages until", description="Only messages said before this time; empty: to the last."
-    )
+    since: datetime | None = Field(None, description="Only messages said at or after this time; empty: from the first.")
+    until: datetime | None = Field(None, description="Only messages said before this time; empty: to the last.")
     limit: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000_000,
-        title="Messages at most",
-        description="Extract so many, the oldest first; 0: none; empty: all.",
+        None, ge=0, le=1_000_000_000, description="Extract so many, the oldest first; 0: none; empty: all."
     )
     force: bool = Field(
         False,
-        title="Again",
         description="Also messages that were extracted or given up before, or skipped for what they tell a model to do "
         "(S2-22).",
     )
     reread: bool = Field(
         False,
-        title="Read quotations",
         description="Also messages that are kept as quotations because no model was there; what is read replaces them.",
     )
-    note_linking: LinkSettings = LinkSettings.as_field("Links", "Entities whose descriptions are alike.")
+    note_linking: LinkSettings = LinkSettings.as_field("Entities whose descriptions are alike.")
     community_refresh_interval: int = Field(
         100,
         ge=0,
         le=1_000_000_000,
-        title="Messages until a refresh",
         description="Each time so many more messages were extracted, communities are due to be found anew; 0: never "
         "(S2-45).",
     )
@@ -198,7 +137,6 @@ class SessionSettings(Group):
 
     enabled: bool = Field(
         False,
-        title="Summarise conversations",
         description="On: conversations get a summary as they grow, also those stored earlier. The role `summarize` of "
         "the language model is asked, several conversations to a call; without a model it is what was learned there.",
     )
@@ -207,18 +145,14 @@ class SessionSettings(Group):
 class ResolveSettings(Group):
     """When two names are one entity (S2-01 … S2-09)."""
 
-    use_embedding_resolution: bool = Field(
-        False, title="Compare by meaning", description="Off: only exact names and aliases are joined (S2-07)."
-    )
+    use_embedding_resolution: bool = Field(False, description="Off: only exact names and aliases are joined (S2-07).")
     entity_similarity: Ratio = Field(
-        0.85, title="Same entity", description="Cosine from which two names of one type are one entity (S2-07)."
+        0.85, description="Cosine from which two names of one type are one entity (S2-07)."
     )
     entity_ambiguous: Ratio = Field(
-        0.70, title="Ambiguous", description="Cosine from which a model is asked whether they are one (S2-07)."
+        0.70, description="Cosine from which a model is asked whether they are one (S2-07)."
     )
-    type_strict: bool = Field(
-        False, title="Types apart", description="On: one name under two types is two entities (S2-09)."
-    )
+    type_strict: bool = Field(False, description="On: one name under two types is two entities (S2-09).")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -238,22 +172,19 @@ class IngestSettings(DecidingSettings):
     owner: str = Field(
         "",
         max_length=200,
-        title="Owner",
         description="Name of the person behind the role `user` where messages name no speaker; empty: learned from "
         "what is said.",
     )
-    llm: LanguageSettings = LanguageSettings.as_field("Language model", "Who reads.")
-    noise: NoiseSettings = NoiseSettings.as_field("Gates", "What is refused before extraction.")
-    surprise: SurpriseSettings = SurpriseSettings.as_field("Surprise", "Skip what tells nothing new.")
-    extract: ExtractSettings = ExtractSettings.as_field("Extraction", "Windows, limits, passages.")
-    sessions: SessionSettings = SessionSettings.as_field("Conversations", "When a conversation gets a summary.")
-    resolve: ResolveSettings = ResolveSettings.as_field("Entity resolution", "When two names are one.")
-    evaluate: EvaluateSettings = EvaluateSettings.as_field("Evaluation", "What a candidate must pass.")
-    revise: ReviseSettings = ReviseSettings.as_field("Revision", "When a new fact contradicts what is known.")
-    beliefs: BeliefSettings = BeliefSettings.as_field("Pending beliefs", "Unsure statements gather evidence first.")
-    consolidate: MergeSettings = MergeSettings.as_field(
-        "Consolidation", "What says the same becomes one after each batch."
-    )
+    llm: LanguageSettings = LanguageSettings.as_field("Who reads.")
+    noise: NoiseSettings = NoiseSettings.as_field("What is refused before extraction.")
+    surprise: SurpriseSettings = SurpriseSettings.as_field("Skip what tells nothing new.")
+    extract: ExtractSettings = ExtractSettings.as_field("Windows, limits, passages.")
+    sessions: SessionSettings = SessionSettings.as_field("When a conversation gets a summary.")
+    resolve: ResolveSettings = ResolveSettings.as_field("When two names are one.")
+    evaluate: EvaluateSettings = EvaluateSettings.as_field("What a candidate must pass.")
+    revise: ReviseSettings = ReviseSettings.as_field("When a new fact contradicts what is known.")
+    beliefs: BeliefSettings = BeliefSettings.as_field("Unsure statements gather evidence first.")
+    consolidate: MergeSettings = MergeSettings.as_field("What says the same becomes one after each batch.")
 
     @field_validator("owner")
     @classmethod

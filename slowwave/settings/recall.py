@@ -18,14 +18,12 @@ class UseSettings(Group):
         0.15,
         ge=0.0,
         le=100.0,
-        title="Weight of relations",
         description="What the most related entities gain in importance; 0: nothing (BETA_DEG, S0-24).",
     )
     days_weight: float = Field(
         0.2,
         ge=0.0,
         le=100.0,
-        title="Weight of days",
         description="What an entity gains that is read on the most days, beside one read as often at once (ALPHA_CONS, "
         "S0-24).",
     )
@@ -33,18 +31,16 @@ class UseSettings(Group):
         15,
         ge=1,
         le=1_000_000,
-        title="Relations that count",
-        description="More of them make nothing more important (D_MAX, S0-24).",
+        description="Relations that count; more of them make nothing more important (D_MAX, S0-24).",
     )
     decay_per_hour: float = Field(
         0.0001,
         ge=0.0,
         le=10.0,
-        title="Decay per hour",
         description="How fast an entity loses weight that is not read: 0.0001 is half in 289 days; 0: never (S0-25).",
     )
     temporal_floor: Ratio = Field(
-        0.1, title="Least recency", description="What stays of the weight, however long ago (TEMPORAL_FLOOR, S0-25)."
+        0.1, description="What stays of the weight, however long ago it was read (TEMPORAL_FLOOR, S0-25)."
     )
 
 
@@ -52,28 +48,23 @@ class LimbicSettings(UseSettings):
     """How much use counts where entities, and with `recall.limbic` facts, are ranked (S0-26)."""
 
     importance_weight: float = Field(
-        0.5,
-        ge=0.0,
-        le=100.0,
-        title="Weight of importance",
-        description="What an importance of 1 adds to a score, as a share of it (S0-26).",
+        0.5, ge=0.0, le=100.0, description="What an importance of 1 adds to a score, as a share of it (S0-26)."
     )
     company_weight: float = Field(
         0.01,
         ge=0.0,
         le=100.0,
-        title="Weight of company",
-        description="What it adds to have been read together with others that are found (S0-26).",
+        description="What it adds to a score to have been read together with others that are found (S0-26).",
     )
 
 
 class AspectWeights(Group):
     """How much each measure counts in the score of an aspect, beside the others: what matters is their shares."""
 
-    facts: float = Field(0.40, ge=0.0, le=100.0, title="Facts", description="How many there are.")
-    entities: float = Field(0.25, ge=0.0, le=100.0, title="Entities", description="How many they are about.")
-    predicates: float = Field(0.20, ge=0.0, le=100.0, title="Relations", description="How many kinds of them.")
-    confidence: float = Field(0.15, ge=0.0, le=100.0, title="Confidence", description="How sure they are on average.")
+    facts: float = Field(0.40, ge=0.0, le=100.0, description="How many facts there are.")
+    entities: float = Field(0.25, ge=0.0, le=100.0, description="How many entities they are about.")
+    predicates: float = Field(0.20, ge=0.0, le=100.0, description="How many kinds of relations.")
+    confidence: float = Field(0.15, ge=0.0, le=100.0, description="How sure they are on average.")
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -90,10 +81,10 @@ class AspectWeights(Group):
 class AspectSaturation(Group):
     """From where on more of a measure adds nothing to the score of an aspect."""
 
-    facts: int = Field(25, ge=1, le=1_000_000_000, title="Facts", description="Facts that are enough.")
-    entities: int = Field(12, ge=1, le=1_000_000_000, title="Entities", description="Entities that are enough.")
-    predicates: int = Field(8, ge=1, le=1_000_000, title="Relations", description="Kinds of relations.")
-    confidence: float = Field(1.0, gt=0.0, le=1.0, title="Confidence", description="Mean confidence.")
+    facts: int = Field(25, ge=1, le=1_000_000_000, description="Facts that are enough.")
+    entities: int = Field(12, ge=1, le=1_000_000_000, description="Entities that are enough.")
+    predicates: int = Field(8, ge=1, le=1_000_000, description="Kinds of relations that are enough.")
+    confidence: float = Field(1.0, gt=0.0, le=1.0, description="Mean confidence that is enough.")
 
 
 class AspectSettings(Group):
@@ -102,8 +93,8 @@ class AspectSettings(Group):
     Scores that runs wrote down are told by these settings too: they are counted anew from what was counted then.
     """
 
-    weights: AspectWeights = AspectWeights.as_field("Weights", "What counts how much (S3-18).")
-    saturation: AspectSaturation = AspectSaturation.as_field("Saturation", "What is enough (S3-18).")
+    weights: AspectWeights = AspectWeights.as_field("What counts how much (S3-18).")
+    saturation: AspectSaturation = AspectSaturation.as_field("What is enough (S3-18).")
 
 
 GraphMode = Literal["none", "bfs", "spread"]
@@ -113,30 +104,20 @@ EdgeType = Literal["semantic", "temporal", "causal", "hierarchical", "co_occurre
 class SpreadSettings(Group):
     """Spreading activation: entities pass on what reaches them (SYNAPSE, S2-41 … S2-43)."""
 
-    decay_lambda: float = Field(
-        0.85, gt=0.0, le=1.0, title="Passed on", description="Share of the activation that a relation passes on."
-    )
-    max_hops: int = Field(3, ge=1, le=20, title="Hops", description="How often activation is passed on.")
-    activation_threshold: Ratio = Field(
-        0.1, title="Least activation", description="Less is neither passed on nor counted."
-    )
-    inhibition_threshold: Ratio = Field(
-        0.8, title="Inhibition", description="An entity that is activated so much receives no more."
-    )
+    decay_lambda: float = Field(0.85, gt=0.0, le=1.0, description="Share of the activation that a relation passes on.")
+    max_hops: int = Field(3, ge=1, le=20, description="How often activation is passed on.")
+    activation_threshold: Ratio = Field(0.1, description="Activation below which nothing is passed on or counted.")
+    inhibition_threshold: Ratio = Field(0.8, description="An entity that is activated so much receives no more.")
     max_activated_nodes: int = Field(
-        50,
-        ge=1,
-        le=1_000_000,
-        title="Active entities at most",
-        description="The most activated ones stay after each hop.",
+        50, ge=1, le=1_000_000, description="Entities that stay active after each hop, the most activated ones."
     )
     seed_activation: Literal["uniform", "hybrid"] = Field(
         "uniform",
-        title="Activation of seeds",
-        description="uniform: 1. hybrid: how well the query names them and how connected they are (S2-42).",
+        description="Activation of seeds. uniform: 1. hybrid: how well the query names them and how connected they "
+        "are (S2-42).",
     )
     no_backflow: bool = Field(
-        False, title="No echo", description="An entity passes nothing back over the relation that it was reached by."
+        False, description="An entity passes nothing back over the relation that it was reached by."
     )
 
     @model_validator(mode="after")
@@ -152,60 +133,48 @@ class SpreadSettings(Group):
 class WalkSettings(Group):
     """How recall follows relations from the entities that a query names (S2-26 … S2-35)."""
 
-    seeds: int = Field(10, ge=1, le=1000, title="Seeds", description="Entities of the query at which walks begin.")
-    max_hops: int = Field(2, ge=0, le=20, title="Hops", description="How far a breadth-first walk goes (S2-30).")
+    seeds: int = Field(10, ge=1, le=1000, description="Entities of the query at which walks begin.")
+    max_hops: int = Field(2, ge=0, le=20, description="Hops of a breadth-first walk (S2-30).")
     edge_types: tuple[EdgeType, ...] = Field(
-        (), title="Kinds of relations", description="Only these are followed; empty: all (S2-30)."
+        (), description="Kinds of relations that are followed; empty: all (S2-30)."
     )
     temporal_decay_rate: float = Field(
         0.0,
         ge=0.0,
         le=10.0,
-        title="Decay per day",
         description="How fast relations lose the boost, or the flow, that new ones have; 0: none (S2-35, S2-41).",
     )
     seed_structural_weight: Ratio = Field(
-        0.4, title="Weight of structure", description="Of connections beside words in the score of a seed (S2-28)."
+        0.4, description="Weight of connections beside words in the score of a seed (S2-28)."
     )
     seed_community_cap: int = Field(
-        3,
-        ge=0,
-        le=1_000_000,
-        title="Seeds per community",
-        description="More of one community are passed over; 0: no limit (S2-29).",
+        3, ge=0, le=1_000_000, description="Seeds of one community; more are passed over; 0: no limit (S2-29)."
     )
-    similar_links: bool = Field(
-        False, title="Follow similar entities", description="Also walk from an entity to those that are alike (S2-71)."
-    )
+    similar_links: bool = Field(False, description="Also walk from an entity to those that are alike (S2-71).")
     recall_timeout_ms: int = Field(
         5000,
         ge=0,
         le=600_000,
-        title="Time-out in milliseconds",
-        description="Of a whole recall, which then gives nothing and says so. A walk may take a tenth of it; the "
-        "rest answers without one that takes longer. The first recall after a commit, which opens tables, and one "
-        "about the past may take ten times as long. Embedding the question is not counted; 0: no end (S2-44, decision "
-        "32).",
+        description="Milliseconds of a whole recall, which then gives nothing and says so. A walk may take a tenth of "
+        "it; the rest answers without one that takes longer. The first recall after a commit, which opens tables, and "
+        "one about the past may take ten times as long. Embedding the question is not counted; 0: no end (S2-44, "
+        "decision 32).",
     )
-    spread: SpreadSettings = SpreadSettings.as_field("Spreading activation", "The other way to walk.")
+    spread: SpreadSettings = SpreadSettings.as_field("The other way to walk.")
 
 
 class RecallSettings(Group):
     """How recall searches and ranks."""
 
-    k: int = Field(10, ge=1, le=1000, title="Facts", description="Facts returned unless asked otherwise.")
-    expansion: int = Field(
-        3, ge=1, le=50, title="Candidate factor", description="Candidates per channel for each fact returned (S0-26)."
-    )
+    k: int = Field(10, ge=1, le=1000, description="Facts returned unless asked otherwise.")
+    expansion: int = Field(3, ge=1, le=50, description="Candidates per channel for each fact returned (S0-26).")
     min_quality: Ratio = Field(
         0.0,
-        title="Smallest quality",
         description="Facts that the steward scored lower are not recalled once the learning period is over; 0: all "
         "are. With the 0.05 of S4-03 a memory that nobody asked for half a year would answer nothing.",
     )
     graph: GraphMode = Field(
         "bfs",
-        title="Graph",
         description="Whether relations of the entities that the query names are recalled too: breadth first, or by "
         "spreading activation.",
     )
@@ -213,59 +182,44 @@ class RecallSettings(Group):
         0.3,
         ge=0.0,
         le=10.0,
-        title="Weight of the graph",
         description="What the strongest fact of a walk gains; others by their share of it. Words alone give 1.",
     )
     rrf_k: int = Field(
         60,
         ge=1,
         le=10_000,
-        title="Rank constant",
         description="k of reciprocal-rank fusion, 1 / (k + rank), where entities are searched (S0-26).",
     )
     limbic: bool = Field(
         False,
-        title="Weight of use",
         description="Facts about entities that are read often, lately and together come first. Off: what was not asked "
         "for in a while would be hidden by what was (S0-26).",
     )
-    diversity: Ratio = Field(
-        0.0, title="Diversity", description="How much a fact loses by being like one that is recalled before it."
-    )
+    diversity: Ratio = Field(0.0, description="How much a fact loses by being like one that is recalled before it.")
     neighbours: Ratio = Field(
-        0.5,
-        title="Turns beside",
-        description="Share of a matching message's score that the turns before and after it get.",
+        0.5, description="Share of a matching message's score that the turns before and after it get."
     )
     others_weight: Ratio = Field(
-        0.8,
-        title="Facts about others",
-        description="What a fact about somebody else counts where the question names people. 1 changes nothing.",
+        0.8, description="What a fact about somebody else counts where the question names people. 1 changes nothing."
     )
     history_limit: int = Field(
-        100,
-        ge=1,
-        le=1_000_000,
-        title="Versions",
-        description="Versions that a history tells unless asked otherwise, the latest (S2-38).",
+        100, ge=1, le=1_000_000, description="Versions that a history tells unless asked otherwise, the latest (S2-38)."
     )
     uncertain_limit: int = Field(
         3,
         ge=0,
         le=1000,
-        title="Pending beliefs",
         description="So many are told where nothing is known of two entities, the most probable; 0: none (S2-69).",
     )
     use: LimbicSettings = LimbicSettings.as_field(
-        "Use", "How much it counts that entities are read often, lately and together (S0-24 … S0-26)."
+        "How much it counts that entities are read often, lately and together (S0-24 … S0-26)."
     )
-    aspects: AspectSettings = AspectSettings.as_field("Aspects", "How well each is known (S3-18).")
-    walk: WalkSettings = WalkSettings.as_field("Walk", "How relations are followed.")
+    aspects: AspectSettings = AspectSettings.as_field("How well each is known (S3-18).")
+    walk: WalkSettings = WalkSettings.as_field("How relations are followed.")
     held_mb: int = Field(
         320,
         ge=0,
         le=1_000_000,
-        title="Held in memory",
         description="Megabytes of messages and facts up to which a namespace is read into memory and answers from "
         "there, some 100,000 facts; their vectors lie in a temporary file. A larger one is asked by its indexes; 0: "
         "every one.",
