@@ -42,7 +42,7 @@ async def communities(
             llm = settings.llm.model_copy(update={"concurrency": settings.concurrency})
             async with language_of(run, llm) as language:
                 try:
-                    tally.refreshed(await refresh_communities(run, settings, language, dry_run=dry_run))
+                    tally.took(await refresh_communities(run, settings, language, dry_run=dry_run))
                 finally:
                     tally.paid(language, "summarize")
             if tally.has_written and not dry_run:

@@ -37,7 +37,7 @@ from tasks.ingest.sessions import ANSWER_TOKENS, Summariser
 from tasks.ingest.statements import CONVERSATION
 from tasks.runtime.engine import REFRESH_DUE, announce, report_progress, task
 from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult
 from tasks.runtime.runs import Run, store_of
 
 PROMPT = "summarize_communities"
@@ -51,16 +51,6 @@ Summaries = Mapping[str, CommunitySummary]
 Sources = Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Refreshed:
-    """Counts of communities, and what was decided."""
-
-    counts: Mapping[RunCount, int] = field(default_factory=lambda: MappingProxyType({}))
-    is_written: bool = False
-    decisions: tuple[DecisionSummary, ...] = ()
-    errors: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Communities:
     """The communities as one state of the store has them: found now, and held."""
@@ -72,7 +62,7 @@ class _Communities:
 @task("refresh communities", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
 async def refresh_communities(
     run: Run, settings: CommunitySettings, language: Language, *, dry_run: bool = False
-) -> Refreshed:
+) -> TaskResult:
     """Find the communities of what is live now and summarise those that changed; one commit, or none.
 
     A dry run asks nobody and writes nothing. Without a model the strongest facts are the summary.
@@ -123,7 +113,7 @@ def _write(tx: Transaction, plan: CommunityPlan) -> None:
     tx.upsert("decisions", plan.decisions)
 
 
-def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -> Refreshed:
+def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -> TaskResult:
     """The result of a run. Decisions name communities; the summary of a community is only in its own row."""
     most = LISTED if dry_run else SHOWN
     size = pl.col("measures").str.json_path_match("$.members").cast(pl.Int64)
@@ -138,7 +128,7 @@ def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -
         RunCount.QUESTIONS_FOR_A_MODEL: answers.would_ask,
     }
     counts = {**{RunCount(what): number for what, number in plan.summary().items()}, **left}
-    return Refreshed(counts, not (dry_run or plan.is_empty), decisions, answers.errors)
+    return TaskResult(counts, decisions, answers.errors)
 
 
 # Questions about communities: what is due, what a model is shown of it, and what it answered (S2-48).

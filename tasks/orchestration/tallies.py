@@ -21,7 +21,6 @@ from tasks.ingest.application import Applied
 from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sources import ReadIssue
-from tasks.nightly.community_refresh import Refreshed
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult
 from tasks.runtime.runs import lease_wait
 
@@ -339,24 +338,17 @@ class DecayTally(Tally):
 class CommunityTally(Tally):
     """Counts of one refresh of communities."""
 
-    is_written: bool = False
+    writes: ClassVar[tuple[RunCount, ...]] = (
+        RunCount.COMMUNITIES_FOUND,
+        RunCount.COMMUNITIES_CHANGED,
+        RunCount.COMMUNITIES_DISSOLVED,
+        RunCount.COMMUNITIES_SUMMARISED,
+    )
     leaves: ClassVar[tuple[RunCount, ...]] = (
         RunCount.COMMUNITIES_NOT_SUMMARISED,
         RunCount.COMMUNITIES_LEFT_FOR_LATER,
         *LEFT,
     )
-
-    def refreshed(self, refreshed: Refreshed) -> None:
-        """Counts and decisions of the refresh."""
-        self.counts.update(refreshed.counts)
-        self.is_written = refreshed.is_written
-        self.decisions += refreshed.decisions
-        self.errors = sorted({*self.errors, *refreshed.errors})
-
-    @property
-    def has_written(self) -> bool:
-        """Whether the run changed what is remembered."""
-        return self.is_written
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """Remarks on the counts, for a reader."""
