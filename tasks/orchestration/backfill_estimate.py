@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,8 +14,7 @@ from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.providers import FREE, choose
 from inference.remote import BATCH_SHARE
-from inference.request_batch import ROLES, Role
-from prompts.rendering import URGENT, render_extraction
+from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
 from slowwave.ingestion.windows import (
     COLUMNS,
@@ -44,37 +43,10 @@ from .backfilling import BackfillRequest
 # (reconciliation, summaries) as so many for each extraction.
 
 
-EXTRACTION = "extract_facts"
 WRITTEN = 0.35
 """Tokens written for each token read by an extraction."""
-Price = Callable[[str, Any], tuple[float, float] | None]
-"""Dollars per token read and written of a prompt in a role; nothing where rules answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Follower:
-    """A prompt that follows extraction: calls and tokens for each extraction, in the run itself or in the night."""
-
-    prompt: str
-    role: str
-    calls: float
-    tokens_in: float
-    tokens_out: float
-
-    def after(self, extractions: int, price: Price) -> Usage:
-        """What its calls after so many extractions will take."""
-        dollars = price(self.prompt, self.role) if extractions else None
-        if dollars is None:
-            return Usage()
-        read, written = self.tokens_in * extractions, self.tokens_out * extractions
-        usd = read * dollars[0] + written * dollars[1]
-        return Usage(max(round(self.calls * extractions), 1), 0, round(read), round(written), usd)
-
-
-RECONCILIATION = Follower("reconcile_facts", "consolidate", 0.3, 600.0, 80.0)
-SUMMARIES = Follower("summarize_communities", "summarize", 0.1, 200.0, 30.0)
-
-
+RECONCILIATION, SUMMARIES = (0.3, 600.0, 80.0), (0.1, 200.0, 30.0)
+"""For each extraction, in the run itself and in the night: calls, tokens read, tokens written."""
 STATEMENT = "x" * 80
 
 
@@ -165,8 +137,7 @@ def _estimated(
     planned: Sequence[Sequence[PlannedWindow]],
     known: int,
 ) -> Estimate:
-    prices = prices_of(Language(request.settings.ingest.llm, MemoryLedger()), URGENT)
-    price = prices.of(EXTRACTION, "extract")
+    price = price_of_reading(Language(request.settings.ingest.llm, MemoryLedger()))
     usd_in, usd_out = price or (0.0, 0.0)
     filled: list[tuple[TimeWindow, Usage]] = []
     asks = 0
@@ -179,12 +150,27 @@ def _estimated(
                 asks += 1
         usage = Usage(asks - before, 0, tokens, round(tokens * WRITTEN), tokens * (usd_in + WRITTEN * usd_out))
         if request.settings.ingest.consolidate.enabled:
-            usage += RECONCILIATION.after(asks - before, prices.of)
+            usage += _following(asks - before, RECONCILIATION, (usd_in, usd_out))
         filled.append((window, usage))
-    night = Usage()
-    if "sleep" in request.stages and price is not None:
-        night = SUMMARIES.after(asks, prices.of)
+    night = _following(asks, SUMMARIES, (usd_in, usd_out)) if "sleep" in request.stages else Usage()
     return Estimate(run.namespace, tuple(filled), night, asks)
+
+
+def _following(extractions: int, share: tuple[float, float, float], price: tuple[float, float]) -> Usage:
+    """What the calls that follow so many extractions will take."""
+    if not extractions:
+        return Usage()
+    calls, read, written = (part * extractions for part in share)
+    return Usage(max(round(calls), 1), 0, round(read), round(written), read * price[0] + written * price[1])
+
+
+def price_of_reading(language: Language) -> tuple[float, float] | None:
+    """Dollars per token that an extraction reads and writes, 0 if no price is known; None where nothing is paid."""
+    choice = choose(language.model("extract"))
+    if choice.provider in FREE:
+        return None
+    price, share = price_of(choice.provider, choice.model), BATCH_SHARE if language.settings.mode == "batch" else 1.0
+    return (share * price.usd(1, 0), share * price.usd(0, 1)) if price else (0.0, 0.0)
 
 
 @cache
@@ -234,37 +220,3 @@ def _plain(usage: Usage) -> dict[str, Any]:
         "calls": usage.calls, "tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out,
         "usd": round(usage.usd, 6),
     }  # fmt: skip
-
-
-# Prices of those who are asked.
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Dollars per input token and per output token of each paid role; 0 if no price is known.
-
-    In batches half of it, except for prompts that are sent live there, too.
-    """
-
-    live: Mapping[Role, tuple[float, float]]
-    is_batched: bool
-    urgent: Collection[str]
-
-    def of(self, prompt: str, role: Role) -> tuple[float, float] | None:
-        """The price of a token of such a prompt, read and written; None where rules answer."""
-        if role not in self.live:
-            return None
-        share = BATCH_SHARE if self.is_batched and prompt not in self.urgent else 1.0
-        read, written = self.live[role]
-        return share * read, share * written
-
-
-def prices_of(language: Language, urgent: Collection[str]) -> Prices:
-    """The prices of everyone whom this asks; `urgent` are names of prompts that do not wait for a batch."""
-    found: dict[Role, tuple[float, float]] = {}
-    for role in ROLES:
-        choice = choose(language.model(role))
-        if choice.provider not in FREE:
-            price = price_of(choice.provider, choice.model)
-            found[role] = (price.usd(1, 0), price.usd(0, 1)) if price else (0.0, 0.0)
-    return Prices(found, language.settings.mode == "batch", urgent)
