@@ -8,7 +8,6 @@ from typing import Any
 from slowwave.errors import RecallFell
 from slowwave.ingestion.windows import Period, moment
 from slowwave.settings import BackfillSettings, ExtractSettings
-from slowwave.spending import tighter, what_is_left
 from tasks.ingest.reading import look_at
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.orchestration.backfill_estimate import estimate, estimate_summary
@@ -97,9 +96,9 @@ async def _fill(run: Run, request: BackfillRequest, tally: BackfillTally) -> Non
 
 
 async def _sleep(run: Run, request: BackfillRequest, tally: BackfillTally) -> None:
-    left = tighter(request.settings.sleep, what_is_left(request.settings, tally.usage))
-    nothing = request.settings.sleep.ingest.model_copy(update={"extract": ExtractSettings(enabled=False)})
-    settings = request.settings.sleep.model_copy(update={"ingest": nothing, **left.model_dump()})
+    night = request.settings.sleep
+    nothing = night.ingest.model_copy(update={"extract": ExtractSettings(enabled=False)})
+    settings = night.within(request.settings.less(tally.usage)).model_copy(update={"ingest": nothing})
     try:
         async with turn_of(run.store, run.namespace):
             tally.child("sleep", await sleep(run.namespace, run.store, settings=settings, now=run.now))

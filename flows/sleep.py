@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from slowwave.errors import RecallFell
 from slowwave.settings import SleepSettings
-from slowwave.spending import sleep_within
 from tasks.ingest.rereading import reading_of_night
 from tasks.orchestration.phases import NightTally, attempt, begin_night, close_night, weighed
 from tasks.runtime.engine import flow
@@ -66,7 +65,7 @@ async def sleep(
         with weighed(run, tally), phases_of(run), collecting_decisions(tally.decided):
             for phase in night.left:
                 try:
-                    afforded = sleep_within(settings, tally.usage)
+                    afforded = settings.after(tally.usage)
                     work = _work(run, phase, afforded, require_approval, dry_run)
                     tally.phase(phase, await attempt(tally, phase, work))
                 except RecallFell as fell:

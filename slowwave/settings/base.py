@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+
+if TYPE_CHECKING:
+    from slowwave.records import Usage
 
 DEFAULT_EMBEDDER = "slowwave/minilm-static-256"
 DEFAULT_MODEL = "anthropic/claude-haiku-4-5"
@@ -166,6 +169,20 @@ class SpendingLimits(Group):
     max_usd: float | None = Field(
         None, ge=0.0, le=1_000_000.0, description="Stop cleanly when this much has been spent."
     )
+
+    def less(self, spent: Usage) -> SpendingLimits:
+        """The limits less what is spent, never below nothing; none stays none."""
+        paid = {"max_calls": spent.calls, "max_tokens": spent.tokens_in + spent.tokens_out, "max_usd": spent.usd}
+        mine = {name: getattr(self, name) for name in paid}
+        return SpendingLimits(
+            **{name: None if limit is None else max(limit - paid[name], type(limit)(0)) for name, limit in mine.items()}
+        )
+
+    def within(self, other: SpendingLimits) -> Self:
+        """The same with the smaller of each limit."""
+        both = {name: [getattr(each, name) for each in (self, other)] for name in SpendingLimits.model_fields}
+        least = {name: min((each for each in pair if each is not None), default=None) for name, pair in both.items()}
+        return self.model_copy(update=least)
 
 
 class LanguageSettings(SpendingLimits):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -23,6 +23,9 @@ from .base import (
 from .facts import CommunitySettings, ConsolidateSettings, DecaySettings, StewardSettings
 from .ingest import IngestSettings, LinkSettings
 from .recall import RecallSettings, UseSettings
+
+if TYPE_CHECKING:
+    from slowwave.records import Usage
 
 # What is reported, in which words, and what agents are given.
 
@@ -100,6 +103,14 @@ class SleepSettings(SpendingLimits, WritingSettings):
     decay: DecaySettings = DecaySettings.as_field("What moves out of the way.")
     communities: CommunitySettings = CommunitySettings.as_field("What belongs together gets a name.")
     gate: NightGateSettings = NightGateSettings.as_field("A phase after which recall got worse is taken back.")
+
+    def after(self, spent: Usage) -> Self:
+        """The night after this spending: each phase may spend the remainder."""
+        left = self.less(spent)
+        phases = {name: getattr(self, name) for name in ("ingest", "consolidate", "steward", "communities")}
+        return self.model_copy(
+            update={name: each.model_copy(update={"llm": each.llm.within(left)}) for name, each in phases.items()}
+        )
 
 
 class BackfillBudget(SpendingLimits):

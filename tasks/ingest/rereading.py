@@ -13,7 +13,6 @@ from slowwave.lifecycle.quotations import QUOTATIONS, plan_replacement, replacem
 from slowwave.records import Usage
 from slowwave.revision.late_arrivals import REPEATED
 from slowwave.settings import IngestSettings, SleepSettings
-from slowwave.spending import sleep_within
 from storage.changes import FACT_TABLES
 from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
 from storage.snapshots import Reading
@@ -51,7 +50,7 @@ def quoted_left(run: Run) -> int:
 
 def reading_of_night(run: Run, settings: SleepSettings) -> IngestSettings | None:
     """How a night reads what waits; None where nobody can read, nothing limits the cost, or nothing waits."""
-    chosen = sleep_within(settings, Usage()).ingest
+    chosen = settings.after(Usage()).ingest
     is_limited = any(getattr(chosen.llm, name) is not None for name in LIMITS)
     if not (chosen.extract.enabled and is_limited and has_reader(chosen.llm)):
         return None

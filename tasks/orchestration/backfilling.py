@@ -15,7 +15,6 @@ from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_wi
 from slowwave.lifecycle.run_counts import RunCount, effects
 from slowwave.records import Usage
 from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
-from slowwave.spending import ingest_within, what_is_left
 from slowwave.timestamps import in_utc
 from storage.connection import check_namespace, namespaces
 from tasks.ingest.application import OPEN
@@ -65,7 +64,8 @@ class BackfillRequest:
         """How one window is read: its own times, as many messages and as much money as are left for it."""
         limit = window.messages if self.limit is not None else None
         extract = self.extract.model_copy(update={"since": window.since, "until": window.until, "limit": limit})
-        return ingest_within(self.settings.ingest.model_copy(update={"extract": extract}), left)
+        ingest = self.settings.ingest
+        return ingest.model_copy(update={"extract": extract, "llm": ingest.llm.within(left)})
 
     def storing_settings(self) -> IngestSettings:
         """How files are read: their messages are stored, nothing is extracted."""
@@ -113,7 +113,7 @@ async def fill_windows(
     failures = 0
     for number, window in enumerate(windows, 1):
         name = window.name
-        left = what_is_left(request.settings, tally.usage)
+        left = request.settings.less(tally.usage)
         try:
             settings = request.window_settings(window, left)
             summary = await ingest([], namespace=run.namespace, store=run.store, settings=settings, now=run.now)

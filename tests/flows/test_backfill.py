@@ -34,7 +34,6 @@ from slowwave.settings import (
     SleepSettings,
     SpendingLimits,
 )
-from slowwave.spending import llm_within, sleep_within, what_is_left
 from slowwave.text import as_json
 from storage.lease import new_owner
 from storage.paid_answers import StoredAnswers
@@ -420,10 +419,10 @@ def test_what_no_backfill_can_mean_is_refused() -> None:
 
 
 def test_each_part_gets_what_the_parts_before_it_left() -> None:
-    left = what_is_left(SpendingLimits(max_calls=10, max_usd=1.0), Usage(calls=4, usd=1.5))
+    left = SpendingLimits(max_calls=10, max_usd=1.0).less(Usage(calls=4, usd=1.5))
     assert (left.max_calls, left.max_tokens, left.max_usd) == (6, None, 0.0)
-    assert llm_within(LanguageSettings(max_calls=3, max_usd=2.0), left).max_calls == 3
-    assert llm_within(LanguageSettings(max_usd=2.0), left).max_usd == 0.0
-    night = sleep_within(SleepSettings(max_calls=10), Usage(calls=7))
+    assert LanguageSettings(max_calls=3, max_usd=2.0).within(left).max_calls == 3
+    assert LanguageSettings(max_usd=2.0).within(left).max_usd == 0.0
+    night = SleepSettings(max_calls=10).after(Usage(calls=7))
     assert {night.consolidate.llm.max_calls, night.steward.llm.max_calls, night.communities.llm.max_calls} == {3}
-    assert sleep_within(SleepSettings(), Usage(calls=7)) == SleepSettings()
+    assert SleepSettings().after(Usage(calls=7)) == SleepSettings()
