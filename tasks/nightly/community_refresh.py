@@ -127,7 +127,7 @@ def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -
         RunCount.COMMUNITIES_LEFT_FOR_LATER: answers.left,
         RunCount.QUESTIONS_FOR_A_MODEL: answers.would_ask,
     }
-    counts = {**{RunCount(what): number for what, number in plan.summary().items()}, **left}
+    counts: dict[str, int] = {**{RunCount(what): number for what, number in plan.summary().items()}, **left}
     return TaskResult(counts, decisions, answers.errors)
 
 
