@@ -122,12 +122,12 @@ def _counted(plan: CommunityPlan, answers: CommunityAnswers, *, dry_run: bool) -
     decisions = tuple(
         DecisionSummary(action, called.get(id_) or id_, reason) for action, id_, reason in rows.iter_rows()
     )
-    left = {
+    left: dict[str, int] = {
         RunCount.COMMUNITIES_NOT_SUMMARISED: answers.failed,
         RunCount.COMMUNITIES_LEFT_FOR_LATER: answers.left,
         RunCount.QUESTIONS_FOR_A_MODEL: answers.would_ask,
     }
-    counts: dict[str, int] = {**{RunCount(what): number for what, number in plan.summary().items()}, **left}
+    counts = {**plan.summary(), **left}
     return TaskResult(counts, decisions, answers.errors)
 
 
