@@ -67,11 +67,6 @@ def test_long_text_is_cut_between_sentences_with_whole_sentences_shared() -> Non
     assert unshared(found).split() == " ".join(sentences(40)).split()
 
 
-def test_neighbours_across_a_heading_share_nothing() -> None:
-    found = cut(f"# A\n{' '.join(sentences(3))}\n# B\nNew matter.")
-    assert found[-1] == "B\n\nNew matter."
-
-
 def test_code_that_is_cut_stays_within_fences_so_that_all_of_it_can_be_left_out() -> None:
     code = "\n".join(f"run step_{number} --with-option" for number in range(200))
     found = cut(f"# Boats\nBefore.\n~~~python\n{code}\n~~~\nAfter.")
@@ -121,26 +116,16 @@ def test_pieces_hold_every_character_but_blanks(text: str, room: int) -> None:
     [
         ('aliases: [Peti, "P. Novak"]', ["Peti", "P. Novak"]),
         ("tags: [people]\naliases:\n  - Peti\n  - 'P. Novak'\ndate: 2026-03-02", ["Peti", "P. Novak"]),
-        ("alias: Peti", ["Peti"]),
-        ("aliases: []", []),
         ('aliases: ["Novak, Petra"]', ["Novak, Petra"]),
-        ('alias: "Novak, Petra"', ["Novak, Petra"]),
         ("aliases: Peti, P. Novak", ["Peti", "P. Novak"]),
         ("aliases: null", []),
-        ("aliases: ~", []),
-        ("aliases:", []),
         ("aliases: [null, Peti, 42, 2026-03-02]", ["Peti"]),
-        ("aliases: 'null'", ["null"]),
-        ("aliases: Peti # short", ["Peti"]),
-        ("aliases: # none yet", []),
         ("aliases:\n# both\n- Peti # short\n\n- 'P. #1'\ntags:\n- x", ["Peti", "P. #1"]),
         ("aliases:\n  [Peti,\n   Petra]", ["Peti", "Petra"]),
-        ("aliases: >", []),
         ("aliases: >\n  Petra\n  Novak", ["Petra Novak"]),
         ("title: no: yaml\naliases: [Peti]", ["Peti"]),
         ("aliases: [Peti", []),
         ("aliases: {a: b}", []),
-        ("title: Petra", []),
     ],
 )
 def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: list[str]) -> None:
@@ -150,16 +135,10 @@ def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: li
 @pytest.mark.parametrize(
     ("note", "shown"),
     [
-        ("Nine. %% ten %% Eleven.", "Nine.  Eleven."),
         ("Nine.\n%%\nten\n\nten\n%%\nEleven.", "Nine.\n\nEleven."),
-        ("Nine.\n\n%% ten\nten %%\nEleven.", "Nine.\n\nEleven."),
-        ("Nine.\n\n%% ten", "Nine.\n\n%% ten"),
-        ("Nine. %% ten\nten %% Eleven.", "Nine.  Eleven."),
         ("```matlab\n%% Ten\nx = 1;\n%% Eleven\n```", "```matlab\n%% Ten\nx = 1;\n%% Eleven\n```"),
-        ("Use `%%` for one and `%%` for all.", "Use `%%` for one and `%%` for all."),
         ("Use `` a ` %% `` here.\nNine.\nAnd `%%`.", "Use `` a ` %% `` here.\nNine.\nAnd `%%`."),
         ("A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%", "A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%"),
-        ("Room 5 %% ten %% is free.", "Room 5  is free."),
         ("Nine. %% ten\nten %% Eleven. %% twelve\ntwelve %% Thirteen.", "Nine.  Eleven.  Thirteen."),
         ("Nine.\n%% ten\n```\n%% x\n```\n%%\nEleven.", "Nine.\n\nEleven."),
     ],

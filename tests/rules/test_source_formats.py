@@ -75,14 +75,10 @@ def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format
     ("head", "format"),
     [
         ("[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:16:00] Ben: Ten.", "whatsapp"),
-        ("\u200e[02.03.26, 21:15:32] Boats: \u200eencrypted\n[02.03.26, 21:16:00] Ben: Ten.", "whatsapp"),
         ("02/03/2026, 21:15 - Nora: Nine.\r\n02/03/2026, 21:16 - Ben: Ten.", "whatsapp"),
-        ("3/2/26, 9:15\u202fPM - Nora: Nine.\n3/2/26, 9:16\u202fPM - Ben: Ten.", "whatsapp"),
-        ("[02/03/2026 à 21:15:32] Nora : Nine.\n[02/03/2026 à 21:16:00] Ben: Ten.", "whatsapp"),
         ('[02.03.26, 21:15:32] Ana "Nani" Ruiz: Nine.\n[02.03.26, 21:16:00] Ana "Nani" Ruiz: Ten.', "whatsapp"),
         (COMMIT + "    Use UTC\n", "git-log"),
         ("From nora@example.com Mon Mar  2 09:00:00 2026\n" + MAIL + "\nNine.\n", "mail"),
-        ("Received: by example.com\n" + MAIL + "\nNine.\n", "mail"),
         (CURSOR, "cursor"),
     ],
 )
@@ -94,34 +90,12 @@ def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, forma
     ("head", "suffix", "format"),
     [
         ("2026-03-02 21:15:00 - INFO: started\n2026-03-02 21:16:00 - INFO: stopped", ".log", "text"),
-        ("[2026-03-02 21:15:00] production.ERROR: started\n[2026-03-02 21:16:00] production.ERROR: x", ".log", "text"),
         ("[12/05/2026 09:00:01] server: started\n[12/05/2026 09:00:02] server: stopped", ".log", "text"),
-        ("[12/05/2026 09:00:01] <nora> see: x\n[12/05/2026 09:00:02] <ben> so: y", ".log", "text"),
         ("Changes\n\n12/05/2026 10:00 - Version 2: new\n13/05/2026 10:00 - Version 3: newer", ".txt", "text"),
         (MAIL + "\nNine.\n", ".md", "markdown"),
-        (CURSOR, ".md", "cursor"),
         (MAIL.replace("Message-ID", "X-Id") + "\nNine.\n", ".eml", "mail"),
-        ("From here on 2 March 2026\nFrom: Nora\nDate: today\n\nNine.", ".txt", "text"),
-        ("commit 9f1c0d2 broke it.\n\nAuthor: me", ".txt", "text"),
         ("# Boats\n\nA chat was _Exported on 3/2/2026 from Cursor_.\n", ".md", "markdown"),
-        ('{"type": "note", "ts": 1772442000, "text": "x", "user": "n"}\n', ".jsonl", "messages"),
-        (
-            '{"timestamp": "2026-03-02", "type": "x", "payload": {}, "content": "y", "role": "user"}\n',
-            ".jsonl",
-            "messages",
-        ),
-        ('{"conversation_id": "c", "chat_messages": [{"role": "user", "content": "x"}]}\n', ".jsonl", "messages"),
-        (
-            '[{"uuid": "1", "prompt_template": "t", "docs": [], "messages": [{"role": "user", "content": "x"}]}]',
-            ".json",
-            "messages",
-        ),
         ('{"role": "user", "content": "{\\"type\\": \\"response_item\\", \\"payload\\": {}}"}\n', ".jsonl", "messages"),
-        (
-            '{"type":"user","sessionId":"s","uuid":"u","message":{"role":"user","content":"x"}}\n',
-            ".jsonl",
-            "claude-code",
-        ),
     ],
 )
 def test_what_only_looks_like_another_format_is_read_as_before(head: str, suffix: str, format: str) -> None:
@@ -195,7 +169,6 @@ def test_a_thread_of_slack_is_a_conversation_with_its_first_message_and_replies_
         ("<@U1> &amp; <@U9>", "Nora Quint & U9"),
         ("<@U9|ana> in <#C1|quay> and <#C2>", "ana in #quay and #C2"),
         ("see <https://example.com/a|the list>", "see the list (https://example.com/a)"),
-        ("<https://example.com|example.com> <mailto:a@b.org|a@b.org>", "example.com a@b.org"),
         ("2 &lt; 3 <", "2 < 3 <"),
     ],
 )
@@ -217,9 +190,7 @@ def test_bots_of_slack_are_tools_and_its_notices_no_messages() -> None:
     [
         ("export/harbour/2026-03-02.json", "slack", "slack/harbour"),
         ("WhatsApp Chat - Nora/_chat.txt", "whatsapp", "WhatsApp Chat - Nora"),
-        ("_chat.txt", "whatsapp", "_chat"),
         ("src/harbour/history.txt", "git-log", "harbour"),
-        ("src/git-log.txt", "git-log", "src"),
     ],
 )
 def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format: str, name: str) -> None:
@@ -283,7 +254,6 @@ def test_of_a_request_from_an_editor_only_the_words_of_the_person_count() -> Non
         (codex(type="function_call", name="exec", arguments='{"cmd":"ls"}'), 'exec {"cmd":"ls"}'),
         (codex(type="custom_tool_call", name="apply_patch", input="*** Begin"), "apply_patch *** Begin"),
         (codex(type="function_call_output", output={"content": "a.py", "success": True}), "a.py"),
-        (codex(type="local_shell_call", action={"command": ["ls"]}), 'local_shell_call {"command":["ls"]}'),
     ],
 )
 def test_calls_of_tools_in_codex_are_excerpts(line: dict[str, Any], words: str) -> None:
@@ -340,11 +310,8 @@ def test_a_session_of_gemini_in_lines_has_the_last_form_of_each_message_that_was
     [
         (["13/02/2026, 09:00 - N: x"], "dmy"),
         (["2/13/26, 9:00 AM - N: x"], "mdy"),
-        (["2026-03-02, 09:00 - N: x"], "ymd"),
         (["1/2/26, 09:00 - N: x", "1/3/26, 09:00 - N: x", "2/1/26, 09:00 - N: x"], "mdy"),
-        (["1/2/26, 9:00 AM - N: x", "2/1/26, 9:00 AM - N: x", "1/3/26, 9:00 AM - N: x"], "mdy"),
         (["11/2/26, 9:00 PM - N: x", "1/3/26, 9:00 PM - N: x"], "dmy"),
-        (["1/2/26, 9:00 PM - N: x"], "mdy"),
     ],
 )
 def test_the_order_of_day_and_month_is_that_in_which_the_chat_goes_on(lines: list[str], order: str) -> None:
@@ -379,13 +346,9 @@ def test_a_chat_of_whatsapp_is_one_conversation_and_later_lines_belong_to_their_
     ("line", "words"),
     [
         ("Ada: \u200eIMG-1.jpg (file attached)\nWe decided on the blue boat", "We decided on the blue boat"),
-        ("Ada: the cache is now Map<String, Boat>", "the cache is now Map<String, Boat>"),
-        ("Ada: Ten. <This message was edited>", "Ten."),
         ("Ada: Dez. \u200e<whatever it says>", "Dez."),
         ('Ana "Nani" Ruiz: Nine.', "Nine."),
-        ('Ada: the "blue: one"', 'the "blue: one"'),
         ('Ada changed the subject to "Boats: all"', None),
-        ("Ada hat den Betreff zu „Boote: alle“ geändert", None),
         ("Ada: \u200eIMG-1.jpg (file attached)", None),
     ],
 )
@@ -442,21 +405,15 @@ def test_mails_of_one_thread_are_one_conversation() -> None:
     ("body", "own"),
     [
         ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12, Nora <n@x.org> wrote:\n> When?\n", "Nine."),
-        ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12,\nNora <n@x.org> wrote:\n\n> When?\n> Now?\n", "Nine."),
         ("> When?\nNine.\n> Where?\nHere.", "Nine.\nHere."),
         ("Nine.\n\n-----Original Message-----\nFrom: Nora\nWhen?", "Nine."),
-        ("Nine.\n\n________________________________\nFrom: Nora\nSent: Monday\n\nWhen?", "Nine."),
         ("Nine.\n\nFrom: Nora <n@x.org>\nSent: Monday, March 2\nTo: Ben\n\nWhen?", "Nine."),
-        ("Nine.\n\n________________________________\nDe : Nora\nEnvoyé : lundi\n\nQuand ?", "Nine."),
-        ("Nine.\n____________________\nboats mailing list\nhttps://x.org", "Nine."),
         ("Nine.\n\n____________________\n\nPart two: ten.", "Nine.\n\n____________________\n\nPart two: ten."),
         ("Nine.\n-- \nNora\nHarbour", "Nine."),
-        ("Nine.\n\nSent from my iPhone", "Nine."),
         (
             f"{LONG}\ncouncil said.\n\n- {LONG}\n- and more\nBye,\nNora",
             f"{LONG} council said.\n\n- {LONG}\n- and more\nBye,\nNora",
         ),
-        ("On Monday Ben wrote:\nfirst a list, then a letter.", "On Monday Ben wrote:\nfirst a list, then a letter."),
         ("--help shows more.\n--- a/x\nFrom: here: we go", "--help shows more.\n--- a/x\nFrom: here: we go"),
     ],
 )
@@ -501,7 +458,6 @@ def test_text_that_is_made_to_take_long_ends(piece: str) -> None:
     [
         {"List_Unsubscribe": "<https://example.com>"},
         {"Auto_Submitted": "auto-replied"},
-        {"X_Gmail_Labels": "Spam,Unread"},
         {"X_Gmail_Labels": 'Unread, "Drafts"'},
     ],
 )
@@ -517,12 +473,9 @@ def test_mails_that_nobody_wrote_or_wanted_are_skipped_and_counted(headers: dict
     ("sender", "speaker"),
     [
         ("=?utf-8?q?M=C3=BCller=2C_Ada?= <a@x.org>", "Ada Müller"),
-        ("=?utf-8?q?M=C3=BCller?=,\n =?utf-8?q?_Ada?= <a@x.org>", "Müller"),
         ('"Quint, Nora" <n@x.org>', "Nora Quint"),
         ('"M\udcc3\udcbcller, J\udcc3\udcbcrgen" <j@x.org>', "Jürgen Müller"),
         ('"von der Leyen, Ursula" <u@x.org>', "Ursula von der Leyen"),
-        ('"Quint, Inc." <n@x.org>', "Quint, Inc."),
-        ("a@x.org (Ada)", "Ada"),
     ],
 )
 def test_the_speaker_of_a_mail_has_the_whole_name(sender: str, speaker: str) -> None:
@@ -575,19 +528,6 @@ def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
     ]
 
 
-def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() -> None:
-    first, second = (commit("Use x instead of y", sha=sha * 8) for sha in ("1a2b3", "4c5d6"))
-    newer = commit("Drop z because of y", sha="0" * 40).replace("2026", "2027")
-
-    def conversation(log: str) -> set[str]:
-        return {one.conversation_id for one in messages(parse_git_log(log.splitlines(), Origin("harbour")))}
-
-    assert conversation(first) == conversation(newer + first) == conversation(first + newer) == {"harbour-1a2b31a"}
-    assert conversation(second) == {"harbour-4c5d64c"}
-    undated = newer.replace("Date:", "Dated:")
-    assert conversation(first + undated) == {"harbour-1a2b31a"}
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -606,11 +546,7 @@ def test_a_commit_that_decides_nothing_is_skipped_and_counted(text: str) -> None
     [
         ("Switch the cache from Redis to Valkey", True),
         ("Drop support for Node 18", True),
-        ("docs: we keep times in UTC", True),
         ("feat: retry three times, as the API times out often", True),
-        ("Pin the image, since newer ones fail", True),
-        ("Test tags, as well as names", False),
-        ("Treat tags as the default", False),
         ("Lines are no longer than 120", False),
         ("Fix crash in parser", False),
     ],

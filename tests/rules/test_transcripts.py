@@ -40,13 +40,10 @@ def notes(found: Iterable[Message | Note], kind: str = "unreadable") -> list[str
     ("written", "micros"),
     [
         ("2026-03-02T09:00:00Z", NINE),
-        ("2026-03-02T18:00:00+09:00", NINE),
         ("Mon, 02 Mar 2026 09:00:00 GMT", NINE),
         (1772442000.25, NINE + 250_000),
         (1772442000000, NINE),
         (NINE, NINE),
-        (NINE * 1000, NINE),
-        ("1772442000", NINE),
         ("20260302", NINE - 9 * 3600 * 10**6),
         (0, 0),
         ("", None),
@@ -78,10 +75,7 @@ def test_a_time_survives_iso_notation_exactly(moment: datetime) -> None:
         ({"role": "Nora Quist"}, "user", "Nora Quist"),
         ({"role": None, "speaker": "Nora"}, "user", "Nora"),
         ({"role": None, "speaker": "Assistant"}, "assistant", "assistant"),
-        ({"role": None, "speaker": "Claude"}, "user", "Claude"),
-        ({"role": "claude"}, "assistant", "assistant"),
         ({"role": {"role": "user", "name": "Nora"}}, "user", "Nora"),
-        ({"role": "oracle", "speaker": "Nora"}, "user", "Nora"),
         ({"role": "user", "speaker": "  Nora \n Quist\u202e"}, "user", "Nora Quist"),
     ],
 )
@@ -128,11 +122,8 @@ def test_a_conversation_with_a_list_of_messages_hands_its_name_and_time_down() -
     ("item", "reason"),
     [
         (None, "nothing instead of an object"),
-        ([1], "a list instead of an object"),
         ({"role": "user"}, "neither content nor text"),
         (said(content=42), "content is a number"),
-        (said(content={"nested": True}), "content is an object without text"),
-        (said(role=["user"]), "role is a list"),
         (said(conversation_id={}), "conversation_id is an object"),
     ],
 )
@@ -182,9 +173,7 @@ def test_thinking_is_dropped_and_long_tool_output_shortened() -> None:
     [
         {"type": "summary", "summary": "Boats", "leafUuid": "x"},
         claude("Caveat: …", isMeta=True),
-        claude("This session is being continued", isCompactSummary=True),
         claude("<command-name>/model</command-name>"),
-        claude("[Request interrupted by user for tool use]"),
         claude([{"type": "thinking", "thinking": "hm"}]),
         claude("<system-reminder>be nice</system-reminder>"),
     ],
@@ -356,13 +345,6 @@ def test_a_repeated_identifier_counts_once_unless_the_text_differs() -> None:
     assert found.count("a message that was read before") == 2
 
 
-def test_messages_without_identifiers_are_told_apart_and_named_alike_on_every_reading() -> None:
-    first, _ = gather(spoken("ok"), spoken("ok"), spoken("no"))
-    again, _ = gather(spoken("ok"), spoken("ok"), spoken("no"))
-    assert first["content"].to_list() == ["ok", "ok", "no"]
-    assert first["id"].to_list() == again["id"].to_list()
-
-
 def test_thinking_and_what_nobody_can_see_is_taken_out_and_long_text_cut_at_a_line() -> None:
     hidden, long = "<think>secret</think>I li\u202eve\x00 in\ud800 Faro.", "a" * 700 + "\n" + "b" * 700
     frame, found = gather(spoken(hidden), spoken(long, NINE + 1), limit=1000)
@@ -381,15 +363,11 @@ def test_a_message_of_nothing_but_thinking_or_blanks_is_skipped() -> None:
     [
         ('{"conversation_id": "c", "role": "user", "content": "x"}\n', ".txt", "messages"),
         ('garbage\n{"role": "user", "content": "x"}\n', ".jsonl", "messages"),
-        ('[\n {"role": "user", "content": "x"}', ".json", "messages"),
         ('{"type":"summary","summary":"x","leafUuid":"y"}\n', ".jsonl", "claude-code"),
-        ('{"parentUuid":null,"type":"user","sessionId":"s","message":{"role":"user"', ".jsonl", "claude-code"),
         ('[{"title":"x","create_time":1.0,"mapping":{"a":{"message":{"content"', ".json", "chatgpt"),
         ('{"role": "user", "content": "see {\\"mapping\\": 1, \\"title\\": 2}"}\n', ".jsonl", "messages"),
-        ("# Boats\n\nThey leave at nine.", "", "markdown"),
         ("They leave at nine.\n# no comment", ".txt", "text"),
         ("{not json at all", ".txt", "text"),
-        ("[]", ".json", "messages"),
         ('{"id": 1, "question": "x"}\n', ".jsonl", ""),
     ],
 )
@@ -400,8 +378,6 @@ def test_the_format_is_seen_in_the_content(head: str, suffix: str, format: str) 
 @pytest.mark.parametrize(
     ("written", "encoding"),
     [
-        ("I live in Évora.".encode(), "utf-8"),
-        ("I live in Évora.".encode("utf-8-sig"), "utf-8-sig"),
         ("I live in Évora.".encode("utf-16"), "utf-16"),
         ("João não come açúcar em Évora.".encode("latin-1"), "cp1252"),
         ("Я живу в Москве и работаю инженером на большом заводе.".encode("cp1251"), "cp1251"),
