@@ -11,14 +11,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import START, assert_same, contents, learn, rows, said, written
+from talk import START, learn, rows, said, written
 
-from apps.configuration import Place
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.revision.candidates import DIRECTIVES, MESSAGES, Candidates
 from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, decayed, decayed_at, noisy_or, plan_beliefs
-from slowwave.settings import BeliefSettings, IngestSettings, Settings
+from slowwave.settings import BeliefSettings
 from slowwave.text import statement_hash
 from storage.doctor import examine
 from storage.store import Store
@@ -164,14 +163,6 @@ def test_hints_in_different_messages_make_one_candidate_with_the_posterior_and_a
     assert mind.beliefs.select("promoted_id", "promoted_at").rows() == [(fact["id"], NOW)]
     assert plan.decisions.select("action", "subject_id").rows() == [("promote", fact["id"])]
     assert mind.evidence.sort("at").select("evidence", pl.col("posterior").round(6)).rows() == [(0.6, 0.6), (0.7, 0.88)]
-
-
-def test_one_batch_grows_in_order_of_time_whatever_its_order() -> None:
-    mind = Mind(decay_rate=0.01)
-    mind.hear(hint(0.5, 30), hint(0.5, 0))
-    steps = mind.evidence.sort("at").select("prior", "posterior").rows()
-    fading = 0.5 / 1.3
-    assert steps == [(0.0, 0.5), pytest.approx((fading, fading + 0.5 * (1 - fading)))]
 
 
 def test_a_hint_from_the_past_does_not_age_the_belief() -> None:
@@ -390,50 +381,3 @@ def test_undo_of_the_second_run_makes_the_belief_pending_again(twice: tuple[Path
         (0.75, 1, None)
     ]
     assert len(rows(store, "belief_evidence")) == 1
-
-
-@pytest.mark.proof
-def test_undo_brings_back_what_was_evicted(tmp_path: Path) -> None:
-    few = {"beliefs": {"enabled": True, "max_pending": 1}}
-    learn(written(tmp_path / "a.jsonl", talk(1, WISH)), tmp_path / "m", **few)
-    before = contents(tmp_path / "m", but=("messages", "entities", "sources"))
-    second = learn(written(tmp_path / "b.jsonl", talk(2, "I want to visit Porto.")), tmp_path / "m", **few)
-    assert rows(tmp_path / "m", "pending_beliefs")["statement"].str.contains("Porto").to_list() == [True]
-    assert "evict" in rows(tmp_path / "m", "decisions")["action"]
-    undo(Store.open(str(tmp_path / "m")), second["run"], "undo-1", START)
-    assert_same(contents(tmp_path / "m", but=("messages", "entities", "sources")), before)
-
-
-@pytest.mark.proof
-def test_without_the_setting_nothing_is_held(tmp_path: Path) -> None:
-    learn(written(tmp_path / "a.jsonl", talk(1, WISH)), tmp_path / "m")
-    assert rows(tmp_path / "m", "pending_beliefs").is_empty()
-    assert len(rows(tmp_path / "m", "facts")) == 1
-
-
-# Asked
-
-
-JOB = "Trabajo en Ferrywise."
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_what_is_uncertain_between_two_things_is_shown_apart_until_it_is_known(tmp_path: Path) -> None:
-    store = tmp_path / "m"
-    learn(written(tmp_path / "a.jsonl", talk(1, JOB)), store, **BELIEFS)
-    with OpenMemory.open(str(store)) as memory:
-        [found] = memory.uncertain("Ferrywise", "Devon")
-        assert memory.uncertain("Devon", "Ferrywise") == (found,)
-        assert memory.recall("Ferrywise").facts == ()
-    assert found.is_uncertain
-    assert found.probability == 0.75
-    assert [(p.conversation_id, p.quote) for p in found.evidence] == [("c1", JOB)]
-    fading = Settings(ingest=IngestSettings(beliefs=BeliefSettings(decay_rate=0.01)))
-    with Place(str(store), "default", fading).memory() as memory:
-        [later] = memory.uncertain("Devon", "Ferrywise", now=found.last_at + timedelta(days=30))
-    assert later.probability == pytest.approx(0.75 / 1.3)
-    learn(written(tmp_path / "b.jsonl", talk(2, JOB + " Estoy contento.")), store, **BELIEFS)
-    with OpenMemory.open(str(store)) as memory:
-        assert memory.uncertain("Devon", "Ferrywise") == ()
-        assert len(memory.recall("Ferrywise").facts) == 1

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from messages_api import MessagesApi
 from patchwork import NOW, Memory, claim, day
-from talk import CLAUDE, assert_same, contents, learn, rows, said, verdict, written
+from talk import CLAUDE, learn, rows, said, verdict, written
 
 from slowwave import frames
 from slowwave.lexicon.place_hierarchy import are_apart
@@ -22,10 +22,8 @@ from slowwave.revision.mutual_exclusion import Forms, exclude, read_claim
 from slowwave.revision.revision_state import RevisionState
 from slowwave.revision.supersession import KNOWN
 from slowwave.validity import MAX_CHAIN, is_live, successors
-from storage.store import Store
-from storage.undo import undo
 
-SINGLE = ("favorite_color", "rate_limit", "deadline", "version")
+SINGLE = ("rate_limit",)
 
 
 def single_valued_too(memory: Memory) -> Memory:
@@ -53,35 +51,26 @@ def intervals(memory: Memory) -> list[tuple[str, str, Any, Any, str | None]]:
 
 RETIRES = [
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Bergen.", "Bergen"),
-    ("lives_in", "Anna lives in Oslo and may move.", "Oslo", "Anna lives in Bergen and would love a dog.", "Bergen"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna joined Globex.", "Globex"),
     ("married_to", "Anna is married to Ben.", "Ben", "Anna married Carl in June.", "Carl"),
     ("has_manager", "Anna's manager is Ben.", "Ben", "Anna's new manager is Carl.", "Carl"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna left Acme and works at Globex.", "Globex"),
-    ("favorite_color", "Anna's favorite color is blue.", "blue", "Anna's favorite color is green these days.", "green"),
     ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 500 per minute.", "500 per minute"),
     ("lives_in", "Anna lives in Sagene.", "Sagene", "Anna lives in Grünerløkka.", "Grünerløkka"),
 ]  # fmt: skip
 DOUBTFUL = [
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lives in Grünerløkka.", "Grünerløkka"),
-    ("lives_in", "Anna lives in Manhattan.", "Manhattan", "Anna lives in New York City.", "New York City"),
     ("lives_in", "Anna lives in Britain.", "Britain", "Anna lives in the UK.", "UK"),
     ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Kreuzberg since it is cheap.", "Kreuzberg"),
     ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in Bergen.", "Bergen"),
 ]  # fmt: skip
 KEEPS = [
     ("lives_in", "Anna lives in Berlin.", "Berlin", "Anna lives in Berlin, Germany.", "Berlin, Germany"),
-    ("lives_in", "Anna lives in NYC.", "NYC", "Anna lives in New York City.", "New York City"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna lived in Paris as a student.", "Paris"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna might live in Paris next year.", "Paris"),
     ("has_manager", "Anna's manager is Ben.", "Ben", "Anna's manager is also Carl.", "Carl"),
-    ("works_at", "Anna works at Acme.", "Acme", "Anna plans to work at Globex.", "Globex"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "If she gets the visa, Anna lives in Paris.", "Paris"),
     ("lives_in", "Anna lives in Oslo.", "Oslo", "Anna does not live in Paris.", "Paris"),
-    ("lives_in", "Anna lives in a small flat.", "small flat", "Anna lives in a house.", "house"),
     ("works_at", "Anna works at Acme.", "Acme", "Anna works at Acme Robotics GmbH.", "Acme Robotics GmbH"),
-    ("works_at", "Anna works at Ferrywise.", "Ferrywise", "Anna works at Ferriwise.", "Ferriwise"),
-    ("married_to", "Anna is married to Ben.", "Ben", "Anna is married to Ben Smith.", "Ben Smith"),
     ("born_in", "Anna was born in Oslo.", "Oslo", "Anna was born in 1990.", "1990"),
     ("rate_limit", "It is at 100 per minute.", "100 per minute", "It is at 5000 per hour.", "5000 per hour"),
     ("part_of", "Anna is part of Acme.", "Acme", "Anna is part of Globex.", "Globex"),
@@ -160,7 +149,6 @@ def test_a_beginning_of_its_own_is_a_change() -> None:
         ("Oslo", "Lisbon", True),
         ("Oslo", "Grünerløkka", False),
         ("Cologne", "Köln", False),
-        ("Georgia", "Germany", False),
         ("Oslo", "Norway", False),
     ],
 )
@@ -209,9 +197,13 @@ def test_what_is_said_in_one_message_stands_together() -> None:
     assert "Anna works at Acme now." in memory.live()
 
 
-@pytest.mark.parametrize("other", [{"to": "kestrel"}, {"subject": "Ben"}])
-def test_other_scopes_and_subjects_are_no_rivals(other: dict[str, Any]) -> None:
-    memory = Memory()
+@pytest.mark.parametrize(
+    ("other", "revise"), [({"to": "kestrel"}, {}), ({"subject": "Ben"}, {}), ({}, {"conflicts": False})]
+)
+def test_other_scopes_and_subjects_are_no_rivals_and_nothing_is_where_that_is_off(
+    other: dict[str, Any], revise: dict[str, Any]
+) -> None:
+    memory = Memory(revise=revise)
     memory.tell(job("Acme", 1))
     memory.tell(job("Globex", 9, **other))
     assert len(memory.live()) == 2
@@ -248,34 +240,12 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     assert "prefer" not in plan.decisions["action"]  # alternatives are kept only where that is asked for
 
 
-def test_with_conflicts_off_everything_stays() -> None:
-    memory = Memory(revise={"conflicts": False})
-    memory.tell(job("Acme", 1))
-    memory.tell(job("Globex", 10))
-    assert len(memory.live()) == 2
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("strong", [{"entrenchment": "user_stated"}, {"pinned": True}, {"entrenchment": "user_axiom"}])
-@pytest.mark.parametrize("at", [0.5, 10])
-def test_a_stronger_fact_stays_beside_a_weaker_one_whichever_came_first(strong: dict[str, Any], at: float) -> None:
-    memory = Memory()
-    memory.tell(job("Acme", 1, by="assistant"))
-    memory.facts = memory.facts.with_columns(**{name: pl.lit(value) for name, value in strong.items()})
-    plan = memory.tell(job("Globex", at, by="assistant"))
-    assert "Anna works at Acme now." in memory.live()
-    if at > 1:
-        assert len(memory.live()) == 2
-        assert plan.summary() == {"create": 1, "refuse": 1}
-
-
 @pytest.mark.parametrize(
     ("strategy", "confidences", "live"),
     [
         ("recency", (0.95, 0.8), "Globex"),
         ("confidence", (0.95, 0.8), "Acme"),
         ("confidence", (0.8, 0.95), "Globex"),
-        ("confidence", (0.8, 0.8), "Globex"),
     ],
 )
 def test_strategies(strategy: str, confidences: tuple[float, float], live: str) -> None:
@@ -366,22 +336,6 @@ jobs = st.builds(
 )
 @example(
     [
-        [job("Acme", 0), job("Acme", 0), job("Acme", 1), job("Globex", 0)],
-        [job("Initech", 0), job("Acme", 1), job("Acme", 0)],
-    ],
-    "recency",
-)
-@example(
-    [
-        [job("Umbrella", 11), job("Globex", 7)],
-        [job("Initech", 5), job("Initech", 0), job("Globex", 2)],
-        [job("Umbrella", 6)],
-        [job("Acme", 2)],
-    ],
-    "recency",
-)
-@example(
-    [
         [job("Umbrella", 6, confidence=0.8), job("Initech", 8, confidence=0.8), job("Globex", 10, confidence=0.8)],
         [job("Globex", 5, confidence=0.9), job("Initech", 2, confidence=0.9)],
     ],
@@ -447,20 +401,11 @@ def test_reinforcement_comes_first() -> None:
     assert revised(about_oslo(numbers, 9), 0.99).live() == [numbers]
 
 
-def test_a_late_message_is_revised_by_what_holds() -> None:
-    memory = Memory(revise={"belief_revision": True})
-    memory.tell(about_oslo(LIKES, 9))
-    memory.tell(about_oslo(TIRED, 1), cosines={(TIRED, LIKES): 0.9})
-    assert memory.live() == [LIKES]
-    assert memory.fact(TIRED)["valid_to"] == day(9)
-
-
 @pytest.mark.parametrize(
     ("a", "b", "one"),
     [
         ("use", "uses", True),
         ("works_at", "works_on", True),
-        ("uses", "born_in", False),
         ("", "uses", False),
         ("abcd", "abxy", True),
         ("abcde", "abxyz", False),
@@ -514,22 +459,6 @@ def heard(store: Path) -> list[tuple[Any, ...]]:
     found = rows(store, "facts", "predicate = 'works_at' AND status != 'rejected'").sort("valid_from")
     dates = [pl.col(name).dt.date().cast(pl.String) for name in ("valid_from", "valid_to")]
     return found.select("object_text", "status", *dates).rows()
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_undo_of_a_run_that_retired_something_restores_exactly(tmp_path: Path) -> None:
-    store = tmp_path / "m"
-    first = [("Ben", JOBS[0][1]), ("Ben", "I lead the Acme data team in Oslo.")]
-    learn(written(tmp_path / "a.jsonl", said(first, "c1", at(JOBS[0][0]))), store)
-    before = contents(store, but=("metadata",))
-    second = said([("Ben", JOBS[1][1])], "c2", at(JOBS[1][0]))
-    revise = {"implicit_conflicts": True, "implicit_similarity": 0.1}
-    run = learn(written(tmp_path / "b.jsonl", second), store, revise=revise)["run"]
-    assert len(rows(store, "facts", "status = 'superseded'")) == 1
-    assert len(rows(store, "facts", "suspect_of IS NOT NULL")) > 0
-    undo(Store.open(str(store)), run, "undo-1", NOW)
-    assert_same(contents(store, but=("metadata",)), before)
 
 
 def ask_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, **how: Any) -> tuple[Path, int]:

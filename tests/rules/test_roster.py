@@ -23,14 +23,12 @@ from talk import (
     learn,
     rows,
     said,
-    states,
     texts_of,
     written,
 )
 
 from slowwave.extraction.roster import (
     NAMESPACE,
-    UNNAMED,
     Owner,
     is_name,
     is_nameless_row,
@@ -213,24 +211,12 @@ Reads = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("model", [CLAUDE, "quotes"])
-def test_the_nameless_user_is_one_entity_that_is_found_as_user(reads: Reads, tmp_path: Path, model: str) -> None:
-    reads(WORK, llm={"model": model, "concurrency": 1})
-    reads(("User", "I live in Lisbon with my two children."), llm={"model": model, "concurrency": 1})
-    store = tmp_path / "m"
-    assert people(store) == {UNNAMED: owner_id()}
-    assert aliases(store, owner_id()) == {"user", "the user"}
-    assert len(about(store, owner_id())) >= 2
-    assert is_sound(store)
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(("order", "model"), [(1, CLAUDE), (-1, CLAUDE), (1, "quotes")])
 def test_a_name_that_is_given_before_or_after_facts_were_filed_is_the_owners(
-    reads: Reads, tmp_path: Path, order: int
+    reads: Reads, tmp_path: Path, order: int, model: str
 ) -> None:
     for talk in [[("user", "Hi, I'm Craig.")], [WORK]][::order]:
-        reads(*talk)
+        reads(*talk, llm={"model": model, "concurrency": 1})
     store = tmp_path / "m"
     assert people(store) == {"Craig": owner_id()}
     assert aliases(store, owner_id()) == {"user", "the user", "craig"}
@@ -269,28 +255,6 @@ def test_the_merge_is_part_of_the_commit_that_stores_what_was_read(reads: Reads,
 
 
 @pytest.mark.proof
-def test_a_scope_in_which_another_name_is_given_has_an_owner_of_its_own(reads: Reads, tmp_path: Path) -> None:
-    reads(("user", "Hi, I'm Craig."), WORK)
-    reads(("user", "Hi, I'm Mia."), ("user", "I sail every weekend in Porto."), scope="atlas")
-    store = tmp_path / "m"
-    assert people(store) == {"Craig": owner_id(), "Mia": owner_id("atlas")}
-    assert any("Porto" in each for each in about(store, owner_id("atlas")))
-    assert not any("Porto" in each for each in about(store, owner_id()))
-    assert is_sound(store)
-
-
-@pytest.mark.proof
-def test_a_second_name_that_cannot_be_the_first_is_refused_with_a_decision(reads: Reads, tmp_path: Path) -> None:
-    reads(("user", "Hi, I'm Craig."), WORK)
-    reads(("user", "Hello, my name is Mia and I sail every weekend."))
-    store = tmp_path / "m"
-    assert people(store)["Craig"] == owner_id()
-    assert "mia" not in aliases(store, owner_id())
-    [reason] = decided(store, "refuse")
-    assert "'Mia'" in reason
-
-
-@pytest.mark.proof
 def test_who_speaks_under_a_first_name_is_not_taken_for_the_owner_without_asking(reads: Reads, tmp_path: Path) -> None:
     reads(("Marta", "I work at Google as a nurse."))
     reads(("user", "I'm Marta."), WORK)
@@ -306,14 +270,6 @@ def test_a_word_of_which_something_is_known_is_not_the_owner(reads: Reads, tmp_p
     reads(("Devon", "Crystal is a language that compiles to machine code."), model=Reader({"compiles": answer}))
     reads(("user", "Hi, I'm Crystal."), WORK)
     assert not any("machine code" in each for each in about(tmp_path / "m", owner_id()))
-
-
-def test_an_answer_of_which_no_fact_can_be_used_leaves_its_messages_to_another_try(
-    reads: Reads, tmp_path: Path
-) -> None:
-    broken = {"facts": [{"m": "message 0", "s": "Ferrywise employs the user.", "about": "1"}]}
-    reads(WORK, model=Reader({"Ferrywise": broken}))
-    assert {*states(tmp_path / "m").values()} == {"failed"}
 
 
 @pytest.mark.proof
@@ -366,17 +322,3 @@ def test_what_shares_no_speaker_is_asked_in_the_same_round_and_what_does_in_the_
     assert "Marta: I sail every weekend in Porto." in known_of(model.windows[2])
     kinds = rows(store, "commits").filter(pl.col("run_id") == told["run"])["kind"].to_list()
     assert kinds.count("ingest.candidates") == 2
-
-
-HARBOURS = [("Marta", f"I visited the harbour of town number {n} in May.") for n in range(4)]
-
-
-def test_what_is_handed_over_as_a_batch_is_asked_all_at_once(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
-    model = Reader()
-    server = serve(model)
-    settings = {**paid(mode="batch", batch_poll_s=0.05), "extract": {"window_messages": 1, "context_messages": 0}}
-    learn(written(tmp_path / "a.jsonl", chat(*HARBOURS)), tmp_path / "m", **settings)
-    first = min(server.batches.batches.values(), key=lambda each: each.created_at)
-    assert len(first.requests) == len(model.windows) == 4
-    assert [[*known_of(each)] for each in model.windows] == [[]] * 4
-    assert set(states(tmp_path / "m").values()) == {"done"}
