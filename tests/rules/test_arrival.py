@@ -196,8 +196,6 @@ def parts(*batches: Sequence[tuple[Any, ...]]) -> tuple[list[dict[str, Any]], li
     )
 )
 @example(parts([("Umbrella", 12), ("Umbrella", 4)], [("Initech", 2), ("Acme", 11)], [("Initech", 5), ("Initech", 6)]))
-@example(parts([("Initech", 19), ("Globex", 18)], [("Initech", 4), ("Globex", 14), ("Acme", 10), ("Acme", 34)]))
-@example(parts([("Globex", 7), ("Globex", 36), ("Globex", 24)], [("Globex", 22)], [("Initech", 21)], [("Acme", 26)]))
 @example(parts([("Acme", 14)], [("Acme", 25), ("Globex", 12, "Devon")]))
 @example(
     parts([("Umbrella", 39)], [("Globex", 1)], [("Umbrella", 13, "Devon"), ("Globex", 16, "Devon")], [("Globex", 3)])

@@ -137,20 +137,6 @@ def test_of_thousands_of_seeds_that_say_the_same_each_meets_the_first_few_and_no
     assert len(found) <= (count + 1) * (SEED_MATCHES + 1)
 
 
-@pytest.mark.proof
-def test_the_pairs_of_a_dense_sweep_grow_with_the_facts_and_not_with_their_square() -> None:
-    count = 2000
-    vectors = np.full((count, 8), 0.0, dtype=np.float32)
-    vectors[:, 0] = 1.0
-    vectors[:, 1:] = np.random.default_rng(3).normal(0, 0.05, (count, 7))
-    facts = table([{"statement": f"said {place}"} for place in range(count)])
-    found = find_pairs(facts, unit(vectors, 8), SETTINGS, 0.6)
-    assert 0 < len(found) <= count * SEED_MATCHES
-    each = pl.concat([found["a_id"], found["b_id"]]).value_counts()["count"]
-    assert len(each) == count
-    assert int(each.min() or 0) >= SEED_MATCHES
-
-
 def exact(vectors: Vectors, seeds: int, threshold: float) -> set[tuple[int, int]]:
     first, second = np.nonzero(vectors[:seeds] @ vectors.T >= threshold)
     return {(int(a), int(b)) for a, b in zip(first, second, strict=True) if a < b}

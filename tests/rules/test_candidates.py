@@ -84,13 +84,6 @@ def dated(statement: str, hint: str, **more: Any) -> dict[str, Any]:
     return Memory().candidates([claim(statement, temporal_hint=hint, **more)]).facts.row(0, named=True)
 
 
-def test_a_state_to_come_begins_then_and_one_that_is_over_has_ended() -> None:
-    begins = dated("Anna starts at Acme in 2031.", "in 2031", relation="works_at", obj="Acme")
-    over = dated("Anna lived in Faro from 2011 to 2014.", "from 2011 to 2014", relation="lives_in", obj="Faro")
-    assert [begins[name].year for name in ("valid_from", "event_at")] == [2031, 2031]
-    assert [over["valid_from"].year, over["valid_to"].year, over["event_at"]] == [2011, 2015, None]
-
-
 def test_a_sentence_about_the_past_stays_true_when_that_is_over() -> None:
     words = ("Anna sang in a choir until 2016.", "until 2016")
     assert dated(*words, relation="observed")["valid_to"] is None
@@ -388,19 +381,6 @@ def test_an_object_is_found_by_its_text_its_names_and_its_aliases(words: str) ->
     assert memory.live() == ["Anna uses neovim."]
 
 
-def test_only_relations_that_can_succeed_each_other_are_closed_by_a_word() -> None:
-    memory = Memory()
-    memory.tell(
-        claim("Anna lives in Oslo.", relation="lives_in", obj="Oslo"),
-        claim("Anna was born in Oslo.", relation="born_in", obj="Oslo"),
-        claim("Anna likes Oslo.", relation="likes", obj="Oslo"),
-        claim("Anna does not live in Oslo yet.", relation="lives_in", obj="Oslo"),
-        claim("Ben lives in Oslo.", subject="Ben", relation="lives_in", obj="Oslo"),
-    )
-    memory.tell(claim("Anna moved to Bergen.", relation="moved_to", obj="Bergen", at=9, resolves=[{"object": "Oslo"}]))
-    assert memory.facts.filter(pl.col("status") == "superseded")["statement"].to_list() == ["Anna lives in Oslo."]
-
-
 def test_a_retracted_mistake_was_never_true() -> None:
     memory = Memory()
     memory.tell(VIM)
@@ -432,44 +412,12 @@ def test_s1_22_a_weaker_source_is_refused_and_an_axiom_yields_to_nothing(new: st
     assert bool(RevisionState(NOW, {}).refusal(speaker | {"id": "new"}, speaker | {"id": "new"}, known)) is is_refused
 
 
-def test_what_is_said_later_replaces_even_when_it_became_true_earlier() -> None:
-    memory = Memory()
-    memory.tell({**VIM, "at": 10})
-    memory.tell({**NEOVIM, "at": 20, "temporal_hint": "since 2021"})
-    assert memory.live() == ["Anna uses neovim."]
-    assert memory.valid(15) == ["Anna uses neovim."]
-
-
 def test_what_is_replaced_ends_when_the_other_began_and_not_when_that_was_said() -> None:
     memory = Memory()
     memory.tell(VIM)
     memory.tell({**NEOVIM, "at": 40, "temporal_hint": f"since {day(20):%Y-%m-%d}"})
     begins = memory.fact("Anna uses neovim.")["valid_from"]
     assert memory.fact("Anna uses vim.")["valid_to"] == begins < day(40)
-
-
-def test_two_candidates_that_replace_each_other_leave_one() -> None:
-    memory = Memory()
-    memory.tell({**VIM, "message": "m", "resolves": [{"object": "neovim"}]}, {**NEOVIM, "at": 1, "message": "m"})
-    assert len(memory.live()) == 1
-
-
-def test_a_repeat_speaks_for_the_fact_it_repeats() -> None:
-    memory = Memory()
-    memory.tell(VIM, claim("Anna uses neovim.", obj="neovim", at=2))
-    memory.tell(NEOVIM)
-    old, head = memory.fact("Anna uses vim."), memory.fact("Anna uses neovim.", 2)
-    assert (old["replaced_by"], old["valid_to"], head["supersedes_id"]) == (head["id"], day(10), old["id"])
-
-
-def test_only_likeness_retires_nothing() -> None:
-    memory = Memory()
-    memory.tell(VIM)
-    plan = memory.tell(
-        claim("Anna uses neovim.", obj="neovim", at=2), cosines={("Anna uses neovim.", "Anna uses vim."): 0.99}
-    )
-    assert plan.summary() == {"create": 1}
-    assert len(memory.live()) == 2
 
 
 # --- laws

@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +28,6 @@ from slowwave.graph.community_plan import (
     MAX_CHARS,
     CommunityPlan,
     CommunitySummary,
-    cleaned_answer,
     community_names,
     needs_summary,
     plan_communities,
@@ -216,20 +214,6 @@ def test_a_model_speaks_for_what_rules_spoke_for_but_never_the_other_way() -> No
     assert set(plan.decisions["decided_by"]) == {"model"}
 
 
-def test_a_summary_keeps_the_facts_that_it_was_told_from_and_loses_them_with_itself() -> None:
-    grouping = grouped(graph("ab", "bc", "de"), "abc", "de")
-    marks = dict(grouping.groups.select("fingerprint", "entity_ids").iter_rows())
-    sources = {mark: ["ab", "bc"] if "a" in members else ["de"] for mark, members in marks.items()}
-    first = planned(grouping, summaries=told(grouping), sources=sources)
-    assert sorted(first.communities["told_fact_ids"].to_list()) == [["ab", "bc"], ["de"]]
-    again = grouped(graph("ab", "bc", "de"), "abc", "de", before=after(first))
-    assert planned(again, after(first)).is_empty
-    now = grouped(graph("ab", "de"), "ab", "de", before=after(first))  # a fact that was told holds no longer
-    assert needs_summary(now, after(first), has_model=True)["entity_ids"].to_list() == [["a", "b"]]
-    plan = planned(now, after(first))
-    assert plan.communities.select("summary", "told_fact_ids").rows() == [(None, None)]
-
-
 # What rules say of them
 
 
@@ -255,21 +239,6 @@ def test_a_rules_summary_is_about_three_of_the_sentences_and_nothing_else() -> N
     long = summary_by_rule(["y" * 2000])
     assert len(long) == MAX_CHARS
     assert long.endswith("…")
-
-
-@pytest.mark.parametrize(
-    ("answer", "shown"),
-    [
-        ("Anna <b>works</b> at Acme.", "Anna works at Acme."),
-        ("# Theme\n**Music** joins `them`.", "Theme Music joins them."),
-        ("See [here](https://evil.example/?q=1) ![x](http://y).", "See here x."),
-        (" \u200b\x00 ", ""),
-        ("A sentence. " * 100, " ".join(["A sentence."] * 50)),
-    ],
-)
-def test_an_answer_is_taken_without_markup_and_no_longer_than_its_limit(answer: str, shown: str) -> None:
-    assert cleaned_answer(answer) == shown
-    assert len(cleaned_answer(answer)) <= MAX_CHARS
 
 
 # What a model is shown (S2-48, T38)

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.rendering import render_extraction
-from slowwave.extraction.names import is_usable
-from slowwave.lexicon.languages import NAMES, language_of, without_asking
+from slowwave.lexicon.languages import NAMES, language_of
 from slowwave.ranking.order import word_overlaps
 from slowwave.ranking.questions import Period, period_of
 from slowwave.records import Turn, Window
@@ -145,24 +144,7 @@ def test_content_words_of_a_question_count_and_question_words_do_not(question: s
     assert near >= 0.3
 
 
-@pytest.mark.parametrize(
-    ("text", "rest"),
-    [
-        ("目的地是哪里？", "目的地"),
-        ("他了解酒吧吗？", "他了解酒吧"),
-        ("ぶどうはどこですか", "ぶどうは"),
-    ],
-)
-def test_question_words_and_particles_are_not_cut_out_of_words(text: str, rest: str) -> None:
-    assert "".join(signs_of(without_asking(text)).split()) == rest
-
-
 # Statements
-
-
-def test_sentences_end_with_the_marks_of_their_script() -> None:
-    assert sentences("我搬家了。新房子很大！你来吗？") == ["我搬家了。", "新房子很大！", "你来吗？"]
-    assert sentences("「はい。」と言った。次は京都。") == ["「はい。」と言った。", "次は京都。"]
 
 
 def test_a_statement_without_spaces_is_grounded_in_the_words_of_its_message() -> None:
@@ -172,13 +154,6 @@ def test_a_statement_without_spaces_is_grounded_in_the_words_of_its_message() ->
     assert own >= 0.6 > foreign
     rows = claims.head(1).with_columns(content=pl.lit(messages["content"][0]))
     assert quotes(rows).to_list() == ["上周五我从银行辞职了。"]
-
-
-@pytest.mark.parametrize(
-    ("name", "may"), [("周凯", True), ("むぎ", True), ("민수", True), ("猫", False), ("Al", False)]
-)
-def test_two_signs_are_a_name_and_two_letters_are_none(name: str, may: bool) -> None:
-    assert is_usable(name) is may
 
 
 # Times

@@ -42,7 +42,6 @@ def test_a_name_known_from_elsewhere_needs_no_further_sign() -> None:
         "it",
         "a@b.example",
         "https://x.example",
-        "3.11",
         "",
         "\u200b\u200b",
         "one two three four five six seven",

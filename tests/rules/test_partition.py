@@ -95,15 +95,6 @@ def test_t16_a_pair_a_chain_a_star_and_a_clique_are_one_group_each(pairs: Pairs,
         assert found == [{frozenset(range(nodes))}] * len(names)
 
 
-def test_s2_46_parallel_relations_count_each() -> None:
-    between = [(16, 0), (16, 1), (16, 2), (16, 8)]  # three of one clique, one of the other
-    once = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between]))
-    often = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between, *[(16, 8)] * 4]))
-    assert (once[16], often[16]) == (once[0], often[8])
-    assert once[0] != once[8]
-    assert often[0] != often[8]
-
-
 def test_t15_the_order_of_visits_depends_on_ids_alone_and_not_on_their_order() -> None:
     few, many = (pl.Series([f"e{number}" for number in range(100, 100 + size)]) for size in (40, 200))
     order = [many[place] for place in visiting_order(many).tolist()]

@@ -21,7 +21,6 @@ from slowwave.settings import BeliefSettings
 from slowwave.text import statement_hash
 from storage.doctor import examine
 from storage.store import Store
-from storage.undo import undo
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -280,14 +279,6 @@ def told(said_: Sequence[tuple[float, int, str]]) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=10, deadline=None)
-@given(CONFIDENCES, CONFIDENCES, st.floats(-10, 1e4), st.floats(0, 10))
-def test_the_posterior_lies_between_the_faded_prior_and_certainty(p: float, q: float, days: float, rate: float) -> None:
-    prior = decayed(min(p, 0.99), days, rate)
-    assert 0.0 <= prior <= p
-    assert prior <= noisy_or(prior, q) < 1.0
-
-
-@settings(max_examples=10, deadline=None)
 @given(st.lists(st.floats(0.3, 0.84), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_without_decay_the_order_of_hints_does_not_matter(said_: list[float], chance: Any) -> None:
     one, other = Mind(promote_threshold=1.0), Mind(promote_threshold=1.0)
@@ -369,15 +360,3 @@ def test_two_weak_hints_in_different_conversations_become_a_fact_that_shows_both
     assert rows(store, "decisions", f"subject_id = '{fact.id}'")["action"].sort().to_list() == ["create", "promote"]
     assert summary["counts"]["facts learned"] == 1
     assert examine(Store.open(str(store))) == ()
-
-
-@pytest.mark.proof
-def test_undo_of_the_second_run_makes_the_belief_pending_again(twice: tuple[Path, dict[str, Any]]) -> None:
-    store, summary = twice
-    undo(Store.open(str(store)), summary["run"], "undo-1", START)
-    assert rows(store, "facts").is_empty()
-    assert rows(store, "fact_evidence").is_empty()
-    assert rows(store, "pending_beliefs").select("probability", "evidence_count", "promoted_id").rows() == [
-        (0.75, 1, None)
-    ]
-    assert len(rows(store, "belief_evidence")) == 1

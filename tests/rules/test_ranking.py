@@ -206,14 +206,6 @@ def test_a_walk_that_reaches_much_says_little_of_each() -> None:
     assert walk_shares({}) == {}
 
 
-def test_factors_are_followed_by_sorting_again() -> None:
-    order = placed(a=1.0, b=0.9, c=0.8)
-    factors = {"a": {"status": 0.5, "limbic": 0.5}, "c": {"status": 1.0, "limbic": 1.2}}
-    raised = weighted(order, factors, "limbic")
-    assert [(fact.fact_id, fact.score) for fact in raised] == [("c", 0.8 * 1.2), ("b", 0.9), ("a", 0.5)]
-    assert raised[2].parts == {"search": 1.0, "status": 0.5, "limbic": 0.5}
-
-
 @given(SCORES, st.floats(0.1, 2.0), st.floats(0.0, 1.0), st.integers(1, 12))
 def test_the_parts_of_a_fact_multiply_to_its_score(
     scores: list[float], factor: float, diversity: float, k: int

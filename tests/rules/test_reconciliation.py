@@ -21,7 +21,7 @@ from slowwave.deduplication.blocking import TOPICS, find_topics
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_words, merge_by, select_seeds
 from slowwave.deduplication.merged_facts import merge_clusters
 from slowwave.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
-from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, only_live, plan_reconciliation
+from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
 from slowwave.validity import check_transition, is_live, successors, valid_facts
@@ -237,13 +237,6 @@ def test_s1_09_facts_of_different_scopes_are_never_compared() -> None:
     merges = merge_by(pool, by_words(LIMITS))
     assert merges.duplicates.is_empty()
     assert merges.undecided.is_empty()
-
-
-@pytest.mark.parametrize(
-    "better", [{"evidence_count": 2}, {"confidence": 0.9}, {"statement": ALIKE[0]}, {"created_at": day(-1)}]
-)
-def test_of_equal_rank_survives_what_has_more_evidence_is_surer_shorter_or_older(better: dict[str, Any]) -> None:
-    assert losers(pool_of(fact("a", ALIKE[0] + "!!"), fact("b", ALIKE[0] + "!!") | better)) == {"a": "b"}
 
 
 def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
@@ -495,18 +488,6 @@ def test_t35_a_replacement_that_would_close_a_circle_is_refused() -> None:
     assert made.lineage.is_empty()
     assert losers(pool_of(fact("a", ALIKE[0], replaced_by="b"), fact("b", ALIKE[0]))) == {"b": "a"}
     assert plan(pool_of(fact("a", ALIKE[0], replaced_by="b"), fact("b", ALIKE[0]))).lineage.is_empty()
-
-
-def test_t40_what_died_meanwhile_is_left_out_and_its_question_is_asked_again() -> None:
-    pool = pool_of(TEA, CHAI, fact("c", ALIKE[0]), fact("d", ALIKE[0]), cosine=0.75, c__d=0.99)
-    merges, judged = merge_by(pool, by_words(LIMITS)), [same("a", "b")]
-    assert merges.duplicates["loser_id"].to_list() == ["d"]
-    left, fewer, answers = only_live(pool, merges, judged, pl.Series(["a", "d"]))
-    assert fewer.duplicates.is_empty()
-    assert [each.verdict for each in answers] == [""]
-    made = plan(left, answers, fewer)
-    assert made.lineage.is_empty()
-    assert made.facts["id"].to_list() == ["d"]
 
 
 def test_s1_20_every_decision_says_what_it_saw_and_who_decided() -> None:

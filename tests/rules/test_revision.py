@@ -16,7 +16,6 @@ from patchwork import NOW, Memory, claim, day
 from talk import CLAUDE, learn, rows, said, verdict, written
 
 from slowwave import frames
-from slowwave.lexicon.place_hierarchy import are_apart
 from slowwave.revision.conflicts import is_one_domain
 from slowwave.revision.mutual_exclusion import Forms, exclude, read_claim
 from slowwave.revision.revision_state import RevisionState
@@ -134,26 +133,6 @@ def test_nobody_else_ends_what_a_subject_said_of_itself(speakers: tuple[str, str
             memory.tell(told[number])
         assert memory.live() == [f"Anna works at {name} now." for name in live]
         assert memory.pairs.height == len(live) - 1
-
-
-def test_a_beginning_of_its_own_is_a_change() -> None:
-    memory = Memory()
-    memory.tell(job("Acme", 1, statement="Anna works at Acme."))
-    plan = memory.tell(job("Globex", 60, statement="Anna works at Globex.", temporal_hint="2026-02-01"))
-    assert (memory.live(), plan.pairs.height) == (["Anna works at Globex."], 0)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "apart"),
-    [
-        ("Oslo", "Lisbon", True),
-        ("Oslo", "Grünerløkka", False),
-        ("Cologne", "Köln", False),
-        ("Oslo", "Norway", False),
-    ],
-)
-def test_only_known_places_are_apart(a: str, b: str, apart: bool) -> None:
-    assert are_apart(a, b) == are_apart(b, a) == apart
 
 
 def test_exclusion_is_symmetrical() -> None:

@@ -15,11 +15,9 @@ from talk import (
     CLAUDE,
     NOW,
     START,
-    Line,
     assert_same,
     contents,
     extractor,
-    known_of,
     learn,
     rows,
     said,
@@ -264,15 +262,6 @@ def test_who_speaks_under_a_first_name_is_not_taken_for_the_owner_without_asking
 
 
 @pytest.mark.proof
-def test_a_word_of_which_something_is_known_is_not_the_owner(reads: Reads, tmp_path: Path) -> None:
-    fact = {"m": 0, "s": "Crystal is a language that compiles to machine code.", "about": "Crystal"}
-    answer = {"new": [{"name": "Crystal", "type": "concept"}], "facts": [fact]}
-    reads(("Devon", "Crystal is a language that compiles to machine code."), model=Reader({"compiles": answer}))
-    reads(("user", "Hi, I'm Crystal."), WORK)
-    assert not any("machine code" in each for each in about(tmp_path / "m", owner_id()))
-
-
-@pytest.mark.proof
 def test_a_name_from_the_settings_is_the_owners_until_another_is_stored(reads: Reads, tmp_path: Path) -> None:
     reads(WORK, owner="Marta Oliveira")
     reads(("user", "I live in Lisbon with my two children."), owner="Somebody Else")
@@ -295,30 +284,3 @@ def test_a_text_that_asks_for_it_renames_and_merges_nobody(reads: Reads, tmp_pat
     assert before.items() <= found.items()
     assert {"mallory", "anna"}.isdisjoint(aliases(tmp_path / "m", owner_id()))
     assert not rows(tmp_path / "m", "entities")["merged_into"].drop_nulls().to_list()
-
-
-# In order
-
-
-def chat(*turns: tuple[str, str], name: str = "c1", day: int = 0) -> list[Line]:
-    return said(turns, name, START + timedelta(days=day))
-
-
-@pytest.mark.proof
-def test_what_shares_no_speaker_is_asked_in_the_same_round_and_what_does_in_the_next(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    model, store = Reader(), tmp_path / "m"
-    serve(model)
-    lines = [
-        *chat(("Marta", "I sail every weekend in Porto."), name="a"),
-        *chat(("Devon", "I prefer rooibos tea to coffee."), name="b", day=1),
-        *chat(("Marta", "I sold my boat in Porto."), name="c", day=2),
-    ]
-    told = learn(written(tmp_path / "a.jsonl", lines), store, **paid(), extract={"window_messages": 1})
-    assert sorted(model.fresh()[:2]) == [["I prefer rooibos tea to coffee."], ["I sail every weekend in Porto."]]
-    assert model.fresh()[2:] == [["I sold my boat in Porto."]]
-    assert [[*known_of(each)] for each in model.windows[:2]] == [[], []]
-    assert "Marta: I sail every weekend in Porto." in known_of(model.windows[2])
-    kinds = rows(store, "commits").filter(pl.col("run_id") == told["run"])["kind"].to_list()
-    assert kinds.count("ingest.candidates") == 2

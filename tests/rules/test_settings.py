@@ -130,14 +130,6 @@ def test_a_name_without_a_counterpart_is_refused_with_the_reason(name: str) -> N
         parse_settings(tree(name, 1), "slowwave.toml")
 
 
-def test_measures_of_aspects_are_four_numbers_or_a_table() -> None:
-    some = parse_settings({"aspects": {"weights": {"facts": 0.7}}}, "f").recall.aspects.weights
-    assert (some.facts, some.entities) == (0.7, 0.25)
-    for wrong in ([0.5, 0.5], 0.5, [0.0, 0.0, 0.0, 0.0]):
-        with pytest.raises(UnusableInput, match="weights"):
-            parse_settings({"aspects": {"weights": wrong}}, "f")
-
-
 def test_our_own_name_goes_before_another_and_two_others_must_agree() -> None:
     own = parse_settings({"graph": {"recall_limit": 4}, "recall": {"k": 5}}, "f")
     assert own.recall.k == 5
@@ -171,22 +163,6 @@ def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> N
     with pytest.raises(UnknownName) as refused:
         parse_settings(tree(path, 3), "slowwave.toml")
     assert f"Did you mean {near!r}?" in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("values", "told"),
-    [
-        ({"retention": {"frobnicate": 1}}, "'retention.frobnicate'. [retention] has undo_days, mode,"),
-        ({"ingest": {"extract": {"zebra": 1}}}, "'ingest.extract.zebra'. docs/settings.md lists those of"),
-        ({"retention": {"days": 3}}, "Did you mean 'retention.undo_days'?"),
-    ],
-)
-def test_nothing_far_fetched_is_guessed_and_no_long_list_is_told(values: dict[str, Any], told: str) -> None:
-    with pytest.raises(UnknownName) as refused:
-        parse_settings(values, "slowwave.toml")
-    assert told in str(refused.value)
-    assert refused.value.message.count("Did you mean") == told.count("Did you mean")
-    assert len(str(refused.value)) < 260
 
 
 @pytest.mark.parametrize(

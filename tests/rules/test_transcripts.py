@@ -84,11 +84,6 @@ def test_roles_and_speakers_have_one_form(fields: dict[str, Any], role: str, spe
     assert (found.role, found.speaker) == (role, speaker)
 
 
-def test_other_names_of_the_fields_are_understood() -> None:
-    item = {"session_id": 7, "id": "m1", "sender": "human", "name": "Nora", "text": "Hi", "created_at": NINE // 1000}
-    assert message(parse_message(item, ORIGIN)) == Message("7", "m1", "user", "Nora", "Hi", NINE, "global")
-
-
 def test_a_list_of_content_parts_becomes_one_text_and_its_tools_messages_of_their_own() -> None:
     parts = [
         {"type": "text", "text": "Look."},
@@ -143,11 +138,6 @@ def claude(content: object, **fields: Any) -> dict[str, Any]:
         "type": role, "sessionId": "s", "uuid": "u", "cwd": "/home/nora/harbour", "timestamp": "2026-03-02T09:00:00Z",
         "message": {"role": role, "content": content},
     } | fields  # fmt: skip
-
-
-def test_a_line_of_claude_code_has_its_session_project_and_time() -> None:
-    found = message(parse_claude_code(claude("Use pnpm."), ORIGIN))
-    assert found == Message("s", "u", "user", "user", "Use pnpm.", NINE, "harbour")
 
 
 def test_a_project_folder_is_found_in_a_windows_path() -> None:

@@ -53,12 +53,6 @@ def shape(windows: Sequence[PlannedWindow]) -> list[tuple[list[str], list[str]]]
     return [([row for row in each.message_ids if row not in each.new_ids], list(each.new_ids)) for each in windows]
 
 
-def test_a_window_is_full_by_count_and_shows_the_messages_before_it() -> None:
-    assert shape(planned(said(range(7)))) == [
-        ([], ["c0", "c1", "c2"]), (["c1", "c2"], ["c3", "c4", "c5"]), (["c4", "c5"], ["c6"]),
-    ]  # fmt: skip
-
-
 def test_earlier_messages_are_context_and_end_a_window_where_they_stand_between_new_ones() -> None:
     assert shape(planned(said([2, 3, 5]), said([0, 1, 4]))) == [(["c0", "c1"], ["c2", "c3"]), (["c3", "c4"], ["c5"])]
 
@@ -83,13 +77,6 @@ def test_a_window_ends_where_the_topic_turns_and_the_next_one_still_shows_what_w
         ([], ["c0", "c1"]), (["c0", "c1"], ["c2", "c3"]), (["c2", "c3"], ["c4"]),
     ]  # fmt: skip
     assert shape(planned(about("aabba"), messages=10)) == [([], [f"c{n}" for n in range(5)])]
-
-
-def test_a_window_ends_where_its_topic_gets_too_long() -> None:
-    long = with_topics(about("aaaaa", chars=1000), NoiseSettings())
-    assert [len(each.new_ids) for each in planned(long, messages=10)] == [2, 2, 1]
-    silent = with_topics(about("   ", chars=1000), NoiseSettings())
-    assert [len(each.new_ids) for each in planned(silent, messages=10)] == [2, 1]
 
 
 def test_what_has_no_vector_turns_nothing_and_conversations_have_topics_of_their_own() -> None:
