@@ -279,13 +279,6 @@ def test_no_time_ends_before_it_begins_no_event_is_to_come_and_no_plan_is_over(
         assert times.event_at <= said if times.kind == "event" else times.event_until > said
 
 
-@settings(deadline=None)
-@given(st.text(max_size=80), st.text(max_size=20))
-def test_any_text_is_survived(words: str, model: str) -> None:
-    find_hint(words)
-    resolve_times(words, SAID, model_date=model)
-
-
 def test_a_deadline_that_is_just_over_keeps_the_date_of_the_model() -> None:
     times = resolve_times("March 29", datetime(2024, 4, 5, 9, tzinfo=UTC), model_date="2024-03-29", kind="deadline")
     assert (times.event_at, times.kind, times.certainty) == (datetime(2024, 3, 29, tzinfo=UTC), "event", SURE)

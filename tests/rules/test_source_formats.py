@@ -8,8 +8,6 @@ from pathlib import PurePath
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slowwave.ingestion.agent_sessions import gemini_sessions, parse_codex, parse_gemini
 from slowwave.ingestion.chat_exports import (
@@ -23,7 +21,7 @@ from slowwave.ingestion.chat_exports import (
 from slowwave.ingestion.commit_logs import parse_git_log
 from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
 from slowwave.ingestion.mail import own_words, parse_mail
-from slowwave.ingestion.parsers import TEXT_PARSERS, conversation_of
+from slowwave.ingestion.parsers import conversation_of
 from slowwave.ingestion.transcripts import Message, Origin
 
 ORIGIN = Origin("file", "global")
@@ -489,20 +487,3 @@ def test_dates_of_git_are_read_in_its_usual_forms(date: str) -> None:
         "\n\n", "\nCommit: Ben <b@x>\nCommitDate: 2027-01-01\n\n", 1
     )
     assert messages(parse_git_log(full.splitlines(), ORIGIN))[0].at == NINE
-
-
-PIECES = st.sampled_from([
-    "commit 9f1c0d2\n", "Author: N <n@x>\n", "Date: x\n", "    because\n", "\n", "From a Mon 2026\n", "--b\n",
-    "\udcff\n", "From: N <n@x.org>\n", "Content-Type: multipart/mixed; boundary=b\n", "Content-Type: message/rfc822\n",
-    "Date: =?x?q?=ff?=\n", "Subject: =?utf-8?b?w?=\n", "Content-Transfer-Encoding: base64\n", "Message-ID: <>\n",
-    "Content-Type: text/html\n", "<p></div><![x\n", "[02/03/2026, 21:15:32] N: x\n", "99/99/99, 9:99 - N: x\n", "---\n",
-    "**User**\n", "_Exported on 99/99/2026 at 99:99:99 GMT+99 from Cursor (1)_\n",
-])  # fmt: skip
-
-
-@pytest.mark.parametrize("name", sorted(TEXT_PARSERS))
-@given(lines=st.lists(PIECES | st.text(max_size=12), max_size=25))
-def test_no_text_breaks_a_parser_and_each_finding_has_its_line(name: str, lines: list[str]) -> None:
-    found = list(TEXT_PARSERS[name](lines, ORIGIN))
-    assert all(0 < line <= len(lines) for line, _ in found)
-    assert all(one.content.strip() or name == "cursor" for one in messages(found))

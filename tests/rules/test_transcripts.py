@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slowwave.errors import UnknownName
 from slowwave.ingestion.conversations import Conversations
 from slowwave.ingestion.formats import Note, binary_kind, encoding_of, load_lines, load_values, sniff_format
-from slowwave.ingestion.parsers import NEXT_ORIGIN, PARSERS, known_format
+from slowwave.ingestion.parsers import known_format
 from slowwave.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 from slowwave.timestamps import parse_time
 
@@ -252,34 +252,6 @@ def test_nesting_beyond_measure_is_a_note_and_no_crash(opening: str) -> None:
     [(_, _, note)] = load_lines([deep.encode()])
     assert note is not None
     assert note.kind == "unreadable"
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=12,
-)
-FIELDS = [
-    "conversation_id", "role", "speaker", "content", "text", "messages", "occurred_at",
-    "message_id", "scope", "type", "message", "uuid", "sessionId", "cwd", "timestamp", "isMeta",
-    "mapping", "current_node", "author", "parts", "content_type", "metadata", "children", "parent",
-    "id", "name", "title", "payload", "ts", "thread_ts", "user", "user_profile", "subtype", "bot_id", "chat_messages",
-    "sender", "attachments", "created_at", "account", "parent_message_uuid", "toolCalls", "args", "output", "arguments",
-]  # fmt: skip
-ITEMS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.dictionaries(st.sampled_from(FIELDS), JSON), max_size=9)
-
-
-@pytest.mark.parametrize("name", sorted(PARSERS))
-@given(item=ITEMS | JSON)
-def test_no_value_breaks_a_parser_or_the_frame(name: str, item: object) -> None:
-    gathered = Conversations(NOW, 50_000)
-    origin = NEXT_ORIGIN[name](item, ORIGIN) if name in NEXT_ORIGIN else ORIGIN
-    for one in PARSERS[name](item, origin):
-        if isinstance(one, Message):
-            gathered.add_all([one])
-    frame = gathered.take(NOW)
-    assert frame["occurred_at"].null_count() == 0
-    assert frame["id"].is_unique().all()
 
 
 def gather(*items: Message, limit: int = 50_000) -> tuple[Any, list[str]]:
