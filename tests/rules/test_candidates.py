@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from patchwork import NOW, Memory, claim, day
 
 from slowwave.revision.revision_state import RevisionState
-from slowwave.validity import check_transition, successors
+from slowwave.validity import check_transition, is_live, successors
 
 VIM = claim("Anna uses vim.", obj="vim", at=1)
 NEOVIM = claim("Anna uses neovim.", obj="neovim", at=10, resolves=[{"object": "vim"}])
@@ -56,7 +56,6 @@ def test_a_claim_becomes_an_invisible_candidate_with_its_provenance() -> None:
 @pytest.mark.parametrize(
     ("said", "stored"),
     [
-        ("entity", "hierarchical"),
         ("CoOccurrence", "co_occurrence"),
         ("friendly", "semantic"),
         (None, "semantic"),
@@ -447,14 +446,22 @@ claims = st.builds(
     st.booleans(),
     st.sampled_from(["", ".", " today"]),
 )
-batches = st.lists(st.lists(claims, min_size=1, max_size=6), min_size=1, max_size=3)
+jobs = st.builds(
+    lambda place, at, sure: claim(
+        f"Anna works at {place} now.", relation="works_at", obj=place, at=at, confidence=sure
+    ),
+    st.sampled_from(["Acme", "Globex", "Initech"]),
+    st.integers(0, 12),
+    st.sampled_from([0.7, 0.8, 0.9]),
+)
+batches = st.lists(st.lists(claims | jobs, min_size=1, max_size=6), min_size=1, max_size=4)
 
 
 @pytest.mark.proof
-@given(batches)
+@given(batches, st.sampled_from(["recency", "confidence"]))
 @settings(max_examples=12, deadline=None)
-def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
-    memory = Memory()
+def test_laws_of_application(told: list[list[dict[str, Any]]], strategy: str) -> None:
+    memory = Memory(revise={"strategy": strategy})
     for batch in told:
         built = memory.candidates(batch)
         before = memory.facts
@@ -480,9 +487,12 @@ def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
         assert [
             getattr(again, name).height for name in ("facts", "evidence", "lineage", "aspects", "decisions", "batches")
         ] == [0] * 6
+        # a relation of one object has at most one head
+        assert memory.facts.filter(is_live(NOW), predicate="works_at")["object_text"].n_unique() <= 1
     steps = dict(memory.facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
     assert all(start not in successors(end, steps) for start, end in steps.items())
     assert set(steps.values()) <= set(memory.facts["id"])
+    assert set(memory.facts.filter(status="superseded")["id"]) <= set(steps)
     closed = memory.facts.filter(pl.col("valid_to").is_not_null())
     assert (closed["valid_to"] >= closed["valid_from"]).all()
     counts = memory.evidence.group_by("fact_id").len().rename({"fact_id": "id"})

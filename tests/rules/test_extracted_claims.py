@@ -6,10 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from prompts.responses import WindowExtraction
 from slowwave.ingestion.windows import PlannedWindow
@@ -112,19 +109,6 @@ def test_entities_beyond_the_limit_for_each_message_are_dropped() -> None:
     entities = [{"name": f"thing {n}"} for n in range(9)]
     said = collected(window("user", "user", "user"), limit=2, entities=entities)
     assert said.mentions["name"].to_list() == [f"thing {n}" for n in range(4)]
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(-3, 6), max_size=12), st.integers(0, 3))
-def test_nothing_is_ever_said_of_a_message_that_was_not_to_be_extracted(indexes: list[int], context: int) -> None:
-    planned = window("user", "user", "user", "user", context=context)
-    said = collected(
-        planned, facts=[claim(n) for n in indexes], messages=[{"message": n, "durable": False} for n in indexes]
-    )
-    assert set(said.claims["message_id"]) | set(said.judgements["message_id"]) <= set(planned.new_ids)
-    assert len(said.claims) + said.invalid == len(indexes)
-    assert said.judgements["message_id"].n_unique() == len(said.judgements)
-    assert pl.Series(said.claims["message_id"]).null_count() == 0
 
 
 # Numbers of the roster, names, repetitions

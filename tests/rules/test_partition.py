@@ -108,18 +108,6 @@ def test_s2_46_fewer_than_two_related_entities_are_no_group() -> None:
     assert find_groups(graph(4, [(1, 2)])).tolist() == [NO_GROUP, 0, 0, NO_GROUP]
 
 
-def test_groups_are_numbered_by_their_smallest_ids_and_are_the_same_every_time() -> None:
-    blocks = [(0, 8), (8, 8), (16, 8), (24, 8)]
-    names = [number * 7 % 32 for number in range(32)]
-    of = graph(32, [(names[a], names[b]) for first, size in blocks for a, b in clique(first, size)])
-    found = find_groups(of)
-    assert groups(found) == {frozenset(names[first : first + size]) for first, size in blocks}
-    first_met = list(dict.fromkeys(found.tolist()))
-    assert first_met == [0, 1, 2, 3]
-    assert found.dtype == np.int32
-    assert find_groups(of).tolist() == found.tolist()
-
-
 def test_t15_planted_groups_are_found_though_ids_are_in_their_order() -> None:
     drawn = [small(10, 10, 0.5, 0.5, seed) for seed in range(8)]
     means = [

@@ -309,21 +309,6 @@ def test_a_retry_changes_nothing_and_a_belief_is_promoted_once(
     assert len(set(mind.promoted)) == len(mind.promoted) <= 3
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.lists(HINTS, max_size=3), st.integers(1, 3), st.integers(1, 2))
-def test_the_caps_are_never_exceeded_and_every_row_of_evidence_has_its_belief(
-    batches: list[list[tuple[float, int, str]]], most: int, per_group: int
-) -> None:
-    mind = Mind(max_pending=most, max_per_group=per_group)
-    for said_ in batches:
-        mind.hear(*told(said_))
-        assert len(mind.pending) <= most
-        groups = mind.pending.group_by("subject_id", "predicate").len()["len"]
-        assert max(groups, default=0) <= per_group
-        assert set(mind.evidence["belief_id"]) == set(mind.beliefs["id"])
-        assert (mind.beliefs["probability"] < 1.0).all()
-
-
 # Through ingest
 
 WISH = "I want to learn Portuguese."

@@ -598,22 +598,3 @@ def test_whatever_a_model_answers_memory_keeps_its_laws(data: st.DataObject) -> 
             valid = each["valid_from"] <= moment and (each["valid_to"] is None or each["valid_to"] > moment)
             family = {id_, *successors(id_, steps)}
             assert len(family & shown) == 1 or not valid
-
-
-@settings(max_examples=5, deadline=None)
-@given(st.data())
-def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
-    pool = data.draw(_pools())
-    merges = merge_by(pool, by_words(LIMITS))
-    judged = [keep(*pair) for pair in questions(pool)] if pool.prompt_version else []
-    made = plan(pool, judged, merges)
-    facts = after(pool, made)
-    live = facts.filter(is_live(NOW))
-    processed = facts.filter(pl.col("consolidated_at").is_not_null())["id"]
-    assert set(pool.seeds()) <= set(processed)
-    has_model = bool(pool.prompt_version)
-    left = select_seeds(live, made.pairs, has_model)
-    assert set(left).isdisjoint(pool.seeds())
-    again = replace(pool, facts=live.with_columns(is_seed=False), decided=made.pairs)
-    second = plan(again, now=NOW + timedelta(days=1))
-    assert all(getattr(second, name).is_empty() for name in ("facts", *CHANGED))

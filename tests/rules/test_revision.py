@@ -9,8 +9,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from messages_api import MessagesApi
 from patchwork import NOW, Memory, claim, day
 from talk import CLAUDE, learn, rows, said, verdict, written
@@ -20,7 +18,7 @@ from slowwave.revision.conflicts import is_one_domain
 from slowwave.revision.mutual_exclusion import Forms, exclude, read_claim
 from slowwave.revision.revision_state import RevisionState
 from slowwave.revision.supersession import KNOWN
-from slowwave.validity import MAX_CHAIN, is_live, successors
+from slowwave.validity import MAX_CHAIN, successors
 
 SINGLE = ("rate_limit",)
 
@@ -299,43 +297,6 @@ def test_s2_55_a_circle_of_replacements_is_refused() -> None:
     assert "circle" in state.refusal(globex, globex, initech)
     assert state.refusal(initech, initech, globex) == ""
     assert state.override_request("conflict", acme, acme, initech) == {}  # nor may a person permit it
-
-
-jobs = st.builds(
-    job,
-    st.sampled_from(["Acme", "Globex", "Initech", "Umbrella"]),
-    st.integers(0, 12),
-    confidence=st.sampled_from([0.7, 0.8, 0.9]),
-)
-
-
-@pytest.mark.proof
-@given(
-    st.lists(st.lists(jobs, min_size=1, max_size=5), min_size=1, max_size=4), st.sampled_from(["recency", "confidence"])
-)
-@example(
-    [
-        [job("Umbrella", 6, confidence=0.8), job("Initech", 8, confidence=0.8), job("Globex", 10, confidence=0.8)],
-        [job("Globex", 5, confidence=0.9), job("Initech", 2, confidence=0.9)],
-    ],
-    "confidence",
-)
-@settings(max_examples=5, deadline=None)
-def test_a_class_of_one_object_has_at_most_one_head(told: list[list[dict[str, Any]]], strategy: str) -> None:
-    memory = Memory(revise={"strategy": strategy})
-    for number, batch in enumerate(told):
-        built = memory.candidates([{**each, "message": f"{number}/{n}"} for n, each in enumerate(batch)])
-        memory.keep(memory.plan(built))
-        again = memory.plan(built)
-        assert [getattr(again, name).height for name in ("facts", "evidence", "lineage", "decisions", "pairs")] == [
-            0
-        ] * 5
-        assert memory.facts.filter(is_live(NOW))["object_text"].n_unique() == 1
-    steps = dict(memory.facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
-    assert all(start not in successors(end, steps) for start, end in steps.items())
-    held = memory.facts.filter(pl.col("status") != "rejected")
-    assert (held["valid_to"].fill_null(NOW) >= held["valid_from"]).all()
-    assert (held.filter(pl.col("status") == "superseded")["replaced_by"].is_not_null()).all()
 
 
 # --- belief revision

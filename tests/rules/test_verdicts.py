@@ -116,18 +116,6 @@ def test_s1_22_what_is_pinned_an_axiom_or_better_entrenched_stays(columns: dict[
 # What is read of an answer, and what is shown
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {},
-        {"verdicts": [None, 3, "same", {"n": 1}, {"n": "x", "v": "same"}, {"n": 1, "v": "merge"}]},
-        {"verdicts": [{"n": 1, "v": "same", "keep": 7}]},
-    ],
-)
-def test_what_cannot_be_read_of_an_answer_is_no_error(answer: dict[str, Any]) -> None:
-    assert Reconciliation.model_validate(answer).verdicts == []
-
-
 def test_the_rest_of_an_answer_is_used() -> None:
     told = [{"n": 1, "v": "perhaps"}, {"n": 2, "v": " Same ", "keep": 2, "why": "x"}, {"n": 3, "v": "details"}]
     read = Reconciliation.model_validate({"verdicts": told}).verdicts

@@ -87,17 +87,6 @@ def test_what_has_no_vector_turns_nothing_and_conversations_have_topics_of_their
     assert with_topics(about(""), NoiseSettings())["topic"].to_list() == []
 
 
-def test_turns_are_numbered_from_zero_and_name_their_speaker_or_role() -> None:
-    nameless = said([1]).with_columns(
-        speaker=pl.lit(None, pl.String), content=pl.lit(None, pl.String), scope=pl.lit(None, pl.String)
-    )
-    [window] = planned(nameless, said([0]))
-    assert [(turn.index, turn.speaker, turn.text, turn.is_context) for turn in window.window.turns] == [
-        (0, "Marta", "words", True), (1, "user", "", False),
-    ]  # fmt: skip
-    assert window.window.scope == "global"
-
-
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.integers(0, 600)), max_size=25),
