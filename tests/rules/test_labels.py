@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import polars as pl
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import (
     TYPES,
     canonical_relation,
@@ -22,7 +20,6 @@ from slowwave.lexicon.labels import (
     shown_type,
 )
 from slowwave.revision.predicates import DEFAULT, canonicalise
-from tasks.ingest.statements import new_target
 
 RELATIONS = [predicate.name for predicate in DEFAULT]
 CASES = st.sampled_from([str.lower, str.upper, str.title])
@@ -69,10 +66,3 @@ def test_a_relation_that_no_table_knows_stays_as_it_is_said() -> None:
     assert canonical_relation("canta con Ana") == "canta con Ana"
     assert shown_relation("sings_with", "es") == "sings_with"
     assert [label_key("  Canta-con Aña "), label_key("works.at")] == ["canta_con_ana", "works.at"]
-
-
-def test_a_person_may_name_the_type_of_a_new_entity_in_spanish_but_not_make_one_up() -> None:
-    target = new_target("Reunión del lunes", "Sesión", datetime(2026, 1, 1, tzinfo=UTC))
-    assert target.resolution.entities["entity_type"].to_list() == ["session"]
-    with pytest.raises(UnknownName, match=r"entity type 'sesiones'.*session"):
-        new_target("Reunión del lunes", "sesiones", datetime(2026, 1, 1, tzinfo=UTC))

@@ -14,9 +14,6 @@ from slowwave.lifecycle.pruning_and_eviction import (
     BY_A_PERSON,
     ENTITIES,
     FACTS,
-    events_to_learn,
-    is_due,
-    is_learning,
     plan_cap,
     plan_prune,
     plan_retirement,
@@ -94,13 +91,6 @@ def test_what_is_retired_is_archived_with_its_cause_and_what_was_flagged_for_it_
 # Pruning
 
 
-@pytest.mark.parametrize(("settings", "events"), [(1, 1), (50, 50), (0, 50), (-1, 50)])
-def test_the_learning_period_ends_with_the_last_of_its_recalls(settings: int, events: int) -> None:
-    how = StewardSettings(learning_events=settings)
-    assert events_to_learn(how) == events
-    assert (is_learning(events - 1, how), is_learning(events, how)) == (True, False)
-
-
 def test_a_faded_fact_tells_what_it_was_measured_by_oldest_first() -> None:
     rows = facts(fact("young", created_at=ago(350)), fact("old", created_at=ago(400)), fact("new", created_at=ago(1)))
     usage = usage_of(frames.empty(frames.FACT_USAGE), frames.empty(frames.LINEAGE))
@@ -111,15 +101,6 @@ def test_a_faded_fact_tells_what_it_was_measured_by_oldest_first() -> None:
         "score": round(0.5 * 0.5 ** (400 / 90), 6), "age_hours": 9600.0, "hits": 0, "half_life_days": 90.0,
         "threshold": 0.05, "grace_hours": 24.0,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [(None, 0.5, True), (0.5, 0.6, True), (0.6, 0.5, True), (0.5, 0.59, False), (0.21, 0.2, False), (0.2, 0.19, True)],
-)
-def test_a_score_is_due_that_is_new_a_step_away_or_beyond_a_mark(old: float | None, new: float, expected: bool) -> None:
-    frame = pl.DataFrame({"quality_score": [old], "score": [new]}, schema_overrides={"quality_score": pl.Float64})
-    assert frame.select(is_due([0.2, 0.9], 0.0999)).item() is expected
 
 
 # Eviction
@@ -176,13 +157,6 @@ def test_of_too_many_entities_go_the_least_related_then_the_longest_unseen() -> 
     assert (plan.active, plan.left_over) == (6, 0)
 
 
-def test_a_fact_goes_with_the_first_of_its_entities_and_structure_stays() -> None:
-    both = known(fact("f", subject_id="e_a", object_id="e_b"), fact("like", object_id="e_b", kind="similarity"))
-    plan = plan_cap(crowd().filter(pl.col("id").is_in(["e_a", "e_b", "e_c"])), both, 1)
-    assert plan.entities["id"].to_list() == ["e_c", "e_a"]
-    assert plan.facts.rows() == [("f", "e_a")]
-
-
 @pytest.mark.parametrize(
     "why",
     [
@@ -204,6 +178,3 @@ def test_where_there_is_room_or_no_cap_nobody_goes(most: int) -> None:
     plan = plan_cap(crowd(), known(fact("f")), most)
     assert (len(plan.entities), len(plan.facts), plan.active, plan.left_over) == (0, 0, 6, 0)
     assert plan.entities.schema["degree"] == pl.Int64
-
-
-# Decisions

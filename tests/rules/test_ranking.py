@@ -20,16 +20,13 @@ from slowwave.ranking.order import (
     RankedFact,
     Step,
     diversify,
-    entities_named,
     full_match,
     fuse,
     lexical_scores,
     message_scores,
     rank_facts,
-    spread,
     stems,
     walk_shares,
-    weighted,
     with_neighbours,
     word_overlaps,
 )
@@ -204,34 +201,6 @@ def test_a_walk_that_reaches_much_says_little_of_each() -> None:
     shares = walk_shares({f"f{n}": Step(0.8 if n < 4 else 0.1, 1) for n in range(9)})
     assert [shares[f"f{n}"].score for n in (0, 3, 4)] == pytest.approx([0.5, 0.5, 0.0625])
     assert walk_shares({}) == {}
-
-
-@given(SCORES, st.floats(0.1, 2.0), st.floats(0.0, 1.0), st.integers(1, 12))
-def test_the_parts_of_a_fact_multiply_to_its_score(
-    scores: list[float], factor: float, diversity: float, k: int
-) -> None:
-    order = placed(**{f"f{n:02d}": score for n, score in enumerate(scores)})
-    raised = weighted(order, {fact.fact_id or "": {"limbic": factor} for fact in order[::2]}, "limbic")
-    told = spread(raised, directions(max(len(order), 1))[: len(order)], diversity, k)
-    assert len(told) == min(k, len(order))
-    for fact in told:
-        parts = fact.parts
-        whole = parts["search"] * parts.get("limbic", 1.0) * parts.get("diversity", 1.0)
-        assert fact.score == pytest.approx(whole)
-
-
-@pytest.mark.parametrize(
-    ("question", "named"),
-    [
-        ("Where does Anna live?", {"a"}),
-        ("Is anna new in town?", set()),
-        ("Did Ben go to New York?", {"b", "n"}),
-        ("What does Leeds look like?", set()),
-    ],
-)
-def test_entities_are_named_by_their_name_or_its_first_word(question: str, named: set[str]) -> None:
-    names = {"a": "Anna Lee", "b": "Ben", "n": "New York"}
-    assert entities_named(question, names) == named
 
 
 # How well words match

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.graph.links import inverses_of, part_facts
 from slowwave.lexicon.statement_words import STOP_WORDS
 from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import mentions_in
 from slowwave.settings import ResolveSettings, SplitSettings
-from slowwave.splitting.split_plan import SplitPart, ask_of, checked_splits, plan_hash, plan_split, splits_of
+from slowwave.splitting.split_plan import SplitPart, ask_of, checked_splits, splits_of
 from slowwave.splitting.split_suggestions import (
     find_topics,
     is_candidate,
@@ -246,50 +245,6 @@ def test_plain_data_in_any_of_the_known_shapes_is_read_and_anything_else_named()
     ):
         with pytest.raises(SlowwaveError, match=r"\[|ids|name"):
             splits_of(wrong)  # type: ignore[arg-type]
-
-
-def test_the_plan_hash_follows_what_is_filed_and_how_it_is_called() -> None:
-    assert plan_hash(ATLAS, IDS) == plan_hash(ATLAS, tuple(reversed(IDS)))
-    assert plan_hash(ATLAS, IDS) != plan_hash(ATLAS, IDS[:2])
-    assert plan_hash(ATLAS, IDS) != plan_hash({**ATLAS, "name": "Other"}, IDS)
-
-
-def test_a_split_changes_owners_only_and_tells_of_every_step() -> None:
-    plan = plan_split(ATLAS, checked(SplitPart("Atlas - Cache", "", IDS[:2])), HELD, NOW)
-    child = plan.entities.row(0, named=True)
-    assert (child["name"], child["canonical_name"], child["entity_type"]) == (
-        "Atlas - Cache",
-        "atlas - cache",
-        "project",
-    )
-    assert (child["parent_entity_id"], child["status"], child["pinned"], child["first_seen_at"]) == (
-        "e_atlas", "active", True, NOW,
-    )  # fmt: skip
-    assert plan.aliases.select("alias_name", "entity_id").rows() == [("atlas - cache", child["id"])]
-    assert plan.moved.rows() == [(IDS[0], child["id"]), (IDS[1], child["id"])]
-    assert plan.remaining == 1
-    told = plan.decisions.select("action", "subject_id").rows()
-    structure = [("create", id_) for id_ in plan.structure["id"]]
-    assert told == [("split", "e_atlas"), ("create", child["id"]), ("move", IDS[0]), ("move", IDS[1]), *structure]
-    assert set(plan.decisions["decided_by"]) == {"person"}
-    assert plan.decisions["id"].n_unique() == len(plan.decisions)
-
-
-# What is a part of what
-
-
-def test_one_makes_the_other_and_finds_it_again() -> None:
-    rows = [*part_facts(("e_1", "Whole"), ("e_2", "Part"), NOW), *part_facts(("e_1", "Whole"), ("e_3", "Other"), NOW)]
-    facts = pl.DataFrame(rows, schema=dict(frames.FACTS))
-    assert facts.select("subject_id", "predicate", "object_id", "edge_type").rows()[:2] == [
-        ("e_1", "contains", "e_2", "hierarchical"), ("e_2", "part_of", "e_1", "hierarchical"),
-    ]  # fmt: skip
-    assert facts["statement"].to_list()[:2] == ["Whole contains Part.", "Part is a part of Whole."]
-    for one, other in ((0, 1), (1, 0), (2, 3)):
-        assert inverses_of(facts[one], facts)["id"].to_list() == [facts["id"][other]]
-    said = facts.with_columns(kind=pl.lit("relation"))
-    assert inverses_of(said[0], facts).is_empty()
-    assert inverses_of(facts[0], said).is_empty()
 
 
 # Names (C17)

@@ -23,7 +23,6 @@ from slowwave.validity import (
     known_as_of,
     known_as_of_sql,
     live_sql,
-    valid_facts,
 )
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,18 +109,6 @@ def test_as_of_includes_what_was_superseded_later_and_leaves_out_what_was_denied
     )
     assert rows.filter(as_of(day(2)))["id"].to_list() == ["f0", "f2"]
     assert rows.filter(as_of(day(3)))["id"].to_list() == ["f2"]
-
-
-def test_of_redundant_facts_only_the_one_that_stayed_is_shown_through_any_number_of_steps() -> None:
-    rows = facts(
-        {"status": "superseded", "replaced_by": "f1"},
-        {"status": "superseded", "valid_to": day(1), "replaced_by": "f2"},
-        {},
-        {"status": "superseded", "valid_to": day(4), "replaced_by": "f4"},
-        {"valid_from": day(4)},
-    )
-    assert valid_facts(rows, day(2))["id"].to_list() == ["f2", "f3"]
-    assert valid_facts(rows, day(5))["id"].to_list() == ["f2", "f4"]
 
 
 def test_only_the_transitions_of_the_state_machine_are_allowed() -> None:
