@@ -54,24 +54,20 @@ def test_a_claim_becomes_an_invisible_candidate_with_its_provenance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "stored"),
+    ("said", "relation", "stored"),
     [
-        ("CoOccurrence", "co_occurrence"),
-        ("friendly", "semantic"),
-        (None, "semantic"),
+        ("CoOccurrence", "uses", "co_occurrence"),
+        ("friendly", "uses", "semantic"),
+        (None, "due_to", "causal"),
+        (None, "manages", "hierarchical"),
+        (None, "joined", "temporal"),
+        (None, "uses", "semantic"),
     ],
 )
-def test_an_unknown_edge_type_is_semantic_and_never_drops_the_claim(said: str | None, stored: str) -> None:
-    assert only(edge_type=said)["edge_type"] == stored
-
-
-@pytest.mark.parametrize(
-    ("relation", "stored"),
-    [("caused_by", "causal"), ("due_to", "causal"), ("fixed", "causal"), ("manages", "hierarchical"),
-     ("joined", "temporal"), ("uses", "semantic")],
-)  # fmt: skip
-def test_s2_11_a_relation_tells_its_edge_type_where_nobody_says_one(relation: str, stored: str) -> None:
-    assert only(relation=relation, edge_type=None)["edge_type"] == stored
+def test_an_unknown_edge_type_is_semantic_and_never_drops_the_claim(
+    said: str | None, relation: str, stored: str
+) -> None:
+    assert only(edge_type=said, relation=relation)["edge_type"] == stored
 
 
 @pytest.mark.parametrize(("given_", "stored"), [(None, 0.8), (1.7, 1.0), (-1.0, 0.0), (float("nan"), 0.8), (0.3, 0.3)])

@@ -288,14 +288,6 @@ def test_who_is_new_joins_the_community_of_most_of_its_relations_of_equals_the_s
     assert joined("xa", "xc", c_2="ab", c_1="cd") == {"x": "c_1"}
 
 
-def test_a_community_that_grew_tells_who_joined_it() -> None:
-    before = held(c_1="ab").with_columns(joined_ids=pl.Series([["w"]]), name=pl.lit("A, B"))
-    relations = pl.DataFrame({"id": ["1", "2"], "subject_id": ["a", "x"], "object_id": ["x", "b"]})
-    plan = plan_joining(pl.Series("id", ["x"]), relations, before, NOW)
-    assert plan.grown.rows() == [("c_1", ["w", "x"])]
-    assert plan.decisions.select("action", "subject_id", "ids_in").rows() == [("join", "c_1", ["x"])]
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda e: e[0] != e[1]), min_size=1, max_size=14),
     st.lists(st.integers(-1, 2), min_size=8, max_size=8),

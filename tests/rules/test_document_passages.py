@@ -82,12 +82,6 @@ def test_front_matter_gives_title_and_date_and_is_no_text() -> None:
     assert cut(document) == ["Boats\n\nNine."]
 
 
-def test_the_title_is_the_first_heading_else_the_name_of_the_file() -> None:
-    assert document_head("Intro\n\n# Boats *now*\n", is_markdown=True, fallback="x") == ("Boats *now*", "")
-    assert document_head("No heading.", is_markdown=True, fallback="x") == ("x", "")
-    assert document_head("# Boats", is_markdown=False, fallback="x") == ("x", "")
-
-
 WORDS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="`~#=-"), min_size=1, max_size=12)
 PARAGRAPHS = st.lists(st.lists(WORDS, min_size=1, max_size=60).map(" ".join), max_size=12)
 

@@ -19,7 +19,6 @@ from stores import entity, fact, remembered
 from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.api import OpenMemory
-from slowwave.lifecycle.usage_scores import importance, temporal
 from slowwave.ranking.entity_weights import (
     base_scores,
     build_company,
@@ -95,25 +94,6 @@ def test_each_number_of_the_weight_of_use_is_a_setting(
 ) -> None:
     told = limbic_factors(known(*WEIGHED), np.array([7.0, 0.0]), NOW, LimbicSettings.model_validate(how))
     assert told[factor].to_list() == pytest.approx(expected)
-
-
-COUNT = st.none() | st.integers(0, 200)
-AGE = st.none() | st.integers(-9, 2000).map(lambda days: NOW - days * DAY)
-
-
-@given(st.lists(st.tuples(COUNT, COUNT, COUNT, AGE, AGE), min_size=1, max_size=5))
-def test_importance_and_recency_are_those_that_the_steward_writes(rows: list[tuple[Any, ...]]) -> None:
-    named = ("access_count", "access_days", "degree", "last_access_at", "created_at")
-    entities = known(*({"id": f"e{n}", **dict(zip(named, row, strict=True))} for n, row in enumerate(rows)))
-    access, days = pl.col("access_count"), pl.col("access_days")
-    most, most_days = access.max().fill_null(0), days.max().fill_null(0)
-    expected = entities.select(
-        importance=1.0 + 0.5 * importance(access, most, pl.col("degree"), days, most_days),
-        recency=temporal(pl.coalesce("last_access_at", "created_at"), NOW),
-    )
-    told = limbic_factors(entities, np.zeros(len(rows)), NOW)
-    for name in expected.columns:
-        assert told[name].to_list() == pytest.approx(expected[name].to_list())
 
 
 @pytest.mark.parametrize(

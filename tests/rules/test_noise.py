@@ -153,11 +153,8 @@ def test_a_lone_acknowledgement_or_an_empty_message_is_refused(text: str) -> Non
     [
         "ok, I moved to Rome",
         "No",
-        "7",
         "thanks to Ben I got the job",
         "好的，我搬到罗马了",
-        "+1 555 0100",
-        "Nice is a city",
     ],
 )
 def test_a_message_that_says_anything_is_kept(text: str) -> None:

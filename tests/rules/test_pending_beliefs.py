@@ -279,18 +279,6 @@ def told(said_: Sequence[tuple[float, int, str]]) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.lists(st.floats(0.3, 0.84), min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_without_decay_the_order_of_hints_does_not_matter(said_: list[float], chance: Any) -> None:
-    one, other = Mind(promote_threshold=1.0), Mind(promote_threshold=1.0)
-    hints = [hint(p, 0, message=f"m{n}") for n, p in enumerate(said_)]
-    one.hear(*hints)
-    chance.shuffle(hints)
-    for each in hints:
-        other.hear(each)
-    assert one.probability() == pytest.approx(other.probability())
-
-
-@settings(max_examples=10, deadline=None)
 @given(HINTS, st.floats(0, 1))
 def test_a_retry_changes_nothing_and_a_belief_is_promoted_once(
     said_: list[tuple[float, int, str]], rate: float

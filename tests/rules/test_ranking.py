@@ -39,8 +39,6 @@ EVIDENCE = st.dictionaries(
     st.sampled_from([f"f{n}" for n in range(8)]), st.tuples(COSINES, OVERLAPS, st.sets(IDS, min_size=1))
 )
 BM25 = st.dictionaries(IDS, st.floats(0.5, 40.0, allow_nan=False).map(lambda x: round(x, 2)))
-
-ORDERS = st.lists(st.lists(IDS, unique=True), min_size=1, max_size=3)
 SCORES = st.lists(st.floats(0.0, 2.5), max_size=12).map(lambda scores: sorted(scores, reverse=True))
 
 

@@ -32,7 +32,6 @@ VERSION = "v1"
 LIMITS = MergeSettings(resolve_cosine=0.60, merge_cosine=0.92)
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 ALIKE = ("Ana drinks green tea in the office kitchen", "Ana drinks green tea in the office kitchen!")
-CHANGED = ("reworded", "evidence", "lineage", "aspects", "pairs", "batches", "decisions")
 
 
 def day(number: float) -> datetime:
@@ -278,17 +277,6 @@ def test_a_pair_that_another_prompt_kept_is_asked_again() -> None:
 def test_s1_03_a_pair_without_a_seed_is_not_asked_about(by_pairs: bool) -> None:
     assert questions(pool_of(TEA | {"is_seed": False}, CHAI | {"is_seed": False}, cosine=0.75), by_pairs=by_pairs) == []
     assert questions(pool_of(TEA | {"is_seed": False}, CHAI, cosine=0.75), by_pairs=by_pairs) == [("a", "b")]
-
-
-def test_t28_of_a_chain_at_the_threshold_only_what_is_in_one_cluster_is_asked_about() -> None:
-    facts = [fact(f"f{n:02d}", f"Statement number {n} of something else") for n in range(20)]
-    vectors = np.eye(20, dtype=np.float32)
-    for place in range(1, 20):
-        vectors[place] = 0.61 * vectors[place - 1] + np.sqrt(1 - 0.61**2) * vectors[place]
-    links = {(f"f{n:02d}", f"f{n + 1:02d}"): 0.61 for n in range(19)}
-    pool = CandidateSet(frame(facts), pairs_of(facts, links), prompt_version=VERSION)
-    asked = choose_pairs(pool, merge_by(pool, by_words(LIMITS)), vectors, LIMITS, 0.60, by_pairs=False)
-    assert 0 < len(asked) < 19
 
 
 def test_what_two_persons_do_is_not_compared_unless_one_relates_to_the_other() -> None:

@@ -250,14 +250,6 @@ def test_s2_56_of_two_that_began_at_once_the_one_that_was_said_last_holds() -> N
     assert memory.live() == ["Anna works at Globex since 2021."]
 
 
-def test_what_a_model_is_to_decide_stays_open_until_it_does() -> None:
-    memory = Memory(revise={"strategy": "llm"})
-    memory.tell(job("Acme", 1))
-    plan = memory.tell(job("Globex", 10))
-    assert memory.live() == ["Anna works at Acme now.", "Anna works at Globex now."]
-    assert plan.pairs.select("kind", "outcome", "decided_by").rows() == [("implicit_conflict", "pending", "rule")]
-
-
 # --- time
 
 

@@ -9,15 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs, word_overlap
+from slowwave.comparison.similarity import SimilarityThresholds, similar_pairs, word_overlap
 from slowwave.words import tokens, word_sets
 
 TEXTS = st.text(alphabet="ab cé.,!? \n-'", max_size=30)
-
-
-def unit(rows: object) -> Vectors:
-    array = np.asarray(rows, dtype=np.float32)
-    return (array / np.linalg.norm(array, axis=1, keepdims=True)).astype(np.float32)
 
 
 def containment(a: str, b: str) -> float:

@@ -19,7 +19,7 @@ from slowwave.ingestion.chat_exports import (
     parse_whatsapp,
 )
 from slowwave.ingestion.commit_logs import parse_git_log
-from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
+from slowwave.ingestion.formats import Note, sniff_format
 from slowwave.ingestion.mail import own_words, parse_mail
 from slowwave.ingestion.parsers import conversation_of
 from slowwave.ingestion.transcripts import Message, Origin
@@ -168,19 +168,6 @@ def test_bots_of_slack_are_tools_and_its_notices_no_messages() -> None:
 )
 def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format: str, name: str) -> None:
     assert conversation_of(PurePath(path), format) == name
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        '[{"id": "U1", "team_id": "T", "real_name": "Nora", "profile": {"display_name": "n"}}]',
-        '[{"uuid": "p", "name": "x", "prompt_template": "", "docs": [{"filename": "a", "content": "b"}]}]',
-    ],
-)
-def test_lists_of_an_export_are_told_from_its_chats(head: str) -> None:
-    assert is_list_of_export(head)
-    assert sniff_format(head, ".json") == ""
-    assert not is_list_of_export(SLACK_DAY)
 
 
 def codex(kind: str = "response_item", **payload: Any) -> dict[str, Any]:

@@ -45,7 +45,6 @@ def test_what_leans_on_a_fact_is_suspect_when_that_ends(end: dict[str, Any]) -> 
     [
         claim("Anna likes the Acme coffee.", relation="likes", obj="Acme coffee", at=2),
         claim("Anna joined Acme in January.", relation="joined", obj="Acme", at=2),
-        claim("Anna does not manage Acme.", relation="manages", obj="Acme", at=2),
         claim("Anna leads the Acmeville choir.", relation="leads", obj="Acmeville choir", at=2),
         claim("Ben leads the Acme data team.", subject="Ben", relation="leads", obj="Acme data team", at=2),
         claim("Anna works part-time at Initech, next to Acme.", relation="works_at", obj="Initech", at=2),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slowwave.errors import UnknownName
 from slowwave.ingestion.conversations import Conversations
-from slowwave.ingestion.formats import Note, binary_kind, encoding_of, load_lines, load_values, sniff_format
+from slowwave.ingestion.formats import Note, load_lines, load_values, sniff_format
 from slowwave.ingestion.parsers import known_format
 from slowwave.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 from slowwave.timestamps import parse_time
@@ -127,20 +127,6 @@ def claude(content: object, **fields: Any) -> dict[str, Any]:
 
 def test_a_project_folder_is_found_in_a_windows_path() -> None:
     assert message(parse_claude_code(claude("Hi", cwd="C:\\src\\harbour"), ORIGIN)).scope == "harbour"
-
-
-def test_thinking_is_dropped_and_long_tool_output_shortened() -> None:
-    content = [
-        {"type": "thinking", "thinking": "hm"},
-        {"type": "text", "text": "Found it."},
-        {"type": "tool_result", "content": [{"type": "text", "text": "x" * 9000}]},
-    ]
-    found = [one for one in parse_claude_code(claude(content, type="assistant"), ORIGIN) if isinstance(one, Message)]
-    frame, _ = gather(*found)
-    assert [(role, len(said)) for role, said in frame.select("role", "content").iter_rows()] == [
-        ("assistant", 9),
-        ("tool", 500),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -259,15 +245,6 @@ def test_each_conversation_is_in_order_of_time_and_numbered_from_zero() -> None:
     ]
 
 
-def test_a_later_part_of_a_conversation_goes_on_counting() -> None:
-    gathered = Conversations(NOW, 50_000)
-    gathered.add_all([spoken("one")])
-    gathered.take(NOW)
-    gathered.begin("second")
-    gathered.add_all([spoken("two", NINE + 1)])
-    assert gathered.take(NOW)["ordinal"].to_list() == [1]
-
-
 def test_a_message_without_a_time_follows_the_one_before_it() -> None:
     frame, found = gather(spoken("early", None), spoken("a", NINE), spoken("b", None), spoken("c", None))
     micros = frame["occurred_at"].dt.timestamp("us").to_list()
@@ -318,25 +295,6 @@ def test_a_message_of_nothing_but_thinking_or_blanks_is_skipped() -> None:
 )
 def test_the_format_is_seen_in_the_content(head: str, suffix: str, format: str) -> None:
     assert sniff_format(head, suffix) == format
-
-
-@pytest.mark.parametrize(
-    ("written", "encoding"),
-    [
-        ("Я живу в Москве и работаю инженером на большом заводе.".encode("cp1251"), "cp1251"),
-        ("Setúbal é bonita".encode() + b" \xff\xfe here", "utf-8"),
-        ("I live in Évora.".encode()[:11], "utf-8"),
-    ],
-)
-def test_the_encoding_is_seen_in_the_bytes(written: bytes, encoding: str) -> None:
-    assert encoding_of(written) == encoding
-
-
-def test_binary_is_told_from_text_with_a_stray_control_character() -> None:
-    assert binary_kind(bytes(range(256)))
-    assert binary_kind(b"\x1f\x8b\x08abc") == "a gzip archive"
-    assert not binary_kind(b"a raw \x00 inside a long enough line of ordinary text" * 3)
-    assert not binary_kind("wide".encode("utf-16"))
 
 
 def test_an_unknown_format_is_named_with_the_known_ones() -> None:
