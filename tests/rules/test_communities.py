@@ -63,24 +63,17 @@ def grouped(made: Graph, *groups: str, before: pl.DataFrame | None = None) -> Gr
     return group_entities(made, np.array(labels, dtype=np.int32), held() if before is None else before)
 
 
-def ids_of(grouping: Grouping) -> dict[str, str]:
-    """Ids by members."""
-    rows = grouping.groups.select(pl.col("entity_ids").list.sort().list.join(""), "id").iter_rows()
-    return dict(rows)
-
-
 def planned(
     grouping: Grouping,
     before: pl.DataFrame | None = None,
     summaries: Mapping[str, CommunitySummary] | None = None,
     aspects: Sequence[tuple[str, str]] = (),
-    sources: Mapping[str, Sequence[str]] | None = None,
 ) -> CommunityPlan:
     """The plan of these groups, in which everything is called by its letter in upper case."""
     names = grouping.members.select("id", name=pl.col("id").str.to_uppercase())
     touched = pl.DataFrame(list(aspects), schema={"fact_id": pl.String, "slug": pl.String}, orient="row")
     then = held() if before is None else before
-    return plan_communities(grouping, then, names, touched, summaries or {}, sources or {}, NOW)
+    return plan_communities(grouping, then, names, touched, summaries or {}, {}, NOW)
 
 
 def told(grouping: Grouping, by: str = "model") -> dict[str, CommunitySummary]:
@@ -120,7 +113,8 @@ def test_every_group_has_an_id_of_its_own_and_one_that_was_kept_has_most_of_who_
     made = graph("ab", "cd", "ef", "gh")
     before = {f"c_{n}": members for n in range(4) if (members := _members(then, n))}
     groups = [members for n in range(4) if (members := _members(now, n))]
-    found = ids_of(grouped(made, *groups, before=held(**before)))
+    kept = grouped(made, *groups, before=held(**before)).groups
+    found = dict(kept.select(pl.col("entity_ids").list.sort().list.join(""), "id").iter_rows())
     assert len(set(found.values())) == len(found) == len(groups)
     for members, id_ in found.items():
         claims = {name: len({*members} & {*were}) for name, were in before.items()}
@@ -165,15 +159,9 @@ def test_a_community_tells_how_many_of_its_relations_touch_which_aspect() -> Non
 # What is written
 
 
-def after(plan: CommunityPlan, before: pl.DataFrame | None = None) -> pl.DataFrame:
-    """COMMUNITIES once the plan is carried out."""
-    kept = (held() if before is None else before).join(plan.communities, on="id", how="anti")
-    return pl.concat([kept.filter(~pl.col("id").is_in(plan.dropped.implode())), plan.communities]).sort("id")
-
-
 def test_a_model_speaks_for_what_rules_spoke_for_but_never_the_other_way() -> None:
     grouping = grouped(graph("ab", "cd"), "ab", "cd")
-    by_rule = after(planned(grouping, summaries=told(grouping, "rule")))
+    by_rule = planned(grouping, summaries=told(grouping, "rule")).communities.sort("id")
     same = grouped(graph("ab", "cd"), "ab", "cd", before=by_rule)
     assert needs_summary(same, by_rule, has_model=False).is_empty()
     assert len(needs_summary(same, by_rule, has_model=True)) == 2

@@ -18,6 +18,7 @@ from slowwave.resolution.name_matching import match_names, short_form
         ("Ирина Петрова", "Irina Petrova", "person"),
         ("Margarethe Hofmannstal", "Margarethe Hofmannstahl", "person"),
         ("Northwind Ltd.", "Northwind Limited", "organization"),
+        ("Kaffee & Kuchen GmbH", "Kaffee und Kuchen", "organization"),
         ("Node.js", "NodeJS", "tool"),
         ("田中さん", "田中", "person"),
         ("김철수 씨", "김철수", "person"),

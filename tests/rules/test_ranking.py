@@ -25,6 +25,7 @@ from slowwave.ranking.order import (
     lexical_scores,
     message_scores,
     rank_facts,
+    spread,
     stems,
     walk_shares,
     with_neighbours,
@@ -199,6 +200,13 @@ def test_a_walk_that_reaches_much_says_little_of_each() -> None:
     shares = walk_shares({f"f{n}": Step(0.8 if n < 4 else 0.1, 1) for n in range(9)})
     assert [shares[f"f{n}"].score for n in (0, 3, 4)] == pytest.approx([0.5, 0.5, 0.0625])
     assert walk_shares({}) == {}
+
+
+def test_what_is_like_what_came_before_it_is_worth_less_and_k_are_told() -> None:
+    told = spread(placed(a=1.0, b=0.9, c=0.8), np.array([[1, 0], [1, 0], [0, 1]], np.float32), 0.5, 2)
+    assert [(fact.fact_id, fact.score, fact.parts["diversity"]) for fact in told] == [("a", 1.0, 1.0), ("c", 0.8, 1.0)]
+    (_, _, last) = spread(placed(a=1.0, b=0.9, c=0.8), np.array([[1, 0], [1, 0], [0, 1]], np.float32), 0.5, 3)
+    assert (last.fact_id, last.score, last.parts["search"]) == ("b", pytest.approx(0.45), 0.9)
 
 
 # How well words match
