@@ -159,11 +159,6 @@ def test_a_range_is_as_exact_as_its_end_unless_its_beginning_is_rough(words: str
     assert resolve_times(words, SAID, kind="state").precision == precision
 
 
-def test_a_state_that_only_the_model_dates_ends_with_its_range() -> None:
-    times = resolve_times("as a boy", SAID, model_date="2011/2014", kind="state")
-    assert (day(times.valid_from), day(times.valid_to)) == ("2011-01-01", "2015-01-01")
-
-
 @pytest.mark.parametrize(
     ("words", "kind", "expected"),
     [

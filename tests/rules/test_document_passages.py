@@ -48,11 +48,8 @@ def test_a_heading_starts_a_passage_that_says_where_it_stands() -> None:
     ]
 
 
-def test_a_plain_text_has_no_headings() -> None:
+def test_a_hash_in_code_and_in_plain_text_is_no_heading() -> None:
     assert cut("# not a heading\ntext", is_markdown=False) == ["# not a heading\ntext"]
-
-
-def test_a_hash_in_code_is_no_heading() -> None:
     assert cut("# Boats\n```sh\n# a comment\n```\nDone.") == ["Boats\n\n```sh\n# a comment\n```\n\nDone."]
 
 

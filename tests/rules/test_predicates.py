@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave import frames
-from slowwave.revision.predicates import DEFAULT, canonicalise, domain_of, unmapped
+from slowwave.revision.predicates import canonicalise, domain_of, unmapped
 
 NOTHING = frames.empty(frames.PREDICATES)
 
@@ -46,11 +46,6 @@ def test_an_unknown_relation_stays_as_it_is_allows_many_objects_and_is_counted()
 def test_a_file_outranks_the_default_table_and_a_model_does_not() -> None:
     assert canonical("likes", learned=learned("likes", "enjoys", "n", "file"))["likes"] == ("enjoys", "n", "file")
     assert canonical("likes", learned=learned("likes", "enjoys", "n", "llm"))["likes"] == ("prefers", "n", "default")
-
-
-def test_no_alias_means_two_relations() -> None:
-    forms = [form for predicate in DEFAULT for form in predicate.forms]
-    assert len(forms) == len(set(forms))
 
 
 def test_only_lasting_relations_and_their_denials_have_a_domain() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slowwave.errors import UnknownName
 from slowwave.ingestion.conversations import Conversations
-from slowwave.ingestion.formats import Note, load_lines, load_values, sniff_format
+from slowwave.ingestion.formats import Note, load_lines, load_values
 from slowwave.ingestion.parsers import known_format
 from slowwave.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 from slowwave.timestamps import parse_time
@@ -280,21 +280,6 @@ def test_a_message_of_nothing_but_thinking_or_blanks_is_skipped() -> None:
     frame, found = gather(spoken("<think>hm"), spoken(" \t "), spoken("\u200b"))
     assert frame.is_empty()
     assert found == ["a message without text"] * 3
-
-
-@pytest.mark.parametrize(
-    ("head", "suffix", "format"),
-    [
-        ('{"conversation_id": "c", "role": "user", "content": "x"}\n', ".txt", "messages"),
-        ('garbage\n{"role": "user", "content": "x"}\n', ".jsonl", "messages"),
-        ('{"type":"summary","summary":"x","leafUuid":"y"}\n', ".jsonl", "claude-code"),
-        ('[{"title":"x","create_time":1.0,"mapping":{"a":{"message":{"content"', ".json", "chatgpt"),
-        ("They leave at nine.\n# no comment", ".txt", "text"),
-        ('{"id": 1, "question": "x"}\n', ".jsonl", ""),
-    ],
-)
-def test_the_format_is_seen_in_the_content(head: str, suffix: str, format: str) -> None:
-    assert sniff_format(head, suffix) == format
 
 
 def test_an_unknown_format_is_named_with_the_known_ones() -> None:
