@@ -5,11 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import polars as pl
 import pytest
 from talk import START, learn, overtaken, rows, said, states, written
-
-from storage.store import Store
 
 LISBON = [("Ana", "I live in Lisbon with my two children.")]
 PORTO = [("Ana", "I live in Porto with my two children.")]
@@ -40,17 +37,7 @@ def history(folder: Path, *shas: str) -> Path:
     return file
 
 
-def conversations(store: Path) -> dict[str, str]:
-    """The conversation of each commit."""
-    return dict(rows(store, "messages").select(pl.col("message_id").str.slice(0, 5), "conversation_id").iter_rows())
-
-
-def test_logs_of_two_repositories_in_folders_of_one_name_are_two_conversations(tmp_path: Path) -> None:
-    places = (history(tmp_path / "a" / "harbour", "1a2b3"), history(tmp_path / "b" / "harbour", "4c5d6"))
-    learn([*places], tmp_path / "m")
-    assert conversations(tmp_path / "m") == {"1a2b3": "harbour-1a2b31a", "4c5d6": "harbour-4c5d64c"}
-
-
+@pytest.mark.proof
 def test_no_commit_is_stored_twice_where_a_log_is_read_in_parts_or_in_two_places(tmp_path: Path) -> None:
     place, store = tmp_path / "harbour", tmp_path / "m"
     learn(history(place, "7e8f9"), store)
@@ -106,24 +93,3 @@ def test_places_and_repetitions_take_note_of_what_another_run_stored_meanwhile(
     found = rows(tmp_path / "m", "messages").sort("occurred_at")
     assert found["ordinal"].to_list() == [0, 1, 2]
     assert found["graph_state"].to_list()[-1] == "skipped_repeat"
-
-
-@pytest.fixture
-def many(tmp_path: Path) -> Store:
-    """Forty messages, four at each time, of which every fifth waits for nothing."""
-    store = Store.create(str(tmp_path / "many"), "default", ("m", 4))
-    frame = pl.DataFrame(
-        {
-            "id": [f"m{(n * 17) % 40:02d}" for n in range(40)],
-            "message_id": ["x"] * 40,
-            "conversation_id": ["c"] * 40,
-            "occurred_at": [START + timedelta(microseconds=n // 4) for n in range(40)],
-            "graph_state": ["done" if n % 5 == 0 else "pending" for n in range(40)],
-            "attempts": [0] * 40,
-            "vector": [[1.0, 0.0, 0.0, 0.0]] * 40,
-        },
-        schema_overrides={"vector": pl.Array(pl.Float32, 4)},
-    )
-    with store.commit("r", "test", START) as tx:
-        tx.upsert("messages", frame)
-    return store

@@ -170,7 +170,7 @@ class Done:
 
 
 @pytest.fixture(scope="module")
-def done(told: Path, dying: object) -> Done:
+def done(told: Path) -> Done:
     store = Path(shutil.copytree(told / "memory", told / "done"))
     opened = Store.open(str(store))
     entity = rows(store, "entities", f"name = '{NAME}'")["id"].item()

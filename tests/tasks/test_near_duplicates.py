@@ -105,12 +105,6 @@ def test_s4_08_what_is_fixed_then_what_was_recalled_more_then_better_then_earlie
         assert winners(pool_of(*(fact(**each) for each in facts))) == expected
 
 
-def test_s4_08_the_threshold_itself_is_enough() -> None:
-    pool = pool_of(fact("a"), fact("b", SPELLINGS[1], 1))
-    rule = by_use(StewardSettings(merge_threshold=1.0), pool.facts["id"], ones(2))
-    assert len(merge_by(pool, rule).duplicates) == 1
-
-
 @pytest.mark.parametrize(
     ("statement", "more"),
     [
@@ -156,18 +150,6 @@ def test_s4_10_who_was_absorbed_absorbs_nobody() -> None:
     assert set(pool.pairs.select("a_id", "b_id").iter_rows()) == {("a", "b"), ("b", "c")}
     assert found.duplicates.select("loser_id", "winner_id").rows() == [("b", "a")]
     assert found.undecided.is_empty()
-
-
-def test_s4_10_what_two_could_absorb_goes_to_the_better_one() -> None:
-    vectors = np.array([LEFT, RIGHT, MIDDLE], dtype=np.float32)
-    _, found = nearby(vectors, fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1))
-    assert found.duplicates.select("loser_id", "winner_id").rows() == [("c", "a")]
-
-
-def test_s4_10_what_was_near_to_one_that_was_absorbed_is_left_alone_where_neither_is_new() -> None:
-    all_three = pool_of(fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)).facts
-    facts = all_three.with_columns(is_seed=pl.col("id") == "b")
-    assert winners(CandidateSet(facts, find_nearest_pairs(facts, ones(3), 0.88, 5))) == {"b": "a"}
 
 
 @given(
@@ -226,11 +208,6 @@ def test_s4_09_containment_splice_or_both_below_each_other() -> None:
     nineteen, twenty = "x" * 19, "y" * 20
     assert combine("a" + nineteen, nineteen + "b") == f"a{nineteen}\n\n{nineteen}b"
     assert combine("a" + twenty, twenty + "b") == f"a{twenty}b"
-
-
-def test_s4_09_both_orders_fit_and_the_kept_text_comes_first() -> None:
-    first, second = "one two three four five", "six seven eight nine ten"
-    assert combine(f"{first} {second}", f"{second} {first}") == f"{first} {second} {first}"
 
 
 def test_s4_09_a_note_gets_no_other_words_for_an_article_or_beyond_the_longest_statement() -> None:
@@ -362,6 +339,7 @@ def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(rem
     assert examine(Store.open(str(place))) == ()
 
 
+@pytest.mark.proof
 def test_consolidation_still_sees_the_originals_and_a_second_sweep_looks_at_nothing(remember: Made) -> None:
     place = remember(fact("a"), fact("b", SPELLINGS[1], 1), fact("c", PLAIN, vector=apart(0)))
     swept(place)
@@ -370,15 +348,6 @@ def test_consolidation_still_sees_the_originals_and_a_second_sweep_looks_at_noth
     before = sequence(place)
     assert swept(place) == TaskResult()
     assert sequence(place) == before
-
-
-def test_what_consolidation_compared_is_not_looked_at_but_met(remember: Made) -> None:
-    done = {"consolidated_at": T0}
-    place = remember(fact("a", **done), fact("b", SPELLINGS[1], 1, **done))
-    assert swept(place) == TaskResult()
-    write(place, [fact("c", SPELLINGS[2], 2)], {}, "said-2")
-    assert swept(place).counts["facts compared"] == 1
-    assert live(place) == ["a", "b"]
 
 
 @pytest.mark.proof
@@ -392,28 +361,6 @@ def test_the_oldest_come_first_the_rest_next_time_and_scores_stay_as_they_are(re
     assert [swept(place, merge_scan=2).counts.get("facts compared", 0) for _ in range(2)] == [1, 0]
 
 
-def test_what_guards_keep_apart_waits_for_somebody_who_can_tell(remember: Made) -> None:
-    other = TEA.replace("green", "black")
-    place = remember(fact("a"), fact("b", other, 1), fact("c", TEA, 2, scope="ferrywise"))
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["pairs left undecided"]) == (0, 1)
-    assert live(place) == ["a", "b", "c"]
-    [pair] = rows(place, "pair_decisions").iter_rows(named=True)
-    assert (pair["a_id"], pair["b_id"], pair["kind"], pair["outcome"]) == ("a", "b", "redundant", "pending")
-    assert pair["guard"]
-
-
-def test_likeness_in_words_alone_never_merges(remember: Made) -> None:
-    devon = {"subject_id": "e_devon", "scope": "ferrywise"}
-    place = remember(
-        fact("a"), fact("b", SPELLINGS[1], 1, vector=apart(0.8801)),
-        fact("c", **devon), fact("d", SPELLINGS[1], 1, vector=apart(0.8799), **devon),
-    )  # fmt: skip
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["pairs left undecided"]) == (1, 0)
-    assert live(place) == ["a", "c", "d"]
-
-
 @pytest.mark.proof
 def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
     facts = (fact("a"), fact("b", SPELLINGS[1], 1), fact("c", TEA.replace("green", "black"), 2))
@@ -425,14 +372,6 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
     assert told == swept(place)
     assert told.counts["facts merged"] == 1
     assert told.decisions[0].action == "absorb"
-
-
-def test_s4_08_a_few_of_the_nearest_are_compared_and_not_the_first_alone(remember: Made) -> None:
-    done = {"consolidated_at": T0}
-    nearest = fact("x", TEA.replace("green", "black"), vector=apart(0.99), **done)
-    place = remember(fact("a", vector=apart(0.95, 2), **done), nearest, fact("new", SPELLINGS[1], 9))
-    assert swept(place, dry_run=True, merge_neighbors=1).counts["facts merged"] == 0
-    assert swept(place).counts["facts merged"] == 1
 
 
 # Notes
@@ -465,20 +404,10 @@ def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made)
     assert examine(Store.open(str(place))) == ()
 
 
-def test_s4_09_what_is_no_note_or_is_pinned_or_lacks_no_word_keeps_its_text(remember: Made) -> None:
-    observed = {"kind": "observation", "subject_id": "e_devon"}
-    place = remember(
-        fact("a", PLAIN, **observed), fact("b", FRAMED, 1, **observed),
-        fact("c", PLAIN, kind="note", pinned=True), fact("d", FRAMED, 1, kind="note"),
-        fact("e", PLAIN, kind="note", scope="ferrywise"), fact("f", PLAIN + "!", 1, kind="note", scope="ferrywise"),
-    )  # fmt: skip
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["facts reworded"], live(place)) == (3, 0, ["a", "c", "e"])
-
-
 # What happens meanwhile
 
 
+@pytest.mark.proof
 def test_s4_09_a_note_keeps_its_text_where_the_new_one_cannot_be_embedded(
     remember: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:

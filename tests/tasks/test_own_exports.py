@@ -210,6 +210,7 @@ def test_whatever_is_edited_what_comes_in_agrees_with_itself(
 # What a person trusts
 
 
+@pytest.mark.proof
 def test_what_a_person_trusts_comes_in_as_it_is_and_the_ledger_says_so(exported: Path, tmp_path: Path) -> None:
     def pin(lines: list[dict[str, Any]]) -> None:
         active(lines)[0].update(pinned=True, entrenchment="user_axiom")
@@ -293,6 +294,7 @@ def test_its_own_store_and_whoever_names_its_key_take_an_export_as_it_is(
         bring(exported, tmp_path / "m9", key=str(tmp_path / "bad.key"))
 
 
+@pytest.mark.proof
 def test_files_of_two_exports_of_one_store_do_not_pass_for_one(memory: Path, exported: Path, tmp_path: Path) -> None:
     here = Path(shutil.copytree(memory, tmp_path / "memory"))
     store = Store.open(str(here))
@@ -326,6 +328,7 @@ def parts_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.read_bytes()}
 
 
+@pytest.mark.proof
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_no_changed_byte_of_any_part_passes_for_whole(
@@ -350,6 +353,7 @@ def test_no_changed_byte_of_any_part_passes_for_whole(
 # The key
 
 
+@pytest.mark.proof
 def test_the_key_is_made_once_only_its_owner_reads_it_and_no_export_holds_it(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:

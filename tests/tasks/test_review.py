@@ -21,7 +21,7 @@ from stores import fact, remembered
 from talk import STAMPS, assert_same, contents, rows
 
 from recall.proposals import Proposal, list_proposals, proposal_named, story_of_proposal
-from slowwave.api import OpenMemory, open_memory
+from slowwave.api import open_memory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.changes import NOW
 from slowwave.review.proposals import (
@@ -181,17 +181,7 @@ def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: 
     assert f"Ana approved it on {T2:%Y-%m-%d}." in " ".join(text.split())
 
 
-def test_what_waits_is_believed_until_somebody_says_yes_also_when_asked_for_the_time_between(memory: Path) -> None:
-    [waits] = waiting(memory, 0)
-    approve(run_at(memory, T3), [waits.id], ANA)
-    with OpenMemory.open(str(memory), "default") as known:
-        between = {each.id for each in known.facts_of("Marta", known_as_of=T2, now=T3 + timedelta(1))[1]}
-        now = {each.id for each in known.facts_of("Marta", now=T3 + timedelta(1))[1]}
-    assert IDS[0] in between
-    assert IDS[0] not in now
-    assert rows(memory, "facts", f"id = '{IDS[0]}'")["expired_at"].item() == T3
-
-
+@pytest.mark.proof
 def test_a_yes_for_later_changes_nothing_and_is_checked_again_when_it_is_carried_out(memory: Path) -> None:
     [waits] = waiting(memory, 0)
     before = contents(memory)
@@ -252,6 +242,7 @@ def test_of_two_proposals_about_one_row_the_second_is_stale_and_the_rest_is_carr
     assert sorted(rows(memory, "facts", "status = 'active'")["id"]) == [IDS[1], IDS[2], IDS[4]]
 
 
+@pytest.mark.proof
 def test_what_rests_on_what_another_changes_is_stale_although_they_share_no_row(memory: Path) -> None:
     [first] = waiting(memory, 3)
     second = drafted(memory, 0, ["e_marta"], "split", owner_entity_id="e_other")
@@ -263,6 +254,7 @@ def test_what_rests_on_what_another_changes_is_stale_although_they_share_no_row(
 # Modifying
 
 
+@pytest.mark.proof
 def test_a_modified_deletion_waits_for_a_yes_of_its_own_in_place_of_the_old_one(memory: Path) -> None:
     waits = proposed(memory, 0, 1)
     done = modify(run_at(memory, T2), waits.id, without(waits.ask, [IDS[1][14:]]), ANA)
@@ -313,6 +305,7 @@ def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words
     assert len(Person(f"{words} {more}", "python").name) <= MAX_NAME
 
 
+@pytest.mark.proof
 def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_time_does_no_harm(memory: Path) -> None:
     (yes, no), changed = waiting(memory, 0, 1), proposed(memory, 2, 3)
     before = contents(memory)
