@@ -226,20 +226,17 @@ def test_of_a_run_comes_back_what_may_and_the_rest_is_told(keep: Keep) -> None:
         restore(a_run(uri), of_run="steward-9")
 
 
-@pytest.mark.parametrize(
-    ("ids", "run", "error", "why"),
-    [
+def test_what_cannot_be_restored_is_said(keep: Keep) -> None:
+    uri = keep(facts=[fact("here"), gone("away")], runs=[{"id": "made-2", "flow": "made"}])
+    for ids, run, error, why in (
         (["nothing"], None, UnknownName, "nothing"),
         (["here"], None, UnusableInput, "here is active"),
         ([], None, UnusableInput, "Name facts"),
         (["away"], "steward-1", UnusableInput, "Name facts"),
         ([], "made-2", UnusableInput, "Nothing that run made-2 retired"),
-    ],
-)
-def test_what_cannot_be_restored_is_said(keep: Keep, ids: list[str], run: str | None, error: Any, why: str) -> None:
-    uri = keep(facts=[fact("here"), gone("away")], runs=[{"id": "made-2", "flow": "made"}])
-    with pytest.raises(error, match=why):
-        restore(a_run(uri), ids, run)
+    ):
+        with pytest.raises(error, match=why):
+            restore(a_run(uri), ids, run)
 
 
 def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
