@@ -260,25 +260,20 @@ def test_an_import_learns_what_holds_and_keeps_the_past_as_past(imported: tuple[
     assert "On call until the end of March" not in held
     assert not rows(store, "facts").filter(pl.col("status") == "candidate").height
     assert len(rows(store, "aspect_scores")) == 14
+    times = dict(rows(store, "facts").select("statement", "valid_from").iter_rows())
+    assert times["Marta works at Ferrywise as the backend lead"] == datetime(2026, 3, 2, 17, 10, tzinfo=UTC)
+    same = facts.filter(pl.col("statement").str.starts_with("Prefers to be asked"))
+    assert same["evidence_count"].to_list() == [2]  # confirmed and not doubled
 
 
-def test_times_of_the_export_are_kept_and_zones_respected(imported: tuple[Path, dict[str, Imported]]) -> None:
-    facts = dict(rows(imported[0], "facts").select("statement", "valid_from").iter_rows())
-    assert facts["Marta works at Ferrywise as the backend lead"] == datetime(2026, 3, 2, 17, 10, tzinfo=UTC)
-    assert facts["Devon Clarke works at Ferrywise"] == datetime(2026, 4, 1, tzinfo=UTC)
-
-
-def test_secrets_and_orders_are_never_stored_as_they_are(
-    imported: tuple[Path, dict[str, Imported]], write: Write
+@pytest.mark.proof
+def test_a_secret_is_stored_nowhere_and_a_memory_that_gives_orders_is_marked_and_refused(
+    imported: tuple[Path, dict[str, Imported]],
 ) -> None:
     store, told = imported
     assert told["mem0.json"].counts["texts with secrets taken out"] == 1
     for frame in contents(store).values():
         assert "Tr4mway" not in str(frame.select(pl.selectors.string()).rows())
-
-
-def test_a_memory_that_gives_orders_is_marked_and_refused(imported: tuple[Path, dict[str, Imported]]) -> None:
-    store, told = imported
     assert told["mem0.json"].counts["items that give orders"] == 1
     assert not [said for said in live(store) if "Ignore all" in said]
     marked = rows(store, "messages", "has_injection")
@@ -300,6 +295,7 @@ def test_what_is_called_by_an_order_or_a_secret_is_left_out(write: Write) -> Non
     }  # fmt: skip
 
 
+@pytest.mark.proof
 def test_words_for_kinds_of_things_become_ours_or_concepts_with_a_count(
     imported: tuple[Path, dict[str, Imported]],
 ) -> None:
@@ -310,13 +306,6 @@ def test_words_for_kinds_of_things_become_ours_or_concepts_with_a_count(
     assert told["memory.jsonl"].unknown_types == {"ritual": 1}
     aliases = dict(rows(store, "entity_aliases").select("alias_name", "entity_id").iter_rows())
     assert aliases["tomás_rey"] == aliases["tomás rey"]
-
-
-def test_what_says_the_same_is_confirmed_and_not_doubled(imported: tuple[Path, dict[str, Imported]]) -> None:
-    store, told = imported
-    same = rows(store, "facts", "status = 'active' AND statement LIKE 'Prefers to be asked%'")
-    assert same["evidence_count"].to_list() == [2]
-    assert told["mem0.json"].counts["facts confirmed"] == 1
 
 
 @pytest.mark.proof

@@ -276,21 +276,6 @@ def limited() -> Iterator[str]:
     get_registry()._functions.pop(alias)
 
 
-@pytest.mark.proof
-def test_an_embedder_that_answers_429_twice_does_not_end_an_ingest(
-    either: str, tmp_path: Path, limited: str, quick: None
-) -> None:
-    talk = written(tmp_path / "talk.jsonl", said())
-    Limited.refused = 2
-    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}})
-    told: dict[str, Any] = asyncio.run(
-        ingest([str(talk)], store=str(tmp_path / "m"), embedder=limited, settings=settings, now=NOW)  # type: ignore[arg-type]
-    )
-    assert (told["state"], Limited.refused) == ("completed", 0)
-    assert told["counts"]["messages extracted"] > 0
-    assert rows(tmp_path / "m", "messages")["id"].is_duplicated().sum() == 0
-
-
 async def _task_names(prefix: str, at_least: int) -> Counter[str]:
     """The names of task runs that begin so, when the server has written down so many."""
     end = time.monotonic() + 20
