@@ -372,12 +372,3 @@ def test_what_a_person_said_no_to_is_neither_merged_nor_proposed_by_any_later_ru
     kept = rows(place, "pair_decisions", "decided_by = 'person' AND outcome = 'keep_all'")
     tea = {("f_0000", "f_0001"), ("f_0000", "f_0002"), ("f_0001", "f_0002")}
     assert {*kept.select("a_id", "b_id").iter_rows()} == tea | {("f_0003", "f_0004"), ("f_0007", "f_0008")}
-
-
-@pytest.mark.proof
-def test_a_large_merge_is_a_persons_though_small_ones_are_made(place: Path) -> None:
-    summary = consolidated(place, settings={"approval": {"large": 2}, "propose_pairs": 0})
-    (found,) = waiting(place)
-    assert ("large" in found.risks, found.action) == (True, "merge")
-    assert summary["counts"]["facts merged"] == 1
-    assert sorted(live(place)) == sorted([*TEA, *APART, SAME])

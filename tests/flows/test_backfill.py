@@ -274,6 +274,7 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
     assert any("will be reached before the end" in note for note in batch["notes"])
 
 
+@pytest.mark.proof
 def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
     texts = [
         ("Devon", f"I live in {city} and I work at Ferrywise as lead {n}.") for n, city in enumerate((*CITIES, "Braga"))
@@ -388,6 +389,7 @@ def killed_at(nth: int, place: Store, *, usd: float = 0.0, **asked: Any) -> tupl
     return reader, filled_by(reader, place, **asked)[0]
 
 
+@pytest.mark.proof
 def test_what_a_killed_window_paid_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)
@@ -395,6 +397,7 @@ def test_what_a_killed_window_paid_is_not_left_to_the_others(new_store: Callable
     assert (reader.budgets[:2], tally.usage.usd) == ([3.0, 1.0], 2.0)
 
 
+@pytest.mark.proof
 def test_what_a_killed_window_had_read_counts_for_the_limit(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)
@@ -424,6 +427,7 @@ def test_the_limit_is_that_of_all_windows_together(new_store: Callable[[], Store
     assert more.met == [("05-11", 1), ("05-18", 2)]
 
 
+@pytest.mark.proof
 def test_a_window_that_fails_does_not_stop_the_others_and_is_tried_again(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)
@@ -435,6 +439,7 @@ def test_a_window_that_fails_does_not_stop_the_others_and_is_tried_again(new_sto
     assert again.met == [("05-11", None)]
 
 
+@pytest.mark.proof
 def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)

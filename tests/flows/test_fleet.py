@@ -61,6 +61,7 @@ def test_every_namespace_that_the_pattern_means_has_one_night_and_no_other(store
         assert set(Store.open(str(store), name).snapshot().frame("entities")["id"]) <= {name}
 
 
+@pytest.mark.proof
 def test_one_that_fails_is_named_and_the_others_have_their_night(store: Path) -> None:
     shutil.rmtree(store / "tenant-a" / "facts.lance")
     told = went(store, "*", width=1)

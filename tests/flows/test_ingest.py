@@ -148,18 +148,6 @@ def test_input_that_is_bad_in_every_way_does_no_harm(tmp_path: Path) -> None:
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
-def test_an_alias_of_a_note_is_a_name_of_its_person(tmp_path: Path) -> None:
-    vault = tmp_path / "vault"
-    vault.mkdir()
-    note = "---\naliases: [Peti]\n---\nPetra Novak lives in Linz. Peti prefers tea."
-    (vault / "Petra Novak.md").write_text(note, encoding="utf-8")
-    learn(vault, tmp_path / "m")
-    people = rows(tmp_path / "m", "entities").filter(pl.col("entity_type") == "person")
-    assert people["name"].to_list() == ["Petra Novak"]
-    aliases = rows(tmp_path / "m", "entity_aliases").filter(pl.col("alias_name") == "peti")
-    assert aliases["entity_id"].to_list() == people["id"].to_list()
-
-
 # What cannot be used leaves nothing behind
 
 
@@ -231,16 +219,6 @@ def test_of_a_file_that_grew_only_the_new_messages_are_extracted(tmp_path: Path)
     assert episode["ended_at"] == START + timedelta(minutes=len(TALK) - 1)
 
 
-@pytest.mark.parametrize("overlap", [0, 2])
-@pytest.mark.proof
-def test_a_conversation_that_goes_on_in_another_file_keeps_its_order(tmp_path: Path, overlap: int) -> None:
-    learn(written(tmp_path / "monday.jsonl", said(TALK[:5])), tmp_path / "m")
-    rest = said(TALK[5 - overlap :], first=5 - overlap)
-    learn(written(tmp_path / "tuesday.jsonl", rest), tmp_path / "m")
-    order = rows(tmp_path / "m", "messages").sort("ordinal").select("message_id", "ordinal")
-    assert order.rows() == [(f"c1-{number:03d}", number) for number in range(len(TALK))]
-
-
 @pytest.mark.proof
 def test_a_repetition_is_refused_and_counts_as_evidence_for_what_it_repeats(tmp_path: Path) -> None:
     decision = "We decided to use Redis Streams because the server is already there and Tomás can run it."
@@ -292,19 +270,6 @@ def test_windows_that_fail_are_tried_again_by_the_next_run_and_only_they_are_ask
     learn(talk, tmp_path / "whole", **paid())
     assert states(tmp_path / "m") == states(tmp_path / "whole")
     assert sorted(facts(tmp_path / "m")["statement"]) == sorted(facts(tmp_path / "whole")["statement"])
-
-
-@pytest.mark.proof
-def test_a_message_is_given_up_after_so_many_attempts(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
-    api = serve(message([], stop="max_tokens"))
-    talk = written(tmp_path / "talk.jsonl", said(TALK[4:5]))
-    settings = paid()
-    settings["extract"]["max_attempts"] = 2
-    for attempt in (1, 2, 3):
-        learn(talk, tmp_path / "m", **settings)
-        assert states(tmp_path / "m") == {"c1-000": "failed"}
-        assert rows(tmp_path / "m", "messages")["attempts"].to_list() == [min(attempt, 2)]
-    assert len(api.requests) == 2
 
 
 @pytest.mark.proof
@@ -465,28 +430,6 @@ def test_without_a_graph_messages_are_stored_and_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.proof
-def test_the_surprise_gate_remembers_each_conversation_between_runs(tmp_path: Path) -> None:
-    settings = {"surprise": {"enabled": True, "threshold": 0.3}}
-    told = "The importer of Kestrel reads timetables from the harbour authority every night."
-    first = said([("Marta", told)])
-    later = said(
-        [("Marta", "The importer of Kestrel reads the timetables from the harbour authority each night.")], first=1
-    )
-    learn(written(tmp_path / "one.jsonl", first), tmp_path / "m", **settings)
-    [memory] = rows(tmp_path / "m", "conversation_state").to_dicts()
-    assert memory["consecutive_skips"] == 0
-    assert len(memory["recent_turns"]) == 256
-    assert "kestrel" in memory["recent_names"]
-    learn(written(tmp_path / "two.jsonl", later), tmp_path / "m", noise={"exchange_window": 0}, **settings)
-    assert states(tmp_path / "m") == {"c1-000": "done", "c1-001": "skipped_surprise"}
-    [memory] = rows(tmp_path / "m", "conversation_state").to_dicts()
-    assert memory["consecutive_skips"] == 1
-    assert len(memory["recent_turns"]) == 512
-    [refusal] = rows(tmp_path / "m", "refusals").to_dicts()
-    assert refusal["measure"] < refusal["threshold"] == 0.3
-
-
-@pytest.mark.proof
 def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     learn(talk, tmp_path / "m", namespace="work")
@@ -527,6 +470,7 @@ def test_a_failure_does_not_undo_what_another_run_extracted_meanwhile(
     assert facts(tmp_path / "m")["status"].to_list() == ["active"]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("is_known", [False, True])
 def test_further_messages_of_a_fact_are_evidence_and_confirm_only_what_was_known(
     tmp_path: Path, serve: Callable[..., MessagesApi], is_known: bool

@@ -202,6 +202,7 @@ def test_a_night_reads_first_what_waits_but_only_within_a_budget(
     assert live(quoted) == before[1]
 
 
+@pytest.mark.proof
 def test_nothing_is_read_without_a_model_and_stats_tell_how_much_waits(
     quoted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

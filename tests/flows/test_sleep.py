@@ -151,19 +151,6 @@ def test_a_phase_that_fails_leaves_the_others_alone_and_the_next_sweep_does_it(
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize(("phase", "work"), [("merge", "merge_duplicates"), ("entities", "weigh_entities")])
-def test_merging_and_weighing_that_fail_leave_the_others_alone(
-    phase: str, work: str, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(f"flows.steward.{work}", broken)
-    summary = swept(store)
-    assert (summary["state"], summary["errors"]) == ("incomplete", [f"{phase}: OSError: [Errno 5] Input/output error"])
-    assert summary["counts"]["facts pruned"] > 50
-
-
 def test_a_sweep_that_cannot_score_does_nothing_else(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rows(store, "facts").sort("id")
     with failing(monkeypatch, "steward.score"), pytest.raises(OSError, match="Input/output"):
@@ -257,6 +244,7 @@ def test_a_night_that_was_killed_goes_on_with_the_phases_that_are_left(
     assert slept(store, ("decay",), now=now, probes=0)["resumes"] == ""
 
 
+@pytest.mark.proof
 def test_a_night_that_only_shows_what_it_would_do_changes_nothing(store: Path) -> None:
     before = contents(store)
     settings = SleepSettings.model_validate({"consolidate": RULES, "steward": RULES})

@@ -69,6 +69,7 @@ def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_en
     assert_same(contents(memory), before)
 
 
+@pytest.mark.proof
 def test_an_undo_is_listed_with_what_it_took_back_and_can_be_taken_back(memory: Path) -> None:
     run = retired(memory)
     after = contents(memory)
@@ -88,6 +89,7 @@ def test_an_undo_is_listed_with_what_it_took_back_and_can_be_taken_back(memory: 
 # Restore
 
 
+@pytest.mark.proof
 def test_a_restore_brings_back_facts_or_all_that_a_run_archived_and_can_be_taken_back(memory: Path) -> None:
     run = retired(memory)
     looked = done(restore(run=run, store=str(memory), dry_run=True))
@@ -99,20 +101,3 @@ def test_a_restore_brings_back_facts_or_all_that_a_run_archived_and_can_be_taken
     assert [each["id"] for each in second["restored"]] == [IDS[1]]
     assert done(undo(second["run"], store=str(memory)))["runs"] == (second["run"],)
     assert statuses(memory) == ["active", "archived"]
-
-
-def test_every_undo_of_an_undo_leaves_the_states_that_the_facts_show(memory: Path) -> None:
-    before, run = contents(memory), retired(memory)
-    after = contents(memory)
-    undos = [run]
-    for is_taken_back in (True, False, True, False):
-        undos.append(done(undo(undos[-1], store=str(memory)))["run"])
-        assert_same(contents(memory), before if is_taken_back else after)
-        undone = {each["id"] for each in list_runs(Store.open(str(memory)).snapshot()) if each["state"] == "undone"}
-        assert (run in undone) is is_taken_back
-        assert undone == set(undos[-2::-2])
-        if run in undone:
-            with pytest.raises(UndoRefused, match=f"Run {run} is undone already"):
-                done(undo(run, store=str(memory)))
-    done(undo(run, store=str(memory)))
-    assert_same(contents(memory), before)

@@ -200,19 +200,18 @@ def test_a_limit_that_is_reached_ends_the_run_and_the_next_one_reads_the_rest(pr
     assert len(calls(log)) == 5  # the first answer is in the ledger
 
 
-@EACH
+FORMS = {"text": "invalid: ", "missed": "invalid: ", "half": "gave no answer", "refused": ""}
+ANY = {
+    "empty": "gave no answer: -",
+    "exit": "gave no answer (exit code 1): Oh no",
+    "busy": "transient: HTTP 503",
+    "flood": "wrote more than 8 MB",
+}
+
+
 @pytest.mark.parametrize(
-    ("failure", "said"),
-    [
-        ("text", "invalid: "),
-        ("missed", "invalid: "),
-        ("half", "gave no answer"),
-        ("empty", "gave no answer: -"),
-        ("exit", "gave no answer (exit code 1): Oh no"),
-        ("refused", ""),
-        ("busy", "transient: HTTP 503"),
-        ("flood", "wrote more than 8 MB"),
-    ],
+    ("provider", "failure", "said"),
+    [(name, *form) for name in sorted(AGENTS) for form in FORMS.items()] + [("codex", *form) for form in ANY.items()],
 )
 def test_what_cannot_be_used_is_asked_once_more_and_then_told(
     provider: str, failure: str, said: str, act: Act, monkeypatch: pytest.MonkeyPatch

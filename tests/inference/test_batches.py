@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-import polars as pl
 import pytest
 from messages_api import HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, as_item, fault, filled, many
 from talk import CLAUDE, TALK, learn, started, states, written
@@ -31,7 +29,6 @@ from slowwave.settings import LanguageSettings
 from storage.doctor import examine
 from storage.paid_answers import StoredAnswers
 from storage.store import Store
-from storage.undo import undo
 from tasks.orchestration.backfill_estimate import prices_of
 from tasks.people.forgetting import Subject, forget
 from tasks.runtime.runs import existing_run
@@ -116,17 +113,6 @@ def test_a_request_in_a_batch_is_the_request_of_live_mode(api: MessagesApi) -> N
     assert batch.requests[0]["params"]["tool_choice"]["name"] == "Verdict"
 
 
-def test_urgent_questions_do_not_wait_for_a_batch(api: MessagesApi) -> None:
-    async def go() -> list[ModelAnswer[Verdict]]:
-        settings = LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch")
-        async with Language(settings, MemoryLedger()) as language:
-            urgent = [replace(prompt, is_urgent=True) for prompt in many(3)[:2]]
-            return await language.ask_many([*urgent, *many(3)[2:]], Verdict, "judge")
-
-    assert words(asyncio.run(go())) == texts(many(3))
-    assert [len(batch.requests) for batch in api.batches.batches.values()] == [1]
-
-
 def test_an_estimate_knows_which_prompts_cost_half_in_batches(api: MessagesApi) -> None:
     language = Language(LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch"), MemoryLedger())
     prices = prices_of(language, URGENT)
@@ -174,16 +160,6 @@ def test_a_prompt_that_was_answered_with_an_error_ends_as_in_live_mode(
     assert (answers[1].may_retry, answers[1].is_transient, answers[1].usage.usd) == (True, is_transient, 0.0)
     assert words(run(many(2), ledger)[0]) == texts(many(2))
     assert len(api.batches.keys) == 3
-
-
-def test_a_malformed_answer_is_sent_back_live_and_both_are_paid(api: MessagesApi) -> None:
-    api.script.append(filled("Verdict", {"word": "yes", "score": 7}))
-    ledger = MemoryLedger()
-    answers, _ = run(many(2), ledger)
-    assert words(answers) == texts(many(2))
-    [repair] = api.requests
-    assert "less than or equal to 1" in json.dumps(repair["messages"][-1])
-    assert answers[1].usage == Usage(2, 0, 200, 40, pytest.approx(1.5 * PRICE))
 
 
 @pytest.mark.parametrize(("limit", "repairs"), [(4, 0), (6, 2), (8, 4)])
@@ -280,19 +256,6 @@ def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(ap
     answers, _ = run(many(2), ledger)
     assert words(answers) == texts(many(2))
     assert sorted(batch.state for batch in ledger.submitted.values()) == ["collected", "lost"]
-
-
-def test_a_provider_that_is_down_leaves_everything_to_a_later_run(api: MessagesApi) -> None:
-    down = [fault(503)] * 99
-    api.batches.faults = {"create": list(down), "list": list(down)}
-    ledger = MemoryLedger()
-    answers, language = run(many(5), ledger, batch_requests=2, transient_retries=2)
-    assert all(answer.is_unanswered and answer.may_retry for answer in answers)
-    assert (api.batches.asked.count("create"), ledger.entries) == (1, {})
-    assert not language.budget_reached
-    api.batches.faults.clear()
-    assert words(run(many(5), ledger)[0]) == texts(many(5))
-    assert sorted(api.batches.keys) == sorted(set(api.batches.keys))
 
 
 @pytest.mark.proof
@@ -438,22 +401,6 @@ learn(Path(sys.argv[1]), Path(sys.argv[2]), llm={"model": sys.argv[3], "mode": "
 
 
 # In a store
-
-
-def test_batches_are_kept_as_they_are_and_outlive_an_undo(journal: Store) -> None:
-    answers = StoredAnswers(journal, "run-1")
-    batch = SubmittedBatch(
-        "batch_1", "anthropic", "m", "extract", "s", "submitting", ("llm_a", "llm_b"), ("p", "p"), ("1", "2"),
-        datetime(2026, 1, 1, tzinfo=UTC), tokens_in=7, tokens_out=3, usd=0.5,
-    )  # fmt: skip
-    with journal.commit("run-1", "test") as tx:
-        tx.upsert("metadata", pl.DataFrame({"id": ["k"]}))
-        answers.keep_batch(batch)
-    undo(journal, "run-1", "undo-1", datetime(2026, 1, 1, tzinfo=UTC))
-    [found] = [each for each in answers.batches() if each.id == "batch_1"]
-    assert (found.keys, found.prompt_hashes, found.expected) == (("llm_a", "llm_b"), ("1", "2"), Usage(2, 0, 7, 3, 0.5))
-    assert not found.is_abandoned
-    assert "run-1" in found.owner
 
 
 def test_nothing_is_forgotten_while_answers_that_may_name_it_are_under_way(journal: Store) -> None:

@@ -110,6 +110,7 @@ def test_tokens_and_dollars_of_a_day_are_kept(
     assert name in language.stopped_by
 
 
+@pytest.mark.proof
 def test_two_runs_at_once_overshoot_by_no_more_than_what_is_in_flight(
     api: MessagesApi, journals: Callable[[str], Store]
 ) -> None:
