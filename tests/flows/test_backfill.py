@@ -397,15 +397,6 @@ def test_what_a_killed_window_paid_is_not_left_to_the_others(new_store: Callable
     assert (reader.budgets[:2], tally.usage.usd) == ([3.0, 1.0], 2.0)
 
 
-@pytest.mark.proof
-def test_what_a_killed_window_had_read_counts_for_the_limit(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    killed_at(2, store, limit=3)
-    filled_by(Reader(), store, limit=3)
-    assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2"]
-
-
 def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
     asked = TypeAdapter(get_type_hints(getattr(backfill, "fn", backfill))["start"])
     assert moment(asked.validate_python("2026-03-01T00:00:00+09:00")) == datetime(2026, 2, 28, 15, tzinfo=UTC)

@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import Body, MessagesApi, Reply, fault, filled
-from talk import CLAUDE, NOW, contents, overtaken, rows
+from messages_api import Body, MessagesApi, Reply, filled
+from talk import CLAUDE, NOW, contents, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
@@ -204,58 +204,6 @@ def test_a_model_is_asked_once_about_all_and_never_again_while_nothing_changes(p
     assert (band["summarised_by"], bool(band["prompt_version"])) == ("model", True)
     assert refreshed(place, CLAUDE)["llm"] == {**summary["llm"], "calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0}
     assert len(api.requests) == commits(place) == 1
-
-
-@pytest.mark.proof
-def test_one_changed_relation_asks_about_its_community_alone_which_keeps_its_id(place: Path, serve: Serve) -> None:
-    api = serve(summariser)
-    refreshed(place, CLAUDE)
-    before = held(place)
-    tell(place, ["Ben sings with Anna"])
-    summary = refreshed(place, CLAUDE, now=NOW + timedelta(days=1))
-    assert summary["llm"]["calls"] == 1
-    ((names, facts),) = shown(api.requests[1]).values()
-    assert sorted(names) == ["Anna", "Ben", "Carla"]
-    assert "Ben sings with Anna." in facts
-    after = held(place)
-    assert after["Dario, Edna, Fritz"] == before["Dario, Edna, Fritz"]
-    assert after["Anna, Ben, Carla"]["id"] == before["Anna, Ben, Carla"]["id"]
-    assert after["Anna, Ben, Carla"]["fingerprint"] != before["Anna, Ben, Carla"]["fingerprint"]
-    assert after["Anna, Ben, Carla"]["created_at"] == before["Anna, Ben, Carla"]["created_at"]
-
-
-@pytest.mark.proof
-def test_a_call_that_failed_is_made_again_by_the_next_run(place: Path, serve: Serve) -> None:  # T14
-    api = serve(fault(400, "broken"))
-    summary = refreshed(place, CLAUDE)
-    assert summary["state"] == "incomplete"
-    assert summary["counts"]["communities not summarised"] == 2
-    assert summary["errors"]
-    for name in ("summary", "fingerprint"):
-        assert rows(place, "communities")[name].null_count() == 2
-    api.otherwise = summariser
-    healed = refreshed(place, CLAUDE)
-    assert healed["state"] == "completed"
-    assert healed["counts"]["communities summarised"] == 2
-    assert rows(place, "communities")["fingerprint"].null_count() == 0
-
-
-@pytest.mark.proof
-def test_who_vanished_meanwhile_is_not_written_and_a_summary_of_what_was_is_dropped(
-    place: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serve(summariser)
-
-    def archive() -> None:
-        with Store.open(str(place)).commit("other-1", "test", NOW) as tx:
-            rows_ = tx.by_ids("entities", [entity("Fritz")], with_vector=True)
-            tx.upsert("entities", rows_.with_columns(status=pl.lit("archived")))
-
-    with overtaken(monkeypatch, "communities.refresh", archive):
-        refreshed(place, CLAUDE)
-    assert list(held(place)) == ["Anna, Ben, Carla", "Dario, Edna"]
-    assert held(place)["Dario, Edna"]["summary"] is None
-    assert held(place)["Anna, Ben, Carla"]["summary"]
 
 
 # Who is new

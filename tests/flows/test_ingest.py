@@ -320,23 +320,6 @@ def test_a_run_that_is_killed_is_resumed_to_the_same_end_without_asking_twice(
 
 
 @pytest.mark.proof
-def test_a_run_stops_at_its_budget_and_the_next_one_goes_on(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
-    api = serve()
-    talk = written(tmp_path / "talk.jsonl", said())
-    first = learn(talk, tmp_path / "m", **paid(max_calls=1))
-    assert first["state"] == "stopped"
-    assert first["llm"]["calls"] == len(api.requests) == 1
-    assert Counter(states(tmp_path / "m").values()) == {"done": 2, "pending": 4, **dict.fromkeys(
-        ("skipped_length", "skipped_pre_filter", "skipped_role", "skipped_injection"), 1)}  # fmt: skip
-    assert rows(tmp_path / "m", "runs")["state"].to_list() == ["stopped"]
-    assert rows(tmp_path / "m", "facts", "status = 'active'").height == 2
-    second = learn(talk, tmp_path / "m", **paid())
-    assert second["state"] == "completed"
-    assert len(api.requests) == 3
-    assert Counter(states(tmp_path / "m").values())["done"] == 6
-
-
-@pytest.mark.proof
 def test_an_undone_ingest_leaves_the_store_as_it_was_and_doing_it_again_costs_nothing(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -416,20 +399,6 @@ def test_what_waits_is_applied_as_if_it_had_never_waited_when_a_person_says_yes(
 
 
 @pytest.mark.proof
-def test_without_a_graph_messages_are_stored_and_wait(tmp_path: Path) -> None:
-    talk = written(tmp_path / "talk.jsonl", said())
-    summary = learn(talk, tmp_path / "m", extract={"enabled": False}, llm={"model": "anthropic/needs-no-key-here"})
-    assert Counter(states(tmp_path / "m").values())["pending"] == 6
-    assert facts(tmp_path / "m").is_empty()
-    assert "candidate facts" not in summary["counts"]
-    later = learn(talk, tmp_path / "m")
-    learn(talk, tmp_path / "whole")
-    assert later["counts"]["messages extracted"] == 6
-    assert later["notes"] == []
-    assert_same(contents(tmp_path / "m", drop=STAMPS), contents(tmp_path / "whole", drop=STAMPS))
-
-
-@pytest.mark.proof
 def test_two_namespaces_know_nothing_of_each_other(tmp_path: Path) -> None:
     talk = written(tmp_path / "talk.jsonl", said())
     learn(talk, tmp_path / "m", namespace="work")
@@ -455,19 +424,6 @@ def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_on
     created = rows(tmp_path / "m", "decisions", "action = 'create'")
     assert created["subject_id"].n_unique() == len(created)
     assert examine(Store.open(str(tmp_path / "m"))) == ()
-
-
-@pytest.mark.proof
-def test_a_failure_does_not_undo_what_another_run_extracted_meanwhile(
-    tmp_path: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replies = [message([], stop="max_tokens")]
-    serve(lambda request: replies.pop() if replies else extractor(request))
-    talk = written(tmp_path / "talk.jsonl", said(TALK[4:5]))
-    with overtaken(monkeypatch, "ingest.candidates", lambda: learn(talk, tmp_path / "m", **paid())):
-        learn(talk, tmp_path / "m", **paid())
-    assert states(tmp_path / "m") == {"c1-000": "done"}
-    assert facts(tmp_path / "m")["status"].to_list() == ["active"]
 
 
 @pytest.mark.proof

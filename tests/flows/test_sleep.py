@@ -198,16 +198,6 @@ def test_a_night_that_died_before_anybody_looked_is_checked_by_the_next(
     assert "undone" in rows(store, "runs", "flow = 'sleep'")["state"].to_list()
 
 
-@pytest.mark.proof
-def test_undo_of_a_night_takes_all_of_its_phases_back(store: Path) -> None:
-    before = contents(store, but=["decisions", "runs", "commits"])
-    summary = slept(store, ("steward", "decay"), probes=0)
-    assert summary["counts"]["steward: facts pruned"] > 50
-    report = undo(Store.open(str(store)), summary["run"], "u1", LATER)
-    assert set(report.runs) == {summary["run"], *summary["phases"].values()}
-    assert_same(contents(store, but=["decisions", "runs", "commits"]), before)
-
-
 # The night
 
 

@@ -17,11 +17,9 @@ from messages_api import HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, as_it
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
-from inference.budget import price_of
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
-from prompts.rendering import RESPONSES, URGENT
 from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
 from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
@@ -29,7 +27,6 @@ from slowwave.settings import LanguageSettings
 from storage.doctor import examine
 from storage.paid_answers import StoredAnswers
 from storage.store import Store
-from tasks.orchestration.backfill_estimate import prices_of
 from tasks.people.forgetting import Subject, forget
 from tasks.runtime.runs import existing_run
 
@@ -111,15 +108,6 @@ def test_a_request_in_a_batch_is_the_request_of_live_mode(api: MessagesApi) -> N
     [batch] = api.batches.batches.values()
     assert batch.requests[0]["params"] == api.requests[0]
     assert batch.requests[0]["params"]["tool_choice"]["name"] == "Verdict"
-
-
-def test_an_estimate_knows_which_prompts_cost_half_in_batches(api: MessagesApi) -> None:
-    language = Language(LanguageSettings(model="anthropic/claude-haiku-4-5", mode="batch"), MemoryLedger())
-    prices = prices_of(language, URGENT)
-    live = price_of("anthropic", "claude-haiku-4-5").usd(1, 0)
-    assert prices.of("extract_facts", "extract")[0] == pytest.approx(live / 2)
-    assert prices.of("resolve_names", "resolve")[0] == live
-    assert set(RESPONSES) > URGENT
 
 
 def test_other_providers_have_no_batches_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

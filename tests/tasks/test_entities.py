@@ -429,14 +429,6 @@ def test_two_beliefs_that_are_one_count_each_message_once_by_its_surest_hint() -
     assert not made.gone & made.beliefs.keys()
 
 
-def test_beliefs_of_a_store_are_joined(one: tuple[Path, Run, Merged]) -> None:
-    left = rows(one[0], "pending_beliefs").row(0, named=True)
-    assert (left["subject_id"], left["probability"]) == (id_of("Robert Smith"), pytest.approx(0.7))
-    assert set(rows(one[0], "belief_evidence")["belief_id"]) == {left["id"]}
-    assert len(rows(one[0], "belief_evidence")) == 2
-    assert decisions(one[0], "join") == [left["id"]]
-
-
 # What an entity is called
 
 

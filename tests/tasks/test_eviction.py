@@ -479,19 +479,6 @@ def decide(uri: Path, act: Callable[..., Any] = approve) -> Run:
     return run
 
 
-@pytest.mark.proof
-def test_a_move_that_waits_is_told_and_counted_only_once_it_was_made(keep: Callable[..., Path]) -> None:
-    uri = keep(facts=[fact("f_live"), over("f_1"), over("f_2")], entities=[entity("e_ana")])
-    done = archive_facts(asked(uri), how())
-    assert (done.counts, done.decisions, decided(uri, "move"), ids(uri, "facts_archive")) == ({}, (), {}, [])
-    assert titles(uri) == ["Move “says f_1”", "Move “says f_2”"]
-    first = list_proposals(Store.open(str(uri)).snapshot())[0]
-    approve(existing_run("review", str(uri), "default", NOW), [first.id], Person("Ana", "python"))
-    (moved,) = ids(uri, "facts_archive")
-    assert decided(uri, "move") == {moved: "It was over for more than 90 days."}
-    assert len(ids(uri, "facts")) == 2
-
-
 @pytest.mark.parametrize("approval", [{}, {"mode": "auto", "risky": []}, {"low_risk": "auto"}])
 @pytest.mark.proof
 def test_erasure_waits_with_all_that_goes_with_it_whatever_the_settings_say(

@@ -16,7 +16,6 @@ from talk import assert_same, contents
 
 from inference.embedding import open_embedder
 from recall.history import story_of
-from recall.recaller import Recaller
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.errors import RecallFell
@@ -27,7 +26,7 @@ from slowwave.words import stems
 from storage.store import Store
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.orchestration.tallies import Tally
-from tasks.runtime.runs import Run, existing_run, phases_of, recorded, store_of
+from tasks.runtime.runs import Run, existing_run, recorded, store_of
 
 BEGAN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 NOW = BEGAN + timedelta(days=2)
@@ -163,22 +162,6 @@ def test_no_question_holds_a_word_of_the_answer_or_all_of_the_statement(
         assert stems(asked) < stems(statement) | {"repair"}
 
 
-def test_the_same_salt_draws_the_same_questions_and_another_one_others() -> None:
-    facts = frames.conform(facts_of(PEOPLE), frames.FACTS)
-    queries = pl.DataFrame(schema={"query": pl.String, "query_hash": pl.String, "at": frames.TIME})
-    events = frames.empty({"fact_id": frames.TEXT, "query_hash": frames.TEXT, "rank": frames.COUNT, "at": frames.TIME})
-    few = replace_probes(12)
-    first, again, other = (plan_probes(facts, queries, events, few, salt, NOW) for salt in ("a", "a", "b"))
-    assert first == again != other
-    assert len({fact for probe in first for fact in probe.expected}) == 12
-    subjects = facts.filter(pl.col("id").is_in([probe.expected[0] for probe in first]))["subject_id"]
-    assert subjects.n_unique() == 12
-
-
-def replace_probes(count: int) -> GateSettings:
-    return GATE.model_copy(update={"probes": count})
-
-
 def test_only_what_is_live_and_knowledge_is_asked_about() -> None:
     facts = frames.conform(facts_of(PEOPLE[:6]), frames.FACTS)
     gone = facts.with_columns(
@@ -233,37 +216,6 @@ def test_asking_leaves_no_event_and_no_commit(memory: Path) -> None:
     assert [len(store.log(name)) for name in LOGS] == [0, 0, 0]
 
 
-@pytest.fixture
-def asked_of_recall(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The questions that are really asked, in their order."""
-    queries: list[str] = []
-    recall = Recaller.recall
-
-    def noted(self: Recaller, some: Sequence[str], *args: Any, **how: Any) -> Any:
-        queries.extend(some)
-        return recall(self, some, *args, **how)
-
-    monkeypatch.setattr(Recaller, "recall", noted)
-    return queries
-
-
-@pytest.mark.proof
-def test_the_phases_of_a_night_ask_the_same_and_each_state_once(memory: Path, asked_of_recall: list[str]) -> None:
-    night = new(memory)
-    with phases_of(night):
-        first, second = frozen_of(new(memory)), frozen_of(new(memory))
-        assert first == second
-        assert asked_of_recall == [probe.query for probe in first.probes]
-        scores = pl.DataFrame({"id": ["f000"], "quality_score": [0.5]})
-        with store_of(night).commit("scored", "test", NOW) as tx:  # which recall does not read
-            tx.upsert("fact_scores", scores)
-        assert verdict_of(new(memory), first).recall_after == verdict_of(new(memory), first).recall_before
-        assert len(asked_of_recall) == len(first.probes)
-        verdict_of(changed(new(memory), ["f000"], confidence=pl.lit(0.8)), first)
-        assert len(asked_of_recall) == 2 * len(first.probes)
-    assert frozen_of(new(memory)).probes != first.probes
-
-
 def test_a_harmful_run_is_taken_back_to_the_byte_and_both_error_and_ledger_say_what_was_lost(
     memory: Path, frozen: Frozen
 ) -> None:
@@ -302,22 +254,20 @@ WIDE = GateSettings(enabled=True, probes=54, k=10)
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("is_in_place", [False, True], ids=["older facts took the place", "the same facts say it"])
-def test_a_store_of_which_a_third_is_stale_is_taken_back(memory: Path, is_in_place: bool) -> None:
+def test_a_store_in_which_older_facts_took_the_place_of_a_third_is_taken_back(memory: Path) -> None:
     run = new(memory)
     frozen = freeze_probes(run, WIDE)
     assert frozen is not None
-    third = facts_of(PEOPLE)["id"].to_list()[1::3] if is_in_place else facts_of(PEOPLE)["id"].to_list()[2::3]
+    third = facts_of(PEOPLE)["id"].to_list()[2::3]
     with recorded(run, Tally(run.id), {}), store_of(run).commit(run.id, "test", run.now) as tx:
         facts = tx.by_ids("facts", third, with_vector=True)
         other = facts.with_columns(statement=stale(pl.col("statement")), object_text=stale(pl.col("object_text")))
-        if is_in_place:
-            tx.upsert("facts", other)
-        else:
-            heirs = other.with_columns(id=pl.format("{}-old", "id"), valid_from=pl.lit(BEGAN - timedelta(days=300)))
-            gone = {"status": pl.lit("superseded"), "expired_at": pl.lit(run.now)}
-            tx.upsert("facts", heirs)
-            tx.upsert("facts", facts.with_columns(replaced_by=pl.format("{}-old", "id"), **gone))
+        gone = {"status": pl.lit("superseded"), "expired_at": pl.lit(run.now)}
+        tx.upsert(
+            "facts",
+            other.with_columns(id=pl.format("{}-old", "id"), valid_from=pl.lit(BEGAN - timedelta(days=300))),
+        )
+        tx.upsert("facts", facts.with_columns(replaced_by=pl.format("{}-old", "id"), **gone))
     verdict = check_recall(run, frozen, WIDE, [run.id])
     assert verdict is not None
     assert verdict.fell
@@ -362,15 +312,6 @@ def test_a_later_run_in_the_way_is_named_and_nothing_is_half_undone(memory: Path
     }
 
 
-@pytest.mark.proof
-def test_a_run_that_goes_on_with_an_interrupted_one_asks_the_state_before_both(memory: Path) -> None:
-    run, began = new(memory), Store.open(str(memory)).head.sequence
-    whole = frozen_of(run)
-    archived(new(memory), answered(whole)[::2])
-    assert freeze_probes(run, GATE, commit=began) == whole
-    assert frozen_of(run).probes != whole.probes
-
-
 PROBES = tuple(Probe(f"q{n}", (f"f{n}",)) for n in range(20))
 STANDING = Standing({}, {f"f{n}": f"says {n}" for n in range(20)})
 FOUND = [frozenset(probe.expected) for probe in PROBES]
@@ -394,13 +335,6 @@ def test_too_few_questions_tell_nothing() -> None:
     assert (verdict.fell, verdict.is_telling, verdict.recall_after) == (False, False, 0.0)
     assert "too few" in verdict.sentence()
     verdict.enforce()
-
-
-def test_a_question_with_several_answers_counts_the_share_that_is_found() -> None:
-    probes = tuple(Probe(f"q{n}", ("a", "b", "c")) for n in range(10))
-    standing = Standing({}, {}, frozenset({"c"}))
-    verdict = compare(probes, [frozenset("abc")] * 10, [frozenset("a")] * 10, standing, GATE)
-    assert (verdict.recall_before, verdict.recall_after, verdict.fell) == (1.0, 0.5, True)
 
 
 def test_what_was_retracted_or_has_ended_is_no_longer_asked_for() -> None:

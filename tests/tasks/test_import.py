@@ -327,20 +327,6 @@ def test_what_is_known_imports_nothing_and_what_changed_takes_the_place_of_what_
 
 
 @pytest.mark.proof
-def test_what_is_not_taken_over_as_the_export_has_it_is_counted_with_examples(write: Write, known: Path) -> None:
-    ana = {"source": "ana", "source_type": "company", "relationship": "owns", "target": "harbour_crane"}
-    open_ended = memory("Owns a red bicycle", "6")
-    done = bring(write({"results": [open_ended], "relations": [ana]}), known)
-    assert done.counts["ends taken away, kept here"] == done.counts["entities of another type here"] == 1
-    assert [(each.place, each.reason, each.loss) for each in done.skipped] == [
-        ("", "ana (organization in the export) is filed under the person of that name", "adjusted"),
-        ("results[0]", "its end is gone from the export; the fact keeps it: 2030-01-01", "adjusted"),
-    ]
-    kept = rows(known, "facts", "statement = 'Owns a red bicycle' AND status = 'active'")
-    assert kept["valid_to"].to_list() == [datetime(2030, 1, 1, tzinfo=UTC)]
-
-
-@pytest.mark.proof
 def test_what_a_later_export_says_is_over_ends_and_undo_takes_that_back(
     write: Write, imported: tuple[Path, dict[str, Imported]], tmp_path: Path
 ) -> None:
@@ -386,11 +372,3 @@ def test_what_was_over_before_it_came_in_ends_nothing_and_hides_nothing() -> Non
     assert memory.valid(6) == ["Anna works at Acme", "Anna works at Globex now"]
     # What is not over does end it, and what is over beside it in one batch does not hide it.
     assert ended(memory, (at("Initech", 20), 21), (at("Initech", 30, " now"), None)) == ["Anna works at Initech now"]
-
-
-def test_a_fact_that_was_said_again_since_outlives_a_report_of_its_end() -> None:
-    memory = Memory(THEN)
-    memory.tell(at("Acme", 10))
-    assert ended(memory, (at("Acme", 1), 5)) == ["Anna works at Acme"]
-    assert ended(memory, (at("Acme", 12), 20)) == []
-    assert memory.facts.filter(pl.col("status_reason").str.starts_with("ended by")).height == 1

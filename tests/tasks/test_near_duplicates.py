@@ -351,17 +351,6 @@ def test_consolidation_still_sees_the_originals_and_a_second_sweep_looks_at_noth
 
 
 @pytest.mark.proof
-def test_the_oldest_come_first_the_rest_next_time_and_scores_stay_as_they_are(remember: Made) -> None:
-    place = remember(*(fact(f"f{day}", PLAIN, 9 - day, vector=apart(0, day + 1)) for day in range(3)))
-    with Store.open(str(place)).commit("scored", "test", NOW) as tx:
-        tx.upsert("fact_scores", pl.DataFrame([{"id": "f2", "quality_score": 0.4, "scored_at": T0}]))
-    assert swept(place, merge_scan=2).counts["facts compared"] == 2
-    columns = ["id", "quality_score", "scored_at", "compared_at"]
-    assert rows(place, "fact_scores").select(columns).rows() == [("f1", None, None, NOW), ("f2", 0.4, T0, NOW)]
-    assert [swept(place, merge_scan=2).counts.get("facts compared", 0) for _ in range(2)] == [1, 0]
-
-
-@pytest.mark.proof
 def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
     facts = (fact("a"), fact("b", SPELLINGS[1], 1), fact("c", TEA.replace("green", "black"), 2))
     place = remember(*facts)

@@ -115,17 +115,6 @@ def test_the_pairs_are_those_that_comparing_all_of_them_finds(
     assert sorted((a, b, kind) for part in found for a, b, _, kind in part.iter_rows()) == sorted(expected)
 
 
-def test_a_cosine_that_is_rounded_differently_is_counted_once() -> None:
-    random = np.random.default_rng(1)
-    vectors = unit(random.normal(size=(60, 256)))
-    texts = pl.Series(["one two", "one two and very much more than that"] * 30)
-    products = (vectors @ vectors.T)[np.triu_indices(60, 1)]
-    for border in np.sort(products)[::100]:
-        parts = pl.concat(list(similar_pairs(texts, vectors, SimilarityThresholds(float(border)))))
-        assert parts.select("a", "b").is_duplicated().sum() == 0
-        assert (parts["match_type"] == "cosine").sum() == (products.astype(float) >= float(border)).sum()
-
-
 def test_a_short_text_whose_words_a_long_one_holds_is_a_duplicate_by_containment() -> None:
     assert round(len(LONG) / len(SHORT), 2) == 3.16
     found = find_duplicates(facts(SHORT, LONG), unit([[1, 0], [1, 1]]))
@@ -144,14 +133,6 @@ def test_pairs_are_unordered_clusters_hold_what_they_connect_and_scopes_stay_apa
     assert found.clusters == (("f0", "f1", "f2"), ("f3", "f4"))
     apart = near.with_columns(scope=pl.Series(["a", "b", "a", "a", "b"]))
     assert find_duplicates(apart, vectors).found == 0
-
-
-def test_two_readings_of_one_sentence_are_marked_and_listed_last() -> None:
-    twins = facts("Ana works at Acme", "Ana works at Acme", "Ana worked at Acme").with_columns(
-        message_id=pl.Series(["m", "m", "n"])
-    )
-    found = find_duplicates(twins, unit([[1, 0], [1, 0], [1, 0.1]]))
-    assert found.pairs["one_sentence"].to_list() == [False, False, True]
 
 
 # Flags
@@ -402,16 +383,6 @@ def test_what_cannot_be_an_entity_is_refused(
     reading = Store.open(str(first_observed[0])).snapshot()
     with pytest.raises((UnusableInput, UnknownName), match=words):
         find_target(reading, name, kind, NOW, ResolveSettings(), create=True)
-
-
-@pytest.mark.proof
-def test_an_observation_is_undone_to_the_last_byte(marta: tuple[Path, Added]) -> None:
-    before = contents(marta[0])
-    later = run_of(marta[0], now=NOW + timedelta(hours=1))
-    observe(later, "Marta Oliveira", ["Owns a boat"], IngestSettings())
-    assert {"messages", "episodes", "facts", "fact_evidence"} <= set(differing(marta[0], before))
-    undo(Store.open(str(marta[0])), later.id, "undo-1", NOW)
-    assert differing(marta[0], before) == []
 
 
 # Duplicates in a store

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from conftest import command
 from stores import observation
 from talk import NOW, START, assert_same, contents, rows
 
-from apps.cli import main
 from inference.embedding import open_embedder
 from recall.entity_review import analyze_split, duplicates_of, find_split_candidates, scan_entities, suggest_split
 from recall.graphs import graph_of
@@ -416,36 +414,20 @@ def test_ending_one_end_ends_the_other_and_both_come_back(parted_store: Path) ->
 # The commands
 
 
-@pytest.fixture
-def command(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Run a command on the store: its exit code and what it says, errors apart."""
-    monkeypatch.chdir(store.parent)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("SLOWWAVE_PERSON", "Eve")
-
-    def run(*args: str) -> tuple[int, Any, str]:
-        monkeypatch.setattr(sys, "argv", ["slowwave", *args, "--store", str(store)])
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        told = capsys.readouterr()
-        return code, json.loads(told.out) if "--json" in args else told.out, told.err
-
-    return run
-
-
 @pytest.mark.proof
-def test_a_person_may_bring_a_plan_of_their_own(store: Path, command: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_person_may_bring_a_plan_of_their_own(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(
         json.dumps({"approved_splits": [{"name": "Atlas - Mine", "observations": [IDS[CACHE[0]], CACHE[1]]}]})
     )
-    code, told, _ = command("split", "execute", "Atlas", "--plan", str(plan), "--by", "Ana", "--json")
-    assert (code, told["new_entities"], told["moved_observations"]) == (0, ["Atlas - Mine"], 2)
+    said = ("Atlas", "--plan", plan, "--store", store)
+    assert command(monkeypatch, "split", "execute", *said, "--by", "Ana", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["new_entities"], told["moved_observations"]) == (["Atlas - Mine"], 2)
     assert list_proposals(snapshot(store), "applied")[0].decider == "Ana"
     plan.write_text("not json")
-    assert command("split", "execute", "Atlas", "--plan", str(plan))[0] == 2
+    assert command(monkeypatch, "split", "execute", *said) == 2
     plan.write_text("{}")
-    assert command("split", "propose", "Atlas", "--plan", str(plan))[0] == 2
+    assert command(monkeypatch, "split", "propose", *said) == 2
