@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import Body, MessagesApi, Reply, fault, filled, message
+from messages_api import Body, MessagesApi, Reply, fault, message
 from talk import (
     CLAUDE,
     EXAMPLES,
@@ -24,14 +23,11 @@ from talk import (
     contents,
     dying,
     extractor,
-    kept_apart,
-    known_of,
     learn,
     overtaken,
     rows,
     said,
     say_yes,
-    shown_to,
     states,
     texts_of,
     written,
@@ -40,12 +36,9 @@ from talk import (
 from slowwave.errors import MissingKey, UnknownName, UnusableInput
 from storage.doctor import examine
 from storage.store import Store
-from storage.tables import TABLES
 from storage.undo import undo
 
 EXPECTED = json.loads((EXAMPLES / "expectations.json").read_text())
-STATES = {"pending", "done", "failed"}
-GATES = {"role", "injection", "pre_filter", "length", "repeat", "content", "surprise", "durability"}
 
 
 def paid(**more: Any) -> dict[str, Any]:
@@ -105,22 +98,6 @@ def test_every_fact_names_the_messages_that_say_it(learned: tuple[Path, dict[str
     assert all(quote in flat for quote, flat in quoted.select("quote", "flat").iter_rows())
 
 
-def test_nothing_secret_is_stored_in_any_table_or_any_byte_of_the_store(
-    learned: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
-    store, _ = learned
-    secrets = EXPECTED["never_stored"]
-    given = "".join(path.read_text() for path in (EXAMPLES / "conversations").iterdir())
-    assert all(secret in given for secret in secrets)
-    for name in TABLES:
-        stored = Store.open(str(store)).snapshot().frame(name).write_json()
-        assert [secret for secret in secrets if secret in stored] == [], name
-    for path in store.rglob("*"):
-        if path.is_file():
-            body = path.read_bytes()
-            assert [secret for secret in secrets if secret.encode() in body] == [], path
-
-
 def test_orders_to_the_reader_are_kept_as_messages_but_never_believed(learned: tuple[Path, dict[str, Any]]) -> None:
     store, _ = learned
     ordered = rows(store, "messages", "has_injection")
@@ -129,23 +106,6 @@ def test_orders_to_the_reader_are_kept_as_messages_but_never_believed(learned: t
     statements = rows(store, "facts")["statement"].to_list()
     for phrase in (*EXPECTED["never_believed"], *EXPECTED["never_a_fact"]):
         assert [text for text in statements if phrase.lower() in text.lower()] == [], phrase
-
-
-@pytest.mark.proof
-def test_input_that_is_bad_in_every_way_does_no_harm(tmp_path: Path) -> None:
-    folder = tmp_path / "bad"
-    shutil.copytree(EXAMPLES / "bad", folder)
-    (folder / "not-a-format.bin").unlink()
-    summary = learn(folder, tmp_path / "m")
-    messages = rows(tmp_path / "m", "messages")
-    assert summary["counts"]["messages stored"] == len(messages) >= 20
-    assert set(messages["graph_state"]) <= STATES | {f"skipped_{gate}" for gate in GATES}
-    assert "pending" not in set(messages["graph_state"])
-    lost = [issue for issue in summary["issues"] if "broken.jsonl, line" in issue]
-    assert len(lost) >= 7
-    assert lost[0].endswith("broken.jsonl, line 2: not JSON: unexpected control character in string")
-    assert rows(tmp_path / "m", "sources").filter(pl.col("uri").str.ends_with("broken.jsonl"))["unreadable"][0] == 7
-    assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
 # What cannot be used leaves nothing behind
@@ -338,49 +298,6 @@ def test_an_undone_ingest_leaves_the_store_as_it_was_and_doing_it_again_costs_no
     assert_same(contents(tmp_path / "m", drop=STAMPS), learned)
 
 
-@pytest.mark.proof
-def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_closed(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    shown: list[str] = []
-
-    def reader(request: Body) -> Reply:
-        reply = extractor(request)
-        if known_of(request):
-            shown.append(shown_to(request))
-            body = json.loads(reply.body)
-            body["content"][0]["input"]["facts"][0]["does"] = [{"k": 0, "v": "updates"}]
-            return Reply(200, json.dumps(body).encode())
-        return reply
-
-    serve(reader)
-    old = written(tmp_path / "old.jsonl", said([("Marta", "I write all my code in the editor vim.")]))
-    learn(old, tmp_path / "m", **paid())
-    turn = said([("Marta", "I write all my code in the editor neovim now.")], "c2", START + timedelta(days=30))
-    learn(written(tmp_path / "new.jsonl", turn), tmp_path / "m", **paid())
-    assert len(shown) == 1
-    assert "Marta: I write all my code in the editor vim." in shown[0]
-    known = {row["statement"]: row for row in rows(tmp_path / "m", "facts").to_dicts()}
-    old_fact, new_fact = (known[f"Marta: I write all my code in the editor {name}."] for name in ("vim", "neovim now"))
-    assert (old_fact["status"], old_fact["replaced_by"]) == ("superseded", new_fact["id"])
-    assert (new_fact["status"], new_fact["supersedes_id"]) == ("active", old_fact["id"])
-    [step] = rows(tmp_path / "m", "lineage").to_dicts()
-    assert (step["old_id"], step["new_id"]) == (old_fact["id"], new_fact["id"])
-
-
-@pytest.mark.proof
-def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_path: Path) -> None:
-    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
-    assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
-    assert summary["counts"]["changes proposed"] == len(rows(tmp_path / "m", "proposals", "state = 'pending'"))
-    assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
-    assert rows(tmp_path / "m", "fact_evidence").is_empty()
-    assert set(states(tmp_path / "m").values()) & STATES == {"done"}
-    learn(tmp_path / "talk.jsonl", tmp_path / "m")
-    assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
-    assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
-
-
 # Settings
 
 
@@ -424,34 +341,3 @@ def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_on
     created = rows(tmp_path / "m", "decisions", "action = 'create'")
     assert created["subject_id"].n_unique() == len(created)
     assert examine(Store.open(str(tmp_path / "m"))) == ()
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("is_known", [False, True])
-def test_further_messages_of_a_fact_are_evidence_and_confirm_only_what_was_known(
-    tmp_path: Path, serve: Callable[..., MessagesApi], is_known: bool
-) -> None:
-    place = tmp_path / "m"
-
-    def read(request: Body) -> Reply:
-        if request["tools"][0]["name"] != "WindowExtraction":
-            return kept_apart(request)
-        own = [n for n, _, _, is_context in texts_of(request) if not is_context]
-        fact = {"m": own[-1], "also": own, "s": "Marta plays chess.", "about": "1"}
-        return filled("WindowExtraction", {"facts": [fact]})
-
-    serve(read)
-    if is_known:
-        learn(
-            written(tmp_path / "a.jsonl", said([("Marta", "I play chess.")], "c0", START - timedelta(days=3))),
-            place,
-            **paid(),
-        )
-    talk = said([("Marta", "I play chess again."), ("Marta", "We play chess at noon.")])
-    done = learn(written(tmp_path / "b.jsonl", talk), place, **paid())
-    (fact,) = rows(place, "facts", "status = 'active'").rows(named=True)
-    assert fact["evidence_count"] == len(rows(place, "fact_evidence", f"fact_id = '{fact['id']}'")) == 2 + is_known
-    assert len(rows(place, "facts", "status = 'rejected'")) == is_known
-    assert done["counts"].get("facts confirmed", 0) == is_known
-    first = rows(place, "messages", f"id = '{fact['message_id']}'")["content"][0]
-    assert first == ("I play chess." if is_known else "I play chess again.")

@@ -234,18 +234,6 @@ def test_a_batch_whose_receipt_was_lost_is_found_and_not_handed_over_again(api: 
     assert api.batches.asked.count("create") == 1
 
 
-def test_a_batch_of_somebody_else_with_a_prompt_of_ours_is_not_taken_for_ours(api: MessagesApi) -> None:
-    run(many(1))
-    [first] = api.batches.batches.values()
-    foreign = {"custom_id": "foreign", "params": {"messages": [{"content": "x"}]}}
-    api.batches.put([first.requests[0], foreign])
-    api.batches.faults["create"] = [fault(500)]
-    ledger = MemoryLedger()
-    answers, _ = run(many(2), ledger)
-    assert words(answers) == texts(many(2))
-    assert sorted(batch.state for batch in ledger.submitted.values()) == ["collected", "lost"]
-
-
 @pytest.mark.proof
 @pytest.mark.parametrize("arrived", [(0,), (1,), (0, 1), (1, 0)])
 @pytest.mark.parametrize("is_waited_for", [True, False])

@@ -125,17 +125,6 @@ def test_what_is_in_the_ledger_is_never_asked_again(serve: Callable[..., Message
     assert language.usage == Usage(cached=3)
 
 
-def test_a_run_after_a_failure_asks_only_what_is_missing(serve: Callable[..., MessagesApi]) -> None:
-    api, ledger = serve(GOOD, fault(400, "malformed"), GOOD), MemoryLedger()
-    first, _ = run(many(3), ledger)
-    assert [answer.error for answer in first] == [None, "rejected: HTTP 400: malformed", None]
-    assert first[1].may_retry
-    second, _ = run(many(3), ledger)
-    assert len(api.requests) == 4
-    assert [answer.cached for answer in second] == [True, False, True]
-    assert all(answer.value for answer in second)
-
-
 # Trouble that passes
 
 

@@ -32,7 +32,7 @@ from slowwave.deduplication.artifacts import (
 )
 from slowwave.errors import UnknownName
 from slowwave.frames import ARTIFACTS, conform
-from slowwave.ingestion.documents import LEFT_OUT, embedded_text, pasted, pieces, summary_of
+from slowwave.ingestion.documents import LEFT_OUT, embedded_text, pasted, pieces
 from slowwave.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettings, MergeSettings
 from slowwave.text import digest
 from storage.doctor import examine
@@ -209,33 +209,6 @@ def test_s1_19_what_was_made_from_a_document_was_made_from_its_version_of_that_t
     assert (found["report"]["link"], found["report"]["derived_from"]) == ("derivative", "v2")
 
 
-def test_s1_19_what_was_made_from_one_document_stays_so_when_an_older_one_comes_in() -> None:
-    low = ArtifactSettings(link_confidence=0.6)
-    made = {"title": "Incident report", "link": "derivative", "derived_from": "first", "consolidated_at": NOW}
-    found = linked([artifact("old", edition(1))], heads=frame(artifact("young", BODY, day=5, **made)), rules=low)
-    assert {name: row["link"] for name, row in found.items()} == {"old": "root"}
-
-
-def test_s1_17_a_repetition_of_a_repetition_is_replaced_by_the_first_text() -> None:
-    new = frame(artifact("b", BODY + "\n", day=1), artifact("c", BODY + "\n\n", day=2))
-    heads = frame(artifact("a", BODY, consolidated_at=NOW))
-    plan = plan_artifacts(new, heads, near(0.99, ("a", "b"), ("b", "c")), RULES, {}, NOW)
-    assert plan.artifacts["replaced_by"].to_list() == ["a", "a"]
-
-
-def test_s1_18_the_limits_themselves_are_enough() -> None:
-    new = [artifact("a", BODY), artifact("b", edition(4), day=1, title="Runbook B")]
-    pair = measure_pairs(frame(*new), near(0.9, ("a", "b")), RULES).row(0, named=True)
-    sure, titled = pair["confidence"], pair["title_jaccard"]
-    for confidence, title, link in (
-        (sure, titled, "version"),
-        (sure + 1e-9, titled, "root"),
-        (sure, titled + 1e-9, "derivative"),
-    ):
-        rules = ArtifactSettings(link_confidence=confidence, title_jaccard=title)
-        assert linked(new, 0.9, rules=rules)["b"]["link"] == link
-
-
 def test_another_state_of_the_same_file_is_a_version_however_much_was_rewritten() -> None:
     rewritten = "The runbook was written anew from the first to the last word."
     new = [artifact("a", BODY), artifact("b", rewritten, day=1)]
@@ -308,56 +281,7 @@ def test_a_chain_is_in_the_order_of_writing_whatever_order_and_batches_it_came_i
     assert chain["link"].to_list() == ["root"] + ["version"] * 5
 
 
-KINDS = st.tuples(st.sampled_from(["Runbook", "Handbook"]), st.sampled_from(["markdown", "text"]), st.integers(0, 8))
-
-
-@settings(max_examples=6, deadline=None)
-@given(st.lists(st.tuples(KINDS, st.integers(0, 3)), min_size=1, max_size=8), st.integers(1, 8))
-def test_no_artifact_leads_back_to_itself_and_none_is_lost(found: list[tuple[Any, int]], size: int) -> None:
-    new = [
-        artifact(f"a{n}", edition(changes), day=day, title=title, type=kind)
-        for n, ((title, kind, changes), day) in enumerate(found)
-    ]
-    rules, done = ArtifactSettings(link_confidence=0.7), frame(*new).head(0)
-    for start in range(0, len(new), size):
-        batch = new[start : start + size]
-        live = done.filter(pl.col("status") == "active")
-        plan = planned(batch, heads=live, rules=rules).artifacts
-        whole = pl.concat([done, frame(*batch)])
-        names = [c for c in plan.columns if c != "id"]
-        both = whole.join(plan, on="id", how="left", suffix="_new", maintain_order="left")
-        is_planned = pl.col("id").is_in(plan["id"].to_list())
-        chosen = [pl.when(is_planned).then(f"{name}_new").otherwise(name).alias(name) for name in names]
-        done = both.with_columns(chosen).select(whole.columns)
-    assert sorted(done["id"]) == sorted(row["id"] for row in new)
-    by_id = {row["id"]: row for row in done.to_dicts()}
-    for row in by_id.values():
-        assert row["consolidated_at"] == NOW
-        for name in ("parent_id", "derived_from"):
-            if row[name]:
-                other = by_id[row[name]]
-                assert (other["made_at"], other["id"]) < (row["made_at"], row["id"])
-        if row["replaced_by"]:
-            assert by_id[row["replaced_by"]]["status"] == "active"
-    heads = done.filter((pl.col("status") == "active") & pl.col("is_head"))
-    assert (
-        heads["group_id"].n_unique() == len(heads) == done.filter(pl.col("status") == "active")["group_id"].n_unique()
-    )
-
-
 # What in a message stands for itself
-
-
-def test_of_two_states_of_one_date_what_came_in_later_is_newer() -> None:
-    earlier, later = NOW - timedelta(days=2), NOW - timedelta(days=1)
-    new = frame(artifact("z", BODY), artifact("a", edition(2)))
-    for times, chain in (((earlier, later), ["z", "a"]), ((later, earlier), ["a", "z"])):
-        stamped = new.with_columns(created_at=pl.Series(times))
-        plan = plan_artifacts(stamped, stamped.head(0), near(0.99, ("a", "z")), RULES, {}, NOW)
-        assert plan.artifacts.sort("version_no")["id"].to_list() == chain
-    late = stamped.with_columns(made_at=pl.Series([START, START + timedelta(days=1)]))
-    plan = plan_artifacts(late, late.head(0), near(0.99, ("a", "z")), RULES, {}, NOW)
-    assert plan.artifacts.sort("version_no")["id"].to_list() == ["z", "a"]  # whichever came in first
 
 
 @pytest.mark.parametrize(
@@ -401,16 +325,6 @@ def test_fenced_and_quoted_pieces_are_found_and_an_unclosed_fence_runs_to_the_en
 def test_s1_15_the_vector_is_of_title_summary_and_the_first_two_thousand_characters() -> None:
     draft = {"title": "Plan", "summary": "What we do.", "content": "x" * 2001}
     assert embedded_text(draft) == "Plan\nWhat we do.\n" + "x" * 2000
-
-
-def test_a_summary_is_the_first_sentences_of_prose() -> None:
-    page = (
-        "---\ntitle: X\n---\n# Heading\n\n- a list\n\nKestrel is a bus. It carries timetables. " + "It does more. " * 40
-    )
-    told = summary_of(page, is_markdown=True)
-    assert told.startswith("Kestrel is a bus. It carries timetables.")
-    assert len(told) <= 120
-    assert summary_of("- only\n- lists", is_markdown=True) == ""
 
 
 # Filing

@@ -283,27 +283,6 @@ def test_of_two_employers_none_is_guessed_and_both_are_shown_in_doubt(one: tuple
 
 
 @pytest.mark.proof
-def test_a_merged_entity_is_found_under_its_old_names_and_not_listed(
-    template: Path, one: tuple[Path, Run, Merged]
-) -> None:
-    store = one[0]
-    with (
-        OpenMemory.open(str(template), is_logged=False) as before,
-        OpenMemory.open(str(store), is_logged=False) as memory,
-    ):
-        count, listed = memory.entities()
-        assert (count, "Bob" in {each.name for each in listed}) == (before.entities()[0] - 1, False)
-        for name in ("Bob", "bobby", "BOB", "Rob"):
-            assert memory.facts_of(name, now=NOW)[0].name == "Robert Smith"
-        found = memory.recall("Who is Bob? What does Bob drink?", now=NOW).facts
-        assert BOB_TEA in {each.statement for each in found if each.subject == "Robert Smith"}
-        story = memory.why(id_of("Bob"))
-        assert story.columns["merged_into"] == id_of("Robert Smith")
-        assert [step[1] for step in story.decisions] == ["merge_entity"]
-        assert "move" in [step[1] for step in memory.why(IDS[BOB_TEA]).decisions]
-
-
-@pytest.mark.proof
 def test_merged_again_nothing_changes_and_undo_puts_everything_back(
     template: Path, one: tuple[Path, Run, Merged], merged_store: Path
 ) -> None:

@@ -23,13 +23,11 @@ from slowwave import frames
 from slowwave.deduplication.blocking import find_nearest_pairs
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
 from slowwave.deduplication.merged_facts import combine, combined_notes
-from slowwave.errors import SlowwaveError
 from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.settings import StewardSettings
 from storage.doctor import examine
 from storage.store import Store
-from tasks.nightly import fact_reconciliation
 from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import existing_run, language_of
@@ -130,26 +128,6 @@ def test_t04_a_note_that_holds_another_one_is_not_merged_with_it() -> None:
         found = merged(pool_of(fact("a", PLAIN, kind="note"), fact("b", other, kind="note")))
         assert found.duplicates.is_empty()
         assert len(found.undecided) == 1
-
-
-def nearby(vectors: np.ndarray, *facts: Fact) -> tuple[CandidateSet, Merges]:
-    """The pairs of facts with these vectors, and their merges."""
-    schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
-    frame = pl.DataFrame(list(facts), schema=schema).with_columns(is_seed=pl.lit(True))
-    pool = CandidateSet(frame, find_nearest_pairs(frame, vectors, 0.88, 5))
-    return pool, merge_by(pool, by_use(StewardSettings(), frame["id"], vectors))
-
-
-LEFT, MIDDLE, RIGHT = (0.9, float(np.sqrt(1 - 0.81))), (1.0, 0.0), (0.9, -float(np.sqrt(1 - 0.81)))
-"""The first and the last are both near the one between, and not near each other."""
-
-
-def test_s4_10_who_was_absorbed_absorbs_nobody() -> None:
-    vectors = np.array([LEFT, MIDDLE, RIGHT], dtype=np.float32)
-    pool, found = nearby(vectors, fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1))
-    assert set(pool.pairs.select("a_id", "b_id").iter_rows()) == {("a", "b"), ("b", "c")}
-    assert found.duplicates.select("loser_id", "winner_id").rows() == [("b", "a")]
-    assert found.undecided.is_empty()
 
 
 @given(
@@ -394,25 +372,6 @@ def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made)
 
 
 # What happens meanwhile
-
-
-@pytest.mark.proof
-def test_s4_09_a_note_keeps_its_text_where_the_new_one_cannot_be_embedded(
-    remember: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = remember(*notes(PLAIN, FRAMED))
-
-    def out_of_reach(*_: Any) -> Any:
-        raise SlowwaveError("The provider does not answer.")
-
-    embed = fact_reconciliation.embedded_wordings
-    monkeypatch.setattr(
-        fact_reconciliation,
-        "embedded_wordings",
-        lambda run, plan: out_of_reach() if len(plan.reworded) else embed(run, plan),
-    )
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["facts reworded"], live(place)) == (1, 0, ["n0"])
 
 
 @pytest.mark.proof

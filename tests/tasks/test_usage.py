@@ -117,20 +117,7 @@ def test_a_clock_that_runs_backwards_fades_nothing_twice() -> None:
     assert late["last_retrieved_at"].to_list() == [NOW + 2 * DAY]
 
 
-HOURS = st.lists(st.integers(0, 24 * 200), min_size=1, max_size=12)
 LOGS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 24 * 120)), min_size=1, max_size=15)
-
-
-@settings(max_examples=7, deadline=None)
-@given(st.integers(1, 40), HOURS)
-def test_fading_often_is_fading_once(recalls_so_far: int, looks: list[int]) -> None:
-    start = counted([("a", 0.5, NOW)] * recalls_so_far)
-    times = sorted(NOW + timedelta(hours=hour) for hour in looks)
-    often = start
-    for time in times:
-        often = faded(often, time)
-        assert weaken_links(often, time, SETTINGS).is_empty()
-    assert_alike(often, faded(start, times[-1]))
 
 
 @settings(max_examples=10, deadline=None)
