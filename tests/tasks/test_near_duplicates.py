@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from conftest import EPOCH
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply
@@ -20,17 +21,19 @@ from talk import CLAUDE, assert_same, contents, overtaken, rows, verdict
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.deduplication.blocking import find_nearest_pairs
+from slowwave.deduplication.blocking import find_nearest_pairs, find_pairs
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
 from slowwave.deduplication.merged_facts import combine, combined_notes
 from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.revision.candidates import MAX_STATEMENT_BYTES
-from slowwave.settings import StewardSettings
+from slowwave.settings import MergeSettings, StewardSettings
 from storage.doctor import examine
+from storage.search import unit_matrix
 from storage.store import Store
+from tasks.nightly import fact_reconciliation
 from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.runtime.run_pages import TaskResult
-from tasks.runtime.runs import existing_run, language_of
+from tasks.runtime.runs import Run, existing_run, language_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 T0 = datetime(2026, 5, 1, 9, tzinfo=UTC)
@@ -414,3 +417,49 @@ def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[
     assert len(live(place)) == 1
     assert rows(place, "facts")["consolidated_at"].null_count() == 2
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
+
+
+# x
+
+KNOWN, NEW = 4000, 30
+
+
+def facts_of(seed: int) -> pl.DataFrame:
+    """Known facts in random directions, and new ones each near to a hundredth known one."""
+    rows = np.random.default_rng(seed).standard_normal((KNOWN, 4)).astype(np.float32)
+    rows = np.concatenate([rows, rows[: NEW * 100 : 100] + 0.01])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    numbers = range(KNOWN + NEW)
+    return pl.DataFrame(
+        {
+            "id": [f"f{n:05d}" for n in numbers],
+            "scope": "global",
+            "kind": "note",
+            "status": "active",
+            "statement": [f"matter{n} thing{n}" for n in numbers],
+            "vector": pl.Series(rows.tolist(), dtype=pl.Array(pl.Float32, 4)),
+        }
+    )
+
+
+def test_new_facts_of_a_large_store_get_the_same_pairs_without_reading_the_others(
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, frame, settings = new_store(), facts_of(5), MergeSettings()
+    with store.commit("r", "test", EPOCH) as tx:
+        tx.upsert("facts", frame)
+    run = Run("r", "ingest", store.uri, store.namespace, EPOCH, "test")
+    seeds = frame["id"].tail(NEW)
+
+    def pairs(facts: pl.DataFrame) -> pl.DataFrame:
+        asked = facts.with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
+        found = find_pairs(asked, unit_matrix(asked["vector"], 4), settings, 0.9)
+        return found.select("a_id", "b_id")
+
+    snapshot = store.snapshot()
+    expected = pairs(fact_reconciliation.whole_scopes(run, snapshot, pl.Series(["global"])))
+    monkeypatch.setattr(fact_reconciliation, "whole_scopes", pytest.fail)
+    read = fact_reconciliation._compared(run, snapshot, seeds, settings)
+    assert pairs(read).equals(expected)
+    assert len(expected) >= NEW
+    assert len(read) < len(frame) / 2
