@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Any
 
 import pytest
-from messages_api import HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, as_item, fault, filled, many
+from messages_api import HUNG_UP, Body, MessagesApi, Reply, Time, Verdict, as_item, asked, fault, filled, many
 from talk import CLAUDE, TALK, learn, started, states, written
 from talk import said as said_lines
 
@@ -50,28 +50,12 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessagesApi]:
+def api(serve: Callable[..., MessagesApi]) -> MessagesApi:
     """A server that answers every question with itself."""
-    with MessagesApi(echo) as server:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        yield server
+    return serve(echo)
 
 
-def run(
-    prompts: Sequence[Prompt], ledger: Any = None, time: Time | None = None, **chosen: Any
-) -> tuple[list[ModelAnswer[Verdict]], Language]:
-    """One whole run on simulated time."""
-    simulated = time or Time()
-    settings = {"model": "anthropic/claude-haiku-4-5", "mode": "batch", "concurrency": 2, **chosen}
-
-    async def go() -> tuple[list[ModelAnswer[Verdict]], Language]:
-        books = MemoryLedger() if ledger is None else ledger
-        seat = Language(LanguageSettings.model_validate(settings), books, clock=simulated.clock, sleep=simulated.sleep)
-        async with seat as language:
-            return await language.ask_many(prompts, Verdict, "judge"), language
-
-    return asyncio.run(go())
+run = partial(asked, mode="batch", concurrency=2)
 
 
 def words(answers: Sequence[ModelAnswer[Verdict]]) -> list[str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -42,12 +42,9 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Store]
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessagesApi]:
+def api(serve: Callable[..., MessagesApi]) -> MessagesApi:
     """A server that answers every question."""
-    with MessagesApi(GOOD) as server:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        yield server
+    return serve(GOOD)
 
 
 def seat(ledger: Any, time: Time | None = None, **chosen: Any) -> Language:

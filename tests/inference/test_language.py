@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from messages_api import (
     Reply,
     Time,
     Verdict,
+    asked,
     chat_completion,
     fault,
     filled,
@@ -69,18 +71,7 @@ def settings(**chosen: Any) -> LanguageSettings:
     return LanguageSettings.model_validate({"model": "anthropic/claude-haiku-4-5", "concurrency": 1, **chosen})
 
 
-def run(
-    prompts: Sequence[Prompt], ledger: Any = None, time: Time | None = None, **chosen: Any
-) -> tuple[list[ModelAnswer[Verdict]], Language]:
-    """One whole run on simulated time: a language is made, asks everything, and is closed."""
-    simulated = time or Time()
-
-    async def go() -> tuple[list[ModelAnswer[Verdict]], Language]:
-        books = MemoryLedger() if ledger is None else ledger
-        async with Language(settings(**chosen), books, clock=simulated.clock, sleep=simulated.sleep) as language:
-            return await language.ask_many(prompts, Verdict, "judge"), language
-
-    return asyncio.run(go())
+run = partial(asked, concurrency=1)
 
 
 # A good answer
