@@ -66,10 +66,6 @@ def said_yes(place: Path, *ids: str) -> tuple[DecidedProposal, ...]:
     return approve(review(place), ids or [each.id for each in waiting(place)], ANA)
 
 
-def said_no(place: Path) -> tuple[DecidedProposal, ...]:
-    return reject(review(place), [each.id for each in waiting(place)], ANA)
-
-
 def what_it_says(place: Path, tables: Sequence[str] = SAYS) -> dict[str, pl.DataFrame]:
     """The rows that make up what memory says, without what the night notes down for itself."""
     found = contents(place, drop=LOOKED_AT)
@@ -341,16 +337,3 @@ def test_a_night_in_which_all_waits_goes_through_and_after_a_yes_it_is_as_if_not
     (guarded,) = (each.id for each in waiting(place) if "differ" in each.title)
     assert {each.state for each in said_yes(place, *({w.id for w in waiting(place)} - {guarded}))} == {"applied"}
     assert_same(what_it_says(place), what_it_says(free))
-
-
-@pytest.mark.proof
-def test_what_a_person_said_no_to_is_neither_merged_nor_proposed_by_any_later_run(place: Path) -> None:
-    before = what_it_says(place)
-    consolidated(place, require_approval=True)
-    said_no(place)
-    consolidated(place, since=LATE)
-    assert waiting(place) == ()
-    assert_same(what_it_says(place), before)
-    kept = rows(place, "pair_decisions", "decided_by = 'person' AND outcome = 'keep_all'")
-    tea = {("f_0000", "f_0001"), ("f_0000", "f_0002"), ("f_0001", "f_0002")}
-    assert {*kept.select("a_id", "b_id").iter_rows()} == tea | {("f_0003", "f_0004"), ("f_0007", "f_0008")}

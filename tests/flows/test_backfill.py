@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault
 from pydantic import TypeAdapter
-from talk import CLAUDE, NOW, STAMPS, extractor, rows, said, states, written
+from talk import CLAUDE, NOW, STAMPS, extractor, rows, states
 
 from flows.backfill import backfill
 from inference.embedding import open_embedder
@@ -274,18 +274,6 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
     assert any("will be reached before the end" in note for note in batch["notes"])
 
 
-@pytest.mark.proof
-def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
-    texts = [
-        ("Devon", f"I live in {city} and I work at Ferrywise as lead {n}.") for n, city in enumerate((*CITIES, "Braga"))
-    ]
-    talk = written(tmp_path / "talk.jsonl", [*said(texts, "a", MAY), *said(texts[:1], "b", MAY + WEEK)])
-    told = filled_in(tmp_path / "memory", paths=(str(talk),), dry_run=True, limit=4)
-    assert [row["messages"] for row in told["windows"]] == [3, 1]
-    assert told["estimate"] == {"messages": 4, "calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
-    assert not (tmp_path / "memory").exists()
-
-
 # Which windows are left
 
 
@@ -401,33 +389,6 @@ def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
     asked = TypeAdapter(get_type_hints(getattr(backfill, "fn", backfill))["start"])
     assert moment(asked.validate_python("2026-03-01T00:00:00+09:00")) == datetime(2026, 2, 28, 15, tzinfo=UTC)
     assert moment(asked.validate_python("2026-03-01")) == datetime(2026, 3, 1, tzinfo=UTC)
-
-
-@pytest.mark.proof
-def test_the_limit_is_that_of_all_windows_together(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    first, rest = Reader(2, KeyboardInterrupt), Reader()
-    filled_by(first, store, limit=3)
-    assert first.met == [("05-04", 2), ("05-11", 1)]
-    filled_by(rest, store, limit=3)
-    assert rest.met == [("05-11", 1)]
-    assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2"]
-    more = Reader()
-    filled_by(more, store, limit=3)  # that one came to its end: these are the next three
-    assert more.met == [("05-11", 1), ("05-18", 2)]
-
-
-@pytest.mark.proof
-def test_a_window_that_fails_does_not_stop_the_others_and_is_tried_again(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    tally, _ = filled_by(Reader(2), store)
-    assert (tally.state, tally.errors) == ("incomplete", ["2026-05-11: OSError: the disk is full"])
-    assert [row["state"] for row in tally.windows] == ["completed", "failed", "completed"]
-    again = Reader()
-    filled_by(again, store)
-    assert again.met == [("05-11", None)]
 
 
 @pytest.mark.proof

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 from messages_api import Body, MessagesApi, Reply, filled
-from talk import CLAUDE, NOW, contents, rows
+from talk import CLAUDE, NOW, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
@@ -26,11 +26,9 @@ from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
 from storage.checks import PartialSnapshot, find_stray_members
-from storage.doctor import examine, repair
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import TABLES, tables_of
-from storage.undo import undo
 from tasks.entities.derived import assign_new
 from tasks.entities.retirement import delete_entities, delete_facts, plan_purge
 from tasks.nightly.community_refresh import extractions, note_due
@@ -266,24 +264,6 @@ def test_a_summary_is_not_shown_once_a_fact_that_it_tells_is_retired_until_it_is
     assert BAND[0] not in again[0]
 
 
-@pytest.mark.proof
-def test_what_was_undone_is_told_no_longer_and_who_was_undone_is_no_member(found: Path) -> None:
-    tell(found, ["Gil secretly with Anna"], run="ing-1")
-    refreshed(found, now=NOW + timedelta(hours=1))
-    assert any("Gil" in summary for summary, _ in about(found).values())
-    store = Store.open(str(found))
-    before = contents(found)["communities"]
-    undo(store, "ing-1", "undo-1", NOW)
-    assert examine(store) == ()
-    assert "Gil" not in str(about(found))
-    with OpenMemory.open(str(found)) as memory:
-        _, listed = memory.communities(now=NOW)
-    (band,) = (one for one in listed if "Anna" in one.name)
-    assert (band.size, band.is_outdated) == (3, True)
-    undo(store, "undo-1", "undo-2", NOW)
-    assert contents(found)["communities"].equals(before)
-
-
 # When they are due (S2-24, S2-45)
 
 
@@ -413,23 +393,6 @@ def test_a_community_goes_with_a_relation_within_it_though_its_members_stay(foun
     plan = plan_erasure(Store.open(str(found)).snapshot(), "", NameMatcher.of(["Zoe"]))
     assert plan.gone["communities"] == {held(found)["Dario, Edna, Fritz"]["id"]}
     assert plan.gone["entities"] == set()
-
-
-@pytest.mark.proof
-def test_the_doctor_finds_members_who_are_not_there_and_takes_them_out(found: Path) -> None:
-    store = Store.open(str(found))
-    band, ship = (held(found)[name] for name in ("Anna, Ben, Carla", "Dario, Edna, Fritz"))
-    with store.commit("damage-1", "test", NOW) as tx:
-        lists = [{"id": band["id"], "entity_ids": [*band["entity_ids"], "e_nobody"]},
-                 {"id": ship["id"], "entity_ids": [entity("Edna"), "e_nothing"]}]  # fmt: skip
-        damaged = tx.by_ids("communities", [band["id"], ship["id"]]).drop("entity_ids")
-        tx.upsert("communities", damaged.join(pl.DataFrame(lists), on="id"))
-    found_ = [finding for finding in examine(store) if finding.table == "communities"]
-    assert {finding.row_id for finding in found_} == {band["id"], ship["id"]}
-    repair(store, "repair-1", NOW)
-    assert examine(store) == ()
-    assert held(found)["Anna, Ben, Carla"]["entity_ids"] == band["entity_ids"]
-    assert len(held(found)) == 1
 
 
 # Looking at them

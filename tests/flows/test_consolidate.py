@@ -132,29 +132,6 @@ def test_what_other_scopes_say_does_not_crowd_out_a_scopes_own_repetition(tmp_pa
     assert len(rows(again, "facts", "status = 'active' AND scope = 'mine'")) == 1
 
 
-@pytest.mark.proof
-def test_a_dry_run_tells_what_would_be_merged_and_leaves_no_trace(tmp_path: Path) -> None:
-    place = remembered(tmp_path / "m", numbered(TEA))
-    commits = Store.open(str(place)).head.sequence
-    summary = consolidated(place, dry_run=True)
-    assert summary["counts"]["facts merged"] == 2
-    assert summary["decisions"]
-    assert Store.open(str(place)).head.sequence == commits
-
-
-@pytest.mark.proof
-def test_what_was_learned_since_a_time_is_looked_at_again(tmp_path: Path) -> None:
-    place = remembered(tmp_path / "m", numbered(TEA))
-    run = consolidated(place, settings={"text_dedup": 1.0, "merge_cosine": 1.0})
-    assert len(live(place)) > 1, run["counts"]
-    assert consolidated(place)["counts"] == {}
-    assert consolidated(place, since=NOW - timedelta(days=1))["counts"]["facts merged"] >= 1
-    assert len(live(place)) == 1
-    before = contents(place)
-    consolidated(place, since=NOW - timedelta(days=1), now=NOW + timedelta(days=1))
-    assert_same(before, contents(place))
-
-
 # With a model
 
 

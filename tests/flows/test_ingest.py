@@ -349,13 +349,6 @@ LISBON = [("Ana", "I live in Lisbon with my two children.")]
 PORTO = [("Ana", "I live in Porto with my two children.")]
 
 
-def chat(folder: Path, speaker: str, text: str) -> Path:
-    """A file whose name is its conversation, with one message whose identifier is 1."""
-    folder.mkdir(exist_ok=True)
-    line = {"id": "1", "role": "user", "speaker": speaker, "content": text, "timestamp": START.isoformat()}
-    return written(folder / "chat.jsonl", [line])
-
-
 def stored(store: Path) -> list[tuple[str, str]]:
     """Who said what."""
     return sorted(rows(store, "messages").select("speaker", "content").iter_rows())
@@ -383,24 +376,6 @@ def test_no_commit_is_stored_twice_where_a_log_is_read_in_parts_or_in_two_places
     whole = learn(history(place, "2e2e2", "0d0d0", "7e8f9", "1a2b3"), store)
     assert (whole["counts"]["messages known already"], whole["counts"]["messages stored"]) == (3, 1)
     assert len(rows(store, "messages")) == 4
-
-
-@pytest.mark.proof
-def test_two_people_with_one_identifier_in_two_runs_are_both_remembered(tmp_path: Path) -> None:
-    learn(chat(tmp_path / "p1", "Ana", "I work at Ferrywise as a nurse."), tmp_path / "m")
-    summary = learn(chat(tmp_path / "p2", "Ben", "My sister lives in Coimbra."), tmp_path / "m")
-    assert [who for who, _ in stored(tmp_path / "m")] == ["Ana", "Ben"]
-    assert summary["counts"]["messages with a used id"] == 1
-    assert any("identifier of another text" in issue for issue in summary["issues"])
-
-
-@pytest.mark.proof
-def test_an_edited_message_has_the_same_name_whether_one_run_read_both_forms_or_two_did(tmp_path: Path) -> None:
-    first, second = written(tmp_path / "a.jsonl", said(LISBON)), written(tmp_path / "b.jsonl", said(PORTO))
-    learn([first, second], tmp_path / "one")
-    learn(first, tmp_path / "two")
-    learn(second, tmp_path / "two")
-    assert states(tmp_path / "one") == states(tmp_path / "two")
 
 
 @pytest.mark.parametrize("secret", ["", " My password: hunter2horse!"])

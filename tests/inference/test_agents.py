@@ -285,26 +285,6 @@ def _is_alive(group: int) -> bool:
     return any(state[2] == str(group) and state[0] != "Z" for state in states)
 
 
-def test_agents_answer_one_after_the_other(act: Act, monkeypatch: pytest.MonkeyPatch) -> None:
-    act("codex", {"output": GOOD["codex"]})
-    running, most = 0, 0
-    whole = agent_calls._run
-
-    async def counted(*given: Any) -> Any:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        try:
-            return await whole(*given)
-        finally:
-            running -= 1
-
-    monkeypatch.setattr(agent_calls, "_run", counted)
-    answers, _, _ = run("codex", 4, concurrency=4)
-    assert all(answer.value for answer in answers)
-    assert most == 1
-
-
 def test_what_may_be_absent_may_be_null_where_all_is_required_and_null_is_absent() -> None:
     schema = strict(WindowExtraction.model_json_schema())
     claim = schema["$defs"]["FactClaim"]

@@ -300,19 +300,6 @@ def test_an_hour_without_the_model_loses_nothing_and_pays_nothing_twice(api: Mes
     assert answered(first) == 4
 
 
-def test_a_provider_that_is_down_is_tried_once_by_each_later_question_of_the_run(api: MessagesApi) -> None:
-    async def go() -> list[int]:
-        counts = []
-        async with seat(MemoryLedger(), transient_retries=0) as language:
-            for number in range(3):
-                await language.ask_many(many(20, 100 * number), Verdict, "judge")
-                counts.append(len(api.requests))
-        return counts
-
-    api.otherwise = fault(503)
-    assert asyncio.run(go()) == [5, 6, 7]
-
-
 @pytest.mark.proof
 def test_an_outage_does_not_count_as_a_try_of_a_message(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(fault(503))

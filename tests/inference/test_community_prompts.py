@@ -162,16 +162,10 @@ def test_a_limit_that_leaves_no_room_is_refused_with_what_to_set_instead(size: i
     "text",
     [
         "Kestrel keeps p95 < 100 ms and uptime > 99.9 %.",
-        "The limit is > 10 but < 20.",
         "p95 <y and z> 3 hold.",
-        "> 10 is too much.",
         "- 5 degrees at night.",
-        "Cold:\n- 5 degrees.",
-        "- €5 a day.",
-        "The pool is #1 - 5 * 3 nodes.",
         "5*3*2 is 30, 2 ** 3 is 8.",
         "*.py and *.md files with **kwargs.",
-        "Nina's rating: 5 ***",
         "R&D of AT&T writes &copy.",
     ],
 )

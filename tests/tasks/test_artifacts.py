@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, filled
-from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, overtaken, rows, said, written
+from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, rows, said, written
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
@@ -37,7 +37,6 @@ from slowwave.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettin
 from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
-from tasks.ingest import artifacts
 from tasks.ingest.artifacts import link_artifacts
 from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import new_run
@@ -467,21 +466,6 @@ def test_the_same_source_read_twice_is_counted_once_and_the_same_text_elsewhere_
     assert filed(tmp_path / "m").select("id", "seen_count").rows() == [(row, 2) for row in before["id"]]
 
 
-@pytest.mark.proof
-def test_a_document_beyond_the_limit_is_filed_by_its_beginning_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(artifacts, "MAX_CHARS", 300)
-    pages = [dated(tmp_path / f"{n}.md", "2026-02-01", f"{BODY}\n\nIt ends with {n}.") for n in range(2)]
-    summary = read(pages, tmp_path / "m")
-    found = filed(tmp_path / "m")
-    assert found["content"].n_unique() == 1
-    assert found["content_hash"].n_unique() == found["id"].n_unique() == 2  # what follows is not the same
-    assert 150 < len(found["content"][0]) <= 300
-    assert sum("filed by its first 300 characters" in issue for issue in summary["issues"]) == 2
-    assert any("It ends with 1." in text for text in rows(tmp_path / "m", "messages")["content"])
-
-
 # Linking in a store
 
 
@@ -533,14 +517,6 @@ def test_facts_belong_to_the_documents_and_messages_they_were_read_from(tmp_path
     assert not any("Porto" in fact for fact in new)
     assert config
     assert all("Ferrywise" in fact or "pools" in fact.lower() for fact in config)
-
-
-@pytest.mark.proof
-def test_what_another_run_linked_meanwhile_is_not_linked_twice(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with overtaken(monkeypatch, "consolidate.artifacts", lambda: link(store)):
-        link(store)
-    assert rows(store, "decisions", "action = 'link_version'").height == 1
-    assert filed(store)["version_no"].to_list() == [1, 2]
 
 
 def judging(relation: str) -> Any:

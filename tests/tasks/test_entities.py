@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from stores import observation
-from talk import NOW, START, assert_same, contents, learn, overtaken, rows, said, written
+from talk import NOW, START, assert_same, contents, learn, rows, said, written
 
 from inference.embedding import open_embedder
 from recall.entities import exact_row
@@ -335,17 +335,6 @@ def test_a_mention_changes_neither_what_was_merged_nor_the_name_that_a_person_ga
     names = dict(found.entities.select("id", "name").iter_rows())
     assert names[id_of("Ana")] == "Ana María"
     assert embed_texts(known.filter(pl.col("name") == "Ana María")).to_list() == ["ana maría"]
-
-
-@pytest.mark.proof
-def test_what_another_run_changes_before_the_lease_is_taken_is_merged_as_it_is_then(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = run_of(store, "entity-alias")
-    with overtaken(monkeypatch, "entity.merge", lambda: alias_entity(other, "Bob", "Skipper")):
-        merged = merge(run_of(store), "Bob", "Robert Smith")
-    assert merged.names == ("bob", "bobby", "skipper")
-    assert rows(store, "entity_aliases", "alias_name = 'skipper'")["entity_id"].to_list() == [id_of("Robert Smith")]
 
 
 # What may not be merged

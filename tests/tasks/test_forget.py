@@ -454,19 +454,6 @@ def test_a_struck_text_names_nobody_and_a_text_without_the_name_stays_as_it_is(t
         assert json.loads(names.without(json.dumps({"a": written})) or "")["a"] == left
 
 
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("Dr. Ann came. Bob left.", f"{FORGOTTEN} Bob left."),
-        ("Planning is fun. Ann!", f"Planning is fun. {FORGOTTEN}"),
-        ("- Ann\n- Bob", f"{FORGOTTEN}\n- Bob"),
-        ("Ann here. Ann there.", FORGOTTEN),
-    ],
-)
-def test_whole_sentences_go_and_the_rest_stays(text: str, left: str) -> None:
-    assert NameMatcher.of(["Ann"]).without_sentences(text) == left
-
-
 def test_labels_stay_different() -> None:
     new = label_names(["a/Ann.md", "a/ann.md", "b", FORGOTTEN], NameMatcher.of(["Ann"]))
     assert sorted(new.values()) == [f"a/{FORGOTTEN}.md", f"a/{FORGOTTEN}.md 2"]

@@ -254,28 +254,6 @@ WIDE = GateSettings(enabled=True, probes=54, k=10)
 
 
 @pytest.mark.proof
-def test_a_store_in_which_older_facts_took_the_place_of_a_third_is_taken_back(memory: Path) -> None:
-    run = new(memory)
-    frozen = freeze_probes(run, WIDE)
-    assert frozen is not None
-    third = facts_of(PEOPLE)["id"].to_list()[2::3]
-    with recorded(run, Tally(run.id), {}), store_of(run).commit(run.id, "test", run.now) as tx:
-        facts = tx.by_ids("facts", third, with_vector=True)
-        other = facts.with_columns(statement=stale(pl.col("statement")), object_text=stale(pl.col("object_text")))
-        gone = {"status": pl.lit("superseded"), "expired_at": pl.lit(run.now)}
-        tx.upsert(
-            "facts",
-            other.with_columns(id=pl.format("{}-old", "id"), valid_from=pl.lit(BEGAN - timedelta(days=300))),
-        )
-        tx.upsert("facts", facts.with_columns(replaced_by=pl.format("{}-old", "id"), **gone))
-    verdict = check_recall(run, frozen, WIDE, [run.id])
-    assert verdict is not None
-    assert verdict.fell
-    assert verdict.undone == (run.id,)
-    assert {lost.fact_id for lost in verdict.lost} <= {*third}
-
-
-@pytest.mark.proof
 def test_facts_that_another_writer_changes_meanwhile_are_not_held_against_the_run(memory: Path) -> None:
     run, other = new(memory), new(memory)
     frozen = freeze_probes(run, WIDE)

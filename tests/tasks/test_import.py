@@ -87,15 +87,6 @@ def read(path: Path, system: str = "auto") -> Foreign:
 # Reading
 
 
-@pytest.mark.parametrize(
-    ("name", "system", "claims", "entities"),
-    [("mem0.json", "mem0", 11, 3), ("graphiti.json", "graphiti", 3, 5), ("memory.jsonl", "mcp-memory", 7, 3)],
-)
-def test_each_system_is_known_by_what_it_writes(name: str, system: str, claims: int, entities: int) -> None:
-    found = read(FOREIGN / name)
-    assert (found.format, len(found.claims), found.entities["name"].n_unique()) == (system, claims, entities)
-
-
 def test_the_same_memories_are_read_from_every_shape_that_mem0_gives_them(write: Write) -> None:
     one = memory("Likes tea")
     payload = {"id": "1", "payload": {"data": "Likes tea", "created_at": one["created_at"], "user_id": "ana"}}

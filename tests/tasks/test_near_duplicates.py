@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply
 from stores import observation
-from talk import CLAUDE, assert_same, contents, overtaken, rows, verdict
+from talk import CLAUDE, overtaken, rows, verdict
 
 from inference.embedding import open_embedder
 from slowwave import frames
@@ -280,10 +280,6 @@ def live(place: Path) -> list[str]:
     return rows(place, "facts", "status = 'active' AND expired_at IS NULL")["id"].to_list()
 
 
-def sequence(place: Path) -> int:
-    return Store.open(str(place)).head.sequence
-
-
 @pytest.mark.proof
 def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(remember: Made) -> None:
     place = remember(
@@ -318,30 +314,6 @@ def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(rem
     assert '"hit_count":[5,0,2]' in told["measures"].replace(" ", "")
     assert '"merge_threshold":0.88' in told["measures"].replace(" ", "")
     assert examine(Store.open(str(place))) == ()
-
-
-@pytest.mark.proof
-def test_consolidation_still_sees_the_originals_and_a_second_sweep_looks_at_nothing(remember: Made) -> None:
-    place = remember(fact("a"), fact("b", SPELLINGS[1], 1), fact("c", PLAIN, vector=apart(0)))
-    swept(place)
-    assert rows(place, "facts")["consolidated_at"].null_count() == 3
-    assert rows(place, "fact_scores").select("id", "compared_at").rows() == [("a", NOW), ("c", NOW)]
-    before = sequence(place)
-    assert swept(place) == TaskResult()
-    assert sequence(place) == before
-
-
-@pytest.mark.proof
-def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
-    facts = (fact("a"), fact("b", SPELLINGS[1], 1), fact("c", TEA.replace("green", "black"), 2))
-    place = remember(*facts)
-    before, at = contents(place), sequence(place)
-    told = swept(place, dry_run=True)
-    assert sequence(place) == at
-    assert_same(contents(place), before)
-    assert told == swept(place)
-    assert told.counts["facts merged"] == 1
-    assert told.decisions[0].action == "absorb"
 
 
 # Notes

@@ -48,7 +48,6 @@ from storage.search import unit_matrix
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.derived import refresh_profiles
-from tasks.entities.retirement import clear_stale_flags
 from tasks.ingest.statements import find_target
 from tasks.people.observations import observe, retire
 from tasks.runtime.runs import Run, new_run, store_of
@@ -383,24 +382,6 @@ def test_what_cannot_be_an_entity_is_refused(
 # Duplicates in a store
 
 
-@pytest.mark.proof
-def test_every_observation_of_the_entity_is_compared_not_only_the_nearest_of_all(marta: tuple[Path, Added]) -> None:
-    store = marta[0]
-    text = "Prefers green tea in the very early morning"
-    own = Store.open(str(store)).snapshot().by_ids("facts", [live(store)[TEA]["id"]], with_vector=True)
-    vector = pl.Series("vector", open_embedder(DEFAULT_EMBEDDER).embed([text] * 9), dtype=own.schema["vector"])
-    others = pl.concat([own] * 9).with_columns(
-        vector, id=pl.format("f_other{}", pl.int_range(9)), owner_entity_id=pl.lit(None, dtype=pl.String),
-        subject_id=pl.lit(None, dtype=pl.String),
-    )  # fmt: skip
-    run = run_of(store, "test")
-    with store_of(run).commit(run.id, "test", NOW) as tx:
-        tx.upsert("facts", others)
-    added = tell(store, "Marta Oliveira", text)
-    assert outcomes(added) == ["added"]
-    assert added.outcomes[0].similar_to_id == own["id"][0]
-
-
 def vectors_of(store: Path, *statements: str) -> pl.Series:
     ids = [live(store)[each]["id"] for each in statements]
     held = Store.open(str(store)).snapshot().by_ids("facts", ids, ["id", "vector"])
@@ -500,19 +481,6 @@ def test_what_is_pinned_is_not_retired_and_a_dry_run_changes_nothing(marta: tupl
     planned = retire(run_of(store, "retire"), added.entity_id, [cello], dry_run=True)
     assert planned.facts == ((cello, CELLO),)
     assert all(frame.equals(before[name]) for name, frame in contents(store).items())
-
-
-@pytest.mark.proof
-def test_stale_flags_are_cleared_in_one_commit_and_only_once(marta: tuple[Path, Added]) -> None:
-    store, run = marta[0], run_of(marta[0], "sleep")
-    assert clear_stale_flags(run) == 0
-    with store_of(run).commit(run.id, "test", NOW) as tx:
-        partner = tx.by_ids("facts", [live(store)[QUARTET]["id"]], with_vector=True)
-        tx.upsert("facts", partner.with_columns(status=pl.lit("archived"), expired_at=NOW))
-    sequence = store_of(run).head.sequence
-    assert (clear_stale_flags(run), clear_stale_flags(run)) == (1, 0)
-    assert store_of(run).head.sequence == sequence + 1
-    assert not live(store)[CELLO]["similarity_flag"]
 
 
 # Profiles

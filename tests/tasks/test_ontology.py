@@ -139,14 +139,6 @@ def test_a_failed_call_leaves_relations_as_they_are_and_the_next_run_asks_again(
     assert rows(tmp_path / "m", "facts").sort("created_at", "statement")["predicate"].to_list().count("creates") == 1
 
 
-@pytest.mark.proof
-def test_a_person_can_forbid_learning(tmp_path: Path, serve: Callable[[Model], MessagesApi]) -> None:
-    model = Model({})
-    serve(model)
-    learn(told(tmp_path, "a", "Ana knits Socks."), tmp_path / "m", **paid(revise={"learn_predicates": False}))
-    assert model.asked == []
-
-
 # What is believed (T37)
 
 

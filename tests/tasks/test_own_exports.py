@@ -158,20 +158,6 @@ def test_what_is_judged_keeps_names_statements_times_and_the_messages_they_rest_
 
 
 @pytest.mark.proof
-def test_what_is_judged_comes_into_a_memory_that_holds_something_and_twice_is_once(
-    memory: Path, exported: Path, tmp_path: Path
-) -> None:
-    here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    (here / KEY_FILE).unlink()
-    before = len(rows(here, "facts"))
-    first = bring(exported, here, "default")
-    again = bring(exported, here, "default")
-    assert (first.is_known, again.is_known) == (False, True)
-    assert len(rows(here, "facts", "status = 'active'")) == len(rows(memory, "facts", "status = 'active'"))
-    assert len(rows(here, "facts")) >= before
-
-
-@pytest.mark.proof
 def test_signs_that_nobody_sees_hide_no_order(exported: Path, tmp_path: Path) -> None:
     def hide(lines: list[dict[str, Any]]) -> None:
         active(lines)[0]["statement"] = "\u200b".join(ORDER)
@@ -267,24 +253,6 @@ def test_its_own_store_and_whoever_names_its_key_take_an_export_as_it_is(
     (tmp_path / "bad.key").write_text("none of it")
     with pytest.raises(UnusableInput, match="holds no export key"):
         bring(exported, tmp_path / "m9", key=str(tmp_path / "bad.key"))
-
-
-@pytest.mark.proof
-def test_files_of_two_exports_of_one_store_do_not_pass_for_one(memory: Path, exported: Path, tmp_path: Path) -> None:
-    here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    store = Store.open(str(here))
-    with store.commit("test", "test", NOW) as tx:
-        tx.delete("facts", tx.frame("facts", None, ["id"])["id"][:1])
-    later = export(store, tmp_path / "later", "jsonl", NOW)[1]
-    assert read_manifest(later).judged(later, [own_key(str(here))]).standing == "whole"
-    mixed = Path(shutil.copytree(exported, tmp_path / "mixed"))
-    shutil.copy(later / "facts.jsonl", mixed / "facts.jsonl")
-    assert (
-        read_manifest(mixed).judged(mixed, [own_key(str(here))]).reason == "Changed after it was written: facts.jsonl."
-    )
-    swapped = Path(shutil.copytree(exported, tmp_path / "swapped"))
-    shutil.copy(exported / "facts.jsonl", swapped / "facts_archive.jsonl")
-    assert read_manifest(swapped).judged(swapped, [own_key(str(here))]).standing == "changed"
 
 
 @pytest.mark.proof

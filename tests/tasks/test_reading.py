@@ -200,15 +200,6 @@ def test_an_edited_document_keeps_the_rows_of_what_did_not_change(tmp_path: Path
     assert [row in after for row in before] == [True, False]
 
 
-def test_messages_without_a_time_take_that_of_the_file(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.jsonl", lines(said(1, occurred_at=None), said(2, occurred_at=None)))
-    then = datetime(2020, 1, 1, tzinfo=UTC)
-    os.utime(file, (then.timestamp(), then.timestamp()))
-    batches = read(file)
-    assert frame(batches)["occurred_at"].to_list() == [then, then + timedelta(microseconds=1)]
-    assert [issue.count for issue in issues(batches, "adjusted")] == [2]
-
-
 def test_every_bundled_example_is_read() -> None:
     good = read(EXAMPLES / "conversations", EXAMPLES / "documents", EXAMPLES / "formats")
     assert issues(good) == []

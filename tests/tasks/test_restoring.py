@@ -24,10 +24,9 @@ from flows.restore import restore as restore_flow
 from flows.undo import undo as undo_flow
 from inference.embedding import open_embedder
 from recall.history import archived
-from recall.overview import list_runs
 from slowwave import frames
 from slowwave.api import OpenMemory
-from slowwave.errors import UndoRefused, UnknownName, UnusableInput
+from slowwave.errors import UnknownName, UnusableInput
 from slowwave.lifecycle.restore import plan_restoration
 from slowwave.settings import StewardSettings
 from storage.doctor import examine
@@ -317,23 +316,6 @@ def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_en
     assert_same(contents(memory), after)
     assert done(undo_flow(run[:-2], store=str(memory)))["runs"] == (run,)
     assert_same(contents(memory), before)
-
-
-@pytest.mark.proof
-def test_an_undo_is_listed_with_what_it_took_back_and_can_be_taken_back(memory: Path) -> None:
-    run = retired(memory)
-    after = contents(memory)
-    undone = done(undo_flow(run, store=str(memory)))["run"]
-    newest, first = list_runs(Store.open(str(memory)).snapshot())[:2]
-    assert (newest["id"], newest["flow"], newest["state"]) == (undone, "undo", "completed")
-    assert (newest["effects"], newest["commits"]) == ([f"took back {run}"], 1)
-    assert (first["id"], first["state"]) == (run, "undone")
-    assert done(undo_flow(undone, store=str(memory)))["runs"] == (undone,)
-    assert_same(contents(memory), after)
-    states = {each["id"]: each["state"] for each in list_runs(Store.open(str(memory)).snapshot())}
-    assert (states[run], states[undone]) == ("completed", "undone")
-    with pytest.raises(UndoRefused, match=f"Run {undone} is undone already"):
-        done(undo_flow(undone, store=str(memory)))
 
 
 # Restore

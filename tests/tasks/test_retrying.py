@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import pkgutil
 import string
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,14 +22,13 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from talk import CLAUDE, NOW, extractor, learn, rows, said, written
+from talk import CLAUDE, NOW, extractor, learn, said, written
 
 import flows
 import tasks
 from flows.ingest import ingest
 from slowwave.errors import LeaseBusy, Terminal, Transient, UnusableInput
 from slowwave.settings import IngestSettings
-from storage.store import Store
 from tasks.runtime.engine import flow, is_inline, side_by_side, task
 from tasks.runtime.prefect_engine import LIMITS, limit_of
 from tasks.runtime.retrying import FLOW_TRIES, ONCE, RETRIES, Tries
@@ -182,47 +180,6 @@ def test_a_flow_is_run_again_after_what_passes_and_only_then(either: str, error:
 
 
 # Real work
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits of the real tasks are not waited for in full."""
-    monkeypatch.setattr(Tries, "wait_s", lambda self, retry: 0.2)
-
-
-@pytest.fixture
-def busy_for(tmp_path: Path) -> Iterator[Callable[[float], None]]:
-    """Another writer that holds the namespace for so many seconds, from now on."""
-    threads: list[threading.Thread] = []
-
-    def hold(seconds: float) -> None:
-        has_it = threading.Event()
-
-        def write() -> None:
-            with Store.open(str(tmp_path / "m")).commit("other", "test", NOW):
-                has_it.set()
-                time.sleep(seconds)
-
-        threads.append(threading.Thread(target=write))
-        threads[-1].start()
-        assert has_it.wait(10)
-
-    yield hold
-    for thread in threads:
-        thread.join()
-
-
-@pytest.mark.proof
-def test_a_lease_that_is_busy_for_a_while_does_not_end_a_run(
-    either: str, tmp_path: Path, busy_for: Callable[[float], None], quick: None
-) -> None:
-    learn(written(tmp_path / "a.jsonl", said()), tmp_path / "m")
-    busy_for(2.0)
-    later = written(tmp_path / "b.jsonl", said(conversation="c2"))
-    told = learn(later, tmp_path / "m", retention={"lease_s": 30.0, "lease_wait_s": 0.3})
-    assert told["state"] == "completed"
-    assert told["counts"]["messages extracted"] > 0
-    assert rows(tmp_path / "m", "runs")["state"].to_list() == ["completed", "completed"]
 
 
 async def _task_names(prefix: str, at_least: int) -> Counter[str]:

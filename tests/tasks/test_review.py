@@ -43,7 +43,6 @@ from slowwave.review.proposals import (
     ReviewVerdict,
     cleaned,
     complaints,
-    without,
 )
 from storage.doctor import examine
 from storage.store import Store
@@ -53,7 +52,7 @@ from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
 from tasks.people.review import approve, approve_for_later, reject
 from tasks.people.review_forms import bare, filled_in, form_of
-from tasks.people.review_runs import apply_verdicts, decide, modify, with_ways_on
+from tasks.people.review_runs import apply_verdicts, decide, with_ways_on
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -251,30 +250,6 @@ def test_of_two_proposals_about_one_row_the_second_is_stale_and_the_rest_is_carr
     done = approve(run_at(memory, T2), [first.id, second.id, third.id], ANA)
     assert [each.state for each in done] == ["applied", "stale", "applied"]
     assert sorted(rows(memory, "facts", "status = 'active'")["id"]) == [IDS[1], IDS[2], IDS[4]]
-
-
-@pytest.mark.proof
-def test_what_rests_on_what_another_changes_is_stale_although_they_share_no_row(memory: Path) -> None:
-    [first] = waiting(memory, 3)
-    second = drafted(memory, 0, ["e_marta"], "split", owner_entity_id="e_other")
-    done = approve(run_at(memory, T2), [first.id, second.id], ANA)
-    assert [each.state for each in done] == ["applied", "stale"]
-    assert rows(memory, "facts", f"id = '{IDS[0]}'")["owner_entity_id"].item() == "e_marta"
-
-
-# Modifying
-
-
-@pytest.mark.proof
-def test_a_modified_deletion_waits_for_a_yes_of_its_own_in_place_of_the_old_one(memory: Path) -> None:
-    waits = proposed(memory, 0, 1)
-    done = modify(run_at(memory, T2), waits.id, without(waits.ask, [IDS[1][14:]]), ANA)
-    fresh = one_of(memory, done.id)
-    assert (fresh.state, fresh.ask) == ("pending", {"observations": [IDS[0]]})
-    assert one_of(memory, waits.id).state == "replaced"
-    with pytest.raises(UnusableInput, match="Nothing of"):
-        modify(run_at(memory, T3), fresh.id, fresh.ask, ANA)
-    assert one_of(memory, fresh.id).state == "pending"
 
 
 # Verdicts of a form

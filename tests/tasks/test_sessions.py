@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, filled
-from talk import CLAUDE, NOW, START, extractor, learn, overtaken, rows, said, written
+from talk import CLAUDE, NOW, START, extractor, learn, rows, said, written
 
 from prompts.rendering import pack_sessions, render_sessions
 from slowwave.api import OpenMemory
@@ -235,22 +235,6 @@ def test_an_answer_that_says_nothing_leaves_the_old_summary_and_the_next_run_ask
     serve(summariser)
     again(place)
     assert held(place)[2] == 5
-
-
-@pytest.mark.proof
-def test_a_conversation_that_loses_messages_meanwhile_gets_no_summary_of_them(
-    tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serve(summariser)
-    place = tmp_path / "m"
-
-    def lose() -> None:
-        with Store.open(str(place)).commit("other", "test", NOW) as tx:
-            tx.delete("messages", tx.frame("messages", "ordinal = 5")["id"])
-
-    with overtaken(monkeypatch, "ingest.sessions", lose):
-        told(talk(3), place, CLAUDE)
-    assert held(place) == (None, None, None)
 
 
 # Forgetting

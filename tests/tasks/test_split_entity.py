@@ -27,13 +27,10 @@ from slowwave.review.proposals import Person
 from slowwave.settings import DEFAULT_EMBEDDER, SplitSettings
 from slowwave.splitting.split_plan import SplitPart
 from slowwave.text import row_id
-from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo
-from tasks.entities.retirement import restore
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.people.observations import delete_observations
 from tasks.people.review import reject
 from tasks.people.splitting import execute, preview, propose, propose_split, split_entity
 from tasks.runtime.runs import Counts, Run, new_run, recorded
@@ -370,20 +367,6 @@ def test_structure_is_no_knowledge(template: Path, parted: tuple[Path, Run, Any]
     with recorded(run, Counts(run.id), {}, last=refreshed_aspects):
         pass
     assert rows(parted_store, "aspect_scores").filter(pl.col("facts") > 0).is_empty()
-
-
-@pytest.mark.proof
-def test_ending_one_end_ends_the_other_and_both_come_back(parted_store: Path) -> None:
-    structure = rows(parted_store, "facts", f"kind = 'structural' AND object_id = '{ATLAS}'")
-    chosen = structure.row(0, named=True)
-    ended = delete_observations(run_of(parted_store, "retire"), chosen["subject_id"], [chosen["id"]])
-    assert len(ended.facts) == 2
-    left = rows(parted_store, "facts", f"kind = 'structural' AND {live_sql(NOW)}")
-    ends = left.select(pl.concat_list("subject_id", "object_id").list.sort().alias("ends"))["ends"]
-    assert (len(left), ends.n_unique()) == (2, 1)
-    back = restore(run_of(parted_store, "restore"), [chosen["id"]])
-    assert len(back.facts) == 2
-    assert len(rows(parted_store, "facts", f"kind = 'structural' AND {live_sql(NOW)}")) == 4
 
 
 # The commands

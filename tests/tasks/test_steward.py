@@ -275,18 +275,6 @@ def test_a_fading_fact_is_archived_with_what_hangs_on_it_and_undo_brings_all_bac
     assert prune(a_run(uri, NOW + timedelta(hours=1), "steward-2"), HOW).ids == ()  # put back: it counts as new
 
 
-@pytest.mark.proof
-def test_a_dry_run_tells_what_would_be_pruned_and_changes_nothing(keep: Keep) -> None:
-    uri = keep(facts=[fact("a"), fact("b", 250), fact("c", 2)])
-    before, commits_before = contents(uri), Store.open(str(uri)).head.sequence
-    would = prune(a_run(uri), HOW, dry_run=True)
-    assert would.ids == ("a", "b")
-    assert_same(before, contents(uri))
-    assert Store.open(str(uri)).head.sequence == commits_before
-    assert prune(a_run(uri), HOW) == would
-    assert prune(a_run(uri), HOW) == Pruned()
-
-
 def test_while_it_learns_the_steward_scores_and_prunes_nothing(keep: Keep) -> None:
     uri, more = keep(facts=[fact("old")]), StewardSettings(learning_events=51)
     assert is_learning(a_run(uri), more)
