@@ -19,7 +19,7 @@ from flows.inbox import inbox
 from slowwave.errors import NoStoreYet, NothingYet, SlowwaveError
 from slowwave.settings import ExtractSettings, IngestSettings
 from storage.store import Store
-from tasks.ingest.inbox import Arrival, Rounds, half_read, listed, look_into, put_away
+from tasks.ingest.inbox import Arrival, Rounds, half_read, look_into, put_away
 from tasks.runtime.runs import existing_run, new_run
 
 RULES = IngestSettings.model_validate({"llm": {"model": "quotes"}, "extract": {"enabled": False}})
@@ -83,14 +83,7 @@ def test_a_file_that_is_still_written_waits_and_one_that_changed_since_it_was_se
     assert path.exists()
 
 
-def test_what_lies_in_done_under_the_same_name_stays(tmp_path: Path) -> None:
-    for words in ("one", "two"):
-        (tmp_path / "a.md").write_text(words)
-        [arrival] = listed(str(tmp_path), "default", by_folder=True)
-        put_away(str(tmp_path), arrival)
-    assert sorted(path.read_text() for path in (tmp_path / "done").iterdir()) == ["one", "two"]
-
-
+@pytest.mark.proof
 def test_in_a_folder_that_is_not_ours_nothing_moves_and_only_what_looks_readable_is_read(tmp_path: Path) -> None:
     folder, place = tmp_path / "in", tmp_path / "m"
     folder.mkdir()

@@ -158,20 +158,6 @@ def test_what_is_judged_keeps_names_statements_times_and_the_messages_they_rest_
 
 
 @pytest.mark.proof
-def test_what_is_judged_comes_into_a_memory_that_holds_something_and_twice_is_once(
-    memory: Path, exported: Path, tmp_path: Path
-) -> None:
-    here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    (here / KEY_FILE).unlink()
-    before = len(rows(here, "facts"))
-    first = bring(exported, here, "default")
-    again = bring(exported, here, "default")
-    assert (first.is_known, again.is_known) == (False, True)
-    assert len(rows(here, "facts", "status = 'active'")) == len(rows(memory, "facts", "status = 'active'"))
-    assert len(rows(here, "facts")) >= before
-
-
-@pytest.mark.proof
 def test_signs_that_nobody_sees_hide_no_order(exported: Path, tmp_path: Path) -> None:
     def hide(lines: list[dict[str, Any]]) -> None:
         active(lines)[0]["statement"] = "\u200b".join(ORDER)
@@ -210,6 +196,7 @@ def test_whatever_is_edited_what_comes_in_agrees_with_itself(
 # What a person trusts
 
 
+@pytest.mark.proof
 def test_what_a_person_trusts_comes_in_as_it_is_and_the_ledger_says_so(exported: Path, tmp_path: Path) -> None:
     def pin(lines: list[dict[str, Any]]) -> None:
         active(lines)[0].update(pinned=True, entrenchment="user_axiom")
@@ -224,40 +211,15 @@ def test_what_a_person_trusts_comes_in_as_it_is_and_the_ledger_says_so(exported:
     assert json.loads(said_so["measures"])["active facts"] == live
 
 
-def point_nowhere(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["subject_id"] = "e_nobody"
-
-
-def say_nonsense(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["status"] = "certain"
-
-
-def deny_itself(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["expired_at"] = "2021-01-01T00:00:00.000000Z"
-
-
-def lose_its_sentence_id(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["id"] = None
-
-
-def say_it_twice(lines: list[dict[str, Any]]) -> None:
-    lines.append(active(lines)[0])
-
-
-def be_no_number(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["confidence"] = {"of": "course"}
-
-
 @pytest.mark.proof
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (point_nowhere, "subject_id names e_nobody, which entities does not have"),
-        (say_nonsense, "certain is no status of a fact"),
-        (deny_itself, "active though it has expired"),
-        (lose_its_sentence_id, "has no id"),
-        (say_it_twice, "2 rows have this key"),
-        (be_no_number, "cannot be read"),
+        (lambda lines: active(lines)[0].update(subject_id="e_nobody"), "subject_id names e_nobody, which entities"),
+        (lambda lines: active(lines)[0].update(status="certain"), "certain is no status of a fact"),
+        (lambda lines: active(lines)[0].update(id=None), "has no id"),
+        (lambda lines: lines.append(active(lines)[0]), "2 rows have this key"),
+        (lambda lines: active(lines)[0].update(confidence={"of": "course"}), "cannot be read"),
     ],
 )
 def test_trust_does_not_cover_rows_that_refer_to_nothing_or_have_another_shape(
@@ -293,23 +255,6 @@ def test_its_own_store_and_whoever_names_its_key_take_an_export_as_it_is(
         bring(exported, tmp_path / "m9", key=str(tmp_path / "bad.key"))
 
 
-def test_files_of_two_exports_of_one_store_do_not_pass_for_one(memory: Path, exported: Path, tmp_path: Path) -> None:
-    here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    store = Store.open(str(here))
-    with store.commit("test", "test", NOW) as tx:
-        tx.delete("facts", tx.frame("facts", None, ["id"])["id"][:1])
-    later = export(store, tmp_path / "later", "jsonl", NOW)[1]
-    assert read_manifest(later).judged(later, [own_key(str(here))]).standing == "whole"
-    mixed = Path(shutil.copytree(exported, tmp_path / "mixed"))
-    shutil.copy(later / "facts.jsonl", mixed / "facts.jsonl")
-    assert (
-        read_manifest(mixed).judged(mixed, [own_key(str(here))]).reason == "Changed after it was written: facts.jsonl."
-    )
-    swapped = Path(shutil.copytree(exported, tmp_path / "swapped"))
-    shutil.copy(exported / "facts.jsonl", swapped / "facts_archive.jsonl")
-    assert read_manifest(swapped).judged(swapped, [own_key(str(here))]).standing == "changed"
-
-
 @pytest.mark.proof
 def test_an_export_without_a_seal_is_judged(exported: Path, memory: Path, tmp_path: Path) -> None:
     old = Path(shutil.copytree(exported, tmp_path / "old"))
@@ -326,6 +271,7 @@ def parts_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.read_bytes()}
 
 
+@pytest.mark.proof
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_no_changed_byte_of_any_part_passes_for_whole(
@@ -350,6 +296,7 @@ def test_no_changed_byte_of_any_part_passes_for_whole(
 # The key
 
 
+@pytest.mark.proof
 def test_the_key_is_made_once_only_its_owner_reads_it_and_no_export_holds_it(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:
