@@ -376,6 +376,16 @@ def test_an_object_is_found_by_its_text_its_names_and_its_aliases(words: str) ->
     assert memory.live() == ["Anna uses neovim."]
 
 
+def test_what_has_ended_is_closed_and_its_past_kept() -> None:
+    memory = Memory()
+    memory.tell(claim("Anna works at Acme.", relation="works_at", obj="Acme", at=1))
+    memory.tell(claim("Anna left Acme.", relation="left", obj="Acme", at=20, ended=True))
+    job = memory.fact("Anna works at Acme.")
+    assert (job["status"], job["valid_to"], job["replaced_by"]) == ("active", day(20), None)
+    assert memory.live() == ["Anna left Acme."]
+    assert (memory.valid(10), memory.fact("Anna left Acme.")["polarity"]) == (["Anna works at Acme."], "negated")
+
+
 def test_a_retracted_mistake_was_never_true() -> None:
     memory = Memory()
     memory.tell(VIM)
