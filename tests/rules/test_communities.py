@@ -22,6 +22,7 @@ from slowwave.graph.community_detection import (
     places_of,
     plan_joining,
     waiting,
+    without_members,
 )
 from slowwave.graph.community_plan import (
     MAX_CHARS,
@@ -159,6 +160,28 @@ def test_a_community_tells_how_many_of_its_relations_touch_which_aspect() -> Non
 # What is written
 
 
+def after(plan: CommunityPlan, before: pl.DataFrame | None = None) -> pl.DataFrame:
+    """COMMUNITIES once the plan is carried out."""
+    kept = (held() if before is None else before).join(plan.communities, on="id", how="anti")
+    return pl.concat([kept.filter(~pl.col("id").is_in(plan.dropped.implode())), plan.communities]).sort("id")
+
+
+def test_only_what_changed_is_told_anew_and_loses_its_summary_if_nobody_tells_it() -> None:
+    grouping = grouped(graph("ab", "bc", "de"), "abc", "de")
+    first = planned(grouping, summaries=told(grouping))
+    then = after(first)
+    now = grouped(graph("ab", "ac", "bc", "de"), "abc", "de", before=then)
+    due = needs_summary(now, then, has_model=False)
+    assert due["entity_ids"].list.sort().to_list() == [["a", "b", "c"]]
+    plan = planned(now, then)
+    assert plan.communities["id"].to_list() == due["id"].to_list()
+    assert plan.communities["summary"].to_list() == plan.communities["fingerprint"].to_list() == [None]
+    assert plan.waiting == 1
+    assert plan.decisions["action"].to_list() == ["regroup"]
+    assert planned(now, after(plan, then)).is_empty  # and it is still due
+    assert needs_summary(now, after(plan, then), has_model=False)["id"].to_list() == due["id"].to_list()
+
+
 def test_a_model_speaks_for_what_rules_spoke_for_but_never_the_other_way() -> None:
     grouping = grouped(graph("ab", "cd"), "ab", "cd")
     by_rule = planned(grouping, summaries=told(grouping, "rule")).communities.sort("id")
@@ -249,6 +272,18 @@ def test_an_entity_is_of_one_community_even_where_several_name_it() -> None:
 
 
 # Who joins (S2-50)
+
+
+def test_who_is_no_more_leaves_a_community_which_goes_if_one_is_left() -> None:
+    before = held(c_1="abc", c_2="ax", c_3="de", c_4="f").with_columns(
+        fingerprint=pl.lit("b2:old"), joined_ids=pl.Series([None, [], ["x"], ["x", "y"]], dtype=frames.TEXTS)
+    )
+    left, dropped = without_members(before, ["x", "b"])
+    rows = left.select("id", "entity_ids", "joined_ids", "fingerprint").rows()
+    assert rows == [
+        ("c_1", ["a", "c"], [], None), ("c_3", ["d", "e"], [], None), ("c_4", ["f"], ["y"], None),
+    ]  # fmt: skip
+    assert dropped.to_list() == ["c_2"]
 
 
 def after_joining(before: pl.DataFrame, grown: pl.DataFrame) -> pl.DataFrame:

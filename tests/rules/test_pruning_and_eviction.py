@@ -14,6 +14,9 @@ from slowwave.lifecycle.pruning_and_eviction import (
     BY_A_PERSON,
     ENTITIES,
     FACTS,
+    events_to_learn,
+    is_due,
+    is_learning,
     plan_cap,
     plan_prune,
     plan_retirement,
@@ -91,6 +94,13 @@ def test_what_is_retired_is_archived_with_its_cause_and_what_was_flagged_for_it_
 # Pruning
 
 
+@pytest.mark.parametrize(("settings", "events"), [(1, 1), (50, 50), (0, 50), (-1, 50)])
+def test_the_learning_period_ends_with_the_last_of_its_recalls(settings: int, events: int) -> None:
+    how = StewardSettings(learning_events=settings)
+    assert events_to_learn(how) == events
+    assert (is_learning(events - 1, how), is_learning(events, how)) == (True, False)
+
+
 def test_a_faded_fact_tells_what_it_was_measured_by_oldest_first() -> None:
     rows = facts(fact("young", created_at=ago(350)), fact("old", created_at=ago(400)), fact("new", created_at=ago(1)))
     usage = usage_of(frames.empty(frames.FACT_USAGE), frames.empty(frames.LINEAGE))
@@ -104,6 +114,15 @@ def test_a_faded_fact_tells_what_it_was_measured_by_oldest_first() -> None:
 
 
 # Eviction
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [(None, 0.5, True), (0.5, 0.6, True), (0.6, 0.5, True), (0.5, 0.59, False), (0.21, 0.2, False), (0.2, 0.19, True)],
+)
+def test_a_score_is_due_that_is_new_a_step_away_or_beyond_a_mark(old: float | None, new: float, expected: bool) -> None:
+    frame = pl.DataFrame({"quality_score": [old], "score": [new]}, schema_overrides={"quality_score": pl.Float64})
+    assert frame.select(is_due([0.2, 0.9], 0.0999)).item() is expected
 
 
 def test_what_pointed_at_a_deleted_fact_points_at_nothing_or_at_what_came_before_it() -> None:
@@ -155,6 +174,13 @@ def test_of_too_many_entities_go_the_least_related_then_the_longest_unseen() -> 
     assert plan.entities.select("id", "degree").rows() == [("e_no", 0), ("e_old", 0), ("e_d", 0), ("e_b", 1)]
     assert plan.facts.rows() == [("f_4", "e_d"), ("f_1", "e_b")]
     assert (plan.active, plan.left_over) == (6, 0)
+
+
+def test_a_fact_goes_with_the_first_of_its_entities_and_structure_stays() -> None:
+    both = known(fact("f", subject_id="e_a", object_id="e_b"), fact("like", object_id="e_b", kind="similarity"))
+    plan = plan_cap(crowd().filter(pl.col("id").is_in(["e_a", "e_b", "e_c"])), both, 1)
+    assert plan.entities["id"].to_list() == ["e_c", "e_a"]
+    assert plan.facts.rows() == [("f", "e_a")]
 
 
 @pytest.mark.parametrize(

@@ -407,6 +407,20 @@ def test_s1_08_everything_that_was_processed_is_marked() -> None:
     assert set(made.facts.filter(pl.col("consolidated_at") == NOW)["id"]) == {"a", "b", "y", "z"}
 
 
+def test_s1_08_a_failure_leaves_its_seeds_unmarked_until_the_third() -> None:
+    pool = pool_of(TEA, CHAI, cosine=0.75)
+    for attempt in (1, 2, 3):
+        made = plan(pool, [JudgedPair("a", "b", error="refused")])
+        failed = row(made, "a")
+        assert failed["consolidation_attempts"] == attempt
+        assert (failed["consolidated_at"], failed["consolidation_error"]) == (
+            (NOW, "refused") if attempt == 3 else (None, None)
+        )
+        assert made.pairs["outcome"].to_list() == ["failed"]
+        assert made.summary()["failed"] == 1
+        pool = replace(pool, facts=after(pool, made).with_columns(is_seed=True))
+
+
 def test_what_was_planned_but_not_asked_stays_for_the_next_run() -> None:
     pool = pool_of(TEA, CHAI, fact("z", "Ana owns a boat"), cosine=0.75, a__z=0.1, b__z=0.1)
     made = plan(pool, [JudgedPair("a", "b")])
@@ -561,3 +575,23 @@ def test_whatever_a_model_answers_memory_keeps_its_laws(data: st.DataObject) -> 
             valid = each["valid_from"] <= moment and (each["valid_to"] is None or each["valid_to"] > moment)
             family = {id_, *successors(id_, steps)}
             assert len(family & shown) == 1 or not valid
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.data())
+def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
+    pool = data.draw(_pools())
+    merges = merge_by(pool, by_words(LIMITS))
+    judged = [keep(*pair) for pair in questions(pool)] if pool.prompt_version else []
+    made = plan(pool, judged, merges)
+    facts = after(pool, made)
+    live = facts.filter(is_live(NOW))
+    processed = facts.filter(pl.col("consolidated_at").is_not_null())["id"]
+    assert set(pool.seeds()) <= set(processed)
+    has_model = bool(pool.prompt_version)
+    left = select_seeds(live, made.pairs, has_model)
+    assert set(left).isdisjoint(pool.seeds())
+    again = replace(pool, facts=live.with_columns(is_seed=False), decided=made.pairs)
+    second = plan(again, now=NOW + timedelta(days=1))
+    tables = ("facts", "reworded", "evidence", "lineage", "aspects", "pairs", "batches", "decisions")
+    assert all(getattr(second, name).is_empty() for name in tables)

@@ -19,7 +19,7 @@ from slowwave.ingestion.chat_exports import (
     parse_whatsapp,
 )
 from slowwave.ingestion.commit_logs import parse_git_log
-from slowwave.ingestion.formats import Note, sniff_format
+from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
 from slowwave.ingestion.mail import own_words, parse_mail
 from slowwave.ingestion.parsers import conversation_of
 from slowwave.ingestion.transcripts import Message, Origin
@@ -136,6 +136,20 @@ NORA = {"id": "U1", "name": "nora", "profile": {"real_name": "Nora Quint", "disp
 CHANNEL = Origin("slack/harbour", "global", names_of([NORA, {"id": "U2", "name": "ben"}]))
 
 
+def test_a_thread_of_slack_is_a_conversation_with_its_first_message_and_replies_of_other_days() -> None:
+    items = [
+        slack(thread_ts="1772442000.000100", reply_count=2),
+        slack(ts="1772442001.000100", user="U2"),
+        slack(ts="1772528400.000100", thread_ts="1772442000.000100", user="U3", user_profile={"real_name": "Ana"}),
+    ]
+    found = [one for item in items for one in messages(parse_slack(item, CHANNEL))]
+    assert [(one.conversation_id, one.speaker, one.at, one.title) for one in found] == [
+        ("slack/harbour/1772442000.000100", "Nora Quint", NINE + 100, "#harbour"),
+        ("slack/harbour", "ben", NINE + 10**6 + 100, "#harbour"),
+        ("slack/harbour/1772442000.000100", "Ana", NINE + 86_400 * 10**6 + 100, "#harbour"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -168,6 +182,21 @@ def test_bots_of_slack_are_tools_and_its_notices_no_messages() -> None:
 )
 def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format: str, name: str) -> None:
     assert conversation_of(PurePath(path), format) == name
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '[{"id": "U1", "team_id": "T", "real_name": "Nora", "profile": {"display_name": "n"}}]',
+        '[{"uuid": "a", "full_name": "Nora", "email_address": "x"}]',
+        '[{"id": "C1", "name": "quay", "created": 1, "is_archived": false, "members": [], "topic": {}}]',
+        '[{"uuid": "p", "name": "x", "prompt_template": "", "docs": [{"filename": "a", "content": "b"}]}]',
+    ],
+)
+def test_lists_of_an_export_are_told_from_its_chats(head: str) -> None:
+    assert is_list_of_export(head)
+    assert sniff_format(head, ".json") == ""
+    assert not is_list_of_export(SLACK_DAY)
 
 
 def codex(kind: str = "response_item", **payload: Any) -> dict[str, Any]:
@@ -462,6 +491,19 @@ def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
 def test_a_decision_is_a_choice_a_replacement_or_a_reason_and_the_rest_is_counted(text: str, decides: bool) -> None:
     found = list(parse_git_log(text.splitlines(), ORIGIN))
     assert (len(messages(found)), len(notes(found))) == ((1, 0) if decides else (0, 1))
+
+
+def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() -> None:
+    first, second = (commit("Use x instead of y", sha=sha * 8) for sha in ("1a2b3", "4c5d6"))
+    newer = commit("Drop z because of y", sha="0" * 40).replace("2026", "2027")
+
+    def conversation(log: str) -> set[str]:
+        return {one.conversation_id for one in messages(parse_git_log(log.splitlines(), Origin("harbour")))}
+
+    assert conversation(first) == conversation(newer + first) == conversation(first + newer) == {"harbour-1a2b31a"}
+    assert conversation(second) == {"harbour-4c5d64c"}
+    undated = newer.replace("Date:", "Dated:")
+    assert conversation(first + undated) == {"harbour-1a2b31a"}
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from slowwave import frames
 from slowwave.comparison.similarity import Vectors
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.graph.links import inverses_of, part_facts
 from slowwave.lexicon.statement_words import STOP_WORDS
 from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
 from slowwave.resolution.mentions import mentions_in
 from slowwave.settings import ResolveSettings, SplitSettings
-from slowwave.splitting.split_plan import SplitPart, ask_of, checked_splits, splits_of
+from slowwave.splitting.split_plan import SplitPart, ask_of, checked_splits, plan_hash, splits_of
 from slowwave.splitting.split_suggestions import (
     find_topics,
     is_candidate,
@@ -248,6 +249,26 @@ def test_plain_data_in_any_of_the_known_shapes_is_read_and_anything_else_named()
 
 
 # Names (C17)
+
+
+def test_the_plan_hash_follows_what_is_filed_and_how_it_is_called() -> None:
+    assert plan_hash(ATLAS, IDS) == plan_hash(ATLAS, tuple(reversed(IDS)))
+    assert plan_hash(ATLAS, IDS) != plan_hash(ATLAS, IDS[:2])
+    assert plan_hash(ATLAS, IDS) != plan_hash({**ATLAS, "name": "Other"}, IDS)
+
+
+def test_one_makes_the_other_and_finds_it_again() -> None:
+    rows = [*part_facts(("e_1", "Whole"), ("e_2", "Part"), NOW), *part_facts(("e_1", "Whole"), ("e_3", "Other"), NOW)]
+    facts = pl.DataFrame(rows, schema=dict(frames.FACTS))
+    assert facts.select("subject_id", "predicate", "object_id", "edge_type").rows()[:2] == [
+        ("e_1", "contains", "e_2", "hierarchical"), ("e_2", "part_of", "e_1", "hierarchical"),
+    ]  # fmt: skip
+    assert facts["statement"].to_list()[:2] == ["Whole contains Part.", "Part is a part of Whole."]
+    for one, other in ((0, 1), (1, 0), (2, 3)):
+        assert inverses_of(facts[one], facts)["id"].to_list() == [facts["id"][other]]
+    said = facts.with_columns(kind=pl.lit("relation"))
+    assert inverses_of(said[0], facts).is_empty()
+    assert inverses_of(facts[0], said).is_empty()
 
 
 def test_what_was_split_off_is_met_under_its_whole_name_alone() -> None:

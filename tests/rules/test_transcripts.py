@@ -245,6 +245,15 @@ def test_each_conversation_is_in_order_of_time_and_numbered_from_zero() -> None:
     ]
 
 
+def test_a_later_part_of_a_conversation_goes_on_counting() -> None:
+    gathered = Conversations(NOW, 50_000)
+    gathered.add_all([spoken("one")])
+    gathered.take(NOW)
+    gathered.begin("second")
+    gathered.add_all([spoken("two", NINE + 1)])
+    assert gathered.take(NOW)["ordinal"].to_list() == [1]
+
+
 def test_a_message_without_a_time_follows_the_one_before_it() -> None:
     frame, found = gather(spoken("early", None), spoken("a", NINE), spoken("b", None), spoken("c", None))
     micros = frame["occurred_at"].dt.timestamp("us").to_list()
@@ -267,6 +276,13 @@ def test_a_repeated_identifier_counts_once_unless_the_text_differs() -> None:
     assert frame["content"].to_list() == ["a", "b", "a"]
     assert frame["id"].is_unique().all()
     assert found.count("a message that was read before") == 2
+
+
+def test_messages_without_identifiers_are_told_apart_and_named_alike_on_every_reading() -> None:
+    first, _ = gather(spoken("ok"), spoken("ok"), spoken("no"))
+    again, _ = gather(spoken("ok"), spoken("ok"), spoken("no"))
+    assert first["content"].to_list() == ["ok", "ok", "no"]
+    assert first["id"].to_list() == again["id"].to_list()
 
 
 def test_thinking_and_what_nobody_can_see_is_taken_out_and_long_text_cut_at_a_line() -> None:
