@@ -33,7 +33,9 @@ def test_what_contradicts_a_fact_stays_beside_it_and_the_pair_is_flagged_for_goo
     memory = disputed()
     assert memory.live() == [OSLO["statement"], NEVER["statement"]]
     (flag,) = memory.pairs.rows(named=True)
-    assert (flag["outcome"], flag["guard"], flag["expires_at"]) == ("pending", "contradicts", None)
+    assert (flag["outcome"], flag["guard"], flag["expires_at"], flag["decided_by"]) == (
+        "pending", "contradicts", None, "model",
+    )  # fmt: skip
     assert {flag["a_id"], flag["b_id"]} == {*memory.facts["id"]}
     told = memory.decisions.filter(pl.col("action") == "dispute").row(0, named=True)
     assert told["reason"] == "They contradict each other, and nothing tells which holds."

@@ -212,7 +212,7 @@ def test_the_loser_of_a_conflict_ends_where_the_winner_begins_and_the_decision_h
     assert plan.lineage.select("old_id", "new_id", "reason").rows() == [(old["id"], new["id"], "conflict")]
     decision = plan.decisions.filter(pl.col("action") == "supersede").row(0, named=True)
     seen = json.loads(decision["measures"])
-    assert (seen["strategy"], seen["objects"]) == ("recency", ["Acme", "Globex"])
+    assert (seen["strategy"], seen["objects"], seen["confidence"]) == ("recency", ["Acme", "Globex"], [0.8, 0.8])
     assert (decision["ids_in"], decision["decided_by"]) == ([old["id"], new["id"]], "rule")
     assert "prefer" not in plan.decisions["action"]  # alternatives are kept only where that is asked for
 
