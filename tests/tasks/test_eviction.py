@@ -14,10 +14,9 @@ from conftest import EPOCH
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from stores import entity as an_entity
-from stores import keeper, observation
+from stores import observation
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 
-from inference.embedding import open_embedder
 from recall.overview import changes, stats
 from recall.proposals import list_proposals
 from slowwave import frames
@@ -60,20 +59,6 @@ def over(key: str, days: float = 200, status: str = "archived", **more: Any) -> 
 def entity(key: str, days: float = 200, **more: Any) -> Row:
     """An entity that was last seen so many days ago."""
     return an_entity(key.removeprefix("e_"), **{"id": key, "entity_type": "tool", "last_seen_at": ago(days), **more})
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with the vectors of the bundled embedder."""
-    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
-    Store.create(str(uri), "default", (seat.name, seat.dims))
-    return uri
-
-
-@pytest.fixture
-def keep(empty: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Make stores that hold these rows, by table."""
-    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = NOW, name: str = "decay-1") -> Run:

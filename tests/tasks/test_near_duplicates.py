@@ -205,24 +205,15 @@ def test_s4_09_a_note_gets_no_other_words_for_an_article_or_beyond_the_longest_s
 # In a store
 
 
-@pytest.fixture(scope="module")
-def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store without facts, to be copied."""
-    place = tmp_path_factory.mktemp("blank") / "store"
-    seat = open_embedder()
-    Store.create(str(place), "default", (seat.name, seat.dims))
-    return place
-
-
 Made = Callable[..., Path]
 
 
 @pytest.fixture
-def remember(blank: Path, tmp_path: Path) -> Made:
+def remember(empty_memory: Path, tmp_path: Path) -> Made:
     """Make a store that holds these facts, what they were recalled, and a message for each."""
 
     def make(*facts: Fact, hits: Mapping[str, int] | None = None) -> Path:
-        place = Path(shutil.copytree(blank, tmp_path / "store"))
+        place = Path(shutil.copytree(empty_memory, tmp_path / "store"))
         write(place, facts, hits or {})
         return place
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import EPOCH
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import keeper, observation
+from stores import observation
 from talk import assert_same, contents, dying, overtaken, rows
 
 from inference.embedding import open_embedder
@@ -168,23 +168,8 @@ def test_what_was_put_back_ages_from_then() -> None:
 # In a store
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with the vectors of the bundled embedder, whose learning period is over."""
-    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
-    store = Store.create(str(uri), "default", (seat.name, seat.dims))
-    store.append("retrieval_events", pl.DataFrame([recalled("elsewhere", n) for n in range(50)]), EPOCH)
-    return uri
-
-
 def recalled(key: str, number: int = 0) -> Row:
     return {"id": f"{key}-{number}", "fact_id": key, "cosine": 0.6, "rank": 1, "query_hash": "q", "at": NOW}
-
-
-@pytest.fixture
-def keep(empty: Path, tmp_path: Path) -> Keep:
-    """Make stores that hold these rows, by table."""
-    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = NOW, name: str = "steward-1") -> Run:
@@ -338,10 +323,10 @@ def test_the_filter_of_the_store_lets_every_fact_pass_that_the_rule_prunes(keep:
 
 
 @pytest.fixture(scope="module")
-def asked(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def asked(empty_memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six facts in as many messages; one is scored at the limit of recall, four below, of which three are protected."""
     seat, uri = open_embedder(), tmp_path_factory.mktemp("asked") / "store"
-    shutil.copytree(empty, uri)
+    shutil.copytree(empty_memory, uri)
     keys = ("new", "worthy", "faded", "pinned", "axiom", "kept")
     said = [f"Ana keeps bees on the roof of house {key}" for key in keys]
     vectors = pl.Series("vector", seat.embed(said), dtype=pl.Array(pl.Float32, seat.dims))
