@@ -106,6 +106,12 @@ def test_s4_08_what_is_fixed_then_what_was_recalled_more_then_better_then_earlie
         assert winners(pool_of(*(fact(**each) for each in facts))) == expected
 
 
+def test_s4_08_the_threshold_itself_is_enough() -> None:
+    pool = pool_of(fact("a"), fact("b", SPELLINGS[1], 1))
+    rule = by_use(StewardSettings(merge_threshold=1.0), pool.facts["id"], ones(2))
+    assert len(merge_by(pool, rule).duplicates) == 1
+
+
 @pytest.mark.parametrize(
     ("statement", "more"),
     [
