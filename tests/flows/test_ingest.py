@@ -407,7 +407,7 @@ def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_on
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
-# x
+# What is known already, and what becomes of a used identifier
 
 LISBON = [("Ana", "I live in Lisbon with my two children.")]
 PORTO = [("Ana", "I live in Porto with my two children.")]

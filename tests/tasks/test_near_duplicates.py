@@ -343,7 +343,7 @@ def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made)
     assert examine(Store.open(str(place))) == ()
 
 
-# What happens meanwhile
+# While another run writes
 
 
 @pytest.mark.proof
@@ -388,7 +388,7 @@ def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
 
 
-# x
+# Which facts are read to be compared (S1-02)
 
 KNOWN, NEW = 4000, 30
 

@@ -289,9 +289,6 @@ def done(coroutine: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     return asyncio.run(coroutine)
 
 
-# Undo
-
-
 def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_enough(memory: Path) -> None:
     before, run = contents(memory), retired(memory)
     after = contents(memory)
