@@ -245,6 +245,19 @@ def test_windows_that_fail_are_tried_again_by_the_next_run_and_only_they_are_ask
 
 
 @pytest.mark.proof
+def test_a_message_is_given_up_after_so_many_attempts(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
+    api = serve(message([], stop="max_tokens"))
+    talk = written(tmp_path / "talk.jsonl", said(TALK[4:5]))
+    settings = paid()
+    settings["extract"]["max_attempts"] = 2
+    for attempt in (1, 2, 3):
+        learn(talk, tmp_path / "m", **settings)
+        assert states(tmp_path / "m") == {"c1-000": "failed"}
+        assert rows(tmp_path / "m", "messages")["attempts"].to_list() == [min(attempt, 2)]
+    assert len(api.requests) == 2
+
+
+@pytest.mark.proof
 def test_a_key_that_is_not_accepted_fails_the_run_and_leaves_the_messages_waiting(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -338,6 +351,19 @@ def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_clos
     assert (new_fact["status"], new_fact["supersedes_id"]) == ("active", old_fact["id"])
     [step] = rows(tmp_path / "m", "lineage").to_dicts()
     assert (step["old_id"], step["new_id"]) == (old_fact["id"], new_fact["id"])
+
+
+@pytest.mark.proof
+def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_path: Path) -> None:
+    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
+    assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
+    assert summary["counts"]["changes proposed"] == len(rows(tmp_path / "m", "proposals", "state = 'pending'"))
+    assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
+    assert rows(tmp_path / "m", "fact_evidence").is_empty()
+    assert set(states(tmp_path / "m").values()) & {"pending", "done", "failed"} == {"done"}
+    learn(tmp_path / "talk.jsonl", tmp_path / "m")
+    assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
+    assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
 
 
 # Settings

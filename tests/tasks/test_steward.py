@@ -118,6 +118,12 @@ def test_what_comes_from_the_future_is_new_and_nothing_is_worth_more_than_one() 
     assert worth(fact("f"), used("f", 1, -1, avg_retrieval_score=1.2)) == 1.0
 
 
+def test_a_part_of_the_facts_is_scored_like_all_of_them() -> None:
+    every, counted = facts(fact("a"), fact("b", 9), fact("c")), usage(used("a", 3), used("c", 7, 1))
+    whole = score_facts(every, counted, HOW, NOW)
+    assert whole.to_list() == [score_facts(every[n], counted, HOW, NOW)[0] for n in range(3)]
+
+
 @FEW
 @given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0, 2000), st.integers(0, 50))
 def test_a_worthier_fact_is_never_scored_lower_and_a_score_is_a_share(
@@ -138,6 +144,11 @@ def test_a_score_is_written_when_it_moved_a_step_or_crossed_a_mark(old: float | 
     assert pair.select(is_due((0.1, 0.05), 0.01)).item() is due
 
 
+def test_a_whole_step_is_enough() -> None:
+    pair = pl.DataFrame({"quality_score": [0.5, 0.5], "score": [0.25, 0.2500001]})
+    assert pair.select(is_due((), 0.25)).to_series().to_list() == [True, False]
+
+
 # What fades (S4-07)
 
 
@@ -148,6 +159,14 @@ def test_all_three_conditions_must_hold() -> None:
     assert not fades(fact("f"), used("f"))  # recalled once, long ago
     assert not fades(fact("f", 1.999), how=eager)  # young
     assert fades(fact("f", 2.001), how=eager)
+
+
+def test_exactly_at_the_threshold_or_at_the_end_of_its_grace_a_fact_stays() -> None:
+    one = fact("f", 208)
+    exact = StewardSettings(prune_threshold=worth(one))
+    assert not fades(one, how=exact)
+    assert fades(one, how=StewardSettings(prune_threshold=worth(one) + 1e-9))
+    assert not fades(fact("f", 2), how=StewardSettings(prune_threshold=0.6, grace_period_hours=48))
 
 
 @pytest.mark.parametrize(
@@ -219,6 +238,12 @@ def test_every_live_fact_is_scored_once_in_one_commit_and_again_only_when_it_mat
     assert score(a_run(uri, NOW + timedelta(days=3)), HOW).counts[CHANGED] == 2
 
 
+def test_a_score_that_recall_would_see_otherwise_is_written_however_little_it_moved(keep: Keep) -> None:
+    uri = keep(facts=[fact("a", 299.3)], fact_scores=[{"id": "a", "quality_score": 0.0501}])  # now it scores .0499
+    assert score(a_run(uri), HOW, min_quality=0.04).counts[CHANGED] == 0
+    assert score(a_run(uri), HOW, min_quality=0.05).counts[CHANGED] == 1
+
+
 def test_scores_keep_what_else_their_rows_hold_and_go_with_their_facts(keep: Keep) -> None:
     marks = [{"id": "a", "compared_at": EPOCH}, {"id": "gone", "quality_score": 0.4}]
     uri = keep(facts=[fact("a"), fact("gone", status="superseded")], fact_scores=marks)
@@ -287,6 +312,13 @@ def test_fifty_recalls_are_enough_and_no_number_or_a_negative_one_means_fifty_to
     assert pruning_and_eviction.is_learning(49, enough)
     assert not pruning_and_eviction.is_learning(50, enough)
     assert pruning_and_eviction.events_to_learn(enough) == 50
+
+
+def test_a_store_whose_recalls_cannot_be_counted_is_learning(keep: Keep) -> None:
+    uri = keep()
+    store = Store.open(str(uri))
+    store.db.drop_table("retrieval_events")
+    assert is_learning(store, HOW)
 
 
 @pytest.mark.proof
@@ -398,3 +430,9 @@ def test_what_has_faded_is_recalled_while_the_steward_learns_and_not_afterwards(
         assert answers(memory) == everyone - {"faded", "pinned"}
     with OpenMemory.open(str(bees)) as memory:  # unless it is asked for, nothing is hidden
         assert answers(memory) == everyone
+
+
+def test_what_has_faded_takes_no_place_of_others(bees: Path) -> None:
+    learns(bees, 0.0)
+    with OpenMemory.open(str(bees), settings=RecallSettings(min_quality=0.05)) as memory:
+        assert len(memory.recall("Who keeps bees on the roof?", k=5, now=NOW).facts) == 5
