@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 from messages_api import Body, MessagesApi, Reply, filled
-from talk import CLAUDE, NOW, rows
+from talk import CLAUDE, NOW, contents, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
@@ -26,9 +26,11 @@ from slowwave.lifecycle.forgotten_names import NameMatcher
 from slowwave.settings import CommunitySettings
 from slowwave.text import normalise_name, row_id
 from storage.checks import PartialSnapshot, find_stray_members
+from storage.doctor import examine
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import TABLES, tables_of
+from storage.undo import undo
 from tasks.entities.derived import assign_new
 from tasks.entities.retirement import delete_entities, delete_facts, plan_purge
 from tasks.nightly.community_refresh import extractions, note_due
@@ -204,6 +206,24 @@ def test_a_model_is_asked_once_about_all_and_never_again_while_nothing_changes(p
     assert len(api.requests) == commits(place) == 1
 
 
+@pytest.mark.proof
+def test_one_changed_relation_asks_about_its_community_alone_which_keeps_its_id(place: Path, serve: Serve) -> None:
+    api = serve(summariser)
+    refreshed(place, CLAUDE)
+    before = held(place)
+    tell(place, ["Ben sings with Anna"])
+    summary = refreshed(place, CLAUDE, now=NOW + timedelta(days=1))
+    assert summary["llm"]["calls"] == 1
+    ((names, facts),) = shown(api.requests[1]).values()
+    assert sorted(names) == ["Anna", "Ben", "Carla"]
+    assert "Ben sings with Anna." in facts
+    after = held(place)
+    assert after["Dario, Edna, Fritz"] == before["Dario, Edna, Fritz"]
+    assert after["Anna, Ben, Carla"]["id"] == before["Anna, Ben, Carla"]["id"]
+    assert after["Anna, Ben, Carla"]["fingerprint"] != before["Anna, Ben, Carla"]["fingerprint"]
+    assert after["Anna, Ben, Carla"]["created_at"] == before["Anna, Ben, Carla"]["created_at"]
+
+
 # Who is new
 
 
@@ -262,6 +282,32 @@ def test_a_summary_is_not_shown_once_a_fact_that_it_tells_is_retired_until_it_is
     (again,) = (told for named, told in about(found).items() if "Anna" in named)
     assert again[0]
     assert BAND[0] not in again[0]
+
+
+@pytest.mark.proof
+def test_what_was_undone_is_told_no_longer_and_who_was_undone_is_no_member(found: Path) -> None:
+    tell(found, ["Gil secretly with Anna"], run="ing-1")
+    refreshed(found, now=NOW + timedelta(hours=1))
+    assert any("Gil" in summary for summary, _ in about(found).values())
+    store = Store.open(str(found))
+    before = contents(found)["communities"]
+    undo(store, "ing-1", "undo-1", NOW)
+    assert examine(store) == ()
+    assert "Gil" not in str(about(found))
+    with OpenMemory.open(str(found)) as memory:
+        _, listed = memory.communities(now=NOW)
+    (band,) = (one for one in listed if "Anna" in one.name)
+    assert (band.size, band.is_outdated) == (3, True)
+    undo(store, "undo-1", "undo-2", NOW)
+    assert contents(found)["communities"].equals(before)
+
+
+@pytest.mark.proof
+def test_an_archived_member_is_not_named(found: Path) -> None:
+    with Store.open(str(found)).commit("archived-2", "test", NOW) as tx:
+        gone = tx.by_ids("entities", [entity("Anna")], with_vector=True)
+        tx.upsert("entities", gone.with_columns(status=pl.lit("archived")))
+    assert all("Anna" not in name for name in about(found))
 
 
 # When they are due (S2-24, S2-45)

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from messages_api import Body, MessagesApi, Reply
+from messages_api import Body, MessagesApi, Reply, filled
 from stores import observation
-from talk import CLAUDE, assert_same, contents, rows, verdict
+from talk import CLAUDE, assert_same, contents, overtaken, pairs_of, rows, verdict
 
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
@@ -122,6 +122,16 @@ def test_numbers_and_denials_are_never_merged_and_wait_for_somebody_who_can_tell
 
 
 @pytest.mark.proof
+def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
+    place = remembered(tmp_path / "m", numbered((*TEA, *APART)))
+    consolidated(place)
+    before = contents(place)
+    again = consolidated(place)
+    assert again["counts"] == {}
+    assert_same(before, contents(place))
+
+
+@pytest.mark.proof
 def test_what_other_scopes_say_does_not_crowd_out_a_scopes_own_repetition(tmp_path: Path) -> None:
     crowd = [fact(TEA[0], number, scope=f"project {number}") for number in range(40)]
     place = remembered(tmp_path / "m", [*crowd, fact(TEA[0], 50, scope="mine"), fact(TEA[1], 51, scope="mine")])
@@ -147,6 +157,34 @@ def test_a_model_decides_what_rules_cannot(tmp_path: Path, serve: Callable[..., 
     decided = rows(place, "decisions", "action = 'absorb'").to_dicts()
     assert [(row["decided_by"], CLAUDE in row["model"]) for row in decided] == [("model", True)]
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
+
+
+@pytest.mark.proof
+def test_a_pair_without_a_usable_verdict_waits_alone_and_is_given_up_after_three_runs(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    telescope = [text.replace("billing service", "telescope").replace("Lisbon", "Nairobi") for text in ALIKE]
+
+    def one_of_two(request: Body) -> Reply:
+        told = {"verdicts": [{"n": n, "v": "same" if "billing" in pair[0] else "perhaps"} for n, pair in
+                             pairs_of(request).items()] + [{"n": 99, "v": "same"}, "nonsense"]}  # fmt: skip
+        return filled("Reconciliation", told)
+
+    api = serve(one_of_two)
+    place = remembered(tmp_path / "m", numbered((*ALIKE, *telescope)))
+    first = consolidated(place, CLAUDE)
+    assert (first["counts"]["facts merged"], first["counts"]["pairs not decided"]) == (1, 1)
+    assert first["state"] == "completed"
+    assert len(api.requests) == 1, "nothing is asked again in the same run"
+    for _ in range(2):
+        consolidated(place, CLAUDE)
+    assert [list(pairs_of(request)) for request in api.requests[1:]] == [[1], [1]]
+    facts = rows(place, "facts", "statement LIKE '%telescope%'")
+    assert facts["status"].to_list() == ["active", "active"]
+    assert facts["consolidation_attempts"].to_list() == [3, 3]
+    assert facts["consolidated_at"].null_count() == 0
+    assert consolidated(place, CLAUDE)["counts"] == {}
+    assert len(api.requests) == 3
 
 
 # What changed, and what clashes
@@ -196,6 +234,20 @@ def test_a_clash_keeps_both_and_is_told_until_something_settles_it(
 
 
 @pytest.mark.proof
+@pytest.mark.parametrize(("old", "kind"), [({"pinned": True}, "updates"), ({"entrenchment": "user_axiom"}, "same")])
+def test_what_is_fixed_is_never_closed_and_a_clash_with_it_is_told(
+    tmp_path: Path, serve: Callable[..., MessagesApi], old: dict[str, Any], kind: str
+) -> None:
+    api = serve(lambda request: verdict(request, kind, keep=2))
+    place = remembered(tmp_path / "m", [fact(MOVED[0], 0, **old), fact(MOVED[1], 1)])
+    consolidated(place, CLAUDE)
+    assert len(live(place)) == 2
+    assert "; fixed]" in api.requests[0]["messages"][0]["content"]
+    clashes = rows(place, "pair_decisions", "kind = 'implicit_conflict' AND outcome = 'pending'")
+    assert len(clashes) == (0 if kind == "same" else 1)
+
+
+@pytest.mark.proof
 def test_a_spent_budget_stops_the_run_and_the_next_one_goes_on(
     tmp_path: Path, serve: Callable[..., MessagesApi]
 ) -> None:
@@ -207,3 +259,18 @@ def test_a_spent_budget_stops_the_run_and_the_next_one_goes_on(
     assert api.requests == []
     assert consolidated(place, CLAUDE)["state"] == "completed"
     assert len(live(place)) == 2
+
+
+@pytest.mark.proof
+def test_what_another_run_gave_an_end_meanwhile_is_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = remembered(tmp_path / "m", numbered(TEA[:2]))
+
+    def end() -> None:
+        store = Store.open(str(place))
+        with store.commit("other-1", "test", NOW) as tx:
+            held = tx.by_ids("facts", ["f_0000"], with_vector=True)
+            tx.upsert("facts", held.with_columns(valid_to=pl.lit(NOW + timedelta(days=30))))
+
+    with overtaken(monkeypatch, "consolidate.facts", end):
+        consolidated(place)
+    assert rows(place, "facts")["status"].to_list() == ["active", "active"]

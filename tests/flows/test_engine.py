@@ -199,7 +199,7 @@ async def _announced(store: Path) -> dict[str, Any]:
         return {event["event"]: event for event in found if event["payload"].get("store") == str(store)}
 
 
-# x
+# Where Prefect is asked at all, and where it is not imported
 
 COMMANDS = """
 import asyncio, sys

@@ -23,11 +23,13 @@ from talk import (
     contents,
     dying,
     extractor,
+    known_of,
     learn,
     overtaken,
     rows,
     said,
     say_yes,
+    shown_to,
     states,
     texts_of,
     written,
@@ -179,6 +181,16 @@ def test_of_a_file_that_grew_only_the_new_messages_are_extracted(tmp_path: Path)
     assert episode["ended_at"] == START + timedelta(minutes=len(TALK) - 1)
 
 
+@pytest.mark.parametrize("overlap", [0, 2])
+@pytest.mark.proof
+def test_a_conversation_that_goes_on_in_another_file_keeps_its_order(tmp_path: Path, overlap: int) -> None:
+    learn(written(tmp_path / "monday.jsonl", said(TALK[:5])), tmp_path / "m")
+    rest = said(TALK[5 - overlap :], first=5 - overlap)
+    learn(written(tmp_path / "tuesday.jsonl", rest), tmp_path / "m")
+    order = rows(tmp_path / "m", "messages").sort("ordinal").select("message_id", "ordinal")
+    assert order.rows() == [(f"c1-{number:03d}", number) for number in range(len(TALK))]
+
+
 @pytest.mark.proof
 def test_a_repetition_is_refused_and_counts_as_evidence_for_what_it_repeats(tmp_path: Path) -> None:
     decision = "We decided to use Redis Streams because the server is already there and Tomás can run it."
@@ -230,6 +242,19 @@ def test_windows_that_fail_are_tried_again_by_the_next_run_and_only_they_are_ask
     learn(talk, tmp_path / "whole", **paid())
     assert states(tmp_path / "m") == states(tmp_path / "whole")
     assert sorted(facts(tmp_path / "m")["statement"]) == sorted(facts(tmp_path / "whole")["statement"])
+
+
+@pytest.mark.proof
+def test_a_message_is_given_up_after_so_many_attempts(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
+    api = serve(message([], stop="max_tokens"))
+    talk = written(tmp_path / "talk.jsonl", said(TALK[4:5]))
+    settings = paid()
+    settings["extract"]["max_attempts"] = 2
+    for attempt in (1, 2, 3):
+        learn(talk, tmp_path / "m", **settings)
+        assert states(tmp_path / "m") == {"c1-000": "failed"}
+        assert rows(tmp_path / "m", "messages")["attempts"].to_list() == [min(attempt, 2)]
+    assert len(api.requests) == 2
 
 
 @pytest.mark.proof
@@ -298,6 +323,49 @@ def test_an_undone_ingest_leaves_the_store_as_it_was_and_doing_it_again_costs_no
     assert_same(contents(tmp_path / "m", drop=STAMPS), learned)
 
 
+@pytest.mark.proof
+def test_known_facts_are_shown_to_the_model_and_what_it_calls_superseded_is_closed(
+    tmp_path: Path, serve: Callable[..., MessagesApi]
+) -> None:
+    shown: list[str] = []
+
+    def reader(request: Body) -> Reply:
+        reply = extractor(request)
+        if known_of(request):
+            shown.append(shown_to(request))
+            body = json.loads(reply.body)
+            body["content"][0]["input"]["facts"][0]["does"] = [{"k": 0, "v": "updates"}]
+            return Reply(200, json.dumps(body).encode())
+        return reply
+
+    serve(reader)
+    old = written(tmp_path / "old.jsonl", said([("Marta", "I write all my code in the editor vim.")]))
+    learn(old, tmp_path / "m", **paid())
+    turn = said([("Marta", "I write all my code in the editor neovim now.")], "c2", START + timedelta(days=30))
+    learn(written(tmp_path / "new.jsonl", turn), tmp_path / "m", **paid())
+    assert len(shown) == 1
+    assert "Marta: I write all my code in the editor vim." in shown[0]
+    known = {row["statement"]: row for row in rows(tmp_path / "m", "facts").to_dicts()}
+    old_fact, new_fact = (known[f"Marta: I write all my code in the editor {name}."] for name in ("vim", "neovim now"))
+    assert (old_fact["status"], old_fact["replaced_by"]) == ("superseded", new_fact["id"])
+    assert (new_fact["status"], new_fact["supersedes_id"]) == ("active", old_fact["id"])
+    [step] = rows(tmp_path / "m", "lineage").to_dicts()
+    assert (step["old_id"], step["new_id"]) == (old_fact["id"], new_fact["id"])
+
+
+@pytest.mark.proof
+def test_manual_approval_leaves_what_was_said_for_review_and_nothing_active(tmp_path: Path) -> None:
+    summary = learn(written(tmp_path / "talk.jsonl", said()), tmp_path / "m", approval="manual")
+    assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
+    assert summary["counts"]["changes proposed"] == len(rows(tmp_path / "m", "proposals", "state = 'pending'"))
+    assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
+    assert rows(tmp_path / "m", "fact_evidence").is_empty()
+    assert set(states(tmp_path / "m").values()) & {"pending", "done", "failed"} == {"done"}
+    learn(tmp_path / "talk.jsonl", tmp_path / "m")
+    assert set(rows(tmp_path / "m", "patch_batches")["state"]) == {"needs_review"}
+    assert set(facts(tmp_path / "m")["status"]) == {"candidate"}
+
+
 # Settings
 
 
@@ -313,6 +381,28 @@ def test_what_waits_is_applied_as_if_it_had_never_waited_when_a_person_says_yes(
     later = (*STAMPS, "consolidated_at")  # the night will look at it
     left, right = (contents(tmp_path / name, drop=later) for name in ("m", "auto"))
     assert_same({name: left[name] for name in said_by}, {name: right[name] for name in said_by})
+
+
+@pytest.mark.proof
+def test_the_surprise_gate_remembers_each_conversation_between_runs(tmp_path: Path) -> None:
+    settings = {"surprise": {"enabled": True, "threshold": 0.3}}
+    told = "The importer of Kestrel reads timetables from the harbour authority every night."
+    first = said([("Marta", told)])
+    later = said(
+        [("Marta", "The importer of Kestrel reads the timetables from the harbour authority each night.")], first=1
+    )
+    learn(written(tmp_path / "one.jsonl", first), tmp_path / "m", **settings)
+    [memory] = rows(tmp_path / "m", "conversation_state").to_dicts()
+    assert memory["consecutive_skips"] == 0
+    assert len(memory["recent_turns"]) == 256
+    assert "kestrel" in memory["recent_names"]
+    learn(written(tmp_path / "two.jsonl", later), tmp_path / "m", noise={"exchange_window": 0}, **settings)
+    assert states(tmp_path / "m") == {"c1-000": "done", "c1-001": "skipped_surprise"}
+    [memory] = rows(tmp_path / "m", "conversation_state").to_dicts()
+    assert memory["consecutive_skips"] == 1
+    assert len(memory["recent_turns"]) == 512
+    [refusal] = rows(tmp_path / "m", "refusals").to_dicts()
+    assert refusal["measure"] < refusal["threshold"] == 0.3
 
 
 @pytest.mark.proof
@@ -343,7 +433,7 @@ def test_a_run_that_is_overtaken_by_another_one_on_the_same_input_leaves_what_on
     assert examine(Store.open(str(tmp_path / "m"))) == ()
 
 
-# x
+# What is known already, and what becomes of a used identifier
 
 LISBON = [("Ana", "I live in Lisbon with my two children.")]
 PORTO = [("Ana", "I live in Porto with my two children.")]
@@ -365,6 +455,14 @@ def history(folder: Path, *shas: str) -> Path:
     file = folder / "history.txt"
     file.write_text("".join(reversed(commits)))
     return file
+
+
+@pytest.mark.proof
+def test_logs_of_two_repositories_in_folders_of_one_name_are_two_conversations(tmp_path: Path) -> None:
+    places = (history(tmp_path / "a" / "harbour", "1a2b3"), history(tmp_path / "b" / "harbour", "4c5d6"))
+    learn([*places], tmp_path / "m")
+    found = rows(tmp_path / "m", "messages").select(pl.col("message_id").str.slice(0, 5), "conversation_id")
+    assert dict(found.iter_rows()) == {"1a2b3": "harbour-1a2b31a", "4c5d6": "harbour-4c5d64c"}
 
 
 @pytest.mark.proof

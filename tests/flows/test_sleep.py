@@ -153,6 +153,29 @@ def test_a_phase_that_fails_leaves_the_others_alone_and_the_next_sweep_does_it(
     assert swept(store)["counts"]["facts pruned"] > 50
 
 
+@pytest.mark.proof
+@pytest.mark.parametrize(("phase", "work"), [("merge", "merge_duplicates"), ("entities", "weigh_entities")])
+def test_merging_and_weighing_that_fail_leave_the_others_alone(
+    phase: str, work: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(f"flows.steward.{work}", broken)
+    summary = swept(store)
+    assert (summary["state"], summary["errors"]) == ("incomplete", [f"{phase}: OSError: [Errno 5] Input/output error"])
+    assert summary["counts"]["facts pruned"] > 50
+
+
+@pytest.mark.proof
+def test_a_sweep_that_cannot_score_does_nothing_else(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows(store, "facts").sort("id")
+    with failing(monkeypatch, "steward.score"), pytest.raises(OSError, match="Input/output"):
+        swept(store)
+    assert rows(store, "facts").sort("id").equals(before)
+    assert rows(store, "runs").sort("started_at")["state"].to_list()[-1] == "failed"
+
+
 # The gate
 
 

@@ -200,12 +200,53 @@ def test_what_is_as_alike_but_of_another_title_or_type_was_made_from_it(other: d
     assert (found["a"]["link"], found["a"]["is_head"], found["b"]["is_head"]) == ("root", True, True)
 
 
+def test_the_younger_one_is_the_derivative_even_when_it_came_in_first() -> None:
+    low = ArtifactSettings(link_confidence=0.6)
+    young = artifact("young", BODY, day=5, title="Incident report", consolidated_at=NOW)
+    found = linked([artifact("old", edition(1))], heads=frame(young), rules=low)
+    assert (found["young"]["link"], found["young"]["derived_from"]) == ("derivative", "old")
+    assert (found["old"]["link"], found["old"]["derived_from"]) == ("root", None)
+
+
 def test_s1_19_what_was_made_from_a_document_was_made_from_its_version_of_that_time() -> None:
     low = ArtifactSettings(link_confidence=0.6)
     versions = after(None, [artifact(f"v{n}", edition(n), day=3 * n) for n in (1, 2, 3)])
     assert versions.sort("version_no")["id"].to_list() == ["v1", "v2", "v3"]
     found = linked([artifact("report", edition(4), day=7, title="Incident report")], heads=versions, rules=low)
     assert (found["report"]["link"], found["report"]["derived_from"]) == ("derivative", "v2")
+
+
+def test_s1_19_what_was_made_from_one_document_stays_so_when_an_older_one_comes_in() -> None:
+    low = ArtifactSettings(link_confidence=0.6)
+    made = {"title": "Incident report", "link": "derivative", "derived_from": "first", "consolidated_at": NOW}
+    found = linked([artifact("old", edition(1))], heads=frame(artifact("young", BODY, day=5, **made)), rules=low)
+    assert {name: row["link"] for name, row in found.items()} == {"old": "root"}
+
+
+def test_s1_19_a_derivative_that_gets_a_next_version_stays_a_derivative() -> None:
+    made = artifact("a", BODY, link="derivative", derived_from="first", consolidated_at=NOW)
+    found = linked([artifact("b", edition(2), day=1)], heads=frame(made))
+    assert {name: row["link"] for name, row in found.items()} == {"a": "derivative", "b": "version"}
+
+
+def test_s1_17_a_repetition_of_a_repetition_is_replaced_by_the_first_text() -> None:
+    new = frame(artifact("b", BODY + "\n", day=1), artifact("c", BODY + "\n\n", day=2))
+    heads = frame(artifact("a", BODY, consolidated_at=NOW))
+    plan = plan_artifacts(new, heads, near(0.99, ("a", "b"), ("b", "c")), RULES, {}, NOW)
+    assert plan.artifacts["replaced_by"].to_list() == ["a", "a"]
+
+
+def test_s1_18_the_limits_themselves_are_enough() -> None:
+    new = [artifact("a", BODY), artifact("b", edition(4), day=1, title="Runbook B")]
+    pair = measure_pairs(frame(*new), near(0.9, ("a", "b")), RULES).row(0, named=True)
+    sure, titled = pair["confidence"], pair["title_jaccard"]
+    for confidence, title, link in (
+        (sure, titled, "version"),
+        (sure + 1e-9, titled, "root"),
+        (sure, titled + 1e-9, "derivative"),
+    ):
+        rules = ArtifactSettings(link_confidence=confidence, title_jaccard=title)
+        assert linked(new, 0.9, rules=rules)["b"]["link"] == link
 
 
 def test_another_state_of_the_same_file_is_a_version_however_much_was_rewritten() -> None:
@@ -278,6 +319,18 @@ def test_a_chain_is_in_the_order_of_writing_whatever_order_and_batches_it_came_i
     assert chain["is_head"].to_list() == [False] * 5 + [True]
     assert chain["group_id"].n_unique() == 1
     assert chain["link"].to_list() == ["root"] + ["version"] * 5
+
+
+def test_of_two_states_of_one_date_what_came_in_later_is_newer() -> None:
+    earlier, later = NOW - timedelta(days=2), NOW - timedelta(days=1)
+    new = frame(artifact("z", BODY), artifact("a", edition(2)))
+    for times, chain in (((earlier, later), ["z", "a"]), ((later, earlier), ["a", "z"])):
+        stamped = new.with_columns(created_at=pl.Series(times))
+        plan = plan_artifacts(stamped, stamped.head(0), near(0.99, ("a", "z")), RULES, {}, NOW)
+        assert plan.artifacts.sort("version_no")["id"].to_list() == chain
+    late = stamped.with_columns(made_at=pl.Series([START, START + timedelta(days=1)]))
+    plan = plan_artifacts(late, late.head(0), near(0.99, ("a", "z")), RULES, {}, NOW)
+    assert plan.artifacts.sort("version_no")["id"].to_list() == ["z", "a"]  # whichever came in first
 
 
 # What in a message stands for itself

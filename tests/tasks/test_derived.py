@@ -34,17 +34,9 @@ SEAT = open_embedder(DEFAULT_EMBEDDER)
 Link = tuple[str, str, float]
 
 
-@pytest.fixture(scope="module")
-def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store without rows, to be copied."""
-    uri = tmp_path_factory.mktemp("links") / "memory"
-    Store.create(str(uri), "default", (SEAT.name, SEAT.dims))
-    return uri
-
-
 @pytest.fixture
-def place(blank: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(blank, tmp_path / "memory"))
+def place(empty_memory: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(empty_memory, tmp_path / "memory"))
 
 
 def at(*degrees: float | None) -> pl.Series:

@@ -14,10 +14,9 @@ from conftest import EPOCH
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from stores import entity as an_entity
-from stores import keeper, observation
+from stores import observation
 from talk import STAMPS, START, assert_same, contents, learn, rows, said, written
 
-from inference.embedding import open_embedder
 from recall.overview import changes, stats
 from recall.proposals import list_proposals
 from slowwave import frames
@@ -60,20 +59,6 @@ def over(key: str, days: float = 200, status: str = "archived", **more: Any) -> 
 def entity(key: str, days: float = 200, **more: Any) -> Row:
     """An entity that was last seen so many days ago."""
     return an_entity(key.removeprefix("e_"), **{"id": key, "entity_type": "tool", "last_seen_at": ago(days), **more})
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with the vectors of the bundled embedder."""
-    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
-    Store.create(str(uri), "default", (seat.name, seat.dims))
-    return uri
-
-
-@pytest.fixture
-def keep(empty: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Make stores that hold these rows, by table."""
-    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = NOW, name: str = "decay-1") -> Run:
@@ -323,7 +308,11 @@ def test_an_entity_of_which_anything_is_known_is_no_orphan(keep: Callable[..., P
         fact("f_3", "e_other", owner_entity_id="e_owner"), fact("f_4", "e_waits", status="candidate"),
     ]  # fmt: skip
     people = [entity(key) for key in ("e_seen", "e_object", "e_owner", "e_waits", "e_guessed")]
-    kept = [entity("e_other", 1), entity("e_pinned", pinned=True), entity("e_part", parent_entity_id="e_other")]
+    kept = [
+        entity("e_other", 1), entity("e_pinned", pinned=True), entity("e_part", parent_entity_id="e_other"),
+        entity("e_whole"), entity("e_bit", 1, parent_entity_id="e_whole"), entity("e_recent", 90),
+        entity("e_paused", status="paused"),
+    ]  # fmt: skip
     belief = {"id": "b", "subject_id": "e_other", "object_id": "e_guessed", "probability": 0.5}
     uri = keep(facts=facts, entities=[*people, *kept], pending_beliefs=[belief])
     assert archive_orphans(a_run(uri), how()) == TaskResult()
@@ -398,6 +387,31 @@ def test_delete_removes_orphans_that_nothing_names_and_archives_the_others(keep:
         assert ids(uri, name) == [], name
     assert decided(uri, "delete").keys() == {"e_gone", "e_past"}
     assert [each for each in examine(Store.open(str(uri))) if "e_gone" in each.detail] == []
+    undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
+    assert_same(contents(uri), before)
+
+
+@pytest.mark.proof
+def test_the_cap_takes_the_least_related_and_counts_each_relation_once_for_each_end(keep: Callable[..., Path]) -> None:
+    facts = [
+        fact("f_1", "e_a", object_id="e_a"), fact("f_2", "e_b", object_id="e_c"), fact("f_3", "e_c", object_id="e_b"),
+        fact("f_4", "e_d", kind="observation"), fact("f_5", "e_d", kind="observation"),
+        fact("f_6", "e_e", object_id="e_b", kind="similarity"), over("f_7", subject="e_e"),
+    ]  # fmt: skip
+    people = [entity("e_a", 1), entity("e_b"), entity("e_c"), entity("e_d", 5), entity("e_e", 9), entity("e_z", 5)]
+    uri = keep(facts=facts, entities=people)
+    before = contents(uri)
+    assert cap_entities(a_run(uri), how()) == cap_entities(a_run(uri), how(max_entities=6)) == TaskResult()
+    done = cap_entities(a_run(uri), how(max_entities=2))
+    # relations: a 1, b 2, c 2, d 0, e 0, z 0; seen longest ago first, then by id
+    assert [each.statement for each in done.decisions] == ["E (tool)", "D (tool)", "Z (tool)", "A (tool)"]
+    assert done.counts == {ARCHIVED: 4, "facts archived": 3}
+    assert ids(uri, "entities", "status = 'active'") == ["e_b", "e_c"]
+    gone = rows(uri, "facts", "status_reason = 'evicted'").select("id", "status", "expired_at").rows()
+    assert gone == [(key, "archived", NOW) for key in ("f_1", "f_4", "f_5")]
+    assert decided(uri, "archive").keys() == {"e_a", "e_d", "e_e", "e_z", "f_1", "f_4", "f_5"}
+    assert '"relations":1' in rows(uri, "decisions", "subject_id = 'f_1'")["measures"][0]
+    assert cap_entities(a_run(uri, name="decay-2"), how(max_entities=2)) == TaskResult()
     undo(Store.open(str(uri)), "decay-1", "undo-1", NOW)
     assert_same(contents(uri), before)
 

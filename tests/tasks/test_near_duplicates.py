@@ -106,6 +106,12 @@ def test_s4_08_what_is_fixed_then_what_was_recalled_more_then_better_then_earlie
         assert winners(pool_of(*(fact(**each) for each in facts))) == expected
 
 
+def test_s4_08_the_threshold_itself_is_enough() -> None:
+    pool = pool_of(fact("a"), fact("b", SPELLINGS[1], 1))
+    rule = by_use(StewardSettings(merge_threshold=1.0), pool.facts["id"], ones(2))
+    assert len(merge_by(pool, rule).duplicates) == 1
+
+
 @pytest.mark.parametrize(
     ("statement", "more"),
     [
@@ -131,6 +137,38 @@ def test_t04_a_note_that_holds_another_one_is_not_merged_with_it() -> None:
         found = merged(pool_of(fact("a", PLAIN, kind="note"), fact("b", other, kind="note")))
         assert found.duplicates.is_empty()
         assert len(found.undecided) == 1
+
+
+def nearby(vectors: np.ndarray, *facts: Fact) -> tuple[CandidateSet, Merges]:
+    """The pairs of facts with these vectors, and their merges."""
+    schema = {**frames.FACTS, "created_at": frames.TIME, "hit_count": pl.Int64, "avg_retrieval_score": pl.Float64}
+    frame = pl.DataFrame(list(facts), schema=schema).with_columns(is_seed=pl.lit(True))
+    pool = CandidateSet(frame, find_nearest_pairs(frame, vectors, 0.88, 5))
+    return pool, merge_by(pool, by_use(StewardSettings(), frame["id"], vectors))
+
+
+LEFT, MIDDLE, RIGHT = (0.9, float(np.sqrt(1 - 0.81))), (1.0, 0.0), (0.9, -float(np.sqrt(1 - 0.81)))
+"""The first and the last are both near the one between, and not near each other."""
+
+
+def test_s4_10_who_was_absorbed_absorbs_nobody() -> None:
+    vectors = np.array([LEFT, MIDDLE, RIGHT], dtype=np.float32)
+    pool, found = nearby(vectors, fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1))
+    assert set(pool.pairs.select("a_id", "b_id").iter_rows()) == {("a", "b"), ("b", "c")}
+    assert found.duplicates.select("loser_id", "winner_id").rows() == [("b", "a")]
+    assert found.undecided.is_empty()
+
+
+def test_s4_10_what_two_could_absorb_goes_to_the_better_one() -> None:
+    vectors = np.array([LEFT, RIGHT, MIDDLE], dtype=np.float32)
+    _, found = nearby(vectors, fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1))
+    assert found.duplicates.select("loser_id", "winner_id").rows() == [("c", "a")]
+
+
+def test_s4_10_what_was_near_to_one_that_was_absorbed_is_left_alone_where_neither_is_new() -> None:
+    all_three = pool_of(fact("a", hit_count=3), fact("b", hit_count=2), fact("c", hit_count=1)).facts
+    facts = all_three.with_columns(is_seed=pl.col("id") == "b")
+    assert winners(CandidateSet(facts, find_nearest_pairs(facts, ones(3), 0.88, 5))) == {"b": "a"}
 
 
 @given(
@@ -205,24 +243,15 @@ def test_s4_09_a_note_gets_no_other_words_for_an_article_or_beyond_the_longest_s
 # In a store
 
 
-@pytest.fixture(scope="module")
-def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store without facts, to be copied."""
-    place = tmp_path_factory.mktemp("blank") / "store"
-    seat = open_embedder()
-    Store.create(str(place), "default", (seat.name, seat.dims))
-    return place
-
-
 Made = Callable[..., Path]
 
 
 @pytest.fixture
-def remember(blank: Path, tmp_path: Path) -> Made:
+def remember(empty_memory: Path, tmp_path: Path) -> Made:
     """Make a store that holds these facts, what they were recalled, and a message for each."""
 
     def make(*facts: Fact, hits: Mapping[str, int] | None = None) -> Path:
-        place = Path(shutil.copytree(blank, tmp_path / "store"))
+        place = Path(shutil.copytree(empty_memory, tmp_path / "store"))
         write(place, facts, hits or {})
         return place
 
@@ -316,6 +345,36 @@ def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(rem
     assert examine(Store.open(str(place))) == ()
 
 
+@pytest.mark.proof
+def test_what_consolidation_compared_is_not_looked_at_but_met(remember: Made) -> None:
+    done = {"consolidated_at": T0}
+    place = remember(fact("a", **done), fact("b", SPELLINGS[1], 1, **done))
+    assert swept(place) == TaskResult()
+    write(place, [fact("c", SPELLINGS[2], 2)], {}, "said-2")
+    assert swept(place).counts["facts compared"] == 1
+    assert live(place) == ["a", "b"]
+
+
+@pytest.mark.proof
+def test_the_oldest_come_first_the_rest_next_time_and_scores_stay_as_they_are(remember: Made) -> None:
+    place = remember(*(fact(f"f{day}", PLAIN, 9 - day, vector=apart(0, day + 1)) for day in range(3)))
+    with Store.open(str(place)).commit("scored", "test", NOW) as tx:
+        tx.upsert("fact_scores", pl.DataFrame([{"id": "f2", "quality_score": 0.4, "scored_at": T0}]))
+    assert swept(place, merge_scan=2).counts["facts compared"] == 2
+    columns = ["id", "quality_score", "scored_at", "compared_at"]
+    assert rows(place, "fact_scores").select(columns).rows() == [("f1", None, None, NOW), ("f2", 0.4, T0, NOW)]
+    assert [swept(place, merge_scan=2).counts.get("facts compared", 0) for _ in range(2)] == [1, 0]
+
+
+@pytest.mark.proof
+def test_s4_08_a_few_of_the_nearest_are_compared_and_not_the_first_alone(remember: Made) -> None:
+    done = {"consolidated_at": T0}
+    nearest = fact("x", TEA.replace("green", "black"), vector=apart(0.99), **done)
+    place = remember(fact("a", vector=apart(0.95, 2), **done), nearest, fact("new", SPELLINGS[1], 9))
+    assert swept(place, dry_run=True, merge_neighbors=1).counts["facts merged"] == 0
+    assert swept(place).counts["facts merged"] == 1
+
+
 # Notes
 
 
@@ -346,7 +405,7 @@ def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made)
     assert examine(Store.open(str(place))) == ()
 
 
-# What happens meanwhile
+# While another run writes
 
 
 @pytest.mark.proof
@@ -391,7 +450,7 @@ def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
 
 
-# x
+# Which facts are read to be compared (S1-02)
 
 KNOWN, NEW = 4000, 30
 

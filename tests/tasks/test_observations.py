@@ -237,6 +237,27 @@ def test_of_more_the_first_three_the_last_seven_and_the_most_diverse_stay_in_the
     assert lexical_diversity("") == 0.0
 
 
+@pytest.mark.parametrize(
+    ("lengths", "taken"),
+    [
+        ((1581,), 1),  # what is left of 455 tokens, each 3.57 characters, without 10 observations of 1 + 3 characters
+        ((1582,), 0),
+        ((1561, 17), 2),  # 20 characters are left, and needed
+        ((1562, 16), 1),  # 19 are left: nothing more is tried
+        ((1561, 18), 1),
+    ],
+)
+def test_the_budget_is_kept_to_the_character(lengths: tuple[int, ...], taken: int) -> None:
+    middle = [Observed("observation", "x" * length) for length in lengths]
+    one = [Observed("observation", "y")]
+    assert entity_text(MARTA, [*one * 3, *middle, *one * 7], []).count("x |") == taken
+
+
+def test_relations_take_at_most_half_of_the_budget() -> None:
+    listed = [("knows", f"person {n:03}") for n in range(100)]  # 18 characters each, 20 with "; "
+    assert entity_text(MARTA, [], listed).count("knows") == (1624 // 2 + 2) // 20
+
+
 @settings(max_examples=10, deadline=None)
 @given(st.integers(11, 80), st.integers(1, 40), st.integers(0, 60))
 def test_a_long_story_keeps_to_the_budget(count: int, length: int, relations: int) -> None:
@@ -377,6 +398,24 @@ def test_what_cannot_be_an_entity_is_refused(
     reading = Store.open(str(first_observed[0])).snapshot()
     with pytest.raises((UnusableInput, UnknownName), match=words):
         find_target(reading, name, kind, NOW, ResolveSettings(), create=True)
+
+
+@pytest.mark.proof
+def test_every_observation_of_the_entity_is_compared_not_only_the_nearest_of_all(marta: tuple[Path, Added]) -> None:
+    store = marta[0]
+    text = "Prefers green tea in the very early morning"
+    own = Store.open(str(store)).snapshot().by_ids("facts", [live(store)[TEA]["id"]], with_vector=True)
+    vector = pl.Series("vector", open_embedder(DEFAULT_EMBEDDER).embed([text] * 9), dtype=own.schema["vector"])
+    others = pl.concat([own] * 9).with_columns(
+        vector, id=pl.format("f_other{}", pl.int_range(9)), owner_entity_id=pl.lit(None, dtype=pl.String),
+        subject_id=pl.lit(None, dtype=pl.String),
+    )  # fmt: skip
+    run = run_of(store, "test")
+    with store_of(run).commit(run.id, "test", NOW) as tx:
+        tx.upsert("facts", others)
+    added = tell(store, "Marta Oliveira", text)
+    assert outcomes(added) == ["added"]
+    assert added.outcomes[0].similar_to_id == own["id"][0]
 
 
 # Duplicates in a store

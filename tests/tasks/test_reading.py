@@ -200,6 +200,14 @@ def test_an_edited_document_keeps_the_rows_of_what_did_not_change(tmp_path: Path
     assert [row in after for row in before] == [True, False]
 
 
+def test_reading_again_gives_the_same_rows(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.jsonl", lines({"speaker": "Nora", "text": "Hi"}, {"speaker": "Nora", "text": "Hi"}))
+    first = frame(read(file))
+    os.utime(file, (1, 1))
+    assert frame(read(file))["id"].to_list() == first["id"].to_list()
+    assert first["conversation_id"].to_list() == ["a", "a"]
+
+
 def test_every_bundled_example_is_read() -> None:
     good = read(EXAMPLES / "conversations", EXAMPLES / "documents", EXAMPLES / "formats")
     assert issues(good) == []
@@ -227,6 +235,44 @@ def test_every_bundled_source_is_known_by_its_content_and_read_without_loss() ->
     }  # fmt: skip
     spoken = frame(good).filter(role="user")["speaker"].unique().sort().to_list()
     assert spoken == ["Clara Duarte", "Ivo Matos", "Rita Sousa", "user"]
+
+
+def test_a_slack_thread_goes_on_in_the_file_of_another_day_with_the_names_of_the_list_above() -> None:
+    found = frame(read(EXAMPLES / "sources" / "slack")).filter(pl.col("conversation_id").str.contains("/17792641"))
+    assert found.select("ordinal", "speaker", pl.col("occurred_at").dt.day()).rows() == [
+        (0, "Rita Sousa", 20),
+        (1, "Ivo Matos", 21),
+    ]
+    assert found["content"][0].startswith("Ivo Matos owns the tide display")
+
+
+@pytest.mark.parametrize("people", [None, "", "[broken", '{"id": 3}', "link"])
+def test_without_a_list_of_people_slack_is_read_with_its_ids(tmp_path: Path, people: str | None) -> None:
+    day = '[{"type": "message", "user": "U1", "text": "Nine.", "ts": "1772442000.000100"}]'
+    file = write(tmp_path / "harbour" / "2026-03-02.json", day)
+    if people == "link":
+        elsewhere = write(tmp_path.parent / "elsewhere.json", '[{"id": "U1", "name": "Nora"}]')
+        (tmp_path / "users.json").symlink_to(elsewhere)
+    elif people is not None:
+        write(tmp_path / "users.json", people)
+    assert frame(read(file)).select("conversation_id", "speaker").rows() == [("slack/harbour", "U1")]
+
+
+def test_a_session_of_gemini_in_lines_is_read_with_its_tools_and_no_message_twice(tmp_path: Path) -> None:
+    turn = {"timestamp": "2026-03-02T09:00:00Z", "id": "2", "type": "gemini", "content": ""}
+    lines = [
+        {"sessionId": "s", "projectHash": "h", "startTime": "2026-03-02T09:00:00Z"},
+        turn | {"id": "1", "type": "user", "content": [{"text": "Nine?"}]},
+        turn,
+        turn | {"toolCalls": [{"name": "ls", "args": {}}], "content": "At nine."},
+    ]
+    batches = read(write(tmp_path / "session.jsonl", "".join(json.dumps(line) + "\n" for line in lines)))
+    assert frame(batches).select("conversation_id", "role", "content").rows() == [
+        ("s", "user", "Nine?"),
+        ("s", "assistant", "At nine."),
+        ("s", "tool", "ls {}"),
+    ]
+    assert issues(batches) == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import fact as any_fact
-from stores import keeper, observation, remembered
+from stores import observation, remembered
 from talk import assert_same, contents, rows
 
 from flows.restore import restore as restore_flow
@@ -69,22 +69,6 @@ def gone(key: str, days: float = 10, why: str = "pruned", **more: Any) -> Row:
 
 
 ANA = {"id": "e_ana", "canonical_name": "ana", "name": "Ana", "entity_type": "person", "status": "active"}
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with the vectors of the bundled embedder, whose learning period is over."""
-    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
-    event = {"fact_id": "elsewhere", "cosine": 0.6, "rank": 1, "query_hash": "q", "at": EPOCH}
-    events = pl.DataFrame([{"id": f"r{n}", **event} for n in range(50)])
-    Store.create(str(uri), "default", (seat.name, seat.dims)).append("retrieval_events", events, EPOCH)
-    return uri
-
-
-@pytest.fixture
-def keep(empty: Path, tmp_path: Path) -> Keep:
-    """Make stores that hold these rows, by table."""
-    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = LATER, name: str = "restore-1") -> Run:
@@ -303,9 +287,6 @@ def statuses(memory: Path) -> list[str]:
 
 def done(coroutine: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     return asyncio.run(coroutine)
-
-
-# Undo
 
 
 def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_enough(memory: Path) -> None:

@@ -434,9 +434,6 @@ def answer(**more: Any) -> dict[str, Any]:
     return {"name": "Ana", "low_risk": "each for itself", **more}
 
 
-# The form
-
-
 def test_the_form_wants_a_name_and_one_decision_and_leaves_everything_waiting_by_default() -> None:
     form = form_of([SPLIT, MERGE])
     schema = form.model_json_schema()

@@ -204,6 +204,31 @@ def test_a_suggestion_leaves_what_is_alone_on_the_parent_and_names_what_it_would
     assert "need not be split" in none["message"]
 
 
+def test_what_is_nearly_full_is_split_early_if_its_topics_are_clearly_apart(template: Path) -> None:
+    early = suggest_split(snapshot(template), SplitSettings(thresholds={"session": 21}), NOW, "Atlas")
+    assert (early.analysis.needs_split, len(early.splits)) == (False, 2)
+    assert early.analysis.split_score == early.analysis.observation_count / 21
+    not_yet = suggest_split(snapshot(template), SplitSettings(thresholds={"session": 22}), NOW, "Atlas")
+    assert not_yet.splits == ()
+    alike = suggest_split(snapshot(template), SplitSettings(min_topic_size=7), NOW, "Atlas")
+    assert (alike.splits, "not of several topics" in alike.message) == ((), True)
+
+
+@pytest.mark.proof
+def test_a_suggested_name_is_free_and_the_hash_follows_what_is_known(store: Path) -> None:
+    first = suggest_split(snapshot(store), EACH, NOW, "Atlas").analysis.plan_hash
+    with Store.open(str(store)).commit("named", "test", NOW) as tx:
+        tx.upsert("entity_aliases", pl.DataFrame([("a9", CHILDREN[0].lower(), "tool", REDIS)],
+                                                 schema=dict(frames.ALIASES), orient="row"))  # fmt: skip
+    again = suggest_split(snapshot(store), EACH, NOW, "Atlas")
+    assert ([each.name for each in again.splits], again.analysis.plan_hash) == (
+        [f"{CHILDREN[0]}_2", CHILDREN[1]],
+        first,
+    )
+    later(store)
+    assert suggest_split(snapshot(store), EACH, NOW, "Atlas").analysis.plan_hash != first
+
+
 # Carried out
 
 

@@ -14,14 +14,15 @@ import pytest
 from conftest import EPOCH
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import keeper, observation
+from stores import observation
 from talk import assert_same, contents, dying, overtaken, rows
 
 from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.entrenchment import KEPT_KINDS
-from slowwave.lifecycle.pruning_and_eviction import may_fade_sql, plan_prune, prune_age_days
+from slowwave.lifecycle import pruning_and_eviction
+from slowwave.lifecycle.pruning_and_eviction import is_due, may_fade_sql, plan_prune, prune_age_days
 from slowwave.lifecycle.usage_scores import USE, half_life_days, score_facts, worth_days
 from slowwave.settings import RecallSettings, StewardSettings
 from storage.doctor import examine
@@ -117,6 +118,12 @@ def test_what_comes_from_the_future_is_new_and_nothing_is_worth_more_than_one() 
     assert worth(fact("f"), used("f", 1, -1, avg_retrieval_score=1.2)) == 1.0
 
 
+def test_a_part_of_the_facts_is_scored_like_all_of_them() -> None:
+    every, counted = facts(fact("a"), fact("b", 9), fact("c")), usage(used("a", 3), used("c", 7, 1))
+    whole = score_facts(every, counted, HOW, NOW)
+    assert whole.to_list() == [score_facts(every[n], counted, HOW, NOW)[0] for n in range(3)]
+
+
 @FEW
 @given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0, 2000), st.integers(0, 50))
 def test_a_worthier_fact_is_never_scored_lower_and_a_score_is_a_share(
@@ -125,6 +132,21 @@ def test_a_worthier_fact_is_never_scored_lower_and_a_score_is_a_share(
     counted = [used("f", hits, age / 2)] if hits else []
     low, high = (worth(fact("f", age, content_score=content), *counted) for content in sorted((a, b)))
     assert 0.0 <= low <= high <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "due"),
+    [(None, 0.3, True), (0.3, 0.3, False), (0.3, 0.295, False), (0.3, 0.285, True), (0.104, 0.098, True),
+     (0.0504, 0.0499, True), (0.0499, 0.0498, False), (0.05, 0.0499, True), (0.0499, 0.05, True)],
+)  # fmt: skip
+def test_a_score_is_written_when_it_moved_a_step_or_crossed_a_mark(old: float | None, new: float, due: bool) -> None:
+    pair = pl.DataFrame({"quality_score": [old], "score": [new]}, schema_overrides={"quality_score": pl.Float64})
+    assert pair.select(is_due((0.1, 0.05), 0.01)).item() is due
+
+
+def test_a_whole_step_is_enough() -> None:
+    pair = pl.DataFrame({"quality_score": [0.5, 0.5], "score": [0.25, 0.2500001]})
+    assert pair.select(is_due((), 0.25)).to_series().to_list() == [True, False]
 
 
 # What fades (S4-07)
@@ -137,6 +159,14 @@ def test_all_three_conditions_must_hold() -> None:
     assert not fades(fact("f"), used("f"))  # recalled once, long ago
     assert not fades(fact("f", 1.999), how=eager)  # young
     assert fades(fact("f", 2.001), how=eager)
+
+
+def test_exactly_at_the_threshold_or_at_the_end_of_its_grace_a_fact_stays() -> None:
+    one = fact("f", 208)
+    exact = StewardSettings(prune_threshold=worth(one))
+    assert not fades(one, how=exact)
+    assert fades(one, how=StewardSettings(prune_threshold=worth(one) + 1e-9))
+    assert not fades(fact("f", 2), how=StewardSettings(prune_threshold=0.6, grace_period_hours=48))
 
 
 @pytest.mark.parametrize(
@@ -168,23 +198,8 @@ def test_what_was_put_back_ages_from_then() -> None:
 # In a store
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with the vectors of the bundled embedder, whose learning period is over."""
-    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
-    store = Store.create(str(uri), "default", (seat.name, seat.dims))
-    store.append("retrieval_events", pl.DataFrame([recalled("elsewhere", n) for n in range(50)]), EPOCH)
-    return uri
-
-
 def recalled(key: str, number: int = 0) -> Row:
     return {"id": f"{key}-{number}", "fact_id": key, "cosine": 0.6, "rank": 1, "query_hash": "q", "at": NOW}
-
-
-@pytest.fixture
-def keep(empty: Path, tmp_path: Path) -> Keep:
-    """Make stores that hold these rows, by table."""
-    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = NOW, name: str = "steward-1") -> Run:
@@ -221,6 +236,12 @@ def test_every_live_fact_is_scored_once_in_one_commit_and_again_only_when_it_mat
     )
     assert Store.open(str(uri)).head.sequence == before
     assert score(a_run(uri, NOW + timedelta(days=3)), HOW).counts[CHANGED] == 2
+
+
+def test_a_score_that_recall_would_see_otherwise_is_written_however_little_it_moved(keep: Keep) -> None:
+    uri = keep(facts=[fact("a", 299.3)], fact_scores=[{"id": "a", "quality_score": 0.0501}])  # now it scores .0499
+    assert score(a_run(uri), HOW, min_quality=0.04).counts[CHANGED] == 0
+    assert score(a_run(uri), HOW, min_quality=0.05).counts[CHANGED] == 1
 
 
 def test_scores_keep_what_else_their_rows_hold_and_go_with_their_facts(keep: Keep) -> None:
@@ -285,6 +306,21 @@ def test_while_it_learns_the_steward_scores_and_prunes_nothing(keep: Keep) -> No
     assert not is_learning(Store.open(str(uri)), HOW)
 
 
+@pytest.mark.parametrize("chosen", [50, 0, -1])
+def test_fifty_recalls_are_enough_and_no_number_or_a_negative_one_means_fifty_too(chosen: int) -> None:
+    enough = StewardSettings(learning_events=chosen)
+    assert pruning_and_eviction.is_learning(49, enough)
+    assert not pruning_and_eviction.is_learning(50, enough)
+    assert pruning_and_eviction.events_to_learn(enough) == 50
+
+
+def test_a_store_whose_recalls_cannot_be_counted_is_learning(keep: Keep) -> None:
+    uri = keep()
+    store = Store.open(str(uri))
+    store.db.drop_table("retrieval_events")
+    assert is_learning(store, HOW)
+
+
 @pytest.mark.proof
 def test_a_sweep_that_dies_between_batches_is_finished_by_the_next(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
     uri, by_two = keep(facts=[fact(f"f{n}", 300 - n) for n in range(5)]), StewardSettings(batch_size=2)
@@ -338,10 +374,10 @@ def test_the_filter_of_the_store_lets_every_fact_pass_that_the_rule_prunes(keep:
 
 
 @pytest.fixture(scope="module")
-def asked(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def asked(empty_memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six facts in as many messages; one is scored at the limit of recall, four below, of which three are protected."""
     seat, uri = open_embedder(), tmp_path_factory.mktemp("asked") / "store"
-    shutil.copytree(empty, uri)
+    shutil.copytree(empty_memory, uri)
     keys = ("new", "worthy", "faded", "pinned", "axiom", "kept")
     said = [f"Ana keeps bees on the roof of house {key}" for key in keys]
     vectors = pl.Series("vector", seat.embed(said), dtype=pl.Array(pl.Float32, seat.dims))
@@ -394,3 +430,9 @@ def test_what_has_faded_is_recalled_while_the_steward_learns_and_not_afterwards(
         assert answers(memory) == everyone - {"faded", "pinned"}
     with OpenMemory.open(str(bees)) as memory:  # unless it is asked for, nothing is hidden
         assert answers(memory) == everyone
+
+
+def test_what_has_faded_takes_no_place_of_others(bees: Path) -> None:
+    learns(bees, 0.0)
+    with OpenMemory.open(str(bees), settings=RecallSettings(min_quality=0.05)) as memory:
+        assert len(memory.recall("Who keeps bees on the roof?", k=5, now=NOW).facts) == 5

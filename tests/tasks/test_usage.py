@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import started
+from talk import dying, started
 
 from inference.embedding import open_embedder
 from slowwave import frames
@@ -29,6 +29,7 @@ from slowwave.lifecycle.usage_scores import (
     weaken_links,
 )
 from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings
+from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
 from storage.tables import TABLES
@@ -96,6 +97,17 @@ def test_recalls_raise_confidence_as_in_the_golden_values() -> None:
     rows = pl.DataFrame({"count": [0, 1, 1, 10, 10, -5, None], "confidence": [0.8, 0.5, 0.8, 0.5, 0.8, 0.7, 0.4]})
     found = rows.select(evolved_weight(pl.col("count"), pl.col("confidence"))).to_series().to_list()
     assert found == pytest.approx([0.8, 0.569315, 0.910904, 0.739790, 1.0, 0.7, 0.4], abs=1e-6)
+
+
+def test_every_recall_counts_and_only_cosines_are_averaged() -> None:
+    usage = counted([("a", 0.5, NOW), ("b", None, NOW), ("a", None, NOW + DAY), ("a", 0.7, NOW - DAY)])
+    whole = usage_of(usage, frames.empty(frames.LINEAGE))
+    assert whole.select("id", "hit_count", "cosine_count", "last_retrieved_at").rows() == [
+        ("a", 3, 2, NOW + DAY), ("b", 1, 0, NOW),
+    ]  # fmt: skip
+    assert whole["avg_retrieval_score"].to_list() == [pytest.approx(0.6), None]
+    late = counted([("a", None, NOW - DAY)], usage=usage)
+    assert late.select("hit_count", "last_retrieved_at").rows() == [(4, NOW + DAY), (1, NOW)]
 
 
 def test_ten_recalls_fade_to_a_half_in_a_fortnight_and_one_does_not_vanish_at_once() -> None:
@@ -315,6 +327,19 @@ def test_each_event_is_counted_once_while_others_append_and_the_log_is_compacted
     assert hits(place) == {"f1": 2 * rounds, "f2": 2 * rounds}
 
 
+@pytest.mark.proof
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_death_while_counting_loses_nothing_and_counts_nothing_twice(
+    place: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    log_recalls(place, "f1", "f2")
+    with dying(monkeypatch, "usage.count", moment):
+        count_usage(a_run(place))
+    log_recalls(place, "f1", at=NOW + DAY)
+    count_usage(a_run(place, 1))
+    assert hits(place) == {"f1": 2, "f2": 1}
+
+
 # Undo
 
 
@@ -388,6 +413,19 @@ def test_a_question_is_logged_without_the_secrets_in_it(place: Path) -> None:
     assert asked.select("k", "at").rows() == [(2, NOW)]
     assert secret not in asked["query"][0]
     assert asked["query"][0].startswith("Where does Bruno live? My token is")
+
+
+@pytest.mark.proof
+def test_each_relation_on_the_way_to_a_neighbour_counts_once_and_has_no_cosine(place: Path) -> None:
+    with OpenMemory.open(str(place)) as memory:
+        memory.neighbours("Ana", now=NOW)
+    store = Store.open(str(place))
+    events = store.log("retrieval_events").sort("rank")
+    assert events.select("fact_id", "cosine", "query_hash").rows() == [
+        ("f1", None, digest("Ana")), ("f2", None, digest("Ana")),
+    ]  # fmt: skip
+    count_usage(a_run(place))
+    assert store.snapshot().count("co_occurrences") == 3
 
 
 def test_what_maintenance_reads_is_logged_nowhere(place: Path) -> None:
