@@ -13,8 +13,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from slowwave import __version__
 from slowwave.errors import SlowwaveError
+from slowwave.version import __version__
 
 from .printing import err, print_json
 

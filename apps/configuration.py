@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from slowwave.api import OpenMemory
 from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
 from slowwave.lexicon.labels import Locale
 from slowwave.settings import LISTED, ApprovalSettings, Group, LanguageSettings, ReportSettings, Settings, nearest
@@ -246,10 +245,6 @@ class Place:
         if "split" not in own.model_fields_set:
             update["split"] = self.settings.split
         return own.model_copy(update=update)
-
-    def memory(self, *, is_logged: bool = True) -> OpenMemory:
-        """All that can be read of the namespace; opened by the first call."""
-        return OpenMemory(self, is_logged=is_logged)
 
     def store(self) -> Store:
         """The namespace, which must exist."""

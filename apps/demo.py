@@ -20,7 +20,7 @@ from flows.ingest import ingest
 from recall.overview import changes, repeated, stats
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
-from slowwave.launcher import project_folder
+from slowwave.installation import project_folder
 from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
 from slowwave.types import Community, Entity, RecalledFact, Recollection
 from storage.connection import has_namespace

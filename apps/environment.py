@@ -18,9 +18,9 @@ from typing import Any, Literal
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-import slowwave
 from slowwave.errors import MissingKey, SlowwaveError
-from slowwave.launcher import REINSTALL
+from slowwave.installation import REINSTALL
+from slowwave.version import __version__
 
 from .configuration import Place
 from .printing import out, print_json, table
@@ -93,8 +93,8 @@ def _installed() -> Iterator[Check]:
     except metadata.PackageNotFoundError:
         yield Check("slowwave", "problem", "The package slowwave is not installed.", REINSTALL)
         return
-    remedy = "" if own.version == slowwave.__version__ else REINSTALL
-    found = f"{slowwave.__version__}{f', installed as {own.version}' if remedy else ''}"
+    remedy = "" if own.version == __version__ else REINSTALL
+    found = f"{__version__}{f', installed as {own.version}' if remedy else ''}"
     yield Check("slowwave", "note" if remedy else "ok", found, remedy)
     yield python(platform.python_version(), own.metadata["Requires-Python"] or "")
     yield from packages(map(Requirement, own.requires or ()), version_of)

@@ -66,7 +66,7 @@ def facts(
     as_json: JsonOption = False,
 ) -> None:
     """Show the facts about an entity."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         entity, known = memory.facts_of(name, as_of=as_of, known_as_of=known_as_of, everything=everything)
     if as_json:
         print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
@@ -121,7 +121,7 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """Show all versions of the facts about an entity, with the reason why each ended."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         if _FACT_ID.fullmatch(subject):
             if predicate or relation or known_as_of:
                 raise UnusableInput("The chain of a fact is shown whole.", "Name an entity to narrow its history.")
@@ -163,7 +163,7 @@ def entities(
     as_json: JsonOption = False,
 ) -> None:
     """List the entities, those with the most facts first."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         total, shown = memory.entities(limit, type, everything=everything)
     if as_json:
         print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
@@ -200,7 +200,7 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """Show the story of a fact: its sources, the decisions about it, and the facts that it replaced."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         story = memory.why(id)
     if as_json:
         print_json(story.as_json())
@@ -221,7 +221,7 @@ def neighbours(
     as_json: JsonOption = False,
 ) -> None:
     """Show the entities that an entity is related to, directly and through others."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         around = memory.neighbours(
             name, hops, edge_types=type or (), limit=limit + 1, as_of=as_of, known_as_of=known_as_of
         )
@@ -251,7 +251,7 @@ def path(
     as_json: JsonOption = False,
 ) -> None:
     """Show how two entities are related: the shortest chain of facts from one to the other."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         way = memory.path(a, b, hops, edge_types=type or (), as_of=as_of, known_as_of=known_as_of)
     if as_json:
         print_json({"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})})
@@ -272,7 +272,7 @@ def find(
     as_json: JsonOption = False,
 ) -> None:
     """Find entities by their names and descriptions, or else by meaning."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         found = memory.find_entities(words, limit)
     if as_json:
         print_json({"entities": [one.as_json() for one in found]})
@@ -318,7 +318,7 @@ def documents(
     as_json: JsonOption = False,
 ) -> None:
     """List documents and long pasted texts; or all versions of one document."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         total, found = (0, memory.versions(name)) if name else memory.artifacts(limit)
     if as_json:
         print_json({"total": total or len(found), "documents": [asdict(one) for one in found]})
@@ -341,7 +341,7 @@ def episodes(
     as_json: JsonOption = False,
 ) -> None:
     """List the conversations about an entity, newest first, with their summaries."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         found = memory.episodes_of(name)
     if as_json:
         print_json({"episodes": [asdict(one) for one in found]})

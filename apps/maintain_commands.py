@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
+from slowwave.api import OpenMemory
 from slowwave.arguments import checked_time
 from slowwave.errors import RecallFell, UnusableInput
 from slowwave.settings import (
@@ -252,7 +253,7 @@ def communities(
     context.obj = (store, namespace, as_json)
     if context.invoked_subcommand is not None:
         return
-    with Place.of(store, namespace).memory() as memory:
+    with OpenMemory(Place.of(store, namespace)) as memory:
         total, found = memory.communities(limit)
     if as_json:
         print_json({"total": total, "communities": [one.as_json() for one in found]})

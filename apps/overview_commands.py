@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_type
 from slowwave.text import short_id
@@ -240,7 +241,7 @@ def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) ->
     from slowwave.aspects import aspect_named
 
     aspect, now = aspect_named(slug), datetime.now(UTC)
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         total, facts = memory.facts_with_aspect(aspect.slug, limit, now=now)
     if as_json:
         print_json({"aspect": aspect.as_json(), "total": total, "facts": [fact.as_json() for fact in facts]})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused
 from slowwave.text import short_id
 
@@ -125,7 +126,7 @@ def duplicates(
     as_json: JsonOption = False,
 ) -> None:
     """List observations of an entity that look alike. Changes nothing."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         report = memory.duplicates(entity, threshold, containment, limit=limit)
     if as_json:
         print_json(report.as_json())

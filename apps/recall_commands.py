@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from slowwave.api import GraphMode
+from slowwave.api import GraphMode, OpenMemory
 from slowwave.arguments import TOKEN_BUDGET, checked_time
 from slowwave.types import NOTHING_KNOWN
 
@@ -74,7 +74,7 @@ def recall(
     """Find the facts that answer a question, with validity and source, and passages of messages."""
     from slowwave.ranking.order import UNLIKELY, is_weak
 
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         found = memory.recall(
             query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=cast(GraphMode | None, graph),
             only=only, also=also or (), now=now,
@@ -140,7 +140,7 @@ def context(
     The block has one dated sentence for each fact, fits into --tokens, and ends where more would hardly answer.
     """
     how: dict[str, Any] = {"k": k, "scope": scope, "as_of": as_of, "only": only, "also": also or (), "now": now}
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         block = memory.context_for(query, tokens, fill=fill, over_time=over_time, **how)
     if as_json:
         from inference.embedding import count_tokens
@@ -174,7 +174,7 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question from memory with one model call, and show the facts behind the answer."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         reply = memory.ask(
             question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (), model=llm,
             max_usd=max_usd, max_calls=max_calls,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 
 from .configuration import Place, store_uri
@@ -269,7 +270,7 @@ def serve_agents(
 
     if called and http is None:
         raise UnusableInput("--host-name says how a server is called, and there is none.", "Give --http HOST:PORT.")
-    memory = place.memory()
+    memory = OpenMemory(place)
     if http is None:
         serve_stdio(memory)
         return

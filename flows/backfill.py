@@ -23,9 +23,9 @@ from tasks.orchestration.backfilling import (
     plan_backfill,
     publish_windows,
 )
+from tasks.orchestration.tallies import publish_summary
 from tasks.runtime.engine import flow, tell
 from tasks.runtime.prefect_api import turn_of
-from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, adopt, phases_of, recorded
 
 from .ingest import ingest

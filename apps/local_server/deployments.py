@@ -12,7 +12,7 @@ import yaml
 from apps.configuration import DEFAULT_STORE, Place
 from apps.ingest_commands import backfill_settings
 from apps.maintain_commands import nightly_settings
-from slowwave.launcher import project_folder
+from slowwave.installation import project_folder
 from slowwave.settings import FleetSettings, Group
 
 from .setup import Setup

@@ -28,10 +28,10 @@ from typing import IO, Any, Literal, NoReturn
 
 import yaml
 
-import slowwave
 from apps.configuration import Place
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.launcher import project_folder
+from slowwave.installation import project_folder
+from slowwave.version import __version__
 
 from .deployments import WATCH, deployments_of, watch_name
 from .setup import (
@@ -353,7 +353,7 @@ def _kept_file(setup: Setup) -> Path:
 def _deployed(setup: Setup, place: Place) -> str:
     """The text of the deployments for these settings, by this slowwave."""
     text = yaml.safe_dump(deployments_of(setup, place), sort_keys=False, allow_unicode=True)
-    return f"# slowwave {slowwave.__version__}\n{text}"
+    return f"# slowwave {__version__}\n{text}"
 
 
 def _forget_old_watches(setup: Setup) -> None:

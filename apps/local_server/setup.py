@@ -14,7 +14,7 @@ from pathlib import Path
 from dotenv import dotenv_values
 
 from slowwave.errors import UnusableInput
-from slowwave.launcher import project_folder
+from slowwave.installation import project_folder
 
 PORT = 4200
 DATABASE = "SLOWWAVE_DATABASE_URL"

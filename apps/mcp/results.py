@@ -42,7 +42,7 @@ class Answered(Result):
     took_ms: float
 
 
-class Story(Result):
+class StoryResult(Result):
     """How a row came to be what it is."""
 
     id: str

@@ -29,9 +29,9 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slowwave import __version__
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
+from slowwave.version import __version__
 
 from . import reading_tools, review_tools, writing_tools
 from .tools import TOOLS, StrictTool

@@ -13,8 +13,8 @@ import polars as pl
 
 from recall.proposals import proposals_by_id, stale_proposals
 from slowwave.errors import Refused, UnusableInput
+from slowwave.extraction.kinship import kin_of
 from slowwave.resolution.entity_resolution import UNCLEAR_NAME
-from slowwave.resolution.mentions import kin_of
 from slowwave.review.changes import in_brief
 from slowwave.review.open_questions import (
     ASKED_FROM,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -25,10 +25,7 @@ from storage.changes import FACT_TABLES
 from storage.snapshots import Snapshot
 
 from .engine import is_inline
-from .runs import Run, newest_commit, store_of
-
-if TYPE_CHECKING:
-    from tasks.orchestration.tallies import Tally
+from .runs import Run, store_of
 
 SHOWN = 10
 LISTED = 1000
@@ -123,24 +120,24 @@ def collecting_decisions(by_run: dict[str, Sequence[DecisionSummary]]) -> Iterat
         _decisions_of_runs.reset(token)
 
 
-async def publish_summary(run: Run, tally: Tally) -> None:
-    """Show the summary on the run's page: a Markdown artifact, and a table of outcomes and decisions."""
-    tally.commit = newest_commit(run)
+async def show_summary(
+    run: Run, summary: Mapping[str, Any], decisions: Sequence[DecisionSummary], always: Sequence[RunCount]
+) -> None:
+    """Show a summary on the run's page: a Markdown artifact, and a table of outcomes and decisions."""
     if (by_run := _decisions_of_runs.get()) is not None:
-        by_run[run.id] = tally.shown_decisions
+        by_run[run.id] = decisions
     if is_inline():
         return
     from prefect.artifacts import acreate_markdown_artifact, acreate_table_artifact
 
-    summary = tally.summary()
-    shown = decision_rows(tally.shown_decisions)
+    shown = decision_rows(decisions)
     await acreate_markdown_artifact(
         _markdown(run, summary, shown or _rarest_decisions(run)),
         key=f"{run.flow}-summary",
         description="What this run did",
     )
     await acreate_table_artifact(
-        _outcome_rows(summary, tally.always),
+        _outcome_rows(summary, always),
         key=f"{run.flow}-outcomes",
         description="Counts by outcome, and what it cost",
     )

@@ -35,7 +35,7 @@ _FACT = ["id", "message_id", "statement_hash", "status", "valid_from", "valid_to
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ExportPart:
     """What one commit brings: some messages with their claims, the entities they need, and the file they are from."""
 
     source: Mapping[str, Any]  # its row in `sources`
@@ -69,7 +69,7 @@ class _PartRows:
 
 
 @task("store candidates of an import", about="{run.namespace}, {part.system}", tags=[EMBEDS])
-def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
+def store_candidates(run: Run, part: ExportPart, settings: IngestSettings) -> Stored:
     """Store what is new of a part: messages, entities and candidates, embedded before the lease is taken (T40)."""
     store = store_of(run)
     snapshot = store.snapshot()
@@ -96,7 +96,7 @@ def stored_messages(reading: Reading, ids: pl.Series) -> pl.Series:
     return reading.by_ids("messages", ids, ["id"])["id"]
 
 
-def _decide(run: Run, reading: Reading, part: Part, settings: IngestSettings) -> _PartRows:
+def _decide(run: Run, reading: Reading, part: ExportPart, settings: IngestSettings) -> _PartRows:
     adopted = part.adopted
     everyone = pl.concat([adopted.messages, adopted.episodes])
     stored = stored_messages(reading, everyone["id"])
@@ -132,7 +132,7 @@ def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSett
 
 
 def _found(
-    run: Run, reading: Reading, part: Part, fresh: pl.DataFrame, resolution: Resolution, settings: IngestSettings
+    run: Run, reading: Reading, part: ExportPart, fresh: pl.DataFrame, resolution: Resolution, settings: IngestSettings
 ) -> BatchRows:
     """The rows of what is new, candidates with their vectors."""
     spoken = fresh.with_columns(
@@ -163,7 +163,7 @@ def _found(
     )
 
 
-def _messages(run: Run, reading: Reading, part: Part, fresh: pl.DataFrame) -> pl.DataFrame:
+def _messages(run: Run, reading: Reading, part: ExportPart, fresh: pl.DataFrame) -> pl.DataFrame:
     """Rows of `messages` behind those of their conversations; nothing is left to extract from them."""
     columns = ["conversation_id", "ordinal"]
     stored = reading.by_ids("messages", fresh["conversation_id"].unique(), columns, key="conversation_id")
@@ -253,7 +253,7 @@ def _directives(facts: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:
     return frames.conform(directives, DIRECTIVES).select(*DIRECTIVES)
 
 
-def _write(tx: Transaction, part: Part, decided: _PartRows) -> None:
+def _write(tx: Transaction, part: ExportPart, decided: _PartRows) -> None:
     """Store a part; candidates that were decided meanwhile stay as they are."""
     found = replace(decided.found, candidates=replace(decided.found.candidates, directives=decided.directives))
     tx.upsert("sources", pl.DataFrame([dict(part.source)]))

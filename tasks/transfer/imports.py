@@ -45,7 +45,7 @@ from tasks.orchestration.tallies import OUTCOMES
 from tasks.runtime.runs import Counts, Run, recorded, store_of
 from tasks.runtime.writing import titles_of, under_approval
 
-from .foreign_candidates import Part, store_candidates, stored_messages
+from .foreign_candidates import ExportPart, store_candidates, stored_messages
 
 LISTED = 200
 
@@ -144,7 +144,7 @@ def _is_known(run: Run, file: ForeignFile) -> bool:
     return len(found) > 0
 
 
-def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
+def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[ExportPart]:
     """As much as a commit should hold; what has no claims comes with the first."""
     for start in range(0, max(len(adopted.messages), 1), size):
         messages = adopted.messages.slice(start, size)
@@ -158,11 +158,11 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
             aliases=adopted.aliases.clear() if start else adopted.aliases,
             episodes=adopted.episodes.clear() if start else adopted.episodes,
         )
-        yield Part(_source(file, "running"), file.content.format, part)
+        yield ExportPart(_source(file, "running"), file.content.format, part)
 
 
 def _store_and_apply(
-    run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool
+    run: Run, part: ExportPart, settings: IngestSettings, require: bool, dry_run: bool
 ) -> tuple[Counter[RunCount], tuple[Skipped, ...]]:
     """Store a part as candidates and apply them; what is counted, and what is not taken over as the export has it."""
     if dry_run:

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from apps import printing
 from apps.cli import COMMANDS as LISTED_COMMANDS
 from apps.cli import app, app_for, app_to_complete
-from slowwave.launcher import use_few_heaps
+from slowwave.__main__ import use_few_heaps
 from storage.store import Store
 
 
@@ -489,7 +489,7 @@ def test_doctor_finds_damage_says_so_with_its_exit_code_and_mends_it(run: Run, m
 def script(*args: object, cwd: Path, **environ: str) -> Result:
     """The console script in a process of its own; the last line on stderr tells whether Prefect was imported."""
     code = (
-        "import sys; from slowwave.launcher import main\n"
+        "import sys; from slowwave.__main__ import main\n"
         "try: main()\n"
         "finally: print('prefect' in sys.modules, file=sys.stderr)"
     )
@@ -531,7 +531,7 @@ def imported_by(commands: Sequence[Sequence[str]], names: Sequence[str]) -> list
     """Which of these modules a fresh interpreter has imported after these command lines."""
     code = f"""
 import sys
-from slowwave.launcher import main
+from slowwave.__main__ import main
 for words in {[list(words) for words in commands]}:
     sys.argv = ["slowwave", *words]
     try:

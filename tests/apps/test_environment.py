@@ -199,7 +199,7 @@ class Missing:
         if name.partition(".")[0] in {missing}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
-from slowwave.launcher import main
+from slowwave.__main__ import main
 main()
 """
 

@@ -37,6 +37,7 @@ from apps.configuration import Place
 from apps.mcp.server import OneToken, allowed_names, make_server, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
 from inference.embedding import count_tokens
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposals import Person as Decider
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
@@ -362,7 +363,7 @@ def at(uri: Path, body: Callable[..., Coroutine[Any, Any, Any]], **settings: Any
 
     async def session() -> Any:
         place = Place(str(uri), "default", Settings.model_validate(settings))
-        async with Client(make_server(place.memory())) as client:
+        async with Client(make_server(OpenMemory(place))) as client:
             return await body(client)
 
     return asyncio.run(session())
@@ -450,7 +451,7 @@ def test_reads_are_noted_when_the_server_ends(template: Path, tmp_path: Path) ->
     uri = shutil.copytree(template, tmp_path / "memory")
 
     async def session() -> None:
-        async with Client(make_server(Place.of(str(uri), "default").memory())) as client:
+        async with Client(make_server(OpenMemory(Place.of(str(uri), "default")))) as client:
             await asked(client, "open_nodes", names=["Marta"])
             await asked(client, "find_split_candidates")
 

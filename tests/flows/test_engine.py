@@ -210,7 +210,7 @@ class NoPrefect:
             raise AssertionError("Prefect is imported.")
 
 sys.meta_path.insert(0, NoPrefect())
-from slowwave.launcher import main
+from slowwave.__main__ import main
 
 for line in sys.argv[1].splitlines():
     sys.argv[1:] = line.split()

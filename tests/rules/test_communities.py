@@ -27,7 +27,7 @@ from slowwave.graph.community_detection import (
 from slowwave.graph.community_plan import (
     MAX_CHARS,
     CommunityPlan,
-    CommunitySummary,
+    SignedSummary,
     community_names,
     needs_summary,
     plan_communities,
@@ -67,7 +67,7 @@ def grouped(made: Graph, *groups: str, before: pl.DataFrame | None = None) -> Gr
 def planned(
     grouping: Grouping,
     before: pl.DataFrame | None = None,
-    summaries: Mapping[str, CommunitySummary] | None = None,
+    summaries: Mapping[str, SignedSummary] | None = None,
     aspects: Sequence[tuple[str, str]] = (),
 ) -> CommunityPlan:
     """The plan of these groups, in which everything is called by its letter in upper case."""
@@ -77,9 +77,9 @@ def planned(
     return plan_communities(grouping, then, names, touched, summaries or {}, {}, NOW)
 
 
-def told(grouping: Grouping, by: str = "model") -> dict[str, CommunitySummary]:
+def told(grouping: Grouping, by: str = "model") -> dict[str, SignedSummary]:
     """A summary of each group."""
-    return {mark: CommunitySummary(f"About {mark[-4:]}.", by, "m", "v1") for mark in grouping.groups["fingerprint"]}
+    return {mark: SignedSummary(f"About {mark[-4:]}.", by, "m", "v1") for mark in grouping.groups["fingerprint"]}
 
 
 # What they are known by (S2-47)

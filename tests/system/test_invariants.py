@@ -140,6 +140,37 @@ def test_imports_point_down_only() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def imported(module: str, is_package: bool, tree: ast.Module, known: set[str]) -> set[str]:
+    """The modules of `known` that a module imports, be it inside functions or for the type checker alone."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: module.count(".") + 1 - node.level + is_package] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found |= ({f"{base}.{each.name}" for each in node.names} & known) or {base}
+    return (found & known) - {module}
+
+
+def test_no_two_files_import_each_other_not_even_by_way_of_others() -> None:
+    trees = {path.removesuffix(".py").replace("/", "."): tree for path, tree in sources(*FLOORS)}
+    modules = {name.removesuffix(".__init__"): (name.endswith("__init__"), tree) for name, tree in trees.items()}
+    left = {name: imported(name, *module, {*modules}) for name, module in modules.items()}
+    while free := {name for name, needs in left.items() if not needs}:
+        left = {name: needs - free for name, needs in left.items() if name not in free}
+    assert left == {}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for path, tree in sources(*FLOORS):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(path)
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 def test_no_flow_hides_a_module_that_can_be_imported() -> None:
     names = [path.stem for path in (ROOT / "flows").glob("[a-z]*.py")]
     assert names

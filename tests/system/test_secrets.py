@@ -168,7 +168,7 @@ async def agent(store: Path, planted: Planted) -> list[str]:
         ("history", {"subject": "Marta"}),
         ("consolidation_report", {}),
     ]
-    async with Client(make_server(Place(str(store), "default", Settings()).memory())) as client:
+    async with Client(make_server(OpenMemory(Place(str(store), "default", Settings())))) as client:
         return [str(await client.call_tool(name, arguments)) for name, arguments in calls]
 
 

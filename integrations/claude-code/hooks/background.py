@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import memory as plugin
 
 if TYPE_CHECKING:
-    from slowwave.api import OpenMemory
+    from slowwave import OpenMemory
 
 ABOUT = "What was decided, what does the user prefer, and what is still to do?"
 ALSO = ("rules, conventions and decisions of this project", "what to remember for next time")
