@@ -93,7 +93,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "server_commands": {
         "up": "Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.",
         "down": "Stop what `slowwave up` started on this port.",
-        "serve": "Serve the memory as a page in the browser, with a JSON API and MCP, until Ctrl-C.",
+        "serve": "Serve the memory as a page in the browser, and to agents over MCP, until Ctrl-C.",
         "mcp": "Serve agents over MCP, until the client disconnects or Ctrl-C.",
     },
 }

@@ -1,24 +1,24 @@
-"""What runs changed, in sentences, and their undo, which first says what it would put back, or what prevents it."""
+"""What runs changed, in sentences, and cost; their undo, which first says what it would put back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from recall.history import run_to_undo, story_of
-from recall.overview import list_runs, run_record
+from recall.overview import costs_by_day, list_runs, run_record, stats
 from recall.proposals import texts_of
 from slowwave.errors import UndoRefused
 from slowwave.types.stories import ACTIONS, Decided, plain_reason
 from storage.snapshots import Snapshot
 from tasks.people.undo_and_restore import take_back
 
-from .bodies import Values, flag, text
-from .site import Site
+from .site import Site, Values, text
 
 RUNS = 30
 """Runs on the page, a night with its phases counts as one."""
@@ -81,21 +81,12 @@ def undo_now(site: Site, request: Request, values: Values) -> Response:
     return RedirectResponse(f"/runs?undone={run}", 303)
 
 
-def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
-    """Take back a run, `cascade` with later ones, or with `dry_run` only count; as `undo --json` prints it."""
-    is_dry, cascade = flag(values, "dry_run"), flag(values, "cascade")
-    report = take_back(site.place.run("undo"), request.path_params["id"], cascade=cascade, dry_run=is_dry)
-    return {**asdict(report), "dry_run": is_dry}
-
-
-def list_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
-    """As `runs --json` prints it."""
-    return {"runs": list_runs(site.snapshot, RUNS)}
-
-
-def one_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
-    """As `runs RUN --json` prints it."""
-    return run_record(site.snapshot, request.path_params["id"])
+def costs(site: Site, request: Request, values: Values) -> Response:
+    """Calls, tokens and dollars, by day and model, and the runs that paid."""
+    store = site.place.store()
+    paid = [run for run in list_runs(site.snapshot, 200) if run["calls"]]
+    shown = {"stats": stats(store, datetime.now(UTC)), "costs": costs_by_day(store), "runs": paid}
+    return site.page(request, "costs.html", **shown)
 
 
 WORDS: Mapping[str, str] = {
