@@ -157,7 +157,7 @@ def _decide(memory: OpenMemory, ids: Sequence[str], decision: str, person: Perso
 
 
 def change_of(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:
-    """A proposal as fields of `results.Change`."""
+    """What became of a change that only a person may allow; `doors` are where one can decide, as long as it waits."""
     return {
         "state": proposal.state,
         "message": _message(proposal),

@@ -15,8 +15,7 @@ from slowwave.errors import Refused
 
 from .elicitation import Decision, can_ask, change_of, question, settled
 from .reading_tools import EntityName
-from .results import Change, Document, Reviewed
-from .tools import Agent, answering, memory_of, tool, worded
+from .tools import Agent, Document, answering, memory_of, tool, worded
 
 Id = Annotated[str, Field(min_length=6, max_length=200)]
 Ids = Annotated[list[Id], Field(min_length=1, max_length=50, description="Proposals, by the ids that results name.")]
@@ -70,7 +69,7 @@ def review(
     proposal_ids: Ids,
     proposals: Annotated[tuple[Proposal, ...], Resolve(_under_review)],
     answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_review)],
-) -> Reviewed:
+) -> Document:
     """Put what waits before the person: they see what would change, and say yes or no to all of it at once.
 
     You cannot decide for them. Where the client cannot ask, this shows what would change, and where a person can
@@ -80,7 +79,7 @@ def review(
     is_open = any(each.state == "pending" for each in after)
     reason = "The person did not decide." if can_ask(ctx) else "This client cannot ask its person."
     message = f"{reason} Nothing has changed." if is_open else "Nothing of it waits any more."
-    return Reviewed(proposals=[Change(**change_of(memory_of(ctx), each)) for each in after], message=message)
+    return {"proposals": [change_of(memory_of(ctx), each) for each in after], "message": message}
 
 
 # Tools that look after memory and change nothing: what repeats, what holds too much, what nobody reads.

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
+Document = dict[str, Any]
+"""A result, as `--json` prints it."""
 
 _HIDDEN = re.compile("[\u061c\u2028\u2029\u2065\u206a-\u206f\ufff9-\ufffb]")
 _PICTURE = re.compile(r"!(?=\[)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
@@ -12,8 +13,7 @@ from slowwave.errors import UnusableInput
 
 from .elicitation import Decision, change_of, deleted_rows, deletion_of, question, settled, split_numbers, split_of
 from .reading_tools import EntityName, Text
-from .results import AddedObservations, Deletion, Split
-from .tools import Agent, answering, memory_of, tool
+from .tools import Agent, Document, answering, memory_of, tool
 
 if TYPE_CHECKING:
     from slowwave.types import Added, Outcome
@@ -31,7 +31,7 @@ def add_observations(
         Field(description="What the entity is: person, tool, project, session …, or Persona, Herramienta, Proyecto, "
                           "Sesion …. Give it to make an entity that is unknown."),
     ] = None,
-) -> AddedObservations:  # fmt: skip
+) -> Document:  # fmt: skip
     """State facts about an entity; each becomes an observation. An unknown entity is an error without `entity_type`.
 
     Keep decisions and why, configuration choices, root causes, changes of state. Leave out logs, file listings, and
@@ -54,15 +54,17 @@ def add_observations(
     return _added(added, run.id)
 
 
-def _added(added: Added, run_id: str) -> AddedObservations:
+def _added(added: Added, run_id: str) -> Document:
     results = [_outcome(each) for each in added.outcomes]
-    counts: dict[str, int] = {}
-    for each in results:
-        counts[each["outcome"]] = counts.get(each["outcome"], 0) + 1
-    return AddedObservations(
-        entity=added.entity, entity_id=added.entity_id, is_new=added.is_new, counts=counts,
-        results=results, redacted=added.redacted, run_id=run_id,
-    )  # fmt: skip
+    return {
+        "entity": added.entity,
+        "entity_id": added.entity_id,
+        "is_new": added.is_new,
+        "counts": dict(Counter(each["outcome"] for each in results)),
+        "results": results,
+        "redacted": added.redacted,
+        "run_id": run_id,
+    }
 
 
 def _outcome(each: Outcome) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def delete_observations(
     ],
     proposal: Annotated[Proposal, Resolve(_deletion)],
     answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_delete)],
-) -> Deletion:
+) -> Document:
     """Let observations of an entity go, if a person allows it. All of them go, or none.
 
     The first call leaves a proposal, and asks the person where the client can. Until a person has said yes the state is
@@ -104,7 +106,7 @@ def delete_observations(
     retired, and comes back with undo.
     """
     (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
-    return Deletion(**change_of(memory, decided), entity=decided.subject, deleted=deleted_rows(memory, decided))
+    return {**change_of(memory, decided), "entity": decided.subject, "deleted": deleted_rows(memory, decided)}
 
 
 class Suggested(BaseModel):
@@ -161,7 +163,7 @@ def execute_entity_split_tool(
     plan_hash: Annotated[
         str | None, Field(description="That of the suggestion: what was made for another state is refused.")
     ] = None,
-) -> Split:
+) -> Document:
     """Part an entity, if a person allows it: new entities, their observations, contiene and parte_de. All or nothing.
 
     The first call leaves a proposal, and asks the person where the client can. Until a person has said yes the state is
@@ -169,4 +171,4 @@ def execute_entity_split_tool(
     stays where it is.
     """
     (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
-    return Split(**change_of(memory, decided), entity=decided.subject, **split_numbers(memory, decided))
+    return {**change_of(memory, decided), "entity": decided.subject, **split_numbers(memory, decided)}
