@@ -14,22 +14,20 @@ from slowwave.lifecycle.run_counts import shown_counts
 
 from .configuration import Place
 from .options import DryRun, JsonOption, RequireApproval, add_command
-from .printing import err, out, print_json, print_text, progress, show_undo, table
+from .printing import err, out, print_json, progress, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.foreign.audit_pairs import Audit
+    from slowwave.foreign.audit import Audit
     from tasks.transfer.imports import Imported
 
 SHOWN = 20
 OWN = "slowwave"
-JUDGED = (
-    "So its facts are judged like those of another system; pins, ranks and history are left out. To take it as it is: "
-    "--key with the export.key of the store that wrote it, or --trust."
-)
 FromOption = Annotated[
     str,
     typer.Option(
-        "--from", metavar="SYSTEM", help="The system that wrote it: auto, slowwave, mem0, graphiti or mcp-memory."
+        "--from",
+        metavar="SYSTEM",
+        help="The system that wrote it: auto, slowwave, mem0, graphiti or mcp-memory.",
     ),
 ]
 
@@ -62,7 +60,7 @@ def bring_in(
     """Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.
 
     What `slowwave export` wrote in this store comes back row for row, into a namespace that holds nothing yet. So does
-    the export of a store whose --key is given, or one that you --trust. Any other is judged like a foreign one.
+    the export of a store whose --key is given, or one that you --trust. Facts of other systems are judged like new.
     """
     from recall.export import is_own_export
     from tasks.transfer.imports import import_export
@@ -71,14 +69,15 @@ def bring_in(
     is_own = system == OWN or (system == "auto" and is_own_export(path))
     if (key or trust) and not is_own:
         raise UnusableInput("--key and --trust are for exports of slowwave.", "Leave them out.")
-    settings = place.kept(place.settings.ingest)
+    if require_approval and is_own:
+        raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
     run = place.run("import", makes_store=True)
-    options = {"require_approval": require_approval, "dry_run": dry_run}
     with progress(quiet=as_json):
         if is_own:
-            done = import_own(run, path, settings, key=key, trust=trust, **options)
+            done = import_own(run, path, key=key, trust=trust, dry_run=dry_run)
         else:
-            done = import_export(run, path, settings, system, **options)
+            settings = place.kept(place.settings.ingest)
+            done = import_export(run, path, settings, system, require_approval=require_approval, dry_run=dry_run)
     if as_json:
         print_json({**done.as_json(), "dry_run": dry_run})
     else:
@@ -88,8 +87,6 @@ def bring_in(
 def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
     title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
     out.print(table(title, ("what", "count"), list(shown_counts(done.counts).items())))
-    if done.seal and not done.as_it_is:
-        err.print(f"{done.seal.reason} {JUDGED}", markup=False)
     if done.unknown_types:
         rows = list(done.unknown_types.items())[:SHOWN]
         out.print(table("Kinds of things that are concepts here", ("kind", "count"), rows))
@@ -109,7 +106,6 @@ def audit(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
     system: FromOption = "auto",
     stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="A fact is stale after this many days.")] = 365,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
     *,
     place: Place,
     as_json: JsonOption = False,
@@ -117,13 +113,9 @@ def audit(
     """Audit an export of another memory: duplicates, contradictions, stale facts, secrets."""
     from tasks.transfer.imports import audit_export
 
-    if as_json and as_markdown:
-        raise UnusableInput("--json and --markdown exclude each other.", "Choose one.")
     report = audit_export(path, place.settings, system, stale_days=stale_days)
     if as_json:
         print_json(report.as_json())
-    elif as_markdown:
-        print_text(report.as_markdown(), end="")
     else:
         _show_audit(report)
 

@@ -5,5 +5,4 @@
 - `records`: the common form
 - `adoption`: the common form as messages, names and claims of our own
 - `audit`: how good that memory is, by our rules
-- `audit_pairs`: its duplicates and contradictions
 """

@@ -122,8 +122,9 @@ def _mentions(foreign: Foreign, claims: pl.DataFrame, written_at: datetime) -> p
     listed = foreign.entities.select(
         "name", "summary", entity_type=pl.col("known_type").fill_null("concept"), seen_at=pl.coalesce("seen_at", now)
     )
-    among = {"subject": claims, "object": claims.filter(~pl.col("is_value").fill_null(False))}
-    ends = [rows.select(name=end, seen_at="occurred_at", entity_type=pl.lit("concept")) for end, rows in among.items()]
+    ends = [
+        claims.select(name=end, seen_at="occurred_at", entity_type=pl.lit("concept")) for end in ("subject", "object")
+    ]
     named = pl.concat(ends).drop_nulls("name").unique(["name", "seen_at"], maintain_order=True)
     rows = pl.concat([frames.conform(part, RAW_MENTIONS) for part in (listed, named)])
     return rows.with_columns(window=pl.lit(0, dtype=pl.Int64)).select(*RAW_MENTIONS)
@@ -159,7 +160,7 @@ def _sources(claims: pl.DataFrame, episodes: pl.DataFrame) -> pl.DataFrame:
 # The safe form of an export: no secrets in any text, and no names that are secrets or orders (T39).
 
 
-_TEXTS = (("entities", "summary"), ("claims", "statement"), ("claims", "search_terms"), ("episodes", "text"))
+_TEXTS = (("entities", "summary"), ("claims", "statement"), ("episodes", "text"))
 _KEYS = ("key", "group")
 _SECRET = "its name holds what looks like a secret"
 _ORDER = "its name tries to give its reader orders"
@@ -185,9 +186,6 @@ def without_secrets(foreign: Foreign) -> Safe:
         keys = {column: parts[part][column] for column in _KEYS}
         hidden = {column: hidden_names(key.drop_nulls().unique().to_list()) for column, key in keys.items()}
         parts[part] = parts[part].with_columns(key.replace(hidden[column]) for column, key in keys.items())
-    is_order = injection_reasons(parts["claims"]["search_terms"]).is_not_null()
-    terms = pl.when(~is_order).then("search_terms").alias("search_terms")
-    parts["claims"] = parts["claims"].with_columns(terms)  # the statement of the fact is checked elsewhere
     names = [parts["entities"]["name"], parts["claims"]["subject"], parts["claims"]["object"]]
     wrong = _wrong_names(pl.concat(names).drop_nulls().unique())
     ends = {"entities": ["name"], "claims": ["subject", "object"]}

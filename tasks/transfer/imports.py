@@ -19,22 +19,21 @@ import orjson
 import polars as pl
 
 from inference.embedding import open_embedder
-from recall.export import MANIFEST, is_own_export, read_manifest
-from recall.export_files import PART, SealCheck, read_rows_of
+from recall.export import is_own_export
+from recall.export_files import SealCheck
 from slowwave.comparison.similarity import profile_of
 from slowwave.errors import UnusableInput
 from slowwave.filters.noise import ContentScorer, prototype_texts
 from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
-from slowwave.foreign.audit import audit
-from slowwave.foreign.audit_pairs import Audit
-from slowwave.foreign.exports import OWN_TABLES, READS, SYSTEM, columns_of, parse_own, read_export
+from slowwave.foreign.audit import Audit, audit
+from slowwave.foreign.exports import READS, read_export
 from slowwave.foreign.records import Foreign, Skipped
 from slowwave.ingestion.conversations import hidden_names
 from slowwave.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import IngestSettings, Settings
 from slowwave.text import readable, row_id
-from storage.rows import empty_frame, quoted
+from storage.rows import quoted
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.entities.retirement import renew_profiles
 from tasks.ingest.application import Applied, apply_patches
@@ -56,8 +55,7 @@ class Imported:
 
     `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are,
     `unknown_types` counts words for kinds of things that none of our types means: such things are concepts. `is_known`:
-    the very bytes were imported before. Of an export of our own `seal` says what its seal is worth here, and
-    `as_it_is` whether its rows came in as they are.
+    the very bytes were imported before. Of an export of our own `seal` says what its seal is worth here.
     """
 
     run: str
@@ -68,7 +66,6 @@ class Imported:
     skipped: tuple[Skipped, ...]
     unknown_types: Mapping[str, int]
     seal: SealCheck | None = None
-    as_it_is: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `import --json`."""
@@ -80,7 +77,7 @@ class Imported:
             "counts": dict(self.counts),
             "skipped": [{"place": s.place, "reason": s.reason, "loss": s.loss} for s in self.skipped],
             "unknown_types": dict(self.unknown_types),
-            **({"seal": asdict(self.seal), "as_it_is": self.as_it_is} if self.seal else {}),
+            **({"seal": asdict(self.seal)} if self.seal else {}),
         }
 
 
@@ -238,8 +235,8 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     text, or no JSON, and where nothing shows which system wrote it.
     """
     given = Path(path).expanduser()
-    if system == SYSTEM or (system == "auto" and is_own_export(given)):
-        return _read_own(given)
+    if is_own_export(given):
+        raise UnusableInput(f"{_shown(given)} is an export of slowwave.", "slowwave import takes it as a whole.")
     files = _json_files(given)
     values: list[tuple[str, Any]] = []
     broken: list[Skipped] = []
@@ -259,22 +256,6 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     uri = _shown(given)
     content = read_export(values, system, broken, uri)
     return ForeignFile(uri, whole.hexdigest(), datetime.fromtimestamp(modified, UTC), content)
-
-
-def _read_own(folder: Path) -> ForeignFile:
-    """The tables of an export of our own, without vectors: these are computed again."""
-    manifest = read_manifest(folder)
-    tables, whole = {}, hashlib.blake2b(digest_size=16)
-    for name in OWN_TABLES:
-        parts = [empty_frame(name, 1).select(columns_of(name))]
-        if name in manifest.counts:
-            parts += [rows.select(columns_of(name)) for rows in read_rows_of(folder, manifest.format, name, 1, False)]
-            with (folder / f"{name}.{manifest.format}").open("rb") as file:
-                while part := file.read(PART):
-                    whole.update(part)
-        tables[name] = pl.concat(parts)
-    modified = (folder / MANIFEST).stat().st_mtime
-    return ForeignFile(_shown(folder), whole.hexdigest(), datetime.fromtimestamp(modified, UTC), parse_own(tables))
 
 
 def _json_files(path: Path) -> list[Path]:
@@ -363,13 +344,7 @@ LEAST_COSINE = 0.6  # what denies or opposes a statement is less like it than wh
 
 
 def audit_export(
-    path: str | Path,
-    settings: Settings,
-    system: str = "auto",
-    *,
-    now: datetime | None = None,
-    stale_days: int = 365,
-    examples: int = 3,
+    path: str | Path, settings: Settings, system: str = "auto", *, now: datetime | None = None, stale_days: int = 365
 ) -> Audit:
     """What is wrong with an export, by the rules and thresholds of the settings; reads the file and changes nothing.
 
@@ -379,17 +354,6 @@ def audit_export(
     seat = open_embedder(settings.embedder)
     texts = prototype_texts(settings.ingest.noise)
     scorer = ContentScorer(seat.embed(texts.quality), seat.embed(texts.noise), settings.ingest.noise.noise_top_k)
-    merge = settings.consolidate
-    return audit(
-        file.content,
-        seat.embed(file.content.claims["statement"].to_list()),
-        scorer,
-        now or datetime.now(UTC),
-        file.uri,
-        stale_days=stale_days,
-        examples=examples,
-        resolve=min(merge.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE),
-        merge=merge,
-        evaluate=settings.ingest.evaluate,
-        noise=settings.ingest.noise,
-    )
+    resolve = min(settings.consolidate.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE)
+    vectors = seat.embed(file.content.claims["statement"].to_list())
+    return audit(file.content, vectors, scorer, now or datetime.now(UTC), settings, resolve, file.uri, stale_days)
