@@ -15,6 +15,7 @@ from slowwave.settings import (
     ConsolidateSettings,
     DecaySettings,
     FleetSettings,
+    ReembedSettings,
     SleepSettings,
     StewardSettings,
 )
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from slowwave.types import Community
 
-W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings)
+W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, ReembedSettings)
 N = TypeVar("N", bound=str)
 NAMED = 8
 """Members that the table shows of each."""
@@ -309,10 +310,7 @@ def reembed(
             show_default=False,
         ),
     ] = None,
-    gate: Annotated[
-        bool | None,
-        typer.Option("--gate/--no-gate", help="Publish nothing if recall would get worse.", show_default=False),
-    ] = None,
+    gate: Gate = None,
     dry_run: DryRun = False,
     *,
     place: Place,
@@ -321,10 +319,9 @@ def reembed(
     """Change the embedding model of all rows in one commit. No language model is called."""
     from flows.reembed import reembed as flow
 
-    own = place.kept(place.settings.reembed).model_copy(update={"link": place.settings.ingest.extract.note_linking})
-    watch = own.gate if gate is None else own.gate.model_copy(update={"enabled": gate})
+    own = place.settings.reembed.model_copy(update={"link": place.settings.ingest.extract.note_linking})
     parameters = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=own.model_copy(update={"gate": watch}), **parameters)
+    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **parameters)
     show_summary(summary, as_json)
 
 
