@@ -7,7 +7,6 @@ cannot find out is a row of its own.
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,9 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
-import slowwave
 from slowwave.errors import MissingKey, SlowwaveError
 from slowwave.launcher import REINSTALL
 
@@ -87,17 +84,12 @@ def _in_words(error: Exception) -> str:
     return f"{kind}: {without_secrets(str(error))}"
 
 
-def _installed() -> Iterator[Check]:
+def _installed() -> Iterable[Check]:
     try:
         own = metadata.distribution("slowwave")
     except metadata.PackageNotFoundError:
-        yield Check("slowwave", "problem", "The package slowwave is not installed.", REINSTALL)
-        return
-    remedy = "" if own.version == slowwave.__version__ else REINSTALL
-    found = f"{slowwave.__version__}{f', installed as {own.version}' if remedy else ''}"
-    yield Check("slowwave", "note" if remedy else "ok", found, remedy)
-    yield python(platform.python_version(), own.metadata["Requires-Python"] or "")
-    yield from packages(map(Requirement, own.requires or ()), version_of)
+        return [Check("slowwave", "problem", "The package slowwave is not installed.", REINSTALL)]
+    return packages(map(Requirement, own.requires or ()), version_of)
 
 
 def version_of(name: str) -> str | None:
@@ -106,13 +98,6 @@ def version_of(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def python(version: str, wanted: str) -> Check:
-    """Whether this Python is one of those that the package is for."""
-    is_fit = SpecifierSet(wanted).contains(version, prereleases=True)
-    remedy = "" if is_fit else f"Install slowwave with a Python {wanted}: uv tool install --python 3.12 slowwave"
-    return Check("Python", "ok" if is_fit else "problem", version, remedy)
 
 
 def packages(required: Iterable[Requirement], version: Callable[[str], str | None]) -> Iterator[Check]:
@@ -128,11 +113,8 @@ def _unfit(required: Requirement, version: str | None) -> str:
     """Why a version does not fit; nothing where it does."""
     if version is None:
         return "It is not installed."
-    if required.specifier.contains(version, prereleases=True):
-        return ""
-    bounds = [each for each in required.specifier if not each.contains(version, prereleases=True)]
-    way = "new" if any(each.operator in ("<", "<=") for each in bounds) else "old"
-    return f"{version} is too {way}; needed is {required.specifier}."
+    is_fit = required.specifier.contains(version, prereleases=True)
+    return "" if is_fit else f"{version} does not fit; needed is {required.specifier}."
 
 
 def compiled(names: Sequence[str]) -> Iterator[Check]:

@@ -48,21 +48,30 @@ FORMULA = (
 
 
 def fact_lines(
-    title: str, facts: Sequence[RecalledFact], speakers: Speakers, caption: str = "", at: datetime | None = None
+    title: str,
+    facts: Sequence[RecalledFact],
+    speakers: Speakers,
+    caption: str = "",
+    at: datetime | None = None,
+    *,
+    full: bool = False,
 ) -> RenderableType:
     """A line for each fact: since when or when, unless on the day of the message; what; who said it, on which day.
 
-    What is over at the time `at`, by default now, is marked.
+    What is over at the time `at`, by default now, is marked. The `full` text is not cut, and has its score and id.
     """
     at = at or datetime.now(UTC)
-    rows = [(str(n), _marked(fact, at), _source(fact, speakers)) for n, fact in enumerate(facts, 1)]
-    return three_columns(title, rows, caption, is_cut=None)
+    rows = []
+    for n, fact in enumerate(facts, 1):
+        more = f"  {fact.score:.2f}  {short_id(fact.id)}" if full else ""
+        rows.append((str(n), _marked(fact, at), _source(fact, speakers) + more))
+    return three_columns(title, rows, caption, is_cut=False if full else None)
 
 
-def passage_lines(title: str, passages: Sequence[Passage], caption: str = "") -> RenderableType:
+def passage_lines(title: str, passages: Sequence[Passage], caption: str = "", *, full: bool = False) -> RenderableType:
     """A line for each passage of a message: the words, who said them and on which day."""
     rows = [("", f'"{" ".join(one.text.split())}"', _source_line(speaker_of(one), one.occurred_at)) for one in passages]
-    return three_columns(title, rows, caption, is_cut=None)
+    return three_columns(title, rows, caption, is_cut=False if full else None)
 
 
 def speaker_of(passage: Passage) -> str:
@@ -122,46 +131,6 @@ def _source(fact: RecalledFact, speakers: Speakers) -> str:
 def _source_line(who: str, at: datetime | None) -> str:
     name = who if len(who) <= LONGEST_NAME else f"{who[: LONGEST_NAME - 1]}…"
     return " ".join(filter(None, [name, f"{at:%Y-%m-%d}" if at else ""]))
-
-
-def recall_table(found: Recollection, at: datetime | None = None) -> RenderableType:
-    """Ranked facts as a table, with scores and ids; what is over at the time `at`, by default now, is marked."""
-    at = at or datetime.now(UTC)
-    rows = [
-        (
-            n,
-            marked_statement(fact, at),
-            validity(fact.valid_from, fact.valid_to),
-            f"{fact.score:.2f}",
-            source_names(fact),
-            short_id(fact.id),
-        )
-        for n, fact in enumerate(found.facts, 1)
-    ]
-    return table(found.query, ("#", "fact", "valid", "score", "said in", "id"), rows, f"{found.took_ms:.0f} ms")
-
-
-def passages_table(found: Recollection) -> RenderableType:
-    """Passages of messages as a table: who said what, and when."""
-    rows = [
-        (
-            f"{one.occurred_at:%Y-%m-%d}" if one.occurred_at else "",
-            speaker_of(one),
-            one.text,
-            f"{one.score:.2f}",
-            one.conversation_id.rpartition("/")[2] if "/" in one.conversation_id else one.message_id,
-        )
-        for one in found.passages
-    ]
-    return table("In messages", ("said", "by", "passage", "score", "message"), rows)
-
-
-def source_names(fact: RecalledFact) -> str:
-    """The first two messages that say it; documents by their file name."""
-    earliest = sorted(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))[:2]
-    shown = [s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in earliest]
-    more = len(fact.provenance) - len(shown)
-    return ", ".join(shown) + (f" +{more}" if more > 0 else "")
 
 
 def parts_lines(found: Recollection) -> RenderableType:
