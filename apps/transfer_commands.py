@@ -1,16 +1,23 @@
-"""Commands that bring in what other memory systems hold, judge it, or write all that is known into files."""
+"""Commands that bring in what other memory systems hold, judge it, or write all that is known as files or a page."""
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from slowwave.errors import UnusableInput
 from slowwave.lifecycle.run_counts import shown_counts
+from slowwave.timestamps import parse_moment
 
 from .configuration import Place
 from .options import DryRun, JsonOption, RequireApproval, add_command
@@ -35,7 +42,7 @@ FromOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     add_command(app, bring_in, "import")
-    for command in (audit, export):
+    for command in (audit, export, atlas):
         add_command(app, command)
 
 
@@ -151,3 +158,146 @@ def export(
     rows = [(name, count) for name, count in manifest.counts.items() if count]
     out.print(table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows))
     out.print(manifest.holds, markup=False)
+
+
+# The memory as one page
+
+
+MARK = b"slowwave atlas</title>"
+"""An atlas is replaced by a newer one; nothing else ever is."""
+LOOKED_AT = 2000  # bytes of a page in which its title is
+
+
+def atlas(
+    file: Annotated[Path, typer.Argument(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", min=1, max=50_000, help="How many entities at most, those with the most relations first."
+        ),
+    ] = 5_000,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="TIME", help="Open the page at this time.", show_default=False)
+    ] = None,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the memory as one HTML page: map, time slider and stories."""
+    from recall.atlas import atlas_data
+    from recall.atlas_facts import AtlasLimits
+
+    _require_place(file)
+    moment = parse_moment(as_of) if as_of else None
+    limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
+    data = atlas_data(place.store(), datetime.now(UTC), limits, place.settings.recall.aspects)
+    if moment is not None:
+        data["as_of"] = int(moment.timestamp())
+    page = atlas_page(data)
+    try:
+        file.write_text(page, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UnusableInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
+    summary = _atlas_summary(file, page, data)
+    if as_json:
+        print_json(summary)
+        return
+    left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
+    out.print(summary["path"], markup=False, soft_wrap=True)
+    archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
+    kinds = {
+        "entities": summary["entities"] - archived, "archived entities": archived,
+        **{kind: summary[kind] for kind in ("facts", "communities")},
+    }  # fmt: skip
+    counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
+    out.print(f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
+
+
+def _require_place(file: Path) -> None:
+    """Raise unless the page can be written there."""
+    if file.is_dir():
+        raise UnusableInput(f"{file} is a folder.", f"Name a file in it, for example {file / 'atlas.html'}.")
+    if not file.absolute().parent.is_dir():
+        raise UnusableInput(f"There is no folder {file.parent}.", "Make it first, or write the page somewhere else.")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise UnusableInput(f"{file} is no name of a page.", "Name a file that ends in .html.")
+    if file.exists() and MARK not in file.read_bytes()[:LOOKED_AT]:
+        raise UnusableInput(f"{file} is there, and no atlas.", "Name another file, or remove that one first.")
+
+
+def _atlas_summary(file: Path, page: str, data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "path": str(file.absolute()),
+        "bytes": len(page.encode()),
+        "entities": len(data["entities"]["id"]),
+        "facts": len(data["facts"]["id"]),
+        "communities": len(data["communities"]),
+        "left_out": data["left_out"],
+    }
+
+
+# The atlas as one HTML file: data, style and scripts inside it, and a policy under which it can load nothing else.
+
+
+FOLDER = Path(__file__).parent / "atlas"
+LIBRARIES = ("vendor/graphology.umd.min.js", "vendor/sigma.min.js")
+PARTS = ("model.js", "map.js", "panels.js", "atlas.js")
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def atlas_page(data: Mapping[str, Any]) -> str:
+    """The page that shows these data; see `recall.atlas.atlas_data`, beside it optionally `as_of`, in seconds.
+
+    Stored text cannot break out of its place: as JSON it holds no markup signs, as markup it is escaped.
+    """
+    scripts, style = _scripts(), _read("atlas.css")
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("page.html").render(
+        namespace=data["namespace"],
+        policy=_policy(scripts, style),
+        style=Markup(style),
+        data=Markup(as_inert_json(data)),
+        scripts=[Markup(script) for script in scripts],
+    )
+
+
+def atlas_policy() -> str:
+    """The policy that stands in the page, for a server that sends it as a header, too."""
+    return _policy(_scripts(), _read("atlas.css"))
+
+
+def _scripts() -> list[str]:
+    own = "\n".join(_read(name) for name in PARTS)
+    return [*map(_library, LIBRARIES), f'(() => {{\n"use strict";\n{own}}})();']
+
+
+def as_inert_json(data: Any) -> str:
+    """JSON that can stand inside a script element whatever it says."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+
+
+def _policy(scripts: list[str], style: str) -> str:
+    """Nothing may be loaded, sent or framed; scripts and styles run only if they are these."""
+    runs = " ".join(map(_fingerprint, scripts))
+    return (
+        f"default-src 'none'; script-src {runs}; style-src {_fingerprint(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _fingerprint(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _library(name: str) -> str:
+    """A bundled library under its licence, without its pointer to a source map, which a page alone does not have."""
+    licence = _read(f"{name.partition('.')[0]}.LICENSE.txt")
+    lines = _read(name).splitlines(keepends=True)
+    code = "".join(line for line in lines if not line.startswith("//# sourceMappingURL="))
+    return f"/*!\n{licence.strip()}\n*/\n{code}"
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")

@@ -33,16 +33,18 @@ from apps.configuration import Place
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
 from slowwave.launcher import project_folder
 
-from .deployments import WATCH, deployments_of, watch_name
 from .setup import (
     CLIENT_PASSWORD,
     SERVER_PASSWORD,
+    WATCH,
     Setup,
     basic_authorization,
+    deployments_of,
     environment,
     installed_prefect,
     keep_password,
     password,
+    watch_name,
 )
 
 Part = Literal["server", "worker"]

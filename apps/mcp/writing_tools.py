@@ -1,19 +1,32 @@
-"""Tools that write: what is new is added at once, what is lost waits for a person."""
+"""Tools that write, and those that look after memory: what is new is added at once, what is lost waits for a person."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
 from pydantic import BaseModel, Field
 
-from recall.proposals import Proposal
-from slowwave.errors import UnusableInput
+from recall.entities import exact_row
+from recall.proposals import OPEN, Proposal, proposal_named
+from recall.proposals import list_proposals as listed
+from slowwave.errors import Refused, UnusableInput
 
-from .elicitation import Decision, change_of, deleted_rows, deletion_of, question, settled, split_numbers, split_of
+from .elicitation import (
+    Decision,
+    can_ask,
+    change_of,
+    deleted_rows,
+    deletion_of,
+    question,
+    settled,
+    split_numbers,
+    split_of,
+)
 from .reading_tools import EntityName, Text
-from .tools import Agent, Document, answering, memory_of, tool
+from .tools import Agent, Document, answering, memory_of, tool, worded
 
 if TYPE_CHECKING:
     from slowwave.types import Added, Outcome
@@ -172,3 +185,150 @@ def execute_entity_split_tool(
     """
     (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
     return {**change_of(memory, decided), "entity": decided.subject, **split_numbers(memory, decided)}
+
+
+# What waits: agents see it, persons decide it
+
+
+Id = Annotated[str, Field(min_length=6, max_length=200)]
+Ids = Annotated[list[Id], Field(min_length=1, max_length=50, description="Proposals, by the ids that results name.")]
+
+
+@tool("List proposals", "reads")
+def list_proposals(
+    ctx: Agent,
+    state: Annotated[
+        Literal["pending", "approved", "rejected", "applied", "stale", "replaced", "all"],
+        Field(description="pending: what waits for a person."),
+    ] = "pending",
+    action: Annotated[str | None, Field(description="Only of this action: delete, split, patch, merge …")] = None,
+    entity_name: Annotated[str | None, Field(description="Only what is mostly about this entity.")] = None,
+    limit: Annotated[int, Field(ge=1, le=200, description="Proposals at most.")] = 20,
+) -> Document:
+    """Changes that wait for a person, or waited: what each would do, how risky it is, and who decided what."""
+    snapshot = memory_of(ctx).snapshot
+    about = exact_row(snapshot, entity_name)["id"] if entity_name else None
+    found = listed(snapshot, None if state == "all" else state, action=action, entity=about, limit=limit)
+    return {"proposals": [_brief(each) for each in found]}
+
+
+def _brief(proposal: Proposal) -> dict[str, object]:
+    shown = ("state", "action", "title", "reason", "subject", "proposed_by", "note", "outcome")
+    columns = {key: getattr(proposal, key) for key in shown}
+    decided = {"decided_by": proposal.decider, "door": proposal.door}
+    more = {"risks": list(proposal.risks), "proposed_at": proposal.proposed_at.isoformat()}
+    return {"proposal_id": proposal.id, **columns, **more, **decided}
+
+
+@answering
+def _under_review(ctx: Agent, proposal_ids: list[str]) -> tuple[Proposal, ...]:
+    snapshot = memory_of(ctx).snapshot
+    chosen = tuple({each.id: each for each in (proposal_named(snapshot, name) for name in proposal_ids)}.values())
+    if len(chosen) > 1 and (risky := [each.id for each in chosen if each.is_risky and each.state in OPEN]):
+        raise Refused(f"{', '.join(risky)} must be decided alone: it is of high risk.", "Review it by itself.")
+    return chosen
+
+
+@answering
+def _ask_to_review(
+    ctx: Agent, proposals: Annotated[tuple[Proposal, ...], Resolve(_under_review)]
+) -> Elicit[Decision] | None:
+    return question(ctx, proposals)
+
+
+@tool("Review proposals", "destroys")
+def review(
+    ctx: Agent,
+    proposal_ids: Ids,
+    proposals: Annotated[tuple[Proposal, ...], Resolve(_under_review)],
+    answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_review)],
+) -> Document:
+    """Put what waits before the person: they see what would change, and say yes or no to all of it at once.
+
+    You cannot decide for them. Where the client cannot ask, this shows what would change, and where a person can
+    decide. What is of high risk is reviewed alone, of the rest at most ten at a time.
+    """
+    after = settled(ctx, proposals, answer)
+    is_open = any(each.state == "pending" for each in after)
+    reason = "The person did not decide." if can_ask(ctx) else "This client cannot ask its person."
+    message = f"{reason} Nothing has changed." if is_open else "Nothing of it waits any more."
+    return {"proposals": [change_of(memory_of(ctx), each) for each in after], "message": message}
+
+
+# Tools that look after memory and change nothing: what repeats, what holds too much, what nobody reads.
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+@tool("Find duplicate observations", "reads")
+def find_duplicate_observations(
+    ctx: Agent,
+    entity_name: EntityName,
+    threshold: Annotated[Share, Field(description="Cosine from which two look alike.")] = 0.85,
+    containment_threshold: Annotated[
+        Share, Field(description="Share of words of a much shorter one that a longer one holds.")
+    ] = 0.7,
+) -> Document:
+    """Pairs and clusters of observations of an entity that look alike, flagged or not, for a person to judge.
+
+    What is redundant goes with `delete_observations`, if a person allows it. Numbers and negations matter: 'likes' and
+    'does not like' look alike and are no duplicates.
+    """
+    found: Document = memory_of(ctx).duplicates(entity_name, threshold, containment_threshold).as_json()
+    return found
+
+
+@tool("Find split candidates", "reads")
+def find_split_candidates(ctx: Agent) -> Document:
+    """Entities that hold more observations than their type should, of several topics: the first stage of a split."""
+    from recall.entity_review import find_split_candidates as find
+
+    memory = memory_of(ctx)
+    found = find(memory.snapshot, memory.place.settings.split, datetime.now(UTC))
+    return {"candidates": [worded(each.as_json(), memory.place.locale) for each in found]}
+
+
+@tool("Analyze an entity", "reads")
+def analyze_entity_split(ctx: Agent, entity_name: EntityName) -> Document:
+    """How full an entity is, and which topics its observations are about: the second stage of a split."""
+    from recall.entity_review import analyze_split
+
+    memory = memory_of(ctx)
+    analysis = analyze_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
+    document: Document = worded(analysis.as_json(), memory.place.locale)
+    return document
+
+
+@tool("Suggest a split", "reads")
+def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> Document:
+    """How an entity could be parted by topic: the third stage of a split. Nothing is stored.
+
+    Show `suggested_splits` to your person, change them as they wish, and give them to `execute_entity_split_tool`.
+    """
+    from recall.entity_review import suggest_split
+
+    memory = memory_of(ctx)
+    suggestion = suggest_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
+    document: Document = worded(suggestion.as_json(), memory.place.locale)
+    return document
+
+
+@tool("Consolidation report", "reads")
+def consolidation_report(
+    ctx: Agent,
+    stale_days: Annotated[
+        float | None,
+        Field(ge=0.0, le=36_500.0, description="Days without a read; by default as configured, 90.0 unless it is."),
+    ] = None,
+) -> Document:
+    """A health check of the whole memory: split candidates, flagged observations, stale and large entities.
+
+    It changes nothing. What to do about an item is for a person to decide.
+    """
+    from recall.report import consolidation_report as report
+
+    memory = memory_of(ctx)
+    found = report(memory.snapshot, memory.place.report_settings(), datetime.now(UTC), stale_days)
+    document: Document = worded(found, memory.place.locale)
+    return document

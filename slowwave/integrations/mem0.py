@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from hashlib import md5, sha256
 from os import PathLike
 from re import fullmatch, sub
@@ -20,7 +21,7 @@ from slowwave.api import OpenMemory, open_memory
 from slowwave.errors import Refused, TookTooLong, UnknownName, UnusableInput
 from slowwave.types import RecalledFact
 
-from .shared import dated, read_or
+from . import read_or
 
 SCOPES = ("user_id", "agent_id", "run_id")
 """The ids of mem0; the first one given names the namespace, the others the conversation."""
@@ -270,7 +271,7 @@ def _recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...
 
 
 def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    learned = memory.ingest(dated(turns), urlencode(scope.conversation) or None)
+    learned = memory.ingest(_dated(turns), urlencode(scope.conversation) or None)
     changes = [(each, "ADD") for each in learned.learned] + [(each, "DELETE") for each in learned.ended]
     distinct = {(each.statement, event): each.id for each, event in reversed(changes)}
     results = [
@@ -278,6 +279,15 @@ def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]
         for (statement, event), id_ in reversed(distinct.items())
     ]
     return {"results": results, "run": learned.run, "refused": dict(learned.refused)}
+
+
+def _dated(turns: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The turns; those without a time are dated now, a microsecond apart.
+
+    Undated turns of the same words are one message to the memory, so what is said again would not be learned.
+    """
+    now = datetime.now(UTC)  # `date` is the last of the keys of times: any other time of a turn goes before it
+    return [{"date": (now + timedelta(microseconds=n)).isoformat(), **turn} for n, turn in enumerate(turns)]
 
 
 def _turn(message: Mapping[str, Any]) -> Mapping[str, Any]:

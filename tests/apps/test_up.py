@@ -27,8 +27,15 @@ from talk import EXAMPLES, ROOT
 
 from apps.configuration import Place, parse_settings
 from apps.local_server import parts
-from apps.local_server.deployments import deployments_of
-from apps.local_server.setup import Setup, environment, keep_password, password, setup_from, setup_of
+from apps.local_server.setup import (
+    Setup,
+    deployments_of,
+    environment,
+    keep_password,
+    password,
+    setup_from,
+    setup_of,
+)
 from slowwave.errors import Refused, UnusableInput
 from slowwave.settings import Settings
 

@@ -21,7 +21,7 @@ from test_cli import (
     run,  # noqa: F401 (a fixture)
 )
 
-from apps.atlas_command import FOLDER, LIBRARIES, as_inert_json, atlas_page
+from apps.transfer_commands import FOLDER, LIBRARIES, as_inert_json, atlas_page
 from recall.atlas import atlas_data
 from recall.atlas_facts import AtlasLimits
 from recall.overview import stats
