@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,8 +15,8 @@ from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 from slowwave.text import short_id
 
-from .configuration import Place, person_name
-from .options import By, DryRun, ExactEntity, Ids, JsonOption, add_command
+from .configuration import Place
+from .options import DryRun, ExactEntity, Ids, JsonOption, add_command
 from .printing import err, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tasks.entities.alias_and_rename import Called
     from tasks.entities.merges import Merged
     from tasks.entities.pins import Pinned
-    from tasks.people.splitting import SplitDone
     from tasks.runtime.runs import Run
 
 OffOption = Annotated[bool, typer.Option("--off", help="Remove the pin.")]
@@ -46,7 +45,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(entity, name="entity")
     add_command(app, pin)
     split = typer.Typer(no_args_is_help=True, help="Split an entity that has too many facts about several topics.")
-    for stage in (find, analyze, propose, execute):
+    for stage in (find, analyze, propose):
         add_command(split, stage)
     app.add_typer(split, name="split")
 
@@ -266,7 +265,7 @@ def propose(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose a split for a person to approve: by topic, or by your own plan."""
+    """Propose a split for a person to approve (slowwave review): by topic, or by your own plan."""
     from tasks.people.splitting import propose as leave
 
     if dry_run:
@@ -280,7 +279,6 @@ def propose(
     _show_splits(made.message, made.splits, place)
     out.print(f"It waits as {made.proposal_id}.", markup=False)
     out.print(f"Approve: slowwave review approve {short_id(made.proposal_id)}", markup=False)
-    out.print(f"or:      slowwave split execute {made.entity!r}", markup=False)
     out.print(f"Rename:  slowwave review modify {short_id(made.proposal_id)} --rename OLD=NEW", markup=False)
 
 
@@ -303,57 +301,12 @@ def _show_splits(title: str, splits: Sequence[SplitPart], place: Place) -> None:
     out.print(table("", ("new entity", "type", "count"), rows, f"each with {ends}; the rest stays where it is"))
 
 
-def execute(
-    entity: ExactEntity,
-    proposal: Annotated[
-        str | None,
-        typer.Option("--proposal", metavar="ID", help="Which proposal, if there are several.", show_default=False),
-    ] = None,
-    plan: PlanOption = None,
-    by: By = None,
-    dry_run: DryRun = False,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
-    """Split an entity by a pending proposal or your own plan; this is your approval. Exit code 4 without either."""
-    from tasks.people import splitting
-
-    if proposal is not None and plan is not None:
-        raise UnusableInput("--proposal and --plan exclude each other.", "Leave one of them out.")
-    run, brought = place.run("split"), None if plan is None else _read(plan)
-    if dry_run:
-        done = splitting.preview(run, entity, proposal=proposal, plan=brought)
-    else:
-        from slowwave.review.proposals import Person  # imports Polars
-
-        person = Person(person_name(by), "terminal")
-        done = splitting.execute(run, entity, person, place.settings.split, proposal=proposal, plan=brought)
-    if as_json:
-        print_json({"run": None if dry_run else run.id, "dry_run": dry_run, **done.as_json()})
-        return
-    _show_done(done, dry_run)
-    if not dry_run:
-        show_undo(run.id, run.namespace)
-
-
-def _show_done(done: SplitDone, dry_run: bool) -> None:
-    verb = "would move" if dry_run else "moved"
-    left = f"{done.original_observations_remaining} {'would stay' if dry_run else 'stay'} with it"
-    out.print(f"{done.entity}: {done.moved_observations} observations {verb}, {left}.", markup=False)
-    rows = [(name, short_id(id_)) for id_, name in done.new_entities]
-    out.print(table("New entities", ("entity", "id"), rows))
-
-
-def _read(plan: Path) -> Any:
-    try:
-        return json.loads(plan.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnusableInput(f"{plan} is no JSON that can be read: {error}.", "Make one: slowwave split propose "
-                            "ENTITY --dry-run --json > plan.json") from error  # fmt: skip
-
-
 def _splits(plan: Path) -> tuple[SplitPart, ...]:
     from slowwave.splitting.split_plan import splits_of
 
-    return splits_of(_read(plan))
+    try:
+        read = json.loads(plan.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnusableInput(f"{plan} is no JSON that can be read: {error}.", "Make one: slowwave split propose "
+                            "ENTITY --dry-run --json > plan.json") from error  # fmt: skip
+    return splits_of(read)

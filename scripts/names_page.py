@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, Sequence[SeedCommand]] = MappingProxyType(
             SeedCommand("find_split_candidates", ("split find",), tools=("find_split_candidates",)),
             SeedCommand("analyze_entity_split", ("split analyze",), tools=("analyze_entity_split",)),
             SeedCommand("propose_entity_split_tool", ("split propose",), tools=("propose_entity_split_tool",)),
-            SeedCommand("execute_entity_split_tool", ("split execute",), tools=("execute_entity_split_tool",)),
+            SeedCommand("execute_entity_split_tool", ("review approve",), tools=("execute_entity_split_tool",)),
             SeedCommand("consolidation_report", ("report",), ("report",), ("consolidation_report",)),
             SeedCommand("delete_observations", ("retire",), ("review",), ("delete_observations",)),
             SeedCommand("add_observations", ("observe",), tools=("add_observations",)),
