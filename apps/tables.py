@@ -38,8 +38,6 @@ PARTS = (
     "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
     "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
 )  # fmt: skip
-SUMMANDS = ("period",)
-FACTORS = ("about", *PARTS[PARTS.index("importance") :], "place")
 FORMULA = (
     "search = (words + weight × meaning + overlap) / fourth root of its place in the message; fused = search + weight "
     "× graph; score = ((fused, else search) × about + period) × limbic (importance × recency × company × status) "
@@ -134,30 +132,16 @@ def _source_line(who: str, at: datetime | None) -> str:
 
 
 def parts_lines(found: Recollection) -> RenderableType:
-    """How each fact came to its place: the parts of its score, in the order in which they were made.
-
-    Factors that are 1 for all are left out, and summands that are 0.
-    """
-    present = [name for name in PARTS if any(name in fact.parts for fact in found.facts)]
-    nothing = {**dict.fromkeys(FACTORS, ("1.00", "1", "")), **dict.fromkeys(SUMMANDS, ("0.00", ""))}
-    idle = [name for name in present if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
-    shown = [name for name in present if name not in idle]
-    rows = [
-        (
-            str(n),
-            f"score {fact.score:.2f}: " + ", ".join(f"{name} {part}" for name in shown if (part := _part(fact, name))),
-            short_id(fact.id),
-        )
-        for n, fact in enumerate(found.facts, 1)
-    ]
-    note = f"{FORMULA} Without effect here: {', '.join(idle)}." if idle else FORMULA
-    return three_columns("How they came to their places", rows, note)
+    """How each fact came to its place: the parts of its score, in the order in which they were made."""
+    rows = []
+    for n, fact in enumerate(found.facts, 1):
+        parts = ", ".join(f"{name} {_part(fact, name)}" for name in PARTS if name in fact.parts)
+        rows.append((str(n), f"score {fact.score:.2f}: {parts}", short_id(fact.id)))
+    return three_columns("How they came to their places", rows, FORMULA)
 
 
 def _part(fact: RecalledFact, name: str) -> str:
     """One part as it is read: counts as counts, sums of ranks with the digits that tell them apart."""
-    if name not in fact.parts:
-        return ""
     digits = {"place": 0, "hops": 0, "fused": 4}.get(name, 2)
     return f"{fact.parts[name]:.{digits}f}"
 

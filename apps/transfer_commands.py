@@ -94,9 +94,6 @@ def bring_in(
 def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
     title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
     out.print(table(title, ("what", "count"), list(shown_counts(done.counts).items())))
-    if done.unknown_types:
-        rows = list(done.unknown_types.items())[:SHOWN]
-        out.print(table("Kinds of things that are concepts here", ("kind", "count"), rows))
     for each in done.skipped[:SHOWN]:
         err.print(f"  {f'{each.place}: ' if each.place else ''}{each.reason}", markup=False)
     if len(done.skipped) > SHOWN:

@@ -48,7 +48,7 @@ class Adopted:
 
     `mentions` (RAW_MENTIONS) are its listed entities, `aliases` (alias_name, name) their other names, `episodes`
     (MESSAGES, without a claim) the source texts of claims, `sources` (id, episode_id, text, stated_at) the episodes
-    behind the message of a claim. `unknown_types` counts words for types that we do not have.
+    behind the message of a claim.
     """
 
     messages: pl.DataFrame
@@ -57,15 +57,12 @@ class Adopted:
     aliases: pl.DataFrame
     episodes: pl.DataFrame
     sources: pl.DataFrame
-    unknown_types: dict[str, int]
 
 
 def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
     """The content of an export without secrets; `written_at` is the time of items without one."""
     claims = _with_messages(foreign, written_at).unique("id", keep="first", maintain_order=True)
     episodes = _episodes(foreign, written_at)
-    unknown = foreign.entities.filter(pl.col("known_type").is_null()).drop_nulls("entity_type")
-    counts = unknown.group_by("entity_type").len().sort(-pl.col("len").cast(pl.Int64), "entity_type")
     own = claims.with_columns(
         pl.col("relation").fill_null(""), window=pl.lit(0, dtype=pl.Int64), message_id="id", statement="content"
     )
@@ -76,7 +73,6 @@ def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
         _aliases(foreign.entities),
         episodes,
         _sources(claims, episodes),
-        dict(counts.iter_rows()),
     )
 
 

@@ -14,19 +14,13 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
 from slowwave.comparison.guards import GUARDS, guards_pass, straight
 from slowwave.comparison.similarity import FOUND, SimilarityThresholds, Vectors, similar_pairs
 from slowwave.deduplication.blocking import find_pairs
-from slowwave.filters.durability import prose_of, refusal_of, without_question
 from slowwave.filters.injection import injection_reasons
-from slowwave.filters.noise import ContentScorer, plan_gates
 from slowwave.filters.redaction import redact_all
 from slowwave.lexicon.statement_words import POLARITY
-from slowwave.revision.mutual_exclusion import Forms, bare_name, exclude, read_claim
-from slowwave.revision.mutual_exclusion import names_both as says_both
-from slowwave.revision.predicates import canonicalise
-from slowwave.settings import EvaluateSettings, MergeSettings, NoiseSettings, Settings
+from slowwave.settings import EvaluateSettings, MergeSettings, Settings
 from slowwave.text import normalise_name, statement_hash
 from slowwave.words import content_stems
 
@@ -121,7 +115,6 @@ class Items:
 def audit(
     foreign: Foreign,
     vectors: Vectors,
-    scorer: ContentScorer | None,
     now: datetime,
     settings: Settings,
     resolve: float,
@@ -134,17 +127,15 @@ def audit(
     later item counts, so that no rate is above 1.
     """
     items = Items(_with_marks(foreign, now), vectors, now)
-    exact, near, opposed = compare(items, foreign, settings.consolidate, settings.ingest.evaluate, resolve)
+    exact, near, opposed = compare(items, settings.consolidate, settings.ingest.evaluate, resolve)
     findings = (
         exact,
         near,
         opposed,
         _stale(items, stale_days),
-        _over(items),
         *_orphans(items, foreign),
         _secrets(items),
         _orders(items),
-        _dull(items, scorer, settings.ingest.noise),
         _broken(items, foreign),
     )
     entities = pl.concat([foreign.entities["name"], foreign.claims["subject"], foreign.claims["object"]])
@@ -173,13 +164,6 @@ def _stale(items: Items, days: int) -> AuditFinding:
     notes = [f"{at:%Y-%m-%d}" for at in old["at"].head(EXAMPLES)]
     title = f"Last told more than {days} days ago"
     return items.finding("stale", title, old["row"], "items that hold and have a time", len(timed), notes)
-
-
-def _over(items: Items) -> AuditFinding:
-    """Items that are over and stand in the export beside what holds."""
-    over = items.rows.filter(~pl.col("holds"))
-    notes = [f"until {at:%Y-%m-%d}" for at in over["valid_to"].head(EXAMPLES)]
-    return items.finding("over", "Over, and still listed", over["row"], "items", len(items.rows), notes)
 
 
 def _orphans(items: Items, foreign: Foreign) -> tuple[AuditFinding, AuditFinding]:
@@ -231,34 +215,6 @@ def _orders(items: Items) -> AuditFinding:
     return items.finding("orders", "Tries to give its reader orders", found["row"], "items", len(items.rows))
 
 
-def _dull(items: Items, scorer: ContentScorer | None, settings: NoiseSettings) -> AuditFinding:
-    """Items that the rules of durability and the gates of noise refuse; only assistants by score (S0-27, S4-16)."""
-    rows = items.rows.select(
-        "place", "statement", id=pl.col("row").cast(pl.String), conversation_id=pl.col("row").cast(pl.String),
-        ordinal=pl.lit(0, dtype=pl.Int64), role=pl.col("role").fill_null("user"), speaker="subject",
-        content="statement", occurred_at="stated_at", scope=pl.lit("global"), has_injection=pl.lit(False),
-    )  # fmt: skip
-    alone = settings.model_copy(update={"exchange_window": 0})
-    gated = plan_gates(rows, items.vectors, items.vectors[:0], rows.clear(), scorer, alone)
-    texts = {text: _durability(text) for text in rows["statement"].unique()}
-    own = rows["statement"].replace_strict(texts, default="", return_dtype=pl.String)
-    reason = pl.when(pl.col("gate").is_in(_GATES)).then("reason").when(own != "").then(own)
-    found = gated.with_row_index("row").with_columns(why=reason).drop_nulls("why")
-    title = "Nothing that will matter later"
-    notes = found["why"].head(EXAMPLES).to_list()
-    return items.finding("noise", title, found["row"], "items", len(items.rows), notes)
-
-
-def _durability(statement: str) -> str:
-    """Why a statement is not worth keeping; empty where it is."""
-    prose = prose_of(statement, "user")
-    if prose.refused:
-        return prose.refused
-    text = without_question(prose.text)
-    reason = refusal_of(text) if text else "question"
-    return "" if reason in _ALONE else reason
-
-
 def _broken(items: Items, foreign: Foreign) -> AuditFinding:
     broken = [Example(each.place, each.reason) for each in foreign.skipped if each.loss == "broken"]
     total = len(items.rows) + len(broken)
@@ -269,7 +225,7 @@ def _broken(items: Items, foreign: Foreign) -> AuditFinding:
 
 
 def compare(
-    items: Items, foreign: Foreign, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
+    items: Items, merge: MergeSettings, evaluate: EvaluateSettings, resolve: float
 ) -> tuple[AuditFinding, AuditFinding, AuditFinding]:
     """Duplicates word for word, duplicates in other words, and contradictions, among what holds."""
     live = items.rows.filter("holds")
@@ -279,8 +235,7 @@ def compare(
     once = live.filter(~pl.col("row").is_in(same["row"].implode()))
     pairs = _judged(_near(once, items.vectors, merge, evaluate, resolve), items, merge)
     alike = pairs.filter(pl.col("kind") == "same").unique("b", keep="first", maintain_order=True).sort("b")
-    against = pl.concat([pairs.filter(pl.col("kind") != "same"), _one_at_a_time(once, foreign)])
-    against = against.unique("b", keep="first", maintain_order=True).sort("b")
+    against = pairs.filter(pl.col("kind") != "same").unique("b", keep="first", maintain_order=True).sort("b")
     kinds = dict(against["kind"].value_counts().sort("kind").iter_rows())
     of, total = "items that hold", len(live)
     first, others, opposed = (_shown(items, rows) for rows in (same["first"], alike["a"], against["a"]))
@@ -349,28 +304,3 @@ def _judged(pairs: pl.DataFrame, items: Items, merge: MergeSettings) -> pl.DataF
         .then(pl.col("guard").replace(_KINDS))
     )
     return near.with_columns(kind=kind).drop_nulls("kind").sort("a", "b").select(*_PAIRS)
-
-
-def _one_at_a_time(live: pl.DataFrame, foreign: Foreign) -> pl.DataFrame:
-    """_PAIRS of relations that allow one object at a time and have two that exclude each other."""
-    forms = canonicalise(live["relation"], frames.empty(frames.PREDICATES)).rename({"raw": "relation"})
-    single = live.join(forms.filter(pl.col("cardinality") == "1"), on="relation").filter(pl.col("target") != "")
-    torn = single.filter(pl.col("target").n_unique().over("about", "canonical") > 1).sort("row")
-    types = dict(foreign.entities.drop_nulls("known_type").select("name", "known_type").iter_rows())
-    pairs = []
-    for part in torn.partition_by("about", "canonical", maintain_order=True):
-        rows = part.select("row", "statement", "object").rows()
-        for n, (row, statement, target) in enumerate(rows):
-            other = next((o for o in rows[:n] if _excludes((statement, target), o[1:], types)), None)
-            if other is not None:
-                pairs.append((other[0], row, "one at a time"))
-    return pl.DataFrame(pairs, schema=_PAIRS, orient="row")
-
-
-def _excludes(new: tuple[str, str], known: tuple[str, str], types: Mapping[str, str]) -> bool:
-    claims = [read_claim(statement, target) for statement, target in (new, known)]
-    forms = [Forms(frozenset({bare_name(target)}), types.get(target, "")) for _, target in (new, known)]
-    if not all(claim.is_plain for claim in claims):
-        return False
-    both = says_both(new[0], forms[1].names) or says_both(known[0], forms[0].names)
-    return not both and exclude(forms[0], forms[1], (claims[0].kind, claims[1].kind))

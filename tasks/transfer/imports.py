@@ -23,7 +23,6 @@ from recall.export import is_own_export
 from recall.export_files import SealCheck
 from slowwave.comparison.similarity import profile_of
 from slowwave.errors import UnusableInput
-from slowwave.filters.noise import ContentScorer, prototype_texts
 from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
 from slowwave.foreign.audit import Audit, audit
 from slowwave.foreign.exports import READS, read_export
@@ -53,9 +52,8 @@ LISTED = 200
 class Imported:
     """The result of an import.
 
-    `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are,
-    `unknown_types` counts words for kinds of things that none of our types means: such things are concepts. `is_known`:
-    the very bytes were imported before. Of an export of our own `seal` says what its seal is worth here.
+    `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are.
+    `is_known`: the very bytes were imported before. Of an export of our own `seal` says what its seal is worth here.
     """
 
     run: str
@@ -64,7 +62,6 @@ class Imported:
     is_known: bool
     counts: Mapping[str, int]
     skipped: tuple[Skipped, ...]
-    unknown_types: Mapping[str, int]
     seal: SealCheck | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -76,7 +73,6 @@ class Imported:
             "known": self.is_known,
             "counts": dict(self.counts),
             "skipped": [{"place": s.place, "reason": s.reason, "loss": s.loss} for s in self.skipped],
-            "unknown_types": dict(self.unknown_types),
             **({"seal": asdict(self.seal)} if self.seal else {}),
         }
 
@@ -103,20 +99,15 @@ def import_export(
         is_known = _is_known(run, file)
         adopted = adopt(safe.content, file.modified_at)
         total.update(_read_counts(safe))
-        notes: dict[Skipped, None] = {}
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
-                taken, left_out = _store_and_apply(run, part, settings, require_approval, dry_run)
-                total.update(taken)
-                notes |= dict.fromkeys(left_out)
+                total.update(_store_and_apply(run, part, settings, require_approval, dry_run))
         if not is_known and not dry_run:
             _finish(run, file, settings)
             total[RunCount.CHANGES_PROPOSED] = len(titles_of(run))
     content = safe.content
     counts = tally.summary()["counts"]
-    unknown = adopted.unknown_types
-    skipped = (*notes, *content.skipped)[:LISTED]
-    return Imported(run.id, file.uri, content.format, is_known, counts, skipped, unknown)
+    return Imported(run.id, file.uri, content.format, is_known, counts, content.skipped[:LISTED])
 
 
 def _read_counts(safe: Safe) -> Counter[RunCount]:
@@ -158,19 +149,14 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
         yield Part(_source(file, "running"), file.content.format, part)
 
 
-def _store_and_apply(
-    run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool
-) -> tuple[Counter[RunCount], tuple[Skipped, ...]]:
-    """Store a part as candidates and apply them; what is counted, and what is not taken over as the export has it."""
+def _store_and_apply(run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool) -> Counter[RunCount]:
+    """Store a part as candidates and apply them; what is counted."""
     if dry_run:
         known = len(stored_messages(store_of(run).snapshot(), part.adopted.messages["id"]))
-        return Counter({RunCount.ITEMS_KNOWN: known, RunCount.ITEMS_NEW: len(part.adopted.messages) - known}), ()
-    stored = store_candidates(run, part, settings)
+        return Counter({RunCount.ITEMS_KNOWN: known, RunCount.ITEMS_NEW: len(part.adopted.messages) - known})
+    counts = store_candidates(run, part, settings)
     applying = under_approval(run, "patch", settings.approval, require=require, risks=False)
-    applied = _outcomes(apply_patches(applying, settings, look_back=False))
-    notes = {RunCount.ENTITIES_OF_OTHER_TYPE: stored.other_types, RunCount.ENDS_KEPT: stored.kept_ends}
-    more = Counter({name: len(each) for name, each in notes.items()})
-    return stored.counts + applied + more, (*stored.other_types, *stored.kept_ends)
+    return counts + _outcomes(apply_patches(applying, settings, look_back=False))
 
 
 def _outcomes(applied: Applied) -> Counter[RunCount]:
@@ -352,8 +338,6 @@ def audit_export(
     """
     file = read_foreign(path, system)
     seat = open_embedder(settings.embedder)
-    texts = prototype_texts(settings.ingest.noise)
-    scorer = ContentScorer(seat.embed(texts.quality), seat.embed(texts.noise), settings.ingest.noise.noise_top_k)
     resolve = min(settings.consolidate.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE)
     vectors = seat.embed(file.content.claims["statement"].to_list())
-    return audit(file.content, vectors, scorer, now or datetime.now(UTC), settings, resolve, file.uri, stale_days)
+    return audit(file.content, vectors, now or datetime.now(UTC), settings, resolve, file.uri, stale_days)

@@ -63,7 +63,7 @@ def import_own(
             )
         own = replace(run, embedder=manifest.embed_model)
         counts = _bring_back(own, files, str(folder), manifest, seal, dry_run)
-    return Imported(run.id, str(folder), SYSTEM, False, counts, (), {}, seal)
+    return Imported(run.id, str(folder), SYSTEM, False, counts, (), seal)
 
 
 def _judged(run: Run, manifest: Manifest, files: Path, key: bytes | None) -> SealCheck:
