@@ -26,7 +26,6 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "demo": "Ingest the bundled conversations without a key, show what changed, and answer four questions.",
         "init": "Write `slowwave.toml`. It asks a few questions; options answer them in advance.",
         "ingest": "Turn conversations and documents into facts. Known input is skipped and costs nothing.",
-        "watch": "Watch a folder and ingest new and changed files, until Ctrl-C. Budgets count for each look.",
         "backfill": "Read old messages, one period after the other, then run a night. --dry-run estimates the cost.",
     },
     "recall_commands": {

@@ -21,14 +21,12 @@ from .printing import err, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.splitting.split_plan import SplitPart
-    from slowwave.splitting.split_suggestions import TopicAnalysis
     from tasks.entities.alias_and_rename import Called
     from tasks.entities.merges import Merged
     from tasks.entities.pins import Pinned
     from tasks.runtime.runs import Run
 
 OffOption = Annotated[bool, typer.Option("--off", help="Remove the pin.")]
-SHOWN, EXAMPLES = 12, 2
 PlanOption = Annotated[
     Path | None,
     typer.Option("--plan", metavar="FILE.json", help="Your own plan, in the form of `propose --dry-run --json`.",
@@ -45,8 +43,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(entity, name="entity")
     add_command(app, pin)
     split = typer.Typer(no_args_is_help=True, help="Split an entity that has too many facts about several topics.")
-    for stage in (find, analyze, propose):
-        add_command(split, stage)
+    split.callback()(lambda: None)  # a group of one command stays a group
+    add_command(split, propose)
     app.add_typer(split, name="split")
 
 
@@ -184,77 +182,6 @@ def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:
 
 def _say_undo(run: Run) -> None:
     show_undo(run.id, run.namespace)
-
-
-def find(
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
-    """List entities that have more facts than their type should, about several topics. Changes nothing."""
-    from recall.entity_review import find_split_candidates
-
-    found = find_split_candidates(place.store().snapshot(), place.settings.split, datetime.now(UTC))
-    if as_json:
-        print_json({"candidates": [each.as_json() for each in found]})
-        return
-    if not found:
-        out.print("No entity holds too much of several topics.")
-        return
-    rows = [
-        (each.entity_name, shown_type(each.entity_type, place.locale), each.observation_count, each.threshold,
-         each.split_score, _listed(list(each.topics.items())))
-        for each in found
-    ]  # fmt: skip
-    out.print(table("Could be split", ("entity", "type", "count", "threshold", "score", "about"), rows))
-    out.print("Next: slowwave split analyze ENTITY")
-
-
-def _listed(topics: Sequence[tuple[str, int]]) -> str:
-    large = [f"{label} ({count})" for label, count in topics if count > 1]
-    more = [f"{len(large) - 4} more"] if len(large) > 4 else []
-    return ", ".join([*large[:4], *more])
-
-
-def analyze(
-    entity: ExactEntity,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the number of observations of an entity, and their topics. Changes nothing."""
-    from recall.entity_review import analyze_split
-
-    seen = analyze_split(place.store().snapshot(), place.settings.split, datetime.now(UTC), entity)
-    if as_json:
-        print_json(seen.as_json())
-    else:
-        _show_analysis(seen, place)
-
-
-def _show_analysis(seen: TopicAnalysis, place: Place) -> None:
-    kind = shown_type(seen.entity_type, place.locale)
-    out.print(
-        f"{seen.entity_name} ({kind}): {seen.observation_count} observations; the threshold for a split is "
-        f"{seen.threshold}, the score {seen.split_score:.2f}.",
-        markup=False,
-    )
-    large = {label: observations for label, observations in seen.topics.items() if len(observations) > 1}
-    if large:
-        rows = [
-            (label, len(observations), _examples(observations)) for label, observations in list(large.items())[:SHOWN]
-        ]
-        alone = seen.observation_count - sum(map(len, large.values()))
-        more = f"{len(large) - SHOWN} topics more; " if len(large) > SHOWN else ""
-        out.print(table("Topics", ("topic", "count", "for example"), rows, f"{more}{alone} observations stand alone"))
-    if seen.is_distinct:
-        out.print(f"Next: slowwave split propose {seen.entity_name!r}", markup=False)
-    else:
-        out.print("It need not be split." if not seen.topics else "It is not of several topics: nothing to split.")
-
-
-def _examples(observations: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(content if len(content) <= 90 else f"{content[:89]}…" for _, content in observations[:EXAMPLES])
 
 
 def propose(

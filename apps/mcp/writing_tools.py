@@ -10,13 +10,12 @@ from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
 from pydantic import BaseModel, Field
 
 from recall.entities import exact_row
-from recall.proposals import OPEN, Proposal, proposal_named
+from recall.proposals import Proposal
 from recall.proposals import list_proposals as listed
-from slowwave.errors import Refused, UnusableInput
+from slowwave.errors import UnusableInput
 
 from .elicitation import (
     Decision,
-    can_ask,
     change_of,
     deleted_rows,
     deletion_of,
@@ -99,7 +98,7 @@ def _deletion(ctx: Agent, entity_name: str, observations: list[str]) -> Proposal
 
 @answering
 def _ask_to_delete(ctx: Agent, proposal: Annotated[Proposal, Resolve(_deletion)]) -> Elicit[Decision] | None:
-    return question(ctx, [proposal])
+    return question(ctx, proposal)
 
 
 @tool("Delete observations", "destroys")
@@ -118,7 +117,7 @@ def delete_observations(
     pending and nothing has changed; call again with the same arguments to learn what was decided. What is deleted is
     retired, and comes back with undo.
     """
-    (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
+    decided, memory = settled(ctx, proposal, answer), memory_of(ctx)
     return {**change_of(memory, decided), "entity": decided.subject, "deleted": deleted_rows(memory, decided)}
 
 
@@ -160,7 +159,7 @@ def _split(
 
 @answering
 def _ask_to_split(ctx: Agent, proposal: Annotated[Proposal, Resolve(_split)]) -> Elicit[Decision] | None:
-    return question(ctx, [proposal])
+    return question(ctx, proposal)
 
 
 @tool("Execute a split", "destroys")
@@ -183,15 +182,11 @@ def execute_entity_split_tool(
     pending and nothing has changed; call again with the same arguments to learn what was decided. What is not listed
     stays where it is.
     """
-    (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
+    decided, memory = settled(ctx, proposal, answer), memory_of(ctx)
     return {**change_of(memory, decided), "entity": decided.subject, **split_numbers(memory, decided)}
 
 
 # What waits: agents see it, persons decide it
-
-
-Id = Annotated[str, Field(min_length=6, max_length=200)]
-Ids = Annotated[list[Id], Field(min_length=1, max_length=50, description="Proposals, by the ids that results name.")]
 
 
 @tool("List proposals", "reads")
@@ -218,41 +213,6 @@ def _brief(proposal: Proposal) -> dict[str, object]:
     decided = {"decided_by": proposal.decider, "door": proposal.door}
     more = {"risks": list(proposal.risks), "proposed_at": proposal.proposed_at.isoformat()}
     return {"proposal_id": proposal.id, **columns, **more, **decided}
-
-
-@answering
-def _under_review(ctx: Agent, proposal_ids: list[str]) -> tuple[Proposal, ...]:
-    snapshot = memory_of(ctx).snapshot
-    chosen = tuple({each.id: each for each in (proposal_named(snapshot, name) for name in proposal_ids)}.values())
-    if len(chosen) > 1 and (risky := [each.id for each in chosen if each.is_risky and each.state in OPEN]):
-        raise Refused(f"{', '.join(risky)} must be decided alone: it is of high risk.", "Review it by itself.")
-    return chosen
-
-
-@answering
-def _ask_to_review(
-    ctx: Agent, proposals: Annotated[tuple[Proposal, ...], Resolve(_under_review)]
-) -> Elicit[Decision] | None:
-    return question(ctx, proposals)
-
-
-@tool("Review proposals", "destroys")
-def review(
-    ctx: Agent,
-    proposal_ids: Ids,
-    proposals: Annotated[tuple[Proposal, ...], Resolve(_under_review)],
-    answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_review)],
-) -> Document:
-    """Put what waits before the person: they see what would change, and say yes or no to all of it at once.
-
-    You cannot decide for them. Where the client cannot ask, this shows what would change, and where a person can
-    decide. What is of high risk is reviewed alone, of the rest at most ten at a time.
-    """
-    after = settled(ctx, proposals, answer)
-    is_open = any(each.state == "pending" for each in after)
-    reason = "The person did not decide." if can_ask(ctx) else "This client cannot ask its person."
-    message = f"{reason} Nothing has changed." if is_open else "Nothing of it waits any more."
-    return {"proposals": [change_of(memory_of(ctx), each) for each in after], "message": message}
 
 
 # Tools that look after memory and change nothing: what repeats, what holds too much, what nobody reads.

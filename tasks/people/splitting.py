@@ -154,7 +154,7 @@ def propose_split(
         suggestion = suggest_split(snapshot, settings, run.now, parent["id"])
         chosen, message = suggestion.splits, suggestion.message
         if not chosen:
-            raise Refused(message, f"What it holds: slowwave split analyze {parent['id']}")
+            raise Refused(message, f"What it holds: slowwave facts {parent['id']}")
     planned = plan_of(run, snapshot, parent["id"], chosen)
     ask = ask_of(planned.splits)
     split_entity(proposing(run, _what(planned, ask, message, proposed_by)), parent["id"], planned.splits)

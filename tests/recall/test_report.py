@@ -127,7 +127,7 @@ def known(*kinds: str) -> pl.DataFrame:
     ("count", "band", "told"),
     [
         (16, "approaching", "Approaching: 16 observations, threshold 20"),
-        (19, "approaching", "slowwave split analyze tool"),
+        (19, "approaching", "slowwave facts tool"),
         (20, "near threshold — monitor", "Near threshold — monitor: 20"),
         (29, "near threshold — monitor", "Near threshold — monitor: 29"),
         (30, "evaluate for split", "Evaluate for split: 30"),
