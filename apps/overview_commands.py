@@ -16,7 +16,7 @@ from slowwave.text import short_id
 from .configuration import Place
 from .maintain_commands import run_flow
 from .options import JsonOption, StoreOption, add_command
-from .printing import err, marked_statement, out, print_json, print_text, table, validity
+from .printing import err, marked_statement, out, print_json, table, validity
 
 if TYPE_CHECKING:
     from recall.aspects import Profiles
@@ -219,7 +219,6 @@ def report(
             "--stale-days", help="An entity is stale after this many days without a read.", show_default=False
         ),
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="How many rows of each section to show; all are counted.")
     ] = LIMIT,
@@ -230,15 +229,9 @@ def report(
     """Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing."""
     from flows.report import report as flow
 
-    if markdown and as_json:
-        raise UnusableInput("The report is either Markdown or JSON.", "Leave out --markdown or --json.")
     document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.report_settings())
     if as_json:
         print_json(document)
-    elif markdown:
-        from tasks.people.reporting import report_markdown
-
-        print_text(report_markdown(document, limit=limit))
     else:
         _show_report(document, limit, place.locale)
 

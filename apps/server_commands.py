@@ -70,10 +70,8 @@ def up(
     elif not status:
         if not (is_up or as_json):
             err.print("Starting; it takes a minute, on a busy machine more.")
-        done = start_all(setup, place)
-        if done != "started" and not as_json:
-            new = " Its deployments now have the settings that count here." if done == "registered" else ""
-            out.print(f"It is up already, with the same options.{new}")
+        if not start_all(setup) and not as_json:
+            out.print("It is up already, with the same options. Its deployments now have the settings that count here.")
     pages = [run_now(setup, name) for name in run or ()]
     found = _state(setup)
     if as_json:

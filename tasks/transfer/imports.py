@@ -25,7 +25,7 @@ from slowwave.comparison.similarity import profile_of
 from slowwave.errors import UnusableInput
 from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
 from slowwave.foreign.audit import Audit, audit
-from slowwave.foreign.exports import READS, read_export
+from slowwave.foreign.parsers import READS, read_export
 from slowwave.foreign.records import Foreign, Skipped
 from slowwave.ingestion.conversations import hidden_names
 from slowwave.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
@@ -292,22 +292,14 @@ def _values(path: Path, raw: bytes) -> Iterator[tuple[str, Any, str]]:
 
 
 def _lines(path: Path, text: bytes, error: orjson.JSONDecodeError) -> Iterator[tuple[str, Any, str]]:
-    lines = text.split(b"\n")
-    starts = [line.lstrip()[:1] for line in lines if line.strip()]
-    if len(starts) < 2 or starts.count(b"{") * 2 < len(starts) or not any(_is_object(line) for line in lines):
+    found = [(number, value, note) for number, value, note in load_lines(text.split(b"\n"))]
+    if not any(isinstance(value, dict) for _, value, _ in found):
         where = readable(str(error))
         raise UnusableInput(
             f"{_shown(path)} is no JSON: {where}.", f"{READS} If it was cut off, export it again."
         ) from error
-    for number, value, note in load_lines(lines):
+    for number, value, note in found:
         yield f"line {number}", value, note.reason if note is not None and note.kind == "unreadable" else ""
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(orjson.loads(line), dict)
-    except orjson.JSONDecodeError:
-        return False
 
 
 def _unreadable(path: Path, broken: list[Skipped]) -> UnusableInput:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -38,12 +37,11 @@ ROUNDS = 8  # in which what was written meanwhile is embedded outside the lease
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What was embedded: of which versions of the tables, how many texts, in how many seconds; `known` were staged."""
+    """What was embedded: of which versions of the tables, how many texts; `known` were staged."""
 
     versions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     embedded: int = 0
     known: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,6 @@ class Published:
 
     rows: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     caught_up: int = 0
-    seconds: float = 0.0
 
 
 class _Gap(Exception):
@@ -97,7 +94,7 @@ async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Stag
     """Embed every text that is not staged yet, batch by batch; what is done stays done, whatever becomes of the run."""
     store, embedder = existing_store(run), open_embedder(model)
     snapshot = store.snapshot()
-    staging, began = Staging(store, model, embedder.dims), time.perf_counter()
+    staging = Staging(store, model, embedder.dims)
     total = sum(snapshot.count(name) for name in WITH_VECTORS)
     work, rows = _Embedding(embedder, staging, settings.batch_size), 0
     for texts in Wording(snapshot).every():
@@ -105,7 +102,7 @@ async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Stag
         rows += len(texts)
         await report_progress("rows embedded", min(rows, total), total)
     work.finish()
-    return Staged(dict(snapshot.versions), work.embedded, work.known, time.perf_counter() - began)
+    return Staged(dict(snapshot.versions), work.embedded, work.known)
 
 
 class _Embedding:
@@ -149,7 +146,6 @@ def publish_vectors(run: Run, model: str, settings: ReembedSettings, staged: Sta
     re-embedded the namespace meanwhile.
     """
     embedder, store = open_embedder(model), existing_store(run)
-    began = time.perf_counter()
     store.embedding = (run.embedder, store.head.dims)
     staging = Staging(store, embedder.name, embedder.dims)
     work = _Embedding(embedder, staging, settings.batch_size)
@@ -159,7 +155,7 @@ def publish_vectors(run: Run, model: str, settings: ReembedSettings, staged: Sta
             with store.commit(run.id, KIND, run.now) as tx:
                 if _has_caught_up(work, tx, since, is_last=not left):
                     rows = _publish(run, store, tx, staging, embedder)
-                    return Published(rows, work.embedded, time.perf_counter() - began)
+                    return Published(rows, work.embedded)
         except _Gap:
             since = None
         snapshot = store.snapshot()
@@ -283,7 +279,6 @@ class ReembedTally(Tally):
     new: str = ""
     is_published: bool = False
     has_filled: bool = False
-    speed: str = ""
     always: ClassVar[tuple[RunCount, ...]] = (RunCount.TEXTS_EMBEDDED, RunCount.ROWS_REEMBEDDED)
 
     def surveyed(self, texts: int, left: int) -> None:
@@ -303,12 +298,6 @@ class ReembedTally(Tally):
         self.counts[RunCount.ROWS_REEMBEDDED] += sum(published.rows.values())
         self.counts.update({f"{name}: rows": number for name, number in published.rows.items()})
         self.is_published = bool(published.rows)
-        seconds = staged.seconds + published.seconds
-        rows = self.counts[RunCount.ROWS_REEMBEDDED]
-        self.speed = (
-            f"{staged.embedded / max(staged.seconds, 1e-9):,.0f} texts embedded a second; published in "
-            f"{published.seconds:,.1f} s; {rows / max(seconds, 1e-9):,.0f} rows a second in all."
-        )
 
     def linked_anew(self, links: int) -> None:
         """Links between entities that are alike by the new model."""
@@ -336,4 +325,4 @@ class ReembedTally(Tally):
         if self.state == "undone":
             return [turn]
         set_it = f'Set embedder = "{self.new}" in slowwave.toml before anything else is written.'
-        return [turn, self.speed, set_it, *profile]
+        return [turn, set_it, *profile]

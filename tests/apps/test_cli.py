@@ -331,7 +331,6 @@ def test_unusable_arguments_end_with_two_and_a_sentence_and_make_nothing(
         (("entities", "--type", "persn"), "Did you mean 'person'?"),
         (("recall", "x", "--as-of", "yesterdayish"), "Write it like 2026-01-31"),
         (("history", "Devon Clarke", "--known-as-of", "1767225600"), "Write it like 2026-01-31"),
-        (("history", "f_00"), "Unknown id"),
     ],
 )
 def test_what_is_not_in_the_store_is_named_with_what_is(
