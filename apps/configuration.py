@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 
 PAGE = "See docs/settings.md."
 SHOWN = 60  # characters of a value
-_BOUNDS = {"less_than_equal": ("at most", "le"), "greater_than_equal": ("at least", "ge"),
-           "less_than": ("less than", "lt"), "greater_than": ("more than", "gt")}  # fmt: skip
-_KINDS = {"int": "a whole number", "float": "a number", "finite": "a finite number", "bool": "true or false",
-          "string": "text", "tuple": "a list", "list": "a list", "dict": "a table", "model": "a table",
-          "mapping": "a table", "datetime": "a time"}  # fmt: skip
-"""What must be given, by the first word of pydantic's name for the error."""
 
 
 def plain_error(wrong: ValidationError, origin: str) -> SlowwaveError:
@@ -47,18 +41,9 @@ def plain_error(wrong: ValidationError, origin: str) -> SlowwaveError:
     if first["type"] == "value_error":
         reason = str(context.get("error") or first["msg"]).rstrip(".")
         return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{reason}.", PAGE)
-    wanted = _wanted(first["type"], context)
-    must = f"must be {wanted}" if wanted else first["msg"]
+    must = "must be a table" if first["type"] == "model_type" else first["msg"].partition(", unable")[0]
+    must = must.replace("Input should be", "must be")
     return UnusableInput(f"{origin}: {ours} {must}, not {_shown(first['input'])}.", PAGE)
-
-
-def _wanted(kind: str, context: Mapping[str, Any]) -> str:
-    if kind in _BOUNDS:
-        words, key = _BOUNDS[kind]
-        return f"{words} {_shown(context[key])}"
-    if kind == "literal_error":
-        return f"one of {str(context['expected']).replace(' or ', ', ')}".replace("'", '"')
-    return _KINDS.get(kind.partition("_")[0], "")
 
 
 def _shown(value: Any) -> str:

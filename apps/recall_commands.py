@@ -102,8 +102,8 @@ def _way_on(known_as_of: str | None) -> str:
 
 def _show_lines(found: Recollection, speakers: Speakers, at: datetime | None, full: bool) -> None:
     if found.facts:
-        more = "behind each its score and id" if full else "--full shows whole texts, scores and ids"
-        took = f"{found.took_ms:.0f} ms; {more}"
+        way_on = "behind each its score and id" if full else "--full shows whole texts, scores and ids"
+        took = f"{found.took_ms:.0f} ms; {way_on}"
         out.print(fact_lines(found.query, found.facts, speakers, took, at, full=full))
     if found.passages:
         best = found.passages[: None if full else SHOWN_PASSAGES]

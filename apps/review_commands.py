@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -248,12 +246,6 @@ def reject(
 
 def modify(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal to split or to delete.")],
-    ask: Annotated[
-        str | None,
-        typer.Option(
-            "--ask", metavar="FILE", help="The new request as JSON; - reads standard input.", show_default=False
-        ),
-    ] = None,
     rename: Annotated[
         list[str] | None,
         typer.Option("--rename", metavar="OLD=NEW", help="Change the name of a new entity.", show_default=False),
@@ -272,11 +264,10 @@ def modify(
     from slowwave.review.proposals import renamed, without
     from tasks.people.review_runs import modified
 
-    if ask is None and not rename and not leave:
-        raise UnusableInput("Nothing was changed.", "Give --ask FILE, --rename OLD=NEW or --leave OBSERVATION.")
+    if not rename and not leave:
+        raise UnusableInput("Nothing was changed.", "Give --rename OLD=NEW or --leave OBSERVATION.")
     old = proposal_named(place.store().snapshot(), id)
-    wanted = _read(ask) if ask else old.ask
-    wanted = renamed(wanted, _pairs(rename)) if rename else wanted
+    wanted = renamed(old.ask, _pairs(rename)) if rename else old.ask
     wanted = without(wanted, leave) if leave else wanted
     run = place.run("review")
     done = modified(run, old.id, wanted, _person(by))
@@ -284,19 +275,6 @@ def modify(
         print_json({"run": run.id, "proposal": asdict(done)})
     else:
         print_decided([done], run.id, run.namespace)
-
-
-def _read(path: str) -> dict[str, Any]:
-    """The ask in a file, or on stdin."""
-    try:
-        read = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnusableInput(
-            f"{path} cannot be read as JSON: {error}.", "`review show ID --json` has the ask."
-        ) from None
-    if not isinstance(read, dict):
-        raise UnusableInput(f"{path} holds no ask.", "`review show ID --json` has it under `ask`.")
-    return read
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ ask its person leaves the proposal waiting for the other doors.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -147,11 +146,9 @@ def _message(proposal: Proposal) -> str:
     return " ".join([state, *(f"{text.rstrip('.')}." for text in more if text)])
 
 
-# A destructive call finds the proposal of exactly that change, or makes it. A second call with the same arguments gets
-# the same proposal in any state.
+# A second call with the same arguments gets the same proposal: one that waits, as nothing is proposed twice, or the one
+# that was carried out.
 
-
-DONE = ("applied",)
 
 SplitRequest = tuple[str, str | None, Sequence[str]]
 """Name, type (None: that of the parent) and observations of a new entity."""
@@ -168,19 +165,17 @@ def deletion_of(memory: OpenMemory, name: str, observations: Sequence[str]) -> P
     entity: str = exact_row(snapshot, name)["id"]
     live = _live(snapshot, entity)
     ids = _ids(live, observations)
-    is_open = bool({*ids} & {*live})
-    for each in _of(snapshot, "delete", entity, OPEN if is_open else DONE):
-        known = each.ask.get("observations", [])
-        wanted = ids if is_open else _ids(_contents(snapshot, known), observations)
-        if {*wanted} == {*known} and (not is_open or {*known} <= {*live}):  # else it can only grow stale
-            return each
+    if not {*ids} & {*live}:
+        for each in _done(snapshot, "delete", entity):
+            known = each.ask.get("observations", [])
+            if {*_ids(_contents(snapshot, known), observations)} == {*known}:
+                return each
     return propose_deletion(memory.place.run("propose"), entity, ids, reason="An agent asked for it.")
 
 
-def _of(snapshot: Snapshot, action: str, entity: str, states: Sequence[str]) -> Iterator[Proposal]:
-    """Proposals of an action about an entity, the latest of each state first."""
-    for state in states:
-        yield from reversed(list_proposals(snapshot, state, action=action, entity=entity))
+def _done(snapshot: Snapshot, action: str, entity: str) -> Iterator[Proposal]:
+    """What was carried out about an entity, the latest first."""
+    return reversed(list_proposals(snapshot, "applied", action=action, entity=entity))
 
 
 def _live(snapshot: Snapshot, entity: str) -> dict[str, str]:
@@ -229,10 +224,10 @@ def split_of(
         )
     live = _live(snapshot, entity["id"])
     splits, now = _splits(entity["entity_type"], requests, live), plan_hash(entity, live)
-    is_open = bool({fact for split in splits for fact in split.observations} & {*live})
-    for each in _of(snapshot, "split", entity["id"], OPEN if is_open else DONE):
-        if _is_into(snapshot, each, entity["entity_type"], requests) and (_made_for(each) == now or not is_open):
-            return each
+    if not {fact for split in splits for fact in split.observations} & {*live}:
+        for each in _done(snapshot, "split", entity["id"]):
+            if _is_into(snapshot, each, entity["entity_type"], requests):
+                return each
     if made_for not in (None, now):
         raise Refused(
             f"Something else is known of {entity['name']} since the plan was made.",
@@ -259,13 +254,6 @@ def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, requests:
     made = splits_of(proposal.ask)
     contents = _contents(snapshot, [fact for split in made for fact in split.observations])
     return _shape(made) == _shape(_splits(parent_type, requests, contents))
-
-
-def _made_for(proposal: Proposal) -> str | None:
-    """The hash of the entity's facts when its split was planned."""
-    rows = [change.after or {} for change in proposal.changes if change.table == "decisions"]
-    seen = [json.loads(row["measures"]) for row in rows if row.get("action") == "split" and row.get("measures")]
-    return seen[0].get("plan_hash") if seen else None
 
 
 def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[str]]]:

@@ -85,8 +85,8 @@ def costs(site: Site, request: Request, values: Values) -> Response:
     """Calls, tokens and dollars, by day and model, and the runs that paid."""
     store = site.place.store()
     paid = [run for run in list_runs(site.snapshot, 200) if run["calls"]]
-    shown = {"stats": stats(store, datetime.now(UTC)), "costs": costs_by_day(store), "runs": paid}
-    return site.page(request, "costs.html", **shown)
+    counted = stats(store, datetime.now(UTC))
+    return site.page(request, "costs.html", stats=counted, costs=costs_by_day(store), runs=paid)
 
 
 WORDS: Mapping[str, str] = {

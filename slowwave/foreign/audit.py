@@ -133,7 +133,7 @@ def audit(
         near,
         opposed,
         _stale(items, stale_days),
-        *_orphans(items, foreign),
+        _orphans(items, foreign),
         _secrets(items),
         _orders(items),
         _broken(items, foreign),
@@ -166,42 +166,18 @@ def _stale(items: Items, days: int) -> AuditFinding:
     return items.finding("stale", title, old["row"], "items that hold and have a time", len(timed), notes)
 
 
-def _orphans(items: Items, foreign: Foreign) -> tuple[AuditFinding, AuditFinding]:
-    """Entities without a statement, and relations with an end that is not listed."""
+def _orphans(items: Items, foreign: Foreign) -> AuditFinding:
+    """Listed entities without a statement."""
     forms = {name: normalise_name(name) for name in foreign.entities["name"].unique()}
     form = pl.col("name").replace_strict(forms, default="", return_dtype=pl.String)
     listed = foreign.entities.with_columns(form=form, shown=redact_all(foreign.entities["name"])[0])
-    ends = pl.concat([items.rows["subject"], items.rows["object"]]).drop_nulls().unique()
-    mentioned = {normalise_name(name) for name in ends}
+    mentioned = {
+        normalise_name(name) for name in pl.concat([items.rows["subject"], items.rows["object"]]).drop_nulls().unique()
+    }
     alone = listed.filter(~pl.col("form").is_in(list(mentioned))).unique("form", keep="first", maintain_order=True)
     shown = [Example(place, name) for place, name in alone.select("place", "shown").head(EXAMPLES).iter_rows()]
     total = listed["form"].n_unique()
-    lost = [Example(each.place, each.reason) for each in foreign.skipped if each.loss == "endless"]
-    related = items.rows.filter(pl.col("kind") == "relation")
-    if foreign.lists_entities:
-        lost += _unlisted(related, {*forms.values()})
-    entities = AuditFinding(
-        "orphan_entities", "Entities without a statement", len(alone), total, "entities listed", tuple(shown)
-    )
-    count = len(related) + sum(each.loss == "endless" for each in foreign.skipped)
-    relations = AuditFinding(
-        "lost_ends",
-        "Relations of which an end is missing",
-        len(lost),
-        count,
-        "relations",
-        tuple(lost[:EXAMPLES]),
-    )
-    return entities, relations
-
-
-def _unlisted(related: pl.DataFrame, listed: set[str]) -> list[Example]:
-    rows = related.select("place", "shown", "subject", "object").iter_rows()
-    return [
-        Example(place, text)
-        for place, text, *ends in rows
-        if any(end is not None and normalise_name(end) not in listed for end in ends)
-    ]
+    return AuditFinding("orphans", "Entities without a statement", len(alone), total, "entities listed", tuple(shown))
 
 
 def _secrets(items: Items) -> AuditFinding:
@@ -216,7 +192,7 @@ def _orders(items: Items) -> AuditFinding:
 
 
 def _broken(items: Items, foreign: Foreign) -> AuditFinding:
-    broken = [Example(each.place, each.reason) for each in foreign.skipped if each.loss == "broken"]
+    broken = [Example(each.place, each.reason) for each in foreign.skipped if each.loss in ("broken", "endless")]
     total = len(items.rows) + len(broken)
     return AuditFinding("broken", "Cannot be read", len(broken), total, "items found", tuple(broken[:EXAMPLES]))
 

@@ -78,11 +78,6 @@ class Foreign:
     episodes: pl.DataFrame
     skipped: tuple[Skipped, ...] = ()
 
-    @property
-    def lists_entities(self) -> bool:
-        """Whether its format lists entities, so that a missing entity is meaningful."""
-        return self.format != "mem0"
-
 
 @dataclass(slots=True)
 class Drafts:

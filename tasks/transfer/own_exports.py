@@ -55,7 +55,8 @@ def import_own(
     """
     with private_copy(folder) as files:
         manifest = read_manifest(files)
-        seal = _judged(run, manifest, files, named_key(key) if key else None)
+        known = named_key(key) if key else None if trust else known_key(run.store)
+        seal = manifest.judged(files, [known] if known else [])
         if seal.standing != "whole" and not trust:
             raise UnusableInput(
                 f"Nothing was imported. {seal.reason}",
@@ -64,21 +65,6 @@ def import_own(
         own = replace(run, embedder=manifest.embed_model)
         counts = _bring_back(own, files, str(folder), manifest, seal, dry_run)
     return Imported(run.id, str(folder), SYSTEM, False, counts, (), seal)
-
-
-def _judged(run: Run, manifest: Manifest, files: Path, key: bytes | None) -> SealCheck:
-    """What the seal is worth to this store, and to the holder of another key.
-
-    A store whose own key cannot be read knows no export as its own, and says why.
-    """
-    known, trouble = [key] if key else [], ""
-    try:
-        own = known_key(run.store)
-        known += [own] if own else []
-    except UnusableInput as error:
-        trouble = str(error)
-    seal = manifest.judged(files, known)
-    return replace(seal, reason=f"{seal.reason} {trouble}") if trouble and seal.standing == "unknown key" else seal
 
 
 def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: SealCheck, dry_run: bool) -> dict[str, int]:

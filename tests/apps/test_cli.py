@@ -420,7 +420,7 @@ def test_settings_come_from_the_file_of_the_folder_with_the_names_that_other_sys
     ("text", "words"),
     [
         ("[ingst]\n", "Did you mean 'ingest'?"),
-        ("[recall]\nk = 0\n", "recall.k must be at least 1, not 0."),
+        ("[recall]\nk = 0\n", "recall.k must be greater than or equal to 1, not 0."),
         ("[recall\n", "not valid TOML"),
     ],
 )

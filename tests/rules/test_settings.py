@@ -169,14 +169,19 @@ def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> N
     [
         (
             {"similarity": {"flag_cosine": 3}},
-            "my.toml: ingest.evaluate.flag_cosine must be at most 1, not 3.",
+            "my.toml: ingest.evaluate.flag_cosine must be less than or equal to 1, not 3.",
         ),
-        ({"recall": {"k": "many"}}, 'my.toml: recall.k must be a whole number, not "many".'),
-        ({"recall": {"graph": "x"}}, 'my.toml: recall.graph must be one of "none", "bfs", "spread", not "x".'),
+        ({"llm": {"max_calls": -4}}, "my.toml: ingest.llm.max_calls must be greater than or equal to 0, not -4."),
+        ({"recall": {"k": "many"}}, 'my.toml: recall.k must be a valid integer, not "many".'),
+        ({"recall": {"graph": "x"}}, "my.toml: recall.graph must be 'none', 'bfs' or 'spread', not \"x\"."),
         ({"recall": 5}, "my.toml: recall must be a table, not 5."),
         (
+            {"split": {"thresholds": {"project": 0}}},
+            "my.toml: split.thresholds.project must be greater than or equal to 1, not 0.",
+        ),
+        (
             {"ingest": {"llm": {"max_usd": 2e6}}},
-            "my.toml: ingest.llm.max_usd must be at most 1,000,000, not 2,000,000.",
+            "my.toml: ingest.llm.max_usd must be less than or equal to 1000000, not 2,000,000.",
         ),
         (
             {"recall": {"walk": {"spread": {"activation_threshold": 0.9, "inhibition_threshold": 0.1}}}},
