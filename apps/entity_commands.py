@@ -73,7 +73,7 @@ def merge(
         return
     _show_merged(merged, dry_run, place.locale)
     if is_done:
-        _say_undo(run)
+        show_undo(run.id, run.namespace)
 
 
 def _show_merged(merged: Merged, dry_run: bool, locale: Locale) -> None:
@@ -137,7 +137,7 @@ def _show_called(run: Run, called: Called, as_json: bool, new: str, known: str) 
         return
     out.print(new if called.is_new else known, markup=False)
     if called.is_new:
-        _say_undo(run)
+        show_undo(run.id, run.namespace)
 
 
 def pin_entity(
@@ -177,11 +177,7 @@ def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:
         if rows:
             out.print(table(title, ("what", "id"), [(title_, short_id(id_)) for id_, title_ in rows]))
     if done.changed:
-        _say_undo(run)
-
-
-def _say_undo(run: Run) -> None:
-    show_undo(run.id, run.namespace)
+        show_undo(run.id, run.namespace)
 
 
 def propose(

@@ -27,8 +27,6 @@ from .tables import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
-
     from slowwave.types import Entity, RecalledFact
 
 SHOWN = 50
@@ -148,22 +146,18 @@ def entities(
     if not shown:
         out.print(f"No entity{f' of the type {type}' if type else ''} is known yet.", markup=False)
         return
-    out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else "", place.locale))
-
-
-def entity_table(shown: Sequence[Entity], caption: str = "", locale: Locale = "en") -> RenderableType:
-    """Entities as a table; the count is of live facts."""
     rows = [
         (
             f"{e.name} (archived)" if e.is_archived else e.name,
-            shown_type(e.entity_type, locale),
+            shown_type(e.entity_type, place.locale),
             e.facts,
             ", ".join(e.aliases),
             e.last_seen_at and e.last_seen_at.date(),
         )
         for e in shown
     ]
-    return table("", ("name", "type", "facts", "also known as", "last seen"), rows, caption)
+    more = f"…and {total - len(shown)} more" if total > len(shown) else ""
+    out.print(table("", ("name", "type", "facts", "also known as", "last seen"), rows, more))
 
 
 def why(

@@ -40,8 +40,6 @@ from .options import (
 from .printing import count_table, end, out, print_json, progress, show_calls, show_notes, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from slowwave.types import Community
 
 W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, ReembedSettings)
@@ -261,14 +259,8 @@ def communities(
         out.print("No communities were found yet. Find them with: slowwave communities refresh")
     else:
         caption = f"{len(found)} of {total}; the story of one: slowwave why ID"
-        out.print(community_table(found, caption))
-
-
-def community_table(found: Sequence[Community], caption: str = "") -> RenderableType:
-    """Communities as a table; the count is of members."""
-    return table(
-        "Communities", ("name", "count", "about", "members", "id"), list(map(_community_cells, found)), caption
-    )
+        columns = ("name", "count", "about", "members", "id")
+        out.print(table("Communities", columns, list(map(_community_cells, found)), caption))
 
 
 def _community_cells(one: Community) -> tuple[str, int, str, str, str]:

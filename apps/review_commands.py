@@ -164,10 +164,6 @@ def list_waiting(
     ] = "pending",
     every: Annotated[bool, typer.Option("--all", help="Proposals in every state.")] = False,
     action: Action = None,
-    risky: Annotated[
-        bool | None,
-        typer.Option("--risky/--safe", help="Only proposals with a risk, or without one.", show_default=False),
-    ] = None,
     limit: Limit = 50,
     *,
     place: Place,
@@ -177,8 +173,7 @@ def list_waiting(
     from recall.proposals import list_proposals
 
     wanted = None if every else state
-    found = list_proposals(place.store().snapshot(), wanted, action=action)
-    chosen = [each for each in found if risky is None or each.is_risky == risky]
+    chosen = list_proposals(place.store().snapshot(), wanted, action=action)
     if as_json:
         print_json({"total": len(chosen), "proposals": [each.as_json() for each in chosen[:limit]]})
     else:

@@ -127,7 +127,6 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     cells += [("tokens", f"{run['tokens_in']:,} in, {run['tokens_out']:,} out")] if run["calls"] else []
     cells += [("changed", ", ".join(run["effects"]))] if run["effects"] else []
     cells += [(key.replace("_", " "), value) for key, value in summary.items() if _is_plain(key, value)]
-    cells += [("lease wait", f"{run['waited_s']:.2f} s")] if run["commits"] else []
     cells += [("part of", run["parent_id"])] if run["parent_id"] else []
     cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
     out.print(table(run["id"], ("", ""), [(name, cell) for name, cell in cells if cell not in ("", None)]))
@@ -135,9 +134,6 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     for title, head, rows in (counts, ("Refused", "gate", summary.get("refused", {}))):
         if rows:
             out.print(table(title, (head, "count"), list(rows.items())))
-    if run["commits"]:
-        commits = [(each["sequence"], each["at"], each["kind"]) for each in run["commits"]]
-        out.print(table("Commits", ("#", "when", "kind"), commits))
     show_issues(summary.get("issues", ()), out)
     for note in (*summary.get("notes", ()), *summary.get("errors", ())):
         out.print(f"- {note}", markup=False)

@@ -17,7 +17,6 @@ from markupsafe import Markup
 
 from slowwave.errors import UnusableInput
 from slowwave.lifecycle.run_counts import shown_counts
-from slowwave.timestamps import parse_moment
 
 from .configuration import Place
 from .options import DryRun, JsonOption, RequireApproval, add_command
@@ -173,9 +172,6 @@ def atlas(
             "--limit", min=1, max=50_000, help="How many entities at most, those with the most relations first."
         ),
     ] = 5_000,
-    as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="TIME", help="Open the page at this time.", show_default=False)
-    ] = None,
     *,
     place: Place,
     as_json: JsonOption = False,
@@ -185,17 +181,21 @@ def atlas(
     from recall.atlas_facts import AtlasLimits
 
     _require_place(file)
-    moment = parse_moment(as_of) if as_of else None
     limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
     data = atlas_data(place.store(), datetime.now(UTC), limits, place.settings.recall.aspects)
-    if moment is not None:
-        data["as_of"] = int(moment.timestamp())
     page = atlas_page(data)
     try:
         file.write_text(page, encoding="utf-8", newline="\n")
     except OSError as error:
         raise UnusableInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
-    summary = _atlas_summary(file, page, data)
+    summary = {
+        "path": str(file.absolute()),
+        "bytes": len(page.encode()),
+        "entities": len(data["entities"]["id"]),
+        "facts": len(data["facts"]["id"]),
+        "communities": len(data["communities"]),
+        "left_out": data["left_out"],
+    }
     if as_json:
         print_json(summary)
         return
@@ -222,17 +222,6 @@ def _require_place(file: Path) -> None:
         raise UnusableInput(f"{file} is there, and no atlas.", "Name another file, or remove that one first.")
 
 
-def _atlas_summary(file: Path, page: str, data: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "path": str(file.absolute()),
-        "bytes": len(page.encode()),
-        "entities": len(data["entities"]["id"]),
-        "facts": len(data["facts"]["id"]),
-        "communities": len(data["communities"]),
-        "left_out": data["left_out"],
-    }
-
-
 # The atlas as one HTML file: data, style and scripts inside it, and a policy under which it can load nothing else.
 
 
@@ -243,7 +232,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def atlas_page(data: Mapping[str, Any]) -> str:
-    """The page that shows these data; see `recall.atlas.atlas_data`, beside it optionally `as_of`, in seconds.
+    """The page that shows these data; see `recall.atlas.atlas_data`.
 
     Stored text cannot break out of its place: as JSON it holds no markup signs, as markup it is escaped.
     """

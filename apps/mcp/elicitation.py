@@ -92,22 +92,14 @@ def settled(ctx: Agent, proposal: Proposal, answer: ElicitationResult[Decision])
 
     Without an answer of a person it stays as it is.
     """
-    memory, form = memory_of(ctx), _decision_of(answer)
-    if form is not None and proposal.state == "pending":
+    memory = memory_of(ctx)
+    form: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
+    if isinstance(form, Decision) and proposal.state == "pending":
         _decide(memory, proposal.id, form.decision, Person(form.name, "mcp"), form.note)
     elif proposal.state == "approved":
-        _decide(memory, proposal.id, "approve", _approver(proposal), proposal.note)
+        doors: dict[str, Door] = {each: each for each in get_args(Door)}
+        _decide(memory, proposal.id, "approve", Person(proposal.decider, doors[proposal.door]), proposal.note)
     return proposal_named(memory.snapshot, proposal.id)
-
-
-def _decision_of(answer: ElicitationResult[Decision]) -> Decision | None:
-    data: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
-    return data if isinstance(data, Decision) else None
-
-
-def _approver(proposal: Proposal) -> Person:
-    doors: dict[str, Door] = {each: each for each in get_args(Door)}
-    return Person(proposal.decider, doors[proposal.door])
 
 
 def _decide(memory: OpenMemory, id_: str, decision: Literal["approve", "reject"], person: Person, note: str) -> None:

@@ -22,7 +22,7 @@ from apps.transfer_commands import atlas_page, atlas_policy
 from recall.atlas import atlas_data
 from slowwave.errors import NoStoreYet, SlowwaveError
 
-from . import asking, reviewing, runs
+from . import asking, changes
 from .access import MCP, Access, LoginCodes, Tokens
 from .site import FOLDER, Handler, Site, Values, pages
 
@@ -45,15 +45,15 @@ PAGES: Sequence[tuple[str, str, Handler]] = (
     ("POST", "/", asking.ask),
     ("GET", "/people", asking.people),
     ("GET", "/people/{id}", asking.person),
-    ("GET", "/runs", runs.listed),
-    ("GET", "/runs/{id}", runs.one),
-    ("GET", "/runs/{id}/undo", runs.way_back),
-    ("POST", "/runs/{id}/undo", runs.undo_now),
-    ("GET", "/review", reviewing.listed),
-    ("GET", "/review/{id}", reviewing.one),
-    ("POST", "/review/{id}/change", reviewing.change_now),
-    ("POST", "/review/{id}/{choice}", reviewing.decide_now),
-    ("GET", "/costs", runs.costs),
+    ("GET", "/runs", changes.listed),
+    ("GET", "/runs/{id}", changes.one),
+    ("GET", "/runs/{id}/undo", changes.way_back),
+    ("POST", "/runs/{id}/undo", changes.undo_now),
+    ("GET", "/review", changes.waiting),
+    ("GET", "/review/{id}", changes.proposal),
+    ("POST", "/review/{id}/change", changes.change_now),
+    ("POST", "/review/{id}/{choice}", changes.decide_now),
+    ("GET", "/costs", changes.costs),
     ("GET", "/atlas", atlas),
     ("GET", "/atlas/map", atlas_map),
     ("GET", "/why/{id:path}", asking.why),

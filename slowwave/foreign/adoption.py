@@ -162,16 +162,8 @@ _SECRET = "its name holds what looks like a secret"
 _ORDER = "its name tries to give its reader orders"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Safe:
-    """The safe export, and the number of redacted texts."""
-
-    content: Foreign
-    redacted: int
-
-
-def without_secrets(foreign: Foreign) -> Safe:
-    """Redacts texts and keys; items whose name is a secret or an order are left out and listed."""
+def without_secrets(foreign: Foreign) -> tuple[Foreign, int]:
+    """The safe export, and the number of redacted texts; items whose name is a secret or an order are left out."""
     parts = {"entities": foreign.entities, "claims": foreign.claims, "episodes": foreign.episodes}
     redacted = 0
     for part, column in _TEXTS:
@@ -193,7 +185,7 @@ def without_secrets(foreign: Foreign) -> Safe:
         foreign, entities=entities, claims=parts["claims"], episodes=parts["episodes"],
         skipped=(*foreign.skipped, *skipped),
     )  # fmt: skip
-    return Safe(content, redacted)
+    return content, redacted
 
 
 def _wrong_names(names: pl.Series) -> dict[str, str]:

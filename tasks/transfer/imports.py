@@ -23,7 +23,7 @@ from recall.export import is_own_export
 from recall.export_files import SealCheck
 from slowwave.comparison.similarity import profile_of
 from slowwave.errors import UnusableInput
-from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
+from slowwave.foreign.adoption import Adopted, adopt, without_secrets
 from slowwave.foreign.audit import Audit, audit
 from slowwave.foreign.parsers import READS, read_export
 from slowwave.foreign.records import Foreign, Skipped
@@ -91,27 +91,25 @@ def import_export(
     Raises `UnusableInput` for what cannot be read before anything is made. With approval, candidates wait for a person.
     """
     file = read_foreign(path, system)
-    safe = without_secrets(file.content)
+    content, redacted = without_secrets(file.content)
     total: Counter[RunCount] = Counter()
     tally = Counts(run.id, total)
     parameters = {"path": file.uri, "from": system, "require_approval": require_approval}
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
-        adopted = adopt(safe.content, file.modified_at)
-        total.update(_read_counts(safe))
+        adopted = adopt(content, file.modified_at)
+        total.update(_read_counts(content, redacted))
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
                 total.update(_store_and_apply(run, part, settings, require_approval, dry_run))
         if not is_known and not dry_run:
             _finish(run, file, settings)
             total[RunCount.CHANGES_PROPOSED] = len(titles_of(run))
-    content = safe.content
     counts = tally.summary()["counts"]
     return Imported(run.id, file.uri, content.format, is_known, counts, content.skipped[:LISTED])
 
 
-def _read_counts(safe: Safe) -> Counter[RunCount]:
-    content = safe.content
+def _read_counts(content: Foreign, redacted: int) -> Counter[RunCount]:
     by_loss = Counter(each.loss for each in content.skipped)
     return Counter(
         {
@@ -120,7 +118,7 @@ def _read_counts(safe: Safe) -> Counter[RunCount]:
             RunCount.SOURCE_TEXTS_READ: len(content.episodes),
             RunCount.ITEMS_UNREADABLE: by_loss["broken"] + by_loss["endless"],
             RunCount.ITEMS_DELETED_OR_DERIVED: by_loss["gone"],
-            RunCount.TEXTS_WITH_SECRETS: safe.redacted,
+            RunCount.TEXTS_WITH_SECRETS: redacted,
         }
     )
 

@@ -184,7 +184,7 @@ def test_whatever_stands_in_a_field_is_read_left_out_or_told(system: str, data: 
     except UnusableInput:  # nothing of it can be used
         return
     assert all(each.reason and each.place for each in found.skipped)
-    adopted = adopt(without_secrets(found).content, NOW)
+    adopted = adopt(without_secrets(found)[0], NOW)
     assert len(adopted.claims) <= sum(len(items) + 1 for items in whole.values())
 
 
@@ -257,7 +257,7 @@ def test_what_is_called_by_an_order_or_a_secret_is_left_out(write: Write) -> Non
         "sk-proj-abcdefghijklmnopqrstuvwxyz0123",
     )
     relations = [{"source": "ana", "relationship": "knows", "target": name} for name in (*names, "bo")]
-    safe = without_secrets(read(write({"results": [], "relations": relations}))).content
+    safe = without_secrets(read(write({"results": [], "relations": relations})))[0]
     assert safe.claims["object"].to_list() == ["bo"]
     assert not {*names} & {*safe.entities["name"]}
     assert {each.reason.split(" ", 2)[2] for each in safe.skipped} == {
