@@ -93,12 +93,6 @@ def test_numbers_of_other_days_and_other_things_contradict_nothing(tmp_path: Pat
     assert told(found["contradictions"]) == []
 
 
-def test_what_our_gates_refuse_is_noise_and_short_facts_are_not(tmp_path: Path) -> None:
-    noise = ("Sounds good!", "Can you help me with that?", "drwxr-xr-x 2 root root 4096 build")
-    found = look(memories(tmp_path / "m.json", *noise, "Vegetarian", "Speaks Spanish"))["noise"]
-    assert (found.count, found.total) == (3, 5)
-
-
 def test_an_audit_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "here"
     shutil.copytree(FOREIGN, folder)
