@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -11,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.api import OpenMemory
 from slowwave.arguments import checked_time
-from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, is_denial, shown_relation, shown_type
 from slowwave.text import short_id
 
@@ -30,11 +27,8 @@ from .tables import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
-
     from slowwave.types import Entity, RecalledFact
 
-_FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
 SHOWN = 50
 TypesOption = Annotated[
     list[str] | None,
@@ -102,9 +96,7 @@ def _title(entity: Entity, locale: Locale) -> str:
 
 
 def history(
-    subject: Annotated[
-        str, typer.Argument(help="An entity, by any of its names; or the id of a fact, to show its chain.")
-    ],
+    subject: EntityName,
     predicate: Annotated[
         str | None, typer.Argument(help="Only facts with this text in the statement or relation.", show_default=False)
     ] = None,
@@ -122,11 +114,6 @@ def history(
 ) -> None:
     """Show all versions of the facts about an entity, with the reason why each ended."""
     with OpenMemory(place) as memory:
-        if _FACT_ID.fullmatch(subject):
-            if predicate or relation or known_as_of:
-                raise UnusableInput("The chain of a fact is shown whole.", "Name an entity to narrow its history.")
-            _show_chain(memory, subject, as_json, place.locale)
-            return
         entity, versions = memory.history(subject, predicate, relation=relation, known_as_of=known_as_of, limit=limit)
     if as_json:
         print_json({"entity": asdict(entity), "facts": [version.as_json() for version in versions]})
@@ -140,18 +127,6 @@ def history(
             f"`slowwave history {shlex.quote(entity.name)}` shows all versions of its facts.",
             markup=False,
         )
-
-
-def _show_chain(memory: OpenMemory, fact_id: str, as_json: bool, locale: Locale) -> None:
-    chain = memory.chain(fact_id)
-    if as_json:
-        print_json(chain.as_json())
-        return
-    out.print(history_lines("What replaced what, oldest first", chain.versions, locale))
-    if chain.has_circle:
-        err.print("These facts replace each other in a circle: `slowwave doctor` tells more.")
-    if chain.is_cut:
-        err.print(f"Only the {len(chain.versions)} nearest facts are shown.")
 
 
 def entities(
@@ -171,22 +146,18 @@ def entities(
     if not shown:
         out.print(f"No entity{f' of the type {type}' if type else ''} is known yet.", markup=False)
         return
-    out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else "", place.locale))
-
-
-def entity_table(shown: Sequence[Entity], caption: str = "", locale: Locale = "en") -> RenderableType:
-    """Entities as a table; the count is of live facts."""
     rows = [
         (
             f"{e.name} (archived)" if e.is_archived else e.name,
-            shown_type(e.entity_type, locale),
+            shown_type(e.entity_type, place.locale),
             e.facts,
             ", ".join(e.aliases),
             e.last_seen_at and e.last_seen_at.date(),
         )
         for e in shown
     ]
-    return table("", ("name", "type", "facts", "also known as", "last seen"), rows, caption)
+    more = f"…and {total - len(shown)} more" if total > len(shown) else ""
+    out.print(table("", ("name", "type", "facts", "also known as", "last seen"), rows, more))
 
 
 def why(

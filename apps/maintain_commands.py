@@ -16,6 +16,7 @@ from slowwave.settings import (
     ConsolidateSettings,
     DecaySettings,
     FleetSettings,
+    ReembedSettings,
     SleepSettings,
     StewardSettings,
 )
@@ -40,11 +41,9 @@ from .options import (
 from .printing import count_table, end, out, print_json, progress, show_calls, show_notes, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from slowwave.types import Community
 
-W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings)
+W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, ReembedSettings)
 N = TypeVar("N", bound=str)
 NAMED = 8
 """Members that the table shows of each."""
@@ -261,14 +260,8 @@ def communities(
         out.print("No communities were found yet. Find them with: slowwave communities refresh")
     else:
         caption = f"{len(found)} of {total}; the story of one: slowwave why ID"
-        out.print(community_table(found, caption))
-
-
-def community_table(found: Sequence[Community], caption: str = "") -> RenderableType:
-    """Communities as a table; the count is of members."""
-    return table(
-        "Communities", ("name", "count", "about", "members", "id"), list(map(_community_cells, found)), caption
-    )
+        columns = ("name", "count", "about", "members", "id")
+        out.print(table("Communities", columns, list(map(_community_cells, found)), caption))
 
 
 def _community_cells(one: Community) -> tuple[str, int, str, str, str]:
@@ -310,10 +303,7 @@ def reembed(
             show_default=False,
         ),
     ] = None,
-    gate: Annotated[
-        bool | None,
-        typer.Option("--gate/--no-gate", help="Publish nothing if recall would get worse.", show_default=False),
-    ] = None,
+    gate: Gate = None,
     dry_run: DryRun = False,
     *,
     place: Place,
@@ -322,10 +312,9 @@ def reembed(
     """Change the embedding model of all rows in one commit. No language model is called."""
     from flows.reembed import reembed as flow
 
-    own = place.kept(place.settings.reembed).model_copy(update={"link": place.settings.ingest.extract.note_linking})
-    watch = own.gate if gate is None else own.gate.model_copy(update={"enabled": gate})
+    own = place.settings.reembed.model_copy(update={"link": place.settings.ingest.extract.note_linking})
     parameters = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, settings=own.model_copy(update={"gate": watch}), **parameters)
+    summary = run_flow(flow, place, as_json, settings=watched(own, place, gate), **parameters)
     show_summary(summary, as_json)
 
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, TookTooLong, UnusableInput
 
-from .shared import checked_memory, library, read_or
+from . import read_or
 
-with library("langgraph", "langgraph"):
+try:
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -35,6 +35,9 @@ with library("langgraph", "langgraph"):
         validate_op_namespace,
     )
     from langgraph.store.memory import InMemoryStore
+except ModuleNotFoundError as error:
+    command = "pip install 'slowwave[langgraph]'"
+    raise ModuleNotFoundError(f"{error.msg}. Install what this module needs: {command}", name=error.name) from error
 
 if TYPE_CHECKING:
     from storage.snapshots import Snapshot
@@ -77,7 +80,11 @@ class SlowwaveStore(BaseStore):
 
     def __init__(self, memory: OpenMemory, *, ttl: TTLConfig | None = None) -> None:
         """A store over an open memory, which may hold other facts besides; `ttl` gives the default time to live."""
-        self._memory = checked_memory(memory)
+        if not isinstance(memory, OpenMemory):
+            raise UnusableInput(
+                f"{memory!r} is no open memory.", "Give `open_memory(PATH)`: `from slowwave import open_memory`."
+            )
+        self._memory = memory
         self._kept: dict[Place, _Kept] = {}
         self._sequence: int | None = None
         self._lock = Lock()  # a batch reads before it writes: two of them at once would put one key twice

@@ -137,7 +137,7 @@ def _advice(row: Row) -> str:
     if row["is_distinct"]:
         apart = f"{how}, {row['n_apart']} topics clearly apart"
         return f"{apart}. Part it before it hurts: {command('split propose', row['called'])}"
-    return f"{how}, no topics clearly apart. See: {command('split analyze', row['called'])}"
+    return f"{how}, no topics clearly apart. See: {command('facts', row['called'])}"
 
 
 # Flagged

@@ -100,7 +100,10 @@ _KINDS: Mapping[str, _Kind] = {
         "Split candidates: too much of several topics",
         ("entity", "type", "count", "threshold", "topics", "score"),
         _rows("name", "type", "count", "threshold", "topics", "topic_diversity"),
-        ("See the parts: slowwave split analyze ENTITY", "Leave them for review: slowwave split propose ENTITY"),
+        (
+            "See the parts: slowwave split propose ENTITY --dry-run",
+            "Leave them for review: slowwave split propose ENTITY",
+        ),
     ),
     "flagged_observations": _Kind(
         "Flagged observations: each looked like another one",
@@ -118,7 +121,7 @@ _KINDS: Mapping[str, _Kind] = {
         "Large entities: near the threshold for a split, or beyond it",
         ("entity", "type", "count", "threshold", "what"),
         _rows(*_ENTITY, "threshold", _band),
-        ("See topics: slowwave split analyze ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
+        ("Look: slowwave facts ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
     ),
     "archival_candidates": _Kind(
         "Archival candidates: of no weight, and unread for years",

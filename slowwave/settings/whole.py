@@ -154,7 +154,7 @@ class ReembedSettings(WritingSettings):
         2048, ge=1, le=100_000, title="Texts per batch", description="Embedded and kept together; a kill loses one."
     )
     gate: NightGateSettings = NightGateSettings.as_field(
-        "Gate", "The same questions on old and on new vectors; where recall fell, nothing is published."
+        "Gate", "The same questions on old and on new vectors; where recall fell, the run is undone."
     )
     link: LinkSettings = LinkSettings.as_field(
         "Links", "How entities that are alike are linked anew; on the command line the link of [ingest]."

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from talk import EXAMPLES
 
-from slowwave.foreign.audit_pairs import Audit, AuditFinding
+from slowwave.foreign.audit import Audit, AuditFinding
 from slowwave.settings import Settings
 from tasks.transfer.imports import audit_export
 
@@ -44,10 +44,8 @@ def test_the_example_of_mem0_has_each_fault_that_was_put_into_it() -> None:
     counts = {name: (each.count, each.total) for name, each in found.items()}
     assert counts["exact_duplicates"] == (1, 10)
     assert counts["contradictions"] == (1, 10)
-    assert counts["over"] == (1, 11)
     assert counts["secrets"] == (1, 11)
     assert counts["orders"] == (1, 11)
-    assert counts["noise"] == (1, 11)
     assert counts["broken"] == (0, 11)
     assert look(FOREIGN / "mem0.json", stale_days=1)["stale"].count > counts["stale"][0]
     assert "Does not like cilantro" in told(found["contradictions"])[0]
@@ -93,21 +91,6 @@ def test_numbers_of_other_days_and_other_things_contradict_nothing(tmp_path: Pat
     )
     found = look(memories(tmp_path / "m.json", *[text for pair in pairs for text in pair]))
     assert told(found["contradictions"]) == []
-
-
-def test_what_our_gates_refuse_is_noise_and_short_facts_are_not(tmp_path: Path) -> None:
-    noise = ("Sounds good!", "Can you help me with that?", "drwxr-xr-x 2 root root 4096 build")
-    found = look(memories(tmp_path / "m.json", *noise, "Vegetarian", "Speaks Spanish"))["noise"]
-    assert (found.count, found.total) == (3, 5)
-
-
-def test_examples_are_as_many_as_asked_for_and_markdown_is_one_table(tmp_path: Path) -> None:
-    path = memories(tmp_path / "a|b.json", *["Ana likes <b>tea</b> | a lot"] * 5)
-    assert len(look(path, examples=2)["exact_duplicates"].examples) == 2
-    text = audit(path, examples=1).as_markdown()
-    assert "| Said before, word for word | 4 | 80.0% | 5 items that hold |" in text
-    assert "<b>" not in text
-    assert audit(path, examples=0).as_json()["findings"]["exact_duplicates"]["rate"] == 0.8
 
 
 def test_an_audit_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

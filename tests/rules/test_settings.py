@@ -155,7 +155,6 @@ def test_a_model_for_all_flows_is_that_of_each_that_names_none() -> None:
     ("path", "near"),
     [
         ("ingest.extract.window_mesages", "ingest.extract.window_messages"),
-        ("ingest.consolidate.artifacts.link_confidense", "ingest.consolidate.artifacts.link_confidence"),
         ("graph.max_hopz", "graph.max_hops"),
     ],
 )
@@ -170,14 +169,19 @@ def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> N
     [
         (
             {"similarity": {"flag_cosine": 3}},
-            "my.toml: similarity.flag_cosine (ingest.evaluate.flag_cosine here) must be at most 1, not 3.",
+            "my.toml: ingest.evaluate.flag_cosine must be less than or equal to 1, not 3.",
         ),
-        ({"recall": {"k": "many"}}, 'my.toml: recall.k must be a whole number, not "many".'),
-        ({"recall": {"graph": "x"}}, 'my.toml: recall.graph must be one of "none", "bfs", "spread", not "x".'),
+        ({"llm": {"max_calls": -4}}, "my.toml: ingest.llm.max_calls must be greater than or equal to 0, not -4."),
+        ({"recall": {"k": "many"}}, 'my.toml: recall.k must be a valid integer, not "many".'),
+        ({"recall": {"graph": "x"}}, "my.toml: recall.graph must be 'none', 'bfs' or 'spread', not \"x\"."),
         ({"recall": 5}, "my.toml: recall must be a table, not 5."),
         (
+            {"split": {"thresholds": {"project": 0}}},
+            "my.toml: split.thresholds.project must be greater than or equal to 1, not 0.",
+        ),
+        (
             {"ingest": {"llm": {"max_usd": 2e6}}},
-            "my.toml: ingest.llm.max_usd must be at most 1,000,000, not 2,000,000.",
+            "my.toml: ingest.llm.max_usd must be less than or equal to 1000000, not 2,000,000.",
         ),
         (
             {"recall": {"walk": {"spread": {"activation_threshold": 0.9, "inhibition_threshold": 0.1}}}},
@@ -185,9 +189,7 @@ def test_an_unknown_name_is_told_with_the_nearest_one(path: str, near: str) -> N
         ),
     ],
 )
-def test_a_value_out_of_range_is_told_in_plain_words_by_the_name_that_was_written(
-    values: dict[str, Any], told: str
-) -> None:
+def test_a_value_out_of_range_is_told_in_plain_words_by_our_name(values: dict[str, Any], told: str) -> None:
     with pytest.raises(UnusableInput) as refused:
         parse_settings(values, "my.toml")
     assert refused.value.message == told

@@ -78,13 +78,11 @@ def test_every_road_to_an_active_fact_passes_the_ledger(tmp_path: Path) -> None:
         approve(run("review", "asked"), waiting, Person("ana", "python"))
         import_export(run("import", "foreign"), EXAMPLES / "foreign" / "mem0.json", IngestSettings())
         export(Store.open(str(home)), folder, "jsonl", NOW)
-        import_own(run("import", "whole"), folder, IngestSettings())
-        (folder / "messages.jsonl").write_text("", encoding="utf-8")
-        import_own(run("import", "judged"), folder, IngestSettings())
+        import_own(run("import", "whole"), folder)
     assert {kind for kind, count in made.items() if count} == {
         "ingest.apply", "observe", "undo", "review", "import.export",
     }  # fmt: skip
-    for name in ("default", "asked", "foreign", "whole", "judged"):
+    for name in ("default", "asked", "foreign", "whole"):
         assert Store.open(str(home), name).snapshot().count("facts", "status = 'active'"), name
 
 

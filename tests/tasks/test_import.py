@@ -20,7 +20,7 @@ from talk import EXAMPLES, assert_same, contents, rows
 
 from slowwave.errors import UnusableInput
 from slowwave.foreign.adoption import adopt, without_secrets
-from slowwave.foreign.exports import read_export
+from slowwave.foreign.parsers import read_export
 from slowwave.foreign.records import Foreign
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.validity import is_live
@@ -102,25 +102,6 @@ def test_the_same_memories_are_read_from_every_shape_that_mem0_gives_them(write:
         assert row["valid_from"] == datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_of_a_history_only_what_is_current_is_kept(write: Write) -> None:
-    def event(kind: str, id: str, new: str | None, at: str) -> dict[str, Any]:
-        return {"id": f"h{at}", "memory_id": id, "old_memory": None, "new_memory": new, "event": kind, "updated_at": at}
-
-    history = [
-        event("ADD", "1", "Likes tea", "2026-01-01T00:00:00Z"),
-        event("UPDATE", "1", "Likes coffee", "2026-02-01T00:00:00Z"),
-        event("ADD", "2", "Has a cat", "2026-01-01T00:00:00Z"),
-        event("DELETE", "2", None, "2026-03-01T00:00:00Z"),
-    ]
-    alone = read(write(history))
-    assert alone.claims["statement"].to_list() == ["Likes coffee"]
-    listed = read(write({"results": [memory("Likes coffee"), memory("Has a cat", "2")], "history": history}))
-    assert listed.claims.select("statement", "valid_from").rows() == [
-        ("Likes coffee", datetime(2026, 2, 1, tzinfo=UTC))
-    ]
-    assert [each.loss for each in listed.skipped] == ["gone"]
-
-
 def test_nodes_may_be_listed_behind_the_edges_that_name_them_and_dumped_by_neo4j(write: Write) -> None:
     nodes, edges = graph(edge("Ana works at Acme")).values()
     dumped = [{"type": "relationship", "label": "RELATES_TO", "properties": e} for e in edges]
@@ -172,14 +153,12 @@ JSON = st.recursive(
     ),
     max_leaves=4,
 )
-EVENT = {"id": "h", "memory_id": "1", "event": "UPDATE", "new_memory": "Likes tea", "updated_at": "2026-02-01"}
 LINK = {"source": "ana", "relationship": "knows", "target": "bo", "source_type": "person", "confidence": 0.5}
 EPISODE = {"uuid": "p", "content": "Ana said so.", "valid_at": "2026-01-01", "group_id": "g"}
 WHOLE: dict[str, dict[str, list[dict[str, Any]]]] = {
     "mem0": {
         "results": [memory("Likes tea", metadata={}, payload=None, role="user"), memory("Has a cat", "2")],
         "relations": [LINK],
-        "history": [EVENT],
     },
     "graphiti": {**graph(edge("Ana works at Acme", episodes=["p"], group_id="g")), "episodes": [EPISODE]},
     "mcp-memory": {
@@ -205,7 +184,7 @@ def test_whatever_stands_in_a_field_is_read_left_out_or_told(system: str, data: 
     except UnusableInput:  # nothing of it can be used
         return
     assert all(each.reason and each.place for each in found.skipped)
-    adopted = adopt(without_secrets(found).content, NOW)
+    adopted = adopt(without_secrets(found)[0], NOW)
     assert len(adopted.claims) <= sum(len(items) + 1 for items in whole.values())
 
 
@@ -278,7 +257,7 @@ def test_what_is_called_by_an_order_or_a_secret_is_left_out(write: Write) -> Non
         "sk-proj-abcdefghijklmnopqrstuvwxyz0123",
     )
     relations = [{"source": "ana", "relationship": "knows", "target": name} for name in (*names, "bo")]
-    safe = without_secrets(read(write({"results": [], "relations": relations}))).content
+    safe = without_secrets(read(write({"results": [], "relations": relations})))[0]
     assert safe.claims["object"].to_list() == ["bo"]
     assert not {*names} & {*safe.entities["name"]}
     assert {each.reason.split(" ", 2)[2] for each in safe.skipped} == {
@@ -290,11 +269,9 @@ def test_what_is_called_by_an_order_or_a_secret_is_left_out(write: Write) -> Non
 def test_words_for_kinds_of_things_become_ours_or_concepts_with_a_count(
     imported: tuple[Path, dict[str, Imported]],
 ) -> None:
-    store, told = imported
+    store, _ = imported
     kinds = dict(rows(store, "entities").select("canonical_name", "entity_type").iter_rows())
     assert (kinds["ferrywise"], kinds["pixel"], kinds["alcântara"]) == ("organization", "concept", "place")
-    assert told["graphiti.json"].unknown_types == {"Pet": 1}
-    assert told["memory.jsonl"].unknown_types == {"ritual": 1}
     aliases = dict(rows(store, "entity_aliases").select("alias_name", "entity_id").iter_rows())
     assert aliases["tomás_rey"] == aliases["tomás rey"]
 

@@ -18,7 +18,7 @@ from talk import NOW, START, assert_same, contents, rows
 from inference.embedding import open_embedder
 from recall.entity_review import analyze_split, duplicates_of, find_split_candidates, scan_entities, suggest_split
 from recall.graphs import graph_of
-from recall.proposals import list_proposals
+from recall.proposals import list_proposals, proposal_named
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
@@ -32,7 +32,8 @@ from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.people.review import reject
-from tasks.people.splitting import execute, preview, propose, propose_split, split_entity
+from tasks.people.review_runs import decide
+from tasks.people.splitting import SplitDone, propose, propose_split, split_done, split_entity
 from tasks.runtime.runs import Counts, Run, new_run, recorded
 
 SEAT = open_embedder(DEFAULT_EMBEDDER)
@@ -117,7 +118,7 @@ def parted(template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     store = Path(shutil.copytree(template, tmp_path_factory.mktemp("parted") / "m"))
     propose(run_of(store, "split-propose"), "Atlas", EACH)
     run = run_of(store)
-    return store, run, execute(run, "Atlas", EVE, EACH)
+    return store, run, execute(run)
 
 
 @pytest.fixture
@@ -134,6 +135,16 @@ def parted_store(parted: tuple[Path, Run, Any], tmp_path: Path) -> Path:
 
 def run_of(store: Path, flow: str = "split", now: datetime = NOW) -> Run:
     return new_run(flow, str(store), "default", DEFAULT_EMBEDDER, now)
+
+
+def execute(run: Run) -> SplitDone:
+    """Approve what waits."""
+    (waiting,) = list_proposals(Store.open(run.store).snapshot())
+    (done,) = decide(run, [waiting.id], "approve", EVE)
+    if done.state != "applied":
+        raise Refused(done.outcome, "")
+    reading = Store.open(run.store).snapshot()
+    return split_done(reading, run, proposal_named(reading, done.id))
 
 
 def snapshot(store: Path) -> Any:
@@ -306,7 +317,7 @@ def test_undo_puts_every_row_back_and_recall_never_notices(
     assert_same(contents(parted_store, but=drop), contents(template, but=drop))
     assert [each.state for each in list_proposals(snapshot(parted_store), None)] == ["pending"]
     assert recalled(parted_store) == recalled(template)
-    assert execute(run_of(parted_store, "again"), "Atlas", EVE, EACH).moved_observations == 14
+    assert execute(run_of(parted_store, "again")).moved_observations == 14
 
 
 @pytest.mark.proof
@@ -317,7 +328,6 @@ def test_without_approval_nothing_but_the_proposal_is_written(template: Path, st
     proposal = list_proposals(snapshot(store))[0]
     assert (proposal.title, proposal.risks) == ("Split Atlas into 2 (14 observations)", ("large",))
     assert [each["name"] for each in proposal.ask["splits"]] == [*CHILDREN]
-    assert preview(run_of(store), "Atlas").moved_observations == 14
     reject(run_of(store, "no"), [made.proposal_id], EVE)
     with pytest.raises(Refused, match="Eve said no"):
         propose_split(run_of(store, "once-more"), "Atlas", EACH)
@@ -350,21 +360,15 @@ def test_a_plan_with_one_thing_wrong_changes_nothing(
 @pytest.mark.proof
 def test_a_plan_that_has_grown_stale_is_refused(store: Path) -> None:
     propose_split(run_of(store, "propose"), "Atlas", EACH)
-    plan = suggest_split(snapshot(store), EACH, NOW, "Atlas").as_json()
     later(store)
     before = contents(store, but=["proposals", "decisions"])
     with pytest.raises(Refused, match="Changed since it was proposed"):
-        execute(run_of(store, "one"), "Atlas", EVE, EACH)
-    with pytest.raises(Refused, match="something else is known of 'Atlas'"):
-        execute(run_of(store, "two"), "Atlas", EVE, EACH, plan=plan)
+        execute(run_of(store, "one"))
     assert_same(contents(store, but=["proposals", "decisions"]), before)
     assert [each.state for each in list_proposals(snapshot(store), None)] == ["stale"]
 
 
-def test_nothing_is_executed_that_nobody_proposed(template: Path) -> None:
-    with pytest.raises(Refused, match="No split of 'Small' waits") as refused:
-        execute(run_of(template), "Small", EVE, EACH)
-    assert "slowwave split propose" in refused.value.remedy
+def test_nothing_is_proposed_that_need_not_be_split(template: Path) -> None:
     with pytest.raises(Refused, match="need not be split"):
         propose(run_of(template), "Small", EACH)
 
@@ -406,11 +410,13 @@ def test_a_person_may_bring_a_plan_of_their_own(
         json.dumps({"approved_splits": [{"name": "Atlas - Mine", "observations": [IDS[CACHE[0]], CACHE[1]]}]})
     )
     said = ("Atlas", "--plan", plan, "--store", store)
-    assert command(monkeypatch, "split", "execute", *said, "--by", "Ana", "--json") == 0
+    assert command(monkeypatch, "split", "propose", *said, "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["new_entities"], told["moved_observations"]) == (["Atlas - Mine"], 2)
+    assert [each["name"] for each in told["splits"]] == ["Atlas - Mine"]
+    approved = ("review", "approve", told["proposal_id"], "--by", "Ana", "--yes", "--store", store)
+    assert command(monkeypatch, *approved) == 0
     assert list_proposals(snapshot(store), "applied")[0].decider == "Ana"
     plan.write_text("not json")
-    assert command(monkeypatch, "split", "execute", *said) == 2
+    assert command(monkeypatch, "split", "propose", *said) == 2
     plan.write_text("{}")
     assert command(monkeypatch, "split", "propose", *said) == 2
