@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slowwave.api import OpenMemory
 from slowwave.arguments import checked_time
 from slowwave.lexicon.labels import Locale, is_denial, shown_relation, shown_type
 from slowwave.text import short_id

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, TookTooLong, UnusableInput
 
-from . import read_or
+from .shared import checked_memory, library, read_or
 
-try:
+with library("langgraph", "langgraph"):
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -35,9 +35,6 @@ try:
         validate_op_namespace,
     )
     from langgraph.store.memory import InMemoryStore
-except ModuleNotFoundError as error:
-    command = "pip install 'slowwave[langgraph]'"
-    raise ModuleNotFoundError(f"{error.msg}. Install what this module needs: {command}", name=error.name) from error
 
 if TYPE_CHECKING:
     from storage.snapshots import Snapshot
@@ -80,11 +77,7 @@ class SlowwaveStore(BaseStore):
 
     def __init__(self, memory: OpenMemory, *, ttl: TTLConfig | None = None) -> None:
         """A store over an open memory, which may hold other facts besides; `ttl` gives the default time to live."""
-        if not isinstance(memory, OpenMemory):
-            raise UnusableInput(
-                f"{memory!r} is no open memory.", "Give `open_memory(PATH)`: `from slowwave import open_memory`."
-            )
-        self._memory = memory
+        self._memory = checked_memory(memory)
         self._kept: dict[Place, _Kept] = {}
         self._sequence: int | None = None
         self._lock = Lock()  # a batch reads before it writes: two of them at once would put one key twice

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from hashlib import md5, sha256
 from os import PathLike
 from re import fullmatch, sub
@@ -21,7 +20,7 @@ from slowwave.api import OpenMemory, open_memory
 from slowwave.errors import Refused, TookTooLong, UnknownName, UnusableInput
 from slowwave.types import RecalledFact
 
-from . import read_or
+from .shared import dated, read_or
 
 SCOPES = ("user_id", "agent_id", "run_id")
 """The ids of mem0; the first one given names the namespace, the others the conversation."""
@@ -123,7 +122,7 @@ class Memory:
         **ids: Any,
     ) -> dict[str, list[Item]]:
         """The live memories of a user, those that were stored last first; ids may stand in `filters` or alone."""
-        scope = _scope({**(filters or {}), **ids})
+        scope = _scope({**_flat(filters), **ids})
         found = self._read(scope.namespace, lambda memory: memory.facts(None)[1], NO_FACTS)
         chosen = _distinct(filter(scope.covers, found))[: top_k or limit or 100]
         return {"results": self._items(scope.namespace, chosen)}
@@ -142,7 +141,7 @@ class Memory:
         **ids: Any,
     ) -> dict[str, list[Item]]:
         """The memories that answer a query, best first; `score` is that of recall, not a cosine."""
-        scope, k = _scope({**(filters or {}), **ids}), top_k or limit or 20
+        scope, k = _scope({**_flat(filters), **ids}), top_k or limit or 20
         asked = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
         found = self._read(scope.namespace, lambda memory: _recalled(memory, query, asked), NO_FACTS)
         chosen = [fact for fact in _distinct(filter(scope.covers, found)) if fact.score >= (threshold or 0.0)][:k]
@@ -271,7 +270,7 @@ def _recalled(memory: OpenMemory, query: str, k: int) -> tuple[RecalledFact, ...
 
 
 def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    learned = memory.ingest(_dated(turns), urlencode(scope.conversation) or None)
+    learned = memory.ingest(dated(turns), urlencode(scope.conversation) or None)
     changes = [(each, "ADD") for each in learned.learned] + [(each, "DELETE") for each in learned.ended]
     distinct = {(each.statement, event): each.id for each, event in reversed(changes)}
     results = [
@@ -281,20 +280,30 @@ def _learn(memory: OpenMemory, scope: _Scope, turns: Sequence[Mapping[str, Any]]
     return {"results": results, "run": learned.run, "refused": dict(learned.refused)}
 
 
-def _dated(turns: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The turns; those without a time are dated now, a microsecond apart.
-
-    Undated turns of the same words are one message to the memory, so what is said again would not be learned.
-    """
-    now = datetime.now(UTC)  # `date` is the last of the keys of times: any other time of a turn goes before it
-    return [{"date": (now + timedelta(microseconds=n)).isoformat(), **turn} for n, turn in enumerate(turns)]
-
-
 def _turn(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """A message with its role; one without is the user's, as a plain text is."""
     if not isinstance(message, Mapping) or "content" not in message:
         raise UnusableInput(f"{message!r} is no message.", "A message is a dict with `role` and `content`.")
     return {"role": "user", **message}
+
+
+def _flat(filters: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Filters without AND, whose parts all hold; `UnusableInput` for OR, NOT and an AND that has no list."""
+    pairs: list[tuple[str, Any]] = []
+    for name, value in (filters or {}).items():
+        if name in ("OR", "NOT"):
+            raise UnusableInput(f"There is no filter {name!r}.", "Ask once for each id, and join the answers.")
+        if name != "AND":
+            pairs.append((name, value))
+            continue
+        if not isinstance(value, list) or not all(isinstance(part, Mapping) for part in value):
+            raise UnusableInput("AND has no list of filters.", 'Write {"AND": [{"user_id": "ana"}, …]}.')
+        pairs += [pair for part in value for pair in _flat(part).items()]
+    flat: dict[str, Any] = {}
+    for name, value in pairs:
+        if flat.setdefault(name, value) != value:
+            raise UnusableInput(f"{name} is both {flat[name]!r} and {value!r}.", "Ask once for each id.")
+    return flat
 
 
 def _scope(given: Mapping[str, Any]) -> _Scope:

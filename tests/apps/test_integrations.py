@@ -19,6 +19,7 @@ from talk import ROOT
 
 from slowwave import OpenMemory, open_memory
 from slowwave.errors import Refused, UnusableInput
+from slowwave.integrations import mem0
 from slowwave.integrations.mem0 import Memory, _namespace
 from storage.store import Store
 from storage.undo import undo
@@ -58,13 +59,23 @@ def _run(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **names: Any)
 # What all share
 
 
-def test_a_module_without_its_library_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "langgraph" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert "`pip install 'slowwave[langgraph]'`" in PAGE
-    monkeypatch.setitem(sys.modules, "langgraph.store.base", None)
-    monkeypatch.delitem(sys.modules, "slowwave.integrations.langgraph", raising=False)
-    with pytest.raises(ModuleNotFoundError, match=re.escape("pip install 'slowwave[langgraph]'")):
-        importlib.import_module("slowwave.integrations.langgraph")
+LIBRARIES = {
+    "langchain": "langchain_core.retrievers", "langgraph": "langgraph.store.base", "openai_agents": "agents",
+    "pydantic_ai": "pydantic_ai", "llama_index": "llama_index.core.memory",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "needed"), LIBRARIES.items())
+def test_a_module_without_its_library_names_the_extra_that_brings_it(
+    module: str, needed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra, name = module.replace("_", "-"), f"slowwave.integrations.{module}"
+    assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert f"`pip install 'slowwave[{extra}]'`" in PAGE
+    monkeypatch.setitem(sys.modules, needed, None)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=re.escape(f"pip install 'slowwave[{extra}]'")):
+        importlib.import_module(name)
 
 
 def test_a_read_of_a_store_that_is_not_there_warns_once_and_names_the_argument_of_python(tmp_path: Path) -> None:
@@ -171,13 +182,19 @@ def test_whoever_was_never_mentioned_has_no_memories_and_what_cannot_be_asked_is
         Memory.from_config({"vector_store": {}, "slowwave": {"store": "x"}})
 
 
-def test_filters_of_mem0_are_ids(face: Memory) -> None:
-    for value in ("*", {"in": ["ann"]}):
+def test_filters_of_mem0_are_ids_that_all_fit(face: Memory) -> None:
+    both = {"AND": [{"user_id": "ann"}, {"run_id": "r1"}]}
+    assert mem0._scope(mem0._flat(both)) == mem0._scope({"user_id": "ann", "run_id": "r1"})
+    wrong: tuple[dict[str, Any], ...] = (
+        {"OR": [{"user_id": "ann"}]}, {"NOT": [{"user_id": "ann"}]}, {"user_id": "*"}, {"user_id": {"in": ["ann"]}},
+        {"AND": [{"user_id": "ann"}, {"user_id": "bob"}]},
+    )  # fmt: skip
+    for filters in wrong:
         for ask in (face.get_all, lambda filters: face.search("tea", filters=filters)):
             with pytest.raises(UnusableInput, match="once for each"):
-                ask(filters={"user_id": value})
-    with pytest.raises(UnusableInput, match="There is no filter 'AND'"):
-        face.get_all(filters={"AND": [{"user_id": "ann"}]})
+                ask(filters=filters)
+    with pytest.raises(UnusableInput, match="no list of filters"):
+        face.get_all(filters={"AND": {"user_id": "ann"}})
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
@@ -319,8 +336,109 @@ def test_every_item_can_be_read_back_from_its_statement(
     assert " ".join(statement.split()) == statement.strip()
 
 
+# The others
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Path:
+    """A folder with a memory that knows what Amy does."""
+    with open_memory(tmp_path / "memory") as opened:
+        opened.add_observations("Amy", ["Amy is a nurse in Porto.", "Amy drives a red Volvo."])
+    return tmp_path
+
+
+@pytest.mark.proof
+def test_the_example_of_langchain_does_what_the_page_says(
+    known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from slowwave.integrations.langchain import SlowwaveRetriever
+
+    _run(_example("LangChain"), known, monkeypatch)
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("Amy is a nurse in Porto. fact [{'conversation_id': 'observations'")
+    assert SlowwaveRetriever(memory=open_memory(known / "nowhere")).invoke("Amy") == []
+    retriever = SlowwaveRetriever(memory=open_memory(known / "memory"))
+    both, one = retriever.invoke("Amy"), retriever.invoke("Amy", k=1)
+    assert (len(both) > 1, one) == (True, both[:1])
+    assert asyncio.run(retriever.ainvoke("Amy", k=1)) == one
+
+
+@pytest.mark.proof
+def test_the_example_of_pydantic_ai_does_what_the_page_says(
+    known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pydantic_ai import Agent
+    from pydantic_ai.models.test import TestModel
+
+    from slowwave.integrations.pydantic_ai import memory_tools
+
+    _run(_example("Pydantic AI").replace("TestModel(", "TestModel(seed=3, "), known, monkeypatch)
+    assert "recall" in capsys.readouterr().out
+    empty = open_memory(known / "nowhere")
+    assert set(memory_tools(empty).tools) == {"recall", "remember"}
+    assert set(memory_tools(empty, can_add=False).tools) == {"recall"}
+    answer = Agent(TestModel(), toolsets=[memory_tools(empty, can_add=False)]).run_sync("Who is Amy?").output
+    assert answer == '{"recall":"Nothing is known about that."}'
+
+
+@pytest.mark.proof
+def test_the_example_of_llama_index_does_what_the_page_says(
+    known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(_example("LlamaIndex"), known, monkeypatch)
+    assert "Amy is a nurse in Porto." in capsys.readouterr().out
+    messages = open_memory(known / "memory").snapshot.frame("messages")
+    assert "My cat is called Miso." in messages.filter(conversation_id="thread-8")["content"].to_list()
+
+
+@pytest.mark.proof
+def test_the_example_of_the_agents_sdk_does_what_the_page_says(
+    known: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(_example("OpenAI Agents SDK"), known, monkeypatch)
+    answer, recalled = capsys.readouterr().out.splitlines()
+    assert answer == "I will remember that."
+    assert "Anna" in recalled
+
+
+@pytest.mark.proof
+def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
+    memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slowwave.errors import LeaseBusy
+    from slowwave.integrations.openai_agents import SlowwaveSession
+
+    turns: list[Any] = [
+        {"role": "user", "content": LISBON},
+        {"type": "function_call_output", "call_id": "1", "output": "4"},
+    ]
+
+    async def use() -> None:
+        session = SlowwaveSession("thread", memory)
+        with monkeypatch.context() as patched:
+            patched.setattr(memory, "ingest", lambda *given: _raise(LeaseBusy("Another run writes.")))
+            await session.add_items(turns)
+            with pytest.raises(LeaseBusy):
+                await session.learn()
+        assert await session.get_items() == turns
+        await session.add_items([{"role": "user", "content": "I prefer rooibos tea."}])
+        await session.pop_item()
+        assert await session.get_items() == turns
+        await session.clear_session()
+        assert await session.get_items() == []
+
+    asyncio.run(use())
+    learned = " ".join(fact.statement for fact in memory.facts(None)[1])
+    assert "Lisbon" in learned
+    assert "rooibos" in learned
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
 def test_no_face_imports_a_library_before_a_program_asks_for_it() -> None:
     from talk import started
 
-    code = "import sys, slowwave, slowwave.integrations.mem0\nprint({'langgraph', 'polars'} & {*sys.modules})"
+    code = "import sys, slowwave, slowwave.integrations.mem0\nprint({'langgraph', 'agents', 'polars'} & {*sys.modules})"
     assert started(code).communicate(timeout=60) == ("set()\n", "")

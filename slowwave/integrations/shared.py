@@ -1,0 +1,77 @@
+"""What the integrations share: the library and the memory they need, reads of what is not there yet, and new turns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from slowwave.api import OpenMemory
+from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
+
+T = TypeVar("T")
+_warned: set[str] = set()
+BLOCK_TOKENS = 1000
+"""Tokens of a block in another library, where the caller names no number."""
+
+
+@contextmanager
+def library(extra: str, name: str) -> Iterator[None]:
+    """Imports inside need the library of this extra; where its module is missing, the error names the extra.
+
+    A missing module of another name is an installation of the library that is broken, and raised as it is.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != name:
+            raise
+        command = f"pip install 'slowwave[{extra}]'"
+        raise ModuleNotFoundError(f"{error.msg}. Install what this module needs: {command}", name=error.name) from error
+
+
+def checked_memory(memory: object) -> OpenMemory:
+    """The open memory itself; `UnusableInput` for anything else, such as the path of a store."""
+    if not isinstance(memory, OpenMemory):
+        raise UnusableInput(
+            f"{memory!r} is no open memory.", "Give `open_memory(PATH)`: `from slowwave import open_memory`."
+        )
+    return memory
+
+
+def read_or(nothing: T, read: Callable[[], T], *, is_warned: bool = True) -> T:
+    """What is read, or `nothing` where there is no such store or namespace yet.
+
+    Where there is no store it warns, once in a process: the path may be wrong.
+    """
+    try:
+        return read()
+    except NoStoreYet as error:
+        if is_warned and error.message not in _warned:
+            _warned.add(error.message)
+            warnings.warn(f"{error.message} Nothing is known until something is added there.", stacklevel=3)
+        return nothing
+    except UnknownName as error:
+        if error.kind != "namespace":
+            raise
+        return nothing
+
+
+def block_for(memory: OpenMemory, query: str, token_budget: int) -> str:
+    """The block of `OpenMemory.context_for`; empty where nothing is known."""
+    return read_or("", lambda: memory.context_for(query, token_budget))
+
+
+def dated(turns: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The turns; those without a time are dated now, a microsecond apart.
+
+    Undated turns of the same words are one message to the memory, so what is said again would not be learned.
+    """
+    now = datetime.now(UTC)
+    # what is no turn is refused later; `date` is the last of the keys of times: any other time of a turn goes before it
+    return [
+        {"date": (now + timedelta(microseconds=n)).isoformat(), **turn} if isinstance(turn, Mapping) else turn
+        for n, turn in enumerate(turns)
+    ]
