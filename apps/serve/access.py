@@ -1,4 +1,4 @@
-"""Who may see the page: whoever shows the cookie that the login gave for the token, from a page of this server.
+"""Who may see the page: whoever shows the token, or the cookie that the login gave for it, from a page of this server.
 
 A browser sends its cookie with whatever any page asks for. So requests must name the server as it is called (a name
 cannot be rebound to it), and a change that rests on the cookie must come from a page of this very address.
@@ -17,15 +17,15 @@ from urllib.parse import quote, urlsplit
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apps.mcp.server import UNKNOWN_NAME, OneToken, Token, is_host_alone
 from slowwave.errors import UnusableInput
 
-from .site import TooLong, form, text
+from .bodies import TooLong, form, text
 
-STATIC, LOGIN, MCP = "/static/", "/login", "/mcp"
+STATIC, LOGIN, API, MCP = "/static/", "/login", "/api/", "/mcp"
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -43,7 +43,7 @@ _LONGEST_LOGIN = 10_000  # bytes of a form that anybody may send
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """That of the page, and that of MCP, with which an agent cannot approve what it proposes."""
+    """That of the page and the API, and that of MCP, with which an agent cannot approve what it proposes."""
 
     page: Token
     mcp: Token
@@ -115,14 +115,22 @@ class Access:
             return None
         if path == LOGIN:
             return await self._log_in(request)
-        given = request.query_params.get("token") if request.method == "GET" else None
+        if await self._shows_token(request):
+            return None
+        is_page = request.method in SAFE and not path.startswith(API)
+        given = request.query_params.get("token") if is_page and request.method != "HEAD" else None
         if given is None and self._shows_cookie(request):
             return None if request.method in SAFE or _is_from_here(request) else _refusal(403)
-        if request.method in SAFE:
+        if is_page:
             query = request.url.remove_query_params("token").query  # a token there would stay in the history
             return await self._let_in(request, given, local(f"{quote(path)}?{query}".removesuffix("?")))
-        # a form of a page that was open when the server started again
-        return await self._let_in(request, None, _page_before(request))
+        if not path.startswith(API):  # a form of a page that was open when the server started again
+            return await self._let_in(request, None, _page_before(request))
+        wanted = {"WWW-Authenticate": "Bearer"}
+        return JSONResponse(
+            {"error": "This needs the token.", "remedy": "Send the header `Authorization: Bearer TOKEN`."},
+            401, headers=wanted,
+        )  # fmt: skip
 
     async def _log_in(self, request: Request) -> Response:
         """The form of the login page, sent from that page."""
@@ -146,6 +154,10 @@ class Access:
             _cookie(request), self._session, httponly=True, samesite="strict", secure=request.url.scheme == "https"
         )
         return answer
+
+    async def _shows_token(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and await self._verifier.verify_token(token.strip()) is not None
 
     def _shows_cookie(self, request: Request) -> bool:
         given = request.cookies.get(_cookie(request), "")

@@ -1,4 +1,4 @@
-"""All addresses of the page and of MCP, and the server that answers them."""
+"""All addresses of the page, the JSON API and MCP, and the server that answers them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from apps.configuration import Place
@@ -22,9 +24,10 @@ from apps.transfer_commands import atlas_page, atlas_policy
 from recall.atlas import atlas_data
 from slowwave.errors import NoStoreYet, SlowwaveError
 
-from . import asking, changes
-from .access import MCP, Access, LoginCodes, Tokens
-from .site import FOLDER, Handler, Site, Values, pages
+from . import asking, costs, people, reviewing, runs
+from .access import API, MCP, Access, LoginCodes, Tokens
+from .bodies import Values
+from .site import FOLDER, Handler, Site, documents, pages, problem_document
 
 FRAMED = "; frame-ancestors 'self'"
 
@@ -34,37 +37,59 @@ def atlas(site: Site, request: Request, values: Values) -> Response:
     return site.page(request, "atlas.html", counts=asking.counts(site))
 
 
+def atlas_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """What the atlas draws."""
+    place = site.place
+    return atlas_data(place.store(), datetime.now(UTC), None, place.settings.recall.aspects)
+
+
 def atlas_map(site: Site, request: Request, values: Values) -> Response:
     """The map of this moment, as `slowwave atlas` writes it; it runs under a policy of its own."""
-    data = atlas_data(site.place.store(), datetime.now(UTC), None, site.place.settings.recall.aspects)
-    return HTMLResponse(atlas_page(data), headers={"Content-Security-Policy": atlas_policy() + FRAMED})
+    page = atlas_page(atlas_as_json(site, request, values))
+    return HTMLResponse(page, headers={"Content-Security-Policy": atlas_policy() + FRAMED})
 
 
 PAGES: Sequence[tuple[str, str, Handler]] = (
     ("GET", "/", asking.ask),
     ("POST", "/", asking.ask),
-    ("GET", "/people", asking.people),
-    ("GET", "/people/{id}", asking.person),
-    ("GET", "/runs", changes.listed),
-    ("GET", "/runs/{id}", changes.one),
-    ("GET", "/runs/{id}/undo", changes.way_back),
-    ("POST", "/runs/{id}/undo", changes.undo_now),
-    ("GET", "/review", changes.waiting),
-    ("GET", "/review/{id}", changes.proposal),
-    ("POST", "/review/{id}/change", changes.change_now),
-    ("POST", "/review/{id}/{choice}", changes.decide_now),
-    ("GET", "/costs", changes.costs),
+    ("GET", "/people", people.listed),
+    ("GET", "/people/{id}", people.person),
+    ("GET", "/runs", runs.listed),
+    ("GET", "/runs/{id}", runs.one),
+    ("GET", "/runs/{id}/undo", runs.way_back),
+    ("POST", "/runs/{id}/undo", runs.undo_now),
+    ("GET", "/review", reviewing.listed),
+    ("GET", "/review/{id}", reviewing.one),
+    ("POST", "/review/{id}/change", reviewing.change_now),
+    ("POST", "/review/{id}/{choice}", reviewing.decide_now),
+    ("GET", "/costs", costs.shown),
     ("GET", "/atlas", atlas),
     ("GET", "/atlas/map", atlas_map),
     ("GET", "/why/{id:path}", asking.why),
     ("GET", "/message", asking.message),
+)
+DOCUMENTS: Sequence[tuple[str, str, Handler]] = (
+    ("GET", "/api/recall", asking.recall_as_json),
+    ("POST", "/api/ask", asking.ask_as_json),
+    ("GET", "/api/why/{id:path}", asking.why_as_json),
+    ("GET", "/api/people", people.list_as_json),
+    ("GET", "/api/people/{id}", people.as_json),
+    ("GET", "/api/runs", runs.list_as_json),
+    ("GET", "/api/runs/{id}", runs.one_as_json),
+    ("POST", "/api/runs/{id}/undo", runs.undo_as_json),
+    ("GET", "/api/review", reviewing.list_as_json),
+    ("GET", "/api/review/{id}", reviewing.one_as_json),
+    ("POST", "/api/review/{id}/change", reviewing.change_as_json),
+    ("POST", "/api/review/{id}/{choice}", reviewing.decide_as_json),
+    ("GET", "/api/costs", costs.as_json),
+    ("GET", "/api/atlas", atlas_as_json),
 )
 
 
 def make_app(
     place: Place, address: Address, tokens: Tokens, names: Sequence[str] = (), codes: LoginCodes | None = None
 ) -> Starlette:
-    """The pages of one memory, for whoever logged in, and MCP with a token of its own."""
+    """Page and API of one memory, for whoever shows their token, and MCP with a token of its own."""
     site, verifier, allowed = Site(place), OneToken(tokens.page.text), allowed_names(address, names)
     agents = make_server(site.memory, address, OneToken(tokens.mcp.text)).streamable_http_app(
         host=address.host, transport_security=allowed
@@ -72,25 +97,38 @@ def make_app(
 
     def unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
-        path = request.scope["path"]
-        wrong = f"{path} takes no {request.method}." if status == 405 else f"There is no page {path}."
-        answer = site.problem(request, SlowwaveError(wrong, "Choose one of the pages above."))
+        path, is_document = request.scope["path"], request.scope["path"].startswith(API)
+        if status == 405:
+            problem = SlowwaveError(
+                f"{path} takes no {request.method}.", "Open one of the pages, or see docs/serve.md."
+            )
+        else:
+            way_out = "See docs/serve.md for all addresses." if is_document else "Choose one of the pages above."
+            problem = SlowwaveError(f"There is no {'document' if is_document else 'page'} {path}.", way_out)
+        answer = problem_document(problem, status) if is_document else site.problem(request, problem)
         answer.status_code = status
         answer.headers.update(getattr(error, "headers", None) or {})
         return answer
 
     return Starlette(
         routes=[
-            *(Route(path, pages(site, handler), methods=[method]) for method, path, handler in PAGES),
+            *_routes(PAGES, lambda handler: pages(site, handler)),
+            *_routes(DOCUMENTS, lambda handler: documents(site, handler)),
             Mount("/static", StaticFiles(directory=FOLDER / "static"), name="static"),
             Route(MCP, agents),
         ],
-        middleware=[
-            Middleware(Access, verifier=verifier, names=allowed, login=site.login, codes=codes or LoginCodes())
-        ],
+        middleware=[_access(verifier, allowed, site, codes or LoginCodes())],
         exception_handlers={404: unknown, 405: unknown},
         lifespan=lambda _: agents.router.lifespan_context(agents),  # type: ignore[arg-type]
     )
+
+
+def _routes(listed: Sequence[tuple[str, str, Handler]], made: Callable[[Handler], object]) -> list[BaseRoute]:
+    return [Route(path, made(handler), methods=[method]) for method, path, handler in listed]  # type: ignore[arg-type]
+
+
+def _access(verifier: OneToken, names: TransportSecuritySettings, site: Site, codes: LoginCodes) -> Middleware:
+    return Middleware(Access, verifier=verifier, names=names, login=site.login, codes=codes)
 
 
 def serve(

@@ -1,4 +1,4 @@
-"""The pages to ask, of stories of facts, messages, entities and runs, and of people on a day."""
+"""The page to ask, and the story of a fact, a message, an entity or a run; the same as JSON."""
 
 from __future__ import annotations
 
@@ -11,25 +11,19 @@ from starlette.responses import RedirectResponse, Response
 
 from apps.configuration import answering
 from inference.providers import choose
-from recall.entities import entity_with_id, find_entity
-from recall.facts import facts_about
 from recall.proposals import texts_of
 from slowwave.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
 from slowwave.ranking.order import UNLIKELY, is_weak
-from slowwave.types import NOTHING_KNOWN, Entity, RecalledFact, Reply, Story
+from slowwave.types import NOTHING_KNOWN, Reply, Story
 from slowwave.types.stories import StorySection, sections_of
-from slowwave.validity import Moment, live_sql
+from slowwave.validity import live_sql
 from storage.rows import quoted
 
-from .site import Site, Values, text
+from .bodies import Values, text
+from .site import Site
 
 FACTS = 12
-"""Facts on the page."""
-MOST = 200
-"""Entities on one page."""
-FOUND = 20
-"""Entities that words find."""
-PERSON = "person"
+"""Facts on the page; the API takes `k`."""
 
 
 def ask(site: Site, request: Request, values: Values) -> Response:
@@ -119,53 +113,31 @@ def message(site: Site, request: Request, values: Values) -> Response:
     return RedirectResponse(f"/why/{found[0]}", 303)
 
 
-# Entities, and what was true of one at the end of a day
+# The same as JSON, as the command line prints it
 
 
-def people(site: Site, request: Request, values: Values) -> Response:
-    """Persons, or entities of another `type`, or those that the words `q` mean."""
-    words, type = text(values, "q"), text(values, "type") or PERSON
-    types = site.snapshot.frame("entities", columns=["entity_type"])["entity_type"].drop_nulls().unique().sort()
-    chosen = type if type in types else None
-    if words:
-        total, entities = _meant(site, words, chosen if "type" in values else None)
-    else:
-        total, entities = site.browsing.entities(MOST, chosen)
-    return site.page(
-        request, "people.html", words=words, type=type, types=types.to_list(), total=total, entities=entities
-    )
+def recall_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """`q`, and perhaps `k`, `as_of`, `known_as_of`, `scope`, `only`: as `recall --json` prints it."""
+    limit = text(values, "k")
+    if limit and not (limit.isdecimal() and 0 < int(limit) <= 1000):
+        raise UnusableInput(f"{limit!r} is no number of facts.", "Give k from 1 to 1000.")
+    how: dict[str, Any] = {name: text(values, name) or None for name in ("as_of", "known_as_of", "scope", "only")}
+    return site.memory.recall(_question(values), int(limit) if limit else None, **how).as_json()
 
 
-def _meant(site: Site, words: str, type: str | None) -> tuple[int, tuple[Entity, ...]]:
-    now, seen = datetime.now(UTC), site.snapshot
-    found = [each for each in site.browsing.find_entities(words, MOST) if type in (None, each.entity_type)]
-    entities = tuple(entity_with_id(seen, now, each.id) for each in found[:FOUND])
-    return len(entities), entities
+def ask_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """`q`, and perhaps `as_of`, `known_as_of`, `scope`: as `ask --json` prints it. It may cost a call of the model."""
+    how: dict[str, Any] = {name: text(values, name) or None for name in ("as_of", "known_as_of", "scope")}
+    return site.memory.ask(_question(values), **how).as_json()
 
 
-def known_of(site: Site, id: str, day: str = "") -> tuple[Entity, tuple[RecalledFact, ...], tuple[RecalledFact, ...]]:
-    """The entity of an id or a name, what is true of it, now or at the end of a day, and all facts, newest first."""
-    now, seen = datetime.now(UTC), site.snapshot
-    entity = entity_with_id(seen, now, id) if seen.count_ids("entities", [id]) else find_entity(seen, now, id)
-    facts = facts_about(seen, entity, Moment(now, end_of_day(day) if day else None), False)
-    return entity, facts, facts_about(seen, entity, Moment(now), True)
+def why_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """The story of the row that the address names, as `why --json` prints it."""
+    return site.browsing.why(request.path_params["id"]).as_json()
 
 
-def person(site: Site, request: Request, values: Values) -> Response:
-    """One entity, as of the end of the day `as_of`, or now."""
-    day = text(values, "as_of")
-    entity, facts, ever = known_of(site, request.path_params["id"], day)
-    days, shown = days_of_change(ever), {fact.id for fact in facts}
-    over = [fact for fact in ever if fact.id not in shown and fact.valid_to is not None]
-    return site.page(
-        request, "person.html", entity=entity, facts=facts, over=[] if day else over, day=day,
-        at=end_of_day(day) if day else None, days=days, first=end_of_day(days[0]),
-        speakers=site.browsing.speakers((*facts, *ever)),
-    )  # fmt: skip
-
-
-def days_of_change(facts: tuple[RecalledFact, ...]) -> list[str]:
-    """The days on which something began or ended, up to today, which is the last: the stops of the slider."""
-    today = datetime.now(UTC).date()
-    moments = (at for fact in facts for at in (fact.valid_from, fact.valid_to) if at is not None)
-    return sorted({str(day) for at in moments if (day := at.date()) < today} | {str(today)})
+def _question(values: Values) -> str:
+    question = text(values, "q")
+    if not question:
+        raise UnusableInput("There is no question.", "Give it as q.")
+    return question

@@ -1,4 +1,4 @@
-"""What all pages share: the memory, the templates, errors in plain words, and what a request sends."""
+"""What all pages share: the memory, the templates, and errors in plain words."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from python_multipart.exceptions import FormParserError
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import ImmutableMultiDict
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.types import Message
 
 from apps.configuration import Place
-from apps.printing import printable
+from apps.printing import json_text, printable
 from inference.secrets import clean_error, without_secrets
 from slowwave.api import OpenMemory
 from slowwave.errors import (
@@ -39,30 +35,22 @@ from slowwave.lexicon.labels import shown_type
 from slowwave.timestamps import date_in_words
 from storage.snapshots import Snapshot
 
+from .bodies import NotJson, TooLong, Values, document, form
+
 FOLDER = Path(__file__).parent
 PAGES = (
     ("/", "Ask"), ("/people", "People"), ("/runs", "Runs"), ("/review", "Review"), ("/costs", "Costs"),
     ("/atlas", "Atlas"),
 )  # fmt: skip
-
-
-class TooLong(UnusableInput):
-    """More bytes than a form may have."""
-
-
 _STATUS: tuple[tuple[type[SlowwaveError], int], ...] = (
-    (NoStoreYet, 404), (UnknownName, 404), (TooLong, 413), (UnusableInput, 400),
+    (NoStoreYet, 404), (UnknownName, 404), (TooLong, 413), (NotJson, 415), (UnusableInput, 400),
     (Refused, 409), (BudgetReached, 429), (MissingKey, 503), (Transient, 503),
 )  # fmt: skip
 
 log = logging.getLogger(__name__)
 
-Values = ImmutableMultiDict[str, Any]
-"""The fields of a form or of the part of an address after `?`."""
-Handler = Callable[["Site", Request, Values], Response]
-"""What answers with a page."""
-MOST_BYTES = 1_000_000
-"""Of a form."""
+Handler = Callable[["Site", Request, Values], Any]
+"""What answers: with a page (`Response`), or with plain data."""
 
 
 @dataclass(frozen=True)
@@ -124,21 +112,32 @@ class Site:
         status = _status_of(error)
         if isinstance(error, NoStoreYet):
             return self.page(request, "empty.html", status)
-        words = {"error": without_secrets(error.message), "remedy": without_secrets(error.remedy)}
-        return self.page(request, "problem.html", status, **words)
+        return self.page(request, "problem.html", status, **_words(error))
 
 
 def pages(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """What answers a request with a page; it works in a thread, as reads and writes block."""
+    return _endpoint(site, handler, _fields, site.problem)
 
+
+def documents(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """What answers a request with one JSON document."""
+    return _endpoint(site, handler, _keys, lambda _, error: problem_document(error, _status_of(error)))
+
+
+def _endpoint(
+    site: Site, handler: Handler, read: Callable[[Request], Awaitable[Values]],
+    problem: Callable[[Request, SlowwaveError], Response],
+) -> Callable[[Request], Awaitable[Response]]:  # fmt: skip
     def work(request: Request, values: Values) -> Response:
         try:
-            return handler(site, request, values)
+            made = handler(site, request, values)
+            return made if isinstance(made, Response) else _document(made)
         except SlowwaveError as error:
-            return site.problem(request, error)
+            return problem(request, error)
         except Exception as error:
             log.error("%s %s", request.method, request.scope["path"], exc_info=clean_error(error))
-            return site.problem(
+            return problem(
                 request,
                 SlowwaveError(
                     f"Something went wrong ({type(error).__name__}).",
@@ -148,16 +147,37 @@ def pages(site: Site, handler: Handler) -> Callable[[Request], Awaitable[Respons
 
     async def answer(request: Request) -> Response:
         try:
-            values = request.query_params if request.method != "POST" else await form(request)
+            values = await read(request)
         except SlowwaveError as error:
-            return await run_in_threadpool(site.problem, request, error)
+            return await run_in_threadpool(problem, request, error)
         return await run_in_threadpool(work, request, values)
 
     return answer
 
 
+async def _fields(request: Request) -> Values:
+    return request.query_params if request.method != "POST" else await form(request)
+
+
+async def _keys(request: Request) -> Values:
+    return request.query_params if request.method != "POST" else await document(request)
+
+
+def problem_document(error: SlowwaveError, status: int) -> Response:
+    """An error of ours as JSON: `error` and `remedy`."""
+    return _document(_words(error), status)
+
+
+def _document(value: Any, status: int = 200) -> Response:
+    return Response(json_text(value), status, media_type="application/json")
+
+
 def _status_of(error: SlowwaveError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def _words(error: SlowwaveError) -> dict[str, str]:
+    return {"error": without_secrets(error.message), "remedy": without_secrets(error.remedy)}
 
 
 def _visible(value: Any) -> Any:
@@ -181,35 +201,3 @@ def _day(at: datetime | date | None) -> str:
 def _moment(at: datetime | None) -> str:
     """2 July 2026, 04:10."""
     return f"{_day(at)}, {at:%H:%M}" if at else ""
-
-
-# What a request sends, within limits
-
-
-async def form(request: Request, most: int = MOST_BYTES) -> Values:
-    """The fields of a form without files; raises `TooLong` beyond `most` bytes, `UnusableInput` for a broken form."""
-    try:
-        async with _limited(request, most).form(max_files=0) as fields:
-            return ImmutableMultiDict(fields.multi_items())
-    except (HTTPException, FormParserError):
-        raise UnusableInput("This is no form that can be read.", "Send the form of the page once more.") from None
-
-
-def _limited(request: Request, most: int) -> Request:
-    """The same request, whose body ends in `TooLong` after `most` bytes, whatever length it announces."""
-    left = most
-
-    async def receive() -> Message:
-        nonlocal left
-        message = await request.receive()
-        left -= len(message.get("body", b""))
-        if left < 0:
-            raise TooLong("This is too long.", f"Send at most {most:,} bytes.")
-        return message
-
-    return Request(request.scope, receive)
-
-
-def text(values: Values, name: str) -> str:
-    """A field without the spaces around it; empty if there is none."""
-    return str(values.get(name) or "").strip()

@@ -1,4 +1,4 @@
-"""The page in the browser and MCP in one process, asked over HTTP: who comes in, what they see and do."""
+"""The page in the browser, its JSON API and MCP in one process, asked over HTTP: who comes in, what they see and do."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
 from apps.serve.access import CODE_S, LoginCodes, Tokens, local
-from apps.serve.app import PAGES, make_app
+from apps.serve.app import DOCUMENTS, PAGES, make_app
 from flows.sleep import sleep
-from recall.overview import costs_by_day
-from recall.proposals import list_proposals, proposal_named
+from recall.proposals import list_proposals
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.ranking.order import UNLIKELY
@@ -84,16 +83,13 @@ def client(uri: Path, settings: Settings | None = None, codes: LoginCodes | None
     return TestClient(app, base_url=HOME, headers=headers, follow_redirects=False)
 
 
-def inside(uri: Path, settings: Settings | None = None) -> TestClient:
-    """A browser that has logged in, on pages of this server."""
-    made = client(uri, settings, Origin=HOME)
-    made.get("/people", params={"token": TOKEN})
-    return made
+def program(uri: Path, settings: Settings | None = None) -> TestClient:
+    return client(uri, settings, None, Authorization=f"Bearer {TOKEN}")
 
 
 @pytest.fixture(scope="module")
 def reader(template: Path) -> Iterator[TestClient]:
-    with inside(template) as made:
+    with program(template) as made:
         yield made
 
 
@@ -115,17 +111,23 @@ def test_without_the_token_every_page_asks_for_it_and_tells_nothing(template: Pa
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [(method, path) for method, path, _ in PAGES if method == "POST"],
+    [(method, path) for method, path, _ in (*DOCUMENTS, *PAGES) if method == "POST" or path.startswith("/api/")],
 )
-def test_without_the_token_nothing_is_changed(template: Path, method: str, path: str) -> None:
+def test_without_the_token_no_document_is_read_and_nothing_is_changed(template: Path, method: str, path: str) -> None:
+    how: dict[str, Any] = {"json": {"by": "Ana"}} if path.startswith("/api/") else {"data": {"by": "Ana"}}
+    sent = how if method == "POST" else {}
     before = Store.open(str(template)).head.sequence
     (run,) = _runs(template, "observe")
     proposal = list_proposals(Store.open(str(template)).snapshot())[0].id
     path = path.replace("{id}", proposal if "review" in path else run).replace("{choice}", "reject")
-    answer = client(template).request(method, path, headers={"Origin": HOME}, data={"by": "Ana"})
+    answer = client(template).request(method, path, headers={"Origin": HOME}, **sent)
     assert answer.status_code == 401
     assert Store.open(str(template)).head.sequence == before
-    assert 'name="token"' in answer.text
+    if path.startswith("/api/"):
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "Authorization: Bearer" in answer.json()["remedy"]
+    else:
+        assert 'name="token"' in answer.text
 
 
 def test_the_link_and_the_form_give_a_cookie_that_scripts_and_other_sites_do_not_get(template: Path) -> None:
@@ -154,6 +156,7 @@ def test_the_code_of_a_link_logs_in_once_and_not_for_long(template: Path, monkey
     browser = client(template, codes=codes)
     assert "Marta" in browser.get("/people", params={"token": first}, follow_redirects=True).text
     other = client(template, codes=codes)
+    assert client(template, codes=codes, Authorization=f"Bearer {late}").get("/api/runs").status_code == 401
     assert other.get("/people", params={"token": first}).status_code == 401
     now = time.monotonic()
     monkeypatch.setattr("apps.serve.access.time.monotonic", lambda: now + CODE_S)
@@ -188,6 +191,7 @@ def test_a_wrong_token_gives_no_cookie(template: Path, monkeypatch: pytest.Monke
         assert "This is not the token" in answer.text
     browser.cookies.set("slowwave-8766", TOKEN)
     assert browser.get("/people").status_code == 401, "the token is not the cookie"
+    assert client(template, Authorization="Bearer guessed").get("/api/runs").status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -234,19 +238,19 @@ def test_a_change_that_rests_on_the_cookie_comes_from_a_page_of_this_address(
 
 
 @pytest.mark.parametrize("rest", ["/static/#", "/static/?", "@evil.example", ":8766", "#", "x"])
-@pytest.mark.parametrize("path", ["/people", "/mcp"])
+@pytest.mark.parametrize("path", ["/api/runs", "/people", "/mcp"])
 def test_a_host_header_with_more_than_name_and_port_is_refused_and_opens_nothing(
     template: Path, path: str, rest: str
 ) -> None:
     host = {"Host": f"127.0.0.1:8766{rest}"}
-    for caller in (client(template), inside(template)):
+    for caller in (client(template), program(template)):
         answer = caller.request("POST" if path == "/mcp" else "GET", path, headers=host)
         assert answer.status_code == 421
         assert "Marta" not in answer.text
 
 
 def test_every_page_forbids_foreign_scripts_frames_and_guessed_types(reader: TestClient) -> None:
-    for path in ("/", "/people/e_marta", "/static/serve.js", "/static/serve.css", "/nothing"):
+    for path in ("/", "/people/e_marta", "/static/serve.js", "/static/serve.css", "/api/runs", "/nothing"):
         headers = reader.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'self'" in policy
@@ -275,7 +279,7 @@ def test_mcp_has_its_own_check_and_answers_in_the_same_process(template: Path) -
 def test_the_token_of_agents_opens_mcp_alone(template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "OneToken", partial(OneToken, pause_s=0.0))
     agent = client(template, Authorization=f"Bearer {MCP_TOKEN}")
-    for method, path, _ in PAGES:
+    for method, path, _ in (*DOCUMENTS, *PAGES):
         assert agent.request(method, path, headers={"Origin": HOME}).status_code == 401, path
 
 
@@ -287,9 +291,30 @@ def test_one_token_for_both_is_refused() -> None:
 # What they send
 
 
+@pytest.mark.parametrize(
+    ("how", "status", "words"),
+    [
+        ({"data": {"dry_run": "true"}}, 415, "Content-Type: application/json"),
+        ({"content": b"{}"}, 415, "Content-Type: application/json"),
+        ({"json": {"dry_run": "true"}}, 400, "without quotes"),
+        ({"json": {"dry_run": 1}}, 400, "without quotes"),
+        ({"json": {"cascade": "no"}}, 400, "without quotes"),
+    ],
+)
+def test_an_undo_by_the_api_takes_flags_that_are_true_or_false_in_json_alone(
+    own: Path, how: dict[str, Any], status: int, words: str
+) -> None:
+    (run,) = _runs(own, "observe")
+    before = Store.open(str(own)).head.sequence
+    answer = program(own).post(f"/api/runs/{run}/undo", **how)
+    assert (answer.status_code, words in answer.json()["remedy"]) == (status, True)
+    assert Store.open(str(own)).head.sequence == before
+
+
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Origin": HOME}
 PARTS = {"Content-Type": "multipart/form-data; boundary=x", "Origin": HOME}
 FILE = b'--x\r\nContent-Disposition: form-data; name="token"; filename="a"\r\n\r\nb\r\n--x--'
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize(
@@ -297,10 +322,13 @@ FILE = b'--x\r\nContent-Disposition: form-data; name="token"; filename="a"\r\n\r
     [
         ("/login", FORM, [b"token=", b"x" * 20_000], 413),
         ("/", FORM, [b"q=", *[b"x" * 100_000] * 11], 413),
+        ("/api/ask", JSON, [b'{"q": "', *[b"x" * 100_000] * 11], 413),
         ("/login", PARTS, [FILE], 400),
         ("/login", PARTS, [b"no parts"], 400),
         ("/", PARTS, [b"no parts"], 400),
         ("/", {**PARTS, "Content-Type": "multipart/form-data"}, [b"q"], 400),
+        ("/api/ask", JSON, [b"[" * 100_000], 400),
+        ("/api/ask", JSON, [b"\xff"], 400),
     ],
 )  # fmt: skip
 def test_bodies_are_counted_as_they_come_and_broken_ones_are_refused(
@@ -335,7 +363,7 @@ def test_a_question_that_nothing_matches_well_is_answered_with_a_warning(reader:
 def test_a_model_answers_by_post_with_numbered_sources(own: Path, serve: Callable[..., MessagesApi]) -> None:
     api = serve(answering("violin", text="The violin <b>x</b>."))
     settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model=CLAUDE, transient_retries=0)))
-    with inside(own, settings) as asked:
+    with program(own, settings) as asked:
         assert "formmethod" in asked.get("/").text
         asked.get("/", params={"q": "What does Marta play?"})
         assert not api.requests, "a question by GET is free"
@@ -350,18 +378,18 @@ def test_a_model_answers_by_post_with_numbered_sources(own: Path, serve: Callabl
 def test_what_a_model_costs_is_shown_by_day(own: Path, serve: Callable[..., MessagesApi]) -> None:
     serve(answering("violin", text="The violin."))
     settings = Settings(ingest=IngestSettings(llm=LanguageSettings(model=CLAUDE, transient_retries=0)))
-    with inside(own, settings) as asked:
-        asked.post("/", data={"q": "What does Marta play?"})
-        (day,) = costs_by_day(Store.open(str(own)))
+    with program(own, settings) as asked:
+        asked.post("/api/ask", json={"q": "What does Marta play?"})
+        (day,) = asked.get("/api/costs").json()["costs"]
         assert (day["model"], day["calls"], day["tokens_in"]) == (CLAUDE, 1, 100)
         page = asked.get("/costs").text
     assert "<table" in page
     assert CLAUDE in text_of(page)
 
 
-def test_stored_text_is_shown_and_never_markup(template: Path, reader: TestClient) -> None:
-    facts = Store.open(str(template)).snapshot().frame("facts", "statement LIKE '%window.broken%'", ["id"])
-    fact = facts["id"][0]
+def test_stored_text_is_shown_and_never_markup(reader: TestClient) -> None:
+    found = reader.get("/api/recall", params={"q": "click javascript alert", "k": 5}).json()["facts"]
+    fact = next(each["id"] for each in found if "window.broken" in each["statement"])
     for path in ("/?q=click+javascript+alert", "/people/e_marta", f"/why/{fact}"):
         page = reader.get(path).text
         assert "<script>window" not in page, path
@@ -378,7 +406,7 @@ def test_hostile_text_of_runs_and_proposals_is_never_markup(own: Path) -> None:
         tx.upsert("runs", tx.frame("runs", "flow = 'observe'").with_columns(flow=pl.lit(HOSTILE)))
     (run,) = store.snapshot().frame("runs", "flow LIKE '%window.broken%'", ["id"])["id"]
     proposal = list_proposals(store.snapshot())[0].id
-    with inside(own) as asked:
+    with program(own) as asked:
         for path in ("/runs", f"/runs/{run}", "/review", f"/review/{proposal}"):
             page = asked.get(path).text
             assert "&lt;script&gt;window.broken" in page, path
@@ -400,7 +428,9 @@ def test_a_person_is_shown_now_and_at_the_end_of_a_day_with_the_stops_of_the_sli
     (days,) = re.findall(r'data-days="([^"]*)"', now)
     assert days.split()[:2] == ["2026-01-01", "2026-01-04"]
     assert 'href="/people/e_ferry"' in now
-    assert text_of(reader.get("/people/Marta", params={"as_of": "2026-01-03"}).text) == text_of(then)
+    document = reader.get("/api/people/e_marta", params={"as_of": "2026-01-03"}).json()
+    assert {fact["statement"] for fact in document["facts"]} == {*MARTA}
+    assert reader.get("/api/people/Marta", params={"as_of": "2026-01-03"}).json() == document
 
 
 def test_people_are_listed_and_found_by_words(reader: TestClient) -> None:
@@ -418,10 +448,6 @@ def test_people_are_listed_and_found_by_words(reader: TestClient) -> None:
 # Runs and undo
 
 
-def _state(uri: Path, table: str, id: str) -> str:
-    return str(Store.open(str(uri)).snapshot().by_ids(table, [id], ["state"])["state"][0])
-
-
 def _runs(uri: Path, flow: str) -> list[str]:
     return Store.open(str(uri)).snapshot().frame("runs", f"flow = '{flow}'", ["id"])["id"].to_list()
 
@@ -435,14 +461,14 @@ def test_the_last_night_is_told_with_the_names_of_what_it_archived(reader: TestC
 
 def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> None:
     (run,) = _runs(own, "observe")
-    with inside(own) as person:
+    with program(own) as person:
         page = text_of(person.get(f"/runs/{run}/undo").text)
         assert "facts 0 1" in page, "one fact would be removed"
         assert Store.open(str(own)).snapshot().count("facts", "statement LIKE '%window.broken%'") == 1
         done = person.post(f"/runs/{run}/undo", data={"run": run})
         assert done.headers["location"] == f"/runs?undone={run}"
         assert "was taken back" in person.get(done.headers["location"]).text
-        assert _state(own, "runs", run) == "undone"
+        assert person.get(f"/api/runs/{run}").json()["state"] == "undone"
         again = person.post(f"/runs/{run}/undo", data={"run": run})
     assert again.status_code == 409
     assert "is undone already" in again.text
@@ -454,7 +480,7 @@ def test_a_run_is_taken_back_after_a_look_at_what_would_change(own: Path) -> Non
 @pytest.mark.proof
 def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None:
     (first,) = _runs(own, "observe")
-    with inside(own) as person:
+    with program(own) as person:
         assert f'name="run" value="{first}"' in person.get(f"/runs/{first}/undo?cascade=yes").text
         with OpenMemory(Place.of(str(own)), is_logged=False) as memory:
             fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
@@ -476,33 +502,35 @@ def test_what_prevents_an_undo_is_named_and_can_be_undone_with_it(own: Path) -> 
     with OpenMemory(Place.of(str(own)), is_logged=False) as memory:
         fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
         (later,) = memory.retire(fact)
-    with inside(own) as person:
+    with program(own) as person:
         page = person.get(f"/runs/{first}/undo").text
         assert later in page
         assert "<form" not in page
+        refused = person.post(f"/api/runs/{first}/undo", json={})
+        assert (refused.status_code, later in refused.json()["error"]) == (409, True)
         both = text_of(person.get(f"/runs/{first}/undo?cascade=yes").text)
         assert "Undo these 2 runs" in both
         person.post(f"/runs/{first}/undo", data={"cascade": "yes", "run": [first, later]})
-        assert _state(own, "runs", later) == "undone"
+        assert person.get(f"/api/runs/{later}").json()["state"] == "undone"
 
 
 # Review
 
 
-def _waiting(uri: Path) -> dict[str, str]:
-    return {each.action: each.id for each in list_proposals(Store.open(str(uri)).snapshot())}
+def _waiting(person: TestClient) -> dict[str, str]:
+    return {each["action"]: each["id"] for each in person.get("/api/review").json()["proposals"]}
 
 
 def test_an_approval_changes_exactly_what_it_shows_and_stands_in_the_ledger(own: Path) -> None:
-    with inside(own) as person:
-        id = _waiting(own)["delete"]
+    with program(own) as person:
+        id = _waiting(person)["delete"]
         page = text_of(person.get(f"/review/{id}").text)
         assert MARTA[0] in page
         done = person.post(f"/review/{id}/approve", data={"by": "Ana", "note": "old", "risk": "yes"})
         assert done.headers["location"] == f"/review/{id}"
         assert "Approved and carried out, by Ana (browser)" in text_of(person.get(f"/review/{id}").text)
-        left = text_of(person.get("/people/e_marta").text)
-        assert not any(each in left for each in (MARTA[0], MARTA[3]))
+        left = person.get("/api/people/e_marta").json()["facts"]
+        assert not {MARTA[0], MARTA[3]} & {fact["statement"] for fact in left}
         listed = text_of(person.get("/review?show=decided").text)
         assert "applied by Ana" in listed
         assert _runs(own, "review"), "a run of its own"
@@ -510,12 +538,12 @@ def test_an_approval_changes_exactly_what_it_shows_and_stands_in_the_ledger(own:
 
 
 def test_a_rejection_changes_nothing(own: Path) -> None:
-    with inside(own) as person:
-        id = _waiting(own)["split"]
-        before = Store.open(str(own)).snapshot().count("entities")
+    with program(own) as person:
+        id = _waiting(person)["split"]
+        before = person.get("/api/people").json()["total"]
         person.post(f"/review/{id}/reject", data={"by": "Ana"})
-        assert _state(own, "proposals", id) == "rejected"
-        assert Store.open(str(own)).snapshot().count("entities") == before
+        assert person.get(f"/api/review/{id}").json()["state"] == "rejected"
+        assert person.get("/api/people").json()["total"] == before
 
 
 def test_a_risk_is_confirmed_by_itself(own: Path) -> None:
@@ -523,44 +551,80 @@ def test_a_risk_is_confirmed_by_itself(own: Path) -> None:
     with store.commit("risk", "risk", EPOCH) as tx:
         rows = tx.frame("proposals", "action = 'delete'")
         tx.upsert("proposals", rows.with_columns(risks=pl.Series([["pinned"]], dtype=pl.List(pl.String))))
-    with inside(own) as person:
-        id = _waiting(own)["delete"]
+    with program(own) as person:
+        id = _waiting(person)["delete"]
         assert 'name="risk"' in person.get(f"/review/{id}").text
         refused = person.post(f"/review/{id}/approve", data={"by": "Ana"})
         assert refused.status_code == 400
         assert "pinned" in refused.text
-        assert _state(own, "proposals", id) == "pending"
+        assert person.get(f"/api/review/{id}").json()["state"] == "pending"
+        for choice in ("approve", "later"):
+            refused = person.post(f"/api/review/{id}/{choice}", json={"by": "Ana"})
+            assert (refused.status_code, '{"risk": true}' in refused.json()["remedy"]) == (400, True)
+        assert person.get(f"/api/review/{id}").json()["state"] == "pending"
+        assert person.post(f"/api/review/{id}/later", json={"by": "Ana", "risk": True}).status_code == 200
         person.post(f"/review/{id}/approve", data={"by": "Ana", "risk": "yes"})
-        assert _state(own, "proposals", id) == "applied"
+        assert person.get(f"/api/review/{id}").json()["state"] == "applied"
 
 
 @pytest.mark.proof
 def test_a_changed_proposal_takes_the_place_of_the_old_one_and_waits(own: Path) -> None:
-    with inside(own) as person:
-        id = _waiting(own)["delete"]
+    with program(own) as person:
+        id = _waiting(person)["delete"]
         changed = person.post(f"/review/{id}/change", data={"by": "Ana", "move f_00000003": "yes"})
         fresh = changed.headers["location"].rpartition("/")[2]
-        assert _state(own, "proposals", id) == "replaced"
-        waits = proposal_named(Store.open(str(own)).snapshot(), fresh)
-        assert (waits.state, waits.ask) == ("pending", {"observations": ["f_00000003"]})
-        split = _waiting(own)["split"]
-        name = proposal_named(Store.open(str(own)).snapshot(), split).ask["splits"][0]["name"]
-        moved = {f"move {each}": "yes" for each in _asked(own, split)}
-        answer = person.post(f"/review/{split}/change", data={"by": "Ana", f"name {name}": "Garden work", **moved})
-        again = answer.headers["location"].rpartition("/")[2]
-        assert proposal_named(Store.open(str(own)).snapshot(), again).ask["splits"][0]["name"] == "Garden work"
+        assert person.get(f"/api/review/{id}").json()["state"] == "replaced"
+        document = person.get(f"/api/review/{fresh}").json()
+        assert (document["state"], document["ask"]) == ("pending", {"observations": ["f_00000003"]})
+        split = _waiting(person)["split"]
+        name = person.get(f"/api/review/{split}").json()["ask"]["splits"][0]["name"]
+        answer = person.post(f"/api/review/{split}/change", json={"rename": {name: "Garden work"}, "by": "Ana"}).json()
+        parts = person.get(f"/api/review/{answer['proposal']['id']}").json()["ask"]["splits"]
+        assert parts[0]["name"] == "Garden work"
 
 
-def _asked(uri: Path, split: str) -> list[str]:
-    parts = proposal_named(Store.open(str(uri)).snapshot(), split).ask["splits"]
-    return [each for part in parts for each in part["observations"]]
+# Documents
+
+
+def test_documents_are_those_that_the_command_line_prints(
+    template: Path, reader: TestClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path, words in (
+        ("/api/runs", ("runs", "--limit", 30)),
+        ("/api/review", ("review", "list")),
+        ("/api/why/f_00000002", ("why", "f_00000002")),
+    ):
+        capsys.readouterr()
+        assert command(monkeypatch, *words, "--store", template, "--json") == 0
+        assert reader.get(path).text.strip() == capsys.readouterr().out.strip(), path
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "said"),
+    [
+        ("/api/recall?q=", None, "There is no question."),
+        ("/api/recall?q=x&k=0", None, "Give k from 1 to 1000."),
+        ("/api/why/nothing", None, "Unknown id"),
+        ("/api/ask", b"[1]", "This is no JSON object."),
+        ("/api/ask", b"{", "This is not JSON"),
+        ("/api/runs/nothing/undo", b"{}", "Unknown run"),
+    ],
+)
+def test_bad_requests_get_an_error_that_names_the_way_out(
+    reader: TestClient, path: str, sent: bytes | None, said: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = reader.get(path) if sent is None else reader.post(path, content=sent, headers=headers)
+    assert answer.status_code in (400, 404)
+    assert said in answer.text
+    assert set(answer.json()) == {"error", "remedy"}
 
 
 # The start
 
 
 def test_where_nothing_is_yet_the_page_says_how_to_begin_and_goes_on_when_there_is(tmp_path: Path) -> None:
-    with inside(tmp_path / "memory") as early:
+    with program(tmp_path / "memory") as early:
         answer = early.get("/")
         assert answer.status_code == 404
         assert "slowwave ingest" in answer.text

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apps.atlas_command import atlas_page
 from mcp.client import Client
 from messages_api import Body, MessagesApi, Reply, fault, filled
 from planted import KINDS, Planted, bytes_of, rows_of
@@ -23,6 +22,7 @@ from talk import CLAUDE, NOW, learn, said, texts_of, written
 from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
+from apps.transfer_commands import atlas_page
 from inference.secrets import clean_error, without_secrets
 from recall.atlas import atlas_data
 from slowwave.api import OpenMemory

@@ -1,36 +1,24 @@
-"""What changed, and what waits: runs with their costs and undo, proposals with approve, change and reject."""
+"""What runs changed, in sentences, and their undo, which first says what it would put back, or what prevents it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, cast, get_args
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from apps.configuration import person_name
 from recall.history import run_to_undo, story_of
-from recall.overview import costs_by_day, list_runs, run_record, stats
-from recall.proposals import (
-    OPEN,
-    Proposal,
-    ProposalStory,
-    list_proposals,
-    proposal_named,
-    story_of_proposal,
-    summary_of,
-    texts_of,
-)
-from slowwave.errors import UndoRefused, UnknownName, UnusableInput
-from slowwave.review.proposals import Person, renamed, without
+from recall.overview import list_runs, run_record
+from recall.proposals import texts_of
+from slowwave.errors import UndoRefused
 from slowwave.types.stories import ACTIONS, Decided, plain_reason
 from storage.snapshots import Snapshot
-from tasks.people.review_runs import Choice, decide, modified, what_to_do, with_ways_on
 from tasks.people.undo_and_restore import take_back
 
-from .site import Site, Values, text
+from .bodies import Values, flag, text
+from .site import Site
 
 RUNS = 30
 """Runs on the page, a night with its phases counts as one."""
@@ -93,12 +81,21 @@ def undo_now(site: Site, request: Request, values: Values) -> Response:
     return RedirectResponse(f"/runs?undone={run}", 303)
 
 
-def costs(site: Site, request: Request, values: Values) -> Response:
-    """Calls, tokens and dollars, by day and model, and the runs that paid."""
-    store = site.place.store()
-    paid = [run for run in list_runs(site.snapshot, 200) if run["calls"]]
-    counted = stats(store, datetime.now(UTC))
-    return site.page(request, "costs.html", stats=counted, costs=costs_by_day(store), runs=paid)
+def undo_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """Take back a run, `cascade` with later ones, or with `dry_run` only count; as `undo --json` prints it."""
+    is_dry, cascade = flag(values, "dry_run"), flag(values, "cascade")
+    report = take_back(site.place.run("undo"), request.path_params["id"], cascade=cascade, dry_run=is_dry)
+    return {**asdict(report), "dry_run": is_dry}
+
+
+def list_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
+    """As `runs --json` prints it."""
+    return {"runs": list_runs(site.snapshot, RUNS)}
+
+
+def one_as_json(site: Site, request: Request, values: Values) -> Mapping[str, Any]:
+    """As `runs RUN --json` prints it."""
+    return run_record(site.snapshot, request.path_params["id"])
 
 
 WORDS: Mapping[str, str] = {
@@ -148,74 +145,3 @@ def _row(each: Decided, words: Mapping[str, str]) -> tuple[str, str]:
     if not (between and others):
         return each.about, words[each.about]
     return each.about, f"“{words[each.about]}” – {between}: {', '.join(others)}"
-
-
-# What waits for a person, as `slowwave review` does it
-
-
-SHOWN = 50
-"""Proposals on one page."""
-CAN_CHANGE = ("split", "delete")
-
-
-def waiting(site: Site, request: Request, values: Values) -> Response:
-    """What waits, oldest first, or the last decisions."""
-    seen, is_open = site.snapshot, values.get("show") != "decided"
-    found: Sequence[Proposal] = list_proposals(seen, "pending") if is_open else _decided(site)
-    shown = [(each, summary_of(seen, each)) for each in found[:SHOWN]]
-    return site.page(request, "reviews.html", proposals=shown, total=len(found), is_open=is_open)
-
-
-def _decided(site: Site) -> list[Proposal]:
-    closed = [each for each in list_proposals(site.snapshot, None) if each.state != "pending"]
-    return sorted(closed, key=lambda each: each.decided_at or each.proposed_at, reverse=True)
-
-
-def proposal(site: Site, request: Request, values: Values) -> Response:
-    """One proposal: what it would change, what it rests on, who said it, and the forms to decide."""
-    story = _story(site, request)
-    shown = story.proposal
-    return site.page(
-        request, "proposal.html", story=story, proposal=shown, is_open=shown.state in OPEN,
-        can_change=shown.action in CAN_CHANGE, way_on=what_to_do(shown), person=person_name(),
-        parts=[part["name"] for part in shown.ask.get("splits", ())],
-    )  # fmt: skip
-
-
-def _story(site: Site, request: Request) -> ProposalStory:
-    seen = site.snapshot
-    return story_of_proposal(seen, proposal_named(seen, request.path_params["id"]), datetime.now(UTC))
-
-
-def decide_now(site: Site, request: Request, values: Values) -> Response:
-    """Approve or reject, and show what became of it."""
-    proposal = proposal_named(site.snapshot, request.path_params["id"])
-    choice = _choice(request.path_params["choice"])
-    if choice != "reject" and proposal.is_risky and values.get("risk") != "yes":
-        raise UnusableInput(
-            f"This proposal has a risk: {', '.join(proposal.risks)}.",
-            "Go back, and confirm the risk beside the button.",
-        )
-    run, person = site.place.run("review"), Person(person_name(text(values, "by")), "browser")
-    with_ways_on(run, decide(run, [proposal.id], choice, person, text(values, "note")))
-    return RedirectResponse(f"/review/{proposal.id}", 303)
-
-
-def change_now(site: Site, request: Request, values: Values) -> Response:
-    """Replace a split or a deletion by a changed one, and show that one: fields `name OLD` and `move ID`."""
-    proposal = proposal_named(site.snapshot, request.path_params["id"])
-    names = {key.removeprefix("name "): str(new).strip() for key, new in values.items() if key.startswith("name ")}
-    kept = {key.removeprefix("move ") for key in values if key.startswith("move ")}
-    story = _story(site, request)
-    left = [each.id for _, each in story.observations if each.id not in kept]
-    renames = {old: new for old, new in names.items() if new and new != old}
-    wanted = renamed(proposal.ask, renames) if renames else proposal.ask
-    wanted = without(wanted, left) if left else wanted
-    done = modified(site.place.run("review"), proposal.id, wanted, Person(person_name(text(values, "by")), "browser"))
-    return RedirectResponse(f"/review/{done.id}", 303)
-
-
-def _choice(text: str) -> Choice:
-    if text not in get_args(Choice):
-        raise UnknownName("decision", text, get_args(Choice))
-    return cast(Choice, text)

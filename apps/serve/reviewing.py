@@ -1,0 +1,145 @@
+"""What waits for a person: what each proposal would do, and approve, change, reject, as `slowwave review` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, cast, get_args
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from apps.configuration import person_name
+from recall.proposals import (
+    OPEN,
+    Proposal,
+    ProposalStory,
+    list_proposals,
+    proposal_named,
+    story_of_proposal,
+    summary_of,
+)
+from slowwave.errors import UnknownName, UnusableInput
+from slowwave.review.proposals import Person, renamed, without
+from tasks.people.review import DecidedProposal
+from tasks.people.review_runs import Choice, decide, modified, what_to_do, with_ways_on
+
+from .bodies import Values, flag, text
+from .site import Site
+
+SHOWN = 50
+"""Proposals on one page."""
+CAN_CHANGE = ("split", "delete")
+
+
+def listed(site: Site, request: Request, values: Values) -> Response:
+    """What waits, oldest first, or the last decisions."""
+    seen, is_open = site.snapshot, values.get("show") != "decided"
+    found: Sequence[Proposal] = list_proposals(seen, "pending") if is_open else _decided(site)
+    shown = [(each, summary_of(seen, each)) for each in found[:SHOWN]]
+    return site.page(request, "reviews.html", proposals=shown, total=len(found), is_open=is_open)
+
+
+def _decided(site: Site) -> list[Proposal]:
+    closed = [each for each in list_proposals(site.snapshot, None) if each.state != "pending"]
+    return sorted(closed, key=lambda each: each.decided_at or each.proposed_at, reverse=True)
+
+
+def one(site: Site, request: Request, values: Values) -> Response:
+    """One proposal: what it would change, what it rests on, who said it, and the forms to decide."""
+    story = _story(site, request)
+    proposal = story.proposal
+    return site.page(
+        request, "proposal.html", story=story, proposal=proposal, is_open=proposal.state in OPEN,
+        can_change=proposal.action in CAN_CHANGE, way_on=what_to_do(proposal), person=person_name(),
+        parts=[part["name"] for part in proposal.ask.get("splits", ())],
+    )  # fmt: skip
+
+
+def _story(site: Site, request: Request) -> ProposalStory:
+    seen = site.snapshot
+    return story_of_proposal(seen, proposal_named(seen, request.path_params["id"]), datetime.now(UTC))
+
+
+def decide_now(site: Site, request: Request, values: Values) -> Response:
+    """Approve or reject, and show what became of it."""
+    proposal = proposal_named(site.snapshot, request.path_params["id"])
+    choice = _choice(request.path_params["choice"])
+    if values.get("risk") != "yes":
+        _check_risk(proposal, choice, "Go back, and confirm the risk beside the button.")
+    _decide(site, proposal.id, choice, text(values, "by"), text(values, "note"))
+    return RedirectResponse(f"/review/{proposal.id}", 303)
+
+
+def change_now(site: Site, request: Request, values: Values) -> Response:
+    """Replace a split or a deletion by a changed one, and show that one: fields `name OLD` and `move ID`."""
+    proposal = proposal_named(site.snapshot, request.path_params["id"])
+    names = {key.removeprefix("name "): str(new).strip() for key, new in values.items() if key.startswith("name ")}
+    kept = {key.removeprefix("move ") for key in values if key.startswith("move ")}
+    story = _story(site, request)
+    left = [each.id for _, each in story.observations if each.id not in kept]
+    renames = {old: new for old, new in names.items() if new and new != old}
+    _, done = _change(site, proposal.id, renames, left, text(values, "by"))
+    return RedirectResponse(f"/review/{done.id}", 303)
+
+
+def _check_risk(proposal: Proposal, choice: Choice, way_out: str) -> None:
+    if choice != "reject" and proposal.is_risky:
+        raise UnusableInput(f"This proposal has a risk: {', '.join(proposal.risks)}.", way_out)
+
+
+def _choice(text: str) -> Choice:
+    if text not in get_args(Choice):
+        raise UnknownName("decision", text, get_args(Choice))
+    return cast(Choice, text)
+
+
+def _decide(site: Site, id: str, choice: Choice, by: str, note: str) -> tuple[str, Sequence[DecidedProposal]]:
+    run = site.place.run("review")
+    done = decide(run, [id], choice, Person(person_name(by.strip()), "browser"), note)
+    return run.id, with_ways_on(run, done)
+
+
+def _change(
+    site: Site, id: str, names: Mapping[str, str], left: Sequence[str], by: str, ask: Mapping[str, Any] | None = None
+) -> tuple[str, DecidedProposal]:
+    wanted = ask or proposal_named(site.snapshot, id).ask
+    wanted = renamed(wanted, names) if names else wanted
+    wanted = without(wanted, left) if left else wanted
+    run = site.place.run("review")
+    return run.id, modified(run, id, wanted, Person(person_name(by.strip()), "browser"))
+
+
+def list_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """As `review list --json` prints it."""
+    found = list_proposals(site.snapshot, text(values, "state") or "pending")
+    return {"total": len(found), "proposals": [each.as_json() for each in found[:SHOWN]]}
+
+
+def one_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """As `review show --json` prints it."""
+    return _story(site, request).as_json()
+
+
+def decide_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """Approve, approve for `later`, or reject, with `by`, `note` and `risk`; as `review approve --json` prints it."""
+    proposal, by = proposal_named(site.snapshot, request.path_params["id"]), text(values, "by")
+    choice = _choice(request.path_params["choice"])
+    if not flag(values, "risk"):
+        _check_risk(proposal, choice, 'Look at it, and confirm the risk: {"risk": true}.')
+    run, done = _decide(site, proposal.id, choice, by, text(values, "note"))
+    return {"run": run, "by": person_name(by), "decided": [asdict(each) for each in done]}
+
+
+def change_as_json(site: Site, request: Request, values: Values) -> dict[str, Any]:
+    """Put a changed proposal in its place: a new `ask`, or names to `rename` and observations to `leave`."""
+    id = proposal_named(site.snapshot, request.path_params["id"]).id
+    ask, names, left = values.get("ask"), values.get("rename") or {}, values.get("leave") or []
+    is_whole = isinstance(ask or {}, dict) and isinstance(names, dict) and isinstance(left, list)
+    if not is_whole or not all(isinstance(each, str) for each in (*names.values(), *left)):
+        raise UnusableInput("This is no changed request.", 'Send {"rename": {"old": "new"}, "leave": ["f_…"]}.')
+    if not (ask or names or left):
+        raise UnusableInput("Nothing was changed.", "Send `ask`, `rename` or `leave`.")
+    run, done = _change(site, id, names, left, text(values, "by"), ask)
+    return {"run": run, "proposal": asdict(done)}
