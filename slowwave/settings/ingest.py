@@ -141,7 +141,7 @@ class ExtractSettings(Group):
         4, ge=0, le=50, title="Messages of context", description="Earlier messages shown but not extracted (S2-17)."
     )
     known_facts: int = Field(
-        24,
+        36,
         ge=0,
         le=100,
         title="Known facts shown",
