@@ -13,8 +13,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from slowwave import __version__
 from slowwave.errors import SlowwaveError
+from slowwave.version import __version__
 
 from .printing import err, print_json
 
@@ -26,7 +26,6 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "demo": "Ingest the bundled conversations without a key, show what changed, and answer four questions.",
         "init": "Write `slowwave.toml`. It asks a few questions; options answer them in advance.",
         "ingest": "Turn conversations and documents into facts. Known input is skipped and costs nothing.",
-        "watch": "Watch a folder and ingest new and changed files, until Ctrl-C. Budgets count for each look.",
         "backfill": "Read old messages, one period after the other, then run a night. --dry-run estimates the cost.",
     },
     "recall_commands": {
@@ -86,14 +85,12 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "import": "Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.",
         "audit": "Audit an export of another memory: duplicates, contradictions, stale facts, secrets.",
         "export": "Export the memory into files. `slowwave import` can read jsonl and parquet again.",
-    },
-    "atlas_command": {
         "atlas": "Write the memory as one HTML page: map, time slider and stories.",
     },
     "server_commands": {
         "up": "Start a Prefect server, all deployments and a worker on this machine, with a night at 03:00 UTC.",
         "down": "Stop what `slowwave up` started on this port.",
-        "serve": "Serve the memory as a page in the browser, with a JSON API and MCP, until Ctrl-C.",
+        "serve": "Serve the memory as a page in the browser, and to agents over MCP, until Ctrl-C.",
         "mcp": "Serve agents over MCP, until the client disconnects or Ctrl-C.",
     },
 }

@@ -8,66 +8,41 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from slowwave.api import OpenMemory
 from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
 from slowwave.lexicon.labels import Locale
 from slowwave.settings import LISTED, SHARED, LanguageSettings, Settings, nearest
-from slowwave.settings.seed_names import SPELLINGS, paths_in, translated, written_as
+from slowwave.settings.seed_names import SPELLINGS, paths_in, translated
 
 if TYPE_CHECKING:
     from storage.store import Store
     from tasks.runtime.runs import Run
 
-# Errors in settings in plain words, with the name as it was written.
+# Errors in settings in plain words.
 
 
 PAGE = "See docs/settings.md."
 SHOWN = 60  # characters of a value
-_BOUNDS = {"less_than_equal": ("at most", "le"), "greater_than_equal": ("at least", "ge"),
-           "less_than": ("less than", "lt"), "greater_than": ("more than", "gt")}  # fmt: skip
-_KINDS = {"int": "a whole number", "float": "a number", "finite": "a finite number", "bool": "true or false",
-          "string": "text", "tuple": "a list", "list": "a list", "dict": "a table", "model": "a table",
-          "mapping": "a table", "datetime": "a time"}  # fmt: skip
-"""What must be given, by the first word of pydantic's name for the error."""
 
 
-def plain_error(values: Mapping[str, Any], wrong: ValidationError, origin: str) -> SlowwaveError:
-    """The first error in the settings of a file or another source."""
+def plain_error(wrong: ValidationError, origin: str) -> SlowwaveError:
+    """The first error in the settings of a file or another source, by our names."""
     first = wrong.errors()[0]
     path, context = [str(part) for part in first["loc"]], first.get("ctx", {})
     if first["type"] == "unknown_setting":
-        return _unknown(values, path, str(context["unknown"]), origin)
+        return _unknown(path, str(context["unknown"]), origin)
     ours = ".".join(path)
     if first["type"] == "value_error":
         reason = str(context.get("error") or first["msg"]).rstrip(".")
         return UnusableInput(f"{origin}: {f'[{ours}] ' if ours else ''}{reason}.", PAGE)
-    written, given = written_as(values, ours)
-    must = f"must be {_wanted(first['type'], context)}" if _wanted(first["type"], context) else first["msg"]
-    if not isinstance(given, Mapping | list) and given != first["input"] and written != ours:
-        here = f"{written} = {_shown(given)} means {ours} = {_shown(first['input'])} here, which {must}"
-        return UnusableInput(f"{origin}: {here}.", PAGE)
-    name = ours if _is_ours(written, ours) else f"{written} ({ours} here)"
-    return UnusableInput(f"{origin}: {name} {must}, not {_shown(first['input'])}.", PAGE)
-
-
-def _is_ours(written: str, ours: str) -> bool:
-    """Whether the file uses our name, or the name of the table or list around it."""
-    return ours == written or ours.startswith(f"{written}.") or written.startswith(f"{ours}.")
-
-
-def _wanted(kind: str, context: Mapping[str, Any]) -> str:
-    if kind in _BOUNDS:
-        words, key = _BOUNDS[kind]
-        return f"{words} {_shown(context[key])}"
-    if kind == "literal_error":
-        return f"one of {str(context['expected']).replace(' or ', ', ')}".replace("'", '"')
-    return _KINDS.get(kind.partition("_")[0], "")
+    must = "must be a table" if first["type"] == "model_type" else first["msg"].partition(", unable")[0]
+    must = must.replace("Input should be", "must be")
+    return UnusableInput(f"{origin}: {ours} {must}, not {_shown(first['input'])}.", PAGE)
 
 
 def _shown(value: Any) -> str:
@@ -78,40 +53,20 @@ def _shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def _unknown(values: Mapping[str, Any], path: Sequence[str], name: str, origin: str) -> UnknownSetting:
-    """The error about an unknown name, with the nearest known one: ours, or that of another system."""
+def _unknown(path: Sequence[str], name: str, origin: str) -> UnknownSetting:
+    """The error about an unknown name, with the nearest known one: in its table, elsewhere, or of another system."""
     inside = "".join(f"{part}." for part in path)
-    whole, _ = written_as(values, f"{inside}{name}")
-    table = _before(whole, name)
     known = [*_group(path).model_fields]
-    place = f"those of [{inside[:-1]}]" if path else "all tables"
-    names = f"docs/settings.md lists {place}."
+    names = f"docs/settings.md lists {f'those of [{inside[:-1]}]' if path else 'all tables'}."
     if path and len(known) <= LISTED:
         names = f"[{inside[:-1]}] has {', '.join(known)}."
-    if not whole.endswith(name) and (theirs := _spelled(whole)):
-        return UnknownSetting(whole, origin, theirs, names)
-    found = [(near, f"{inside}{near}") for near in [nearest(name, known)] if near]
-    found += [(near.rpartition(".")[2], near) for near in [_spelled(f"{table}.{name}" if table else name)] if near]
-    near = max(found, key=lambda each: SequenceMatcher(None, name, each[0]).ratio())[1] if found else _elsewhere(name)
-    return UnknownSetting(f"{table}.{name}" if table else name, origin, near, names)
-
-
-def _spelled(written: str) -> str:
-    """A name of another system that is nearly this one, in the same table."""
-    table, _, name = written.rpartition(".")
-    near = nearest(name, {each.rpartition(".")[2] for each in SPELLINGS if each.rpartition(".")[0] == table})
-    return f"{table}.{near}" if near and table else near
-
-
-def _before(written: str, name: str) -> str:
-    """The table in which a name was written."""
-    parts = written.split(".")
-    return ".".join(parts[: parts.index(name)]) if name in parts else written.rpartition(".")[0]
-
-
-def _elsewhere(name: str) -> str:
-    """Where a setting of exactly this name is; empty where none is."""
-    return next((path for path in _paths(Settings) if path.rpartition(".")[2] == name), "")
+    elsewhere = (each for each in (*_paths(Settings), *SPELLINGS) if each.rpartition(".")[2] == name)
+    near = nearest(name, known)
+    spelled = get_close_matches(name, {each.rpartition(".")[2] for each in SPELLINGS}, 1, ALMOST)
+    theirs = (each for each in SPELLINGS if each.rpartition(".")[2] in spelled)
+    return UnknownSetting(
+        f"{inside}{name}", origin, f"{inside}{near}" if near else next(elsewhere, "") or next(theirs, ""), names
+    )
 
 
 def _paths(model: type[BaseModel], inside: str = "") -> Iterator[str]:
@@ -184,7 +139,7 @@ def parse_settings(values: dict[str, Any], origin: str) -> Settings:
     try:
         return Settings.model_validate(ours)
     except ValidationError as error:
-        raise plain_error(values, error, origin) from error
+        raise plain_error(error, origin) from error
 
 
 def with_flags(settings: Settings, llm: Mapping[str, Any], **others: Any) -> Settings:
@@ -242,10 +197,6 @@ class Place:
     def locale(self) -> Locale:
         """The language in which types and relations are shown (C8)."""
         return self.settings.labels.locale
-
-    def memory(self, *, is_logged: bool = True) -> OpenMemory:
-        """All that can be read of the namespace; opened by the first call."""
-        return OpenMemory(self, is_logged=is_logged)
 
     def store(self) -> Store:
         """The namespace, which must exist."""

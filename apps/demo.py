@@ -7,7 +7,6 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from os.path import relpath
 from pathlib import Path
@@ -20,14 +19,14 @@ from flows.ingest import ingest
 from recall.overview import changes, repeated, stats
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
-from slowwave.launcher import project_folder
+from slowwave.installation import project_folder
 from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
-from slowwave.types import Community, Entity, RecalledFact, Recollection
+from slowwave.types import Community, RecalledFact
 from storage.connection import has_namespace
 from storage.store import Store
 
 from .printing import out, print_json, progress
-from .tables import Speakers, fact_lines
+from .tables import fact_lines
 
 QUESTIONS = (
     "Why did we choose Redis Streams instead of RabbitMQ?",
@@ -44,20 +43,6 @@ PEOPLE, CHANGES, REPEATED, GROUPS, ANSWERS = 4, 8, 4, 3, 2
 WIDEST, LINE = 100, 60
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """Everything that the demo shows."""
-
-    summary: dict[str, Any]
-    stats: dict[str, Any]
-    changes: list[dict[str, Any]]
-    repeated: list[dict[str, Any]]
-    people: tuple[tuple[Entity, tuple[RecalledFact, ...]], ...]
-    communities: tuple[Community, ...]
-    found: list[Recollection]
-    speakers: Speakers
-
-
 def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> None:
     """Ingest the examples into a fresh store and show it, with the recorded answers of a model or with `llm`."""
     model = LanguageSettings(model=llm or f"replay/{RECORDED}")
@@ -66,18 +51,10 @@ def run_demo(keep: Path | None, as_json: bool, llm: str | None = None) -> None:
     with _store(keep) as uri, progress(quiet=as_json):
         if not as_json:
             out.print(_who_reads(llm))
-        shown = _look(uri, asyncio.run(learn(uri, model, None if llm else RECORDED_AT)))
-    if as_json:
-        document = {"ingest": shown.summary, "stats": shown.stats, "changes": shown.changes, "repeated": shown.repeated}
-        document["communities"] = [one.as_json() for one in shown.communities]
-        print_json({**document, "recalls": [each.as_json() for each in shown.found]})
-        return
-    for line in _lines(shown):
-        out.print(line, markup=False, highlight=False)
-    for each in shown.found:
-        walked = [fact for fact in each.facts if "hops" in fact.parts and each.query == OVER_TWO_RELATIONS]
-        out.print(fact_lines(each.query, (walked or each.facts)[:ANSWERS], shown.speakers))
-    _next_commands(keep)
+        summary = asyncio.run(learn(uri, model, None if llm else RECORDED_AT))
+        _look(uri, summary, as_json)
+    if not as_json:
+        _next_commands(keep)
 
 
 def _who_reads(llm: str | None) -> str:
@@ -95,17 +72,25 @@ async def learn(uri: str, model: LanguageSettings, now: datetime | None = None) 
     return {**summary, "errors": [*summary["errors"], *found.get("errors", ())]}
 
 
-def _look(uri: str, summary: dict[str, Any]) -> _Shown:
+def _look(uri: str, summary: dict[str, Any], as_json: bool) -> None:
+    """Show what was learned, and the answers to the questions."""
+    counted = stats(Store.open(uri), datetime.now(UTC))
     with OpenMemory.open(uri) as memory:
         found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=5, graph="bfs")]
         _, groups = memory.communities(limit=GROUPS)
-        _, persons = memory.entities(limit=PEOPLE, type="person")
-        people = tuple((person, _most_telling(memory.facts_of(person.name)[1])) for person in persons)
         changed = [change for change in changes(memory.snapshot) if change["now"]]
         again = repeated(memory.snapshot)
+        if as_json:
+            document = {"ingest": summary, "stats": counted, "changes": changed, "repeated": again}
+            document["communities"] = [one.as_json() for one in groups]
+            print_json({**document, "recalls": [each.as_json() for each in found]})
+            return
+        for line in _lines(memory, summary, counted, changed, again, groups):
+            out.print(line, markup=False, highlight=False)
         speakers = memory.speakers([fact for each in found for fact in each.facts])
-    counted = stats(Store.open(uri), datetime.now(UTC))
-    return _Shown(summary, counted, changed, again, people, groups, found, speakers)
+    for each in found:
+        walked = [fact for fact in each.facts if "hops" in fact.parts and each.query == OVER_TWO_RELATIONS]
+        out.print(fact_lines(each.query, (walked or each.facts)[:ANSWERS], speakers))
 
 
 def _most_telling(known: tuple[RecalledFact, ...]) -> tuple[RecalledFact, ...]:
@@ -118,26 +103,39 @@ def _most_telling(known: tuple[RecalledFact, ...]) -> tuple[RecalledFact, ...]:
     return tuple(sorted(known, key=order)[:2])
 
 
-def _lines(shown: _Shown) -> Iterator[str]:
-    counts, refused = shown.summary["counts"], sum(shown.summary["refused"].values())
-    facts, entities = shown.stats["facts"]["live"], shown.stats["entities"]
+def _lines(
+    memory: OpenMemory,
+    summary: dict[str, Any],
+    counted: dict[str, Any],
+    changed: list[dict[str, Any]],
+    again: list[dict[str, Any]],
+    groups: Sequence[Community],
+) -> Iterator[str]:
+    counts, refused = summary["counts"], sum(summary["refused"].values())
+    facts, entities = counted["facts"]["live"], counted["entities"]
     yield f"{counts['messages read']} messages and passages became {facts} facts about {entities} people and things."
     yield f"{refused} were refused: small talk, output of tools, orders to the reader."
     yield from _title("People")
-    for person, known in shown.people:
+    for person in memory.entities(limit=PEOPLE, type="person")[1]:
         yield f"{person.name}, {person.facts} facts"
-        yield from (_cut(f"  {_since(fact.valid_from)}{fact.statement}") for fact in known)
-    if shown.changes:
+        for fact in _most_telling(memory.facts_of(person.name)[1]):
+            since = f"since {fact.valid_from:%Y-%m-%d}: " if fact.valid_from else ""
+            yield _cut(f"  {since}{fact.statement}")
+    if changed:
         yield from _title("What changed, and since when")
-    for change in shown.changes[:CHANGES]:
-        yield from _wrapped(f"{change['valid_to']:%Y-%m-%d}  ", change["now"])
+    for change in changed[:CHANGES]:
+        start = f"{change['valid_to']:%Y-%m-%d}  "
+        yield from textwrap.wrap(
+            change["now"], _width(), initial_indent=start, subsequent_indent=" " * len(start), max_lines=2,
+            placeholder="…",
+        )  # fmt: skip
         yield _cut(f"    before: {change['before']}")
-    if shown.repeated:
+    if again:
         yield from _title("Said several times, kept once")
-    yield from (_cut(row["statement"], f"  [{', '.join(row['said_in'][:2])}]") for row in shown.repeated[:REPEATED])
-    if shown.communities:
+    yield from (_cut(row["statement"], f"  [{', '.join(row['said_in'][:2])}]") for row in again[:REPEATED])
+    if groups:
         yield from _title("What belongs together")
-    for group in shown.communities:
+    for group in groups:
         yield _cut(f"{group.name}: {', '.join(member.name for member in group.members[:6])}")
     yield from _title("Four questions, the last one over two relations")
 
@@ -150,21 +148,10 @@ def _title(words: str) -> Sequence[str]:
     return "", f"{words} {'─' * max(_width() - len(words) - 1, 5)}"
 
 
-def _since(day: datetime | None) -> str:
-    return f"since {day:%Y-%m-%d}: " if day else ""
-
-
 def _cut(words: str, end: str = "") -> str:
     """The words and the end on one line."""
     room = _width() - len(end)
     return f"{words if len(words) <= room else f'{words[: room - 1]}…'}{end}"
-
-
-def _wrapped(start: str, words: str) -> list[str]:
-    """The words behind the start, on at most two lines."""
-    return textwrap.wrap(
-        words, _width(), initial_indent=start, subsequent_indent=" " * len(start), max_lines=2, placeholder="…"
-    )
 
 
 @contextmanager

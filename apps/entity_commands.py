@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,20 +15,17 @@ from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_relation, shown_type
 from slowwave.text import short_id
 
-from .configuration import Place, person_name
-from .options import By, DryRun, ExactEntity, Ids, JsonOption, add_command
+from .configuration import Place
+from .options import DryRun, ExactEntity, Ids, JsonOption, add_command
 from .printing import err, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
     from slowwave.review.split_plan import SplitPart
-    from slowwave.review.split_suggestions import TopicAnalysis
     from tasks.entities.merges import Merged
     from tasks.entities.names_and_pins import Called, Pinned
-    from tasks.people.splitting import SplitDone
     from tasks.runtime.runs import Run
 
 OffOption = Annotated[bool, typer.Option("--off", help="Remove the pin.")]
-SHOWN, EXAMPLES = 12, 2
 PlanOption = Annotated[
     Path | None,
     typer.Option("--plan", metavar="FILE.json", help="Your own plan, in the form of `propose --dry-run --json`.",
@@ -45,8 +42,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(entity, name="entity")
     add_command(app, pin)
     split = typer.Typer(no_args_is_help=True, help="Split an entity that has too many facts about several topics.")
-    for stage in (find, analyze, propose, execute):
-        add_command(split, stage)
+    split.callback()(lambda: None)  # a group of one command stays a group
+    add_command(split, propose)
     app.add_typer(split, name="split")
 
 
@@ -75,7 +72,7 @@ def merge(
         return
     _show_merged(merged, dry_run, place.locale)
     if is_done:
-        _say_undo(run)
+        show_undo(run.id, run.namespace)
 
 
 def _show_merged(merged: Merged, dry_run: bool, locale: Locale) -> None:
@@ -139,7 +136,7 @@ def _show_called(run: Run, called: Called, as_json: bool, new: str, known: str) 
         return
     out.print(new if called.is_new else known, markup=False)
     if called.is_new:
-        _say_undo(run)
+        show_undo(run.id, run.namespace)
 
 
 def pin_entity(
@@ -179,82 +176,7 @@ def _tell_pins(run: Run, done: Pinned, as_json: bool) -> None:
         if rows:
             out.print(table(title, ("what", "id"), [(title_, short_id(id_)) for id_, title_ in rows]))
     if done.changed:
-        _say_undo(run)
-
-
-def _say_undo(run: Run) -> None:
-    show_undo(run.id, run.namespace)
-
-
-def find(
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
-    """List entities that have more facts than their type should, about several topics. Changes nothing."""
-    from recall.entity_review import find_split_candidates
-
-    found = find_split_candidates(place.store().snapshot(), place.settings.split, datetime.now(UTC))
-    if as_json:
-        print_json({"candidates": [each.as_json() for each in found]})
-        return
-    if not found:
-        out.print("No entity holds too much of several topics.")
-        return
-    rows = [
-        (each.entity_name, shown_type(each.entity_type, place.locale), each.observation_count, each.threshold,
-         each.split_score, _listed(list(each.topics.items())))
-        for each in found
-    ]  # fmt: skip
-    out.print(table("Could be split", ("entity", "type", "count", "threshold", "score", "about"), rows))
-    out.print("Next: slowwave split analyze ENTITY")
-
-
-def _listed(topics: Sequence[tuple[str, int]]) -> str:
-    large = [f"{label} ({count})" for label, count in topics if count > 1]
-    more = [f"{len(large) - 4} more"] if len(large) > 4 else []
-    return ", ".join([*large[:4], *more])
-
-
-def analyze(
-    entity: ExactEntity,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
-    """Show the number of observations of an entity, and their topics. Changes nothing."""
-    from recall.entity_review import analyze_split
-
-    seen = analyze_split(place.store().snapshot(), place.settings.split, datetime.now(UTC), entity)
-    if as_json:
-        print_json(seen.as_json())
-    else:
-        _show_analysis(seen, place)
-
-
-def _show_analysis(seen: TopicAnalysis, place: Place) -> None:
-    kind = shown_type(seen.entity_type, place.locale)
-    out.print(
-        f"{seen.entity_name} ({kind}): {seen.observation_count} observations; the threshold for a split is "
-        f"{seen.threshold}, the score {seen.split_score:.2f}.",
-        markup=False,
-    )
-    large = {label: observations for label, observations in seen.topics.items() if len(observations) > 1}
-    if large:
-        rows = [
-            (label, len(observations), _examples(observations)) for label, observations in list(large.items())[:SHOWN]
-        ]
-        alone = seen.observation_count - sum(map(len, large.values()))
-        more = f"{len(large) - SHOWN} topics more; " if len(large) > SHOWN else ""
-        out.print(table("Topics", ("topic", "count", "for example"), rows, f"{more}{alone} observations stand alone"))
-    if seen.is_distinct:
-        out.print(f"Next: slowwave split propose {seen.entity_name!r}", markup=False)
-    else:
-        out.print("It need not be split." if not seen.topics else "It is not of several topics: nothing to split.")
-
-
-def _examples(observations: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(content if len(content) <= 90 else f"{content[:89]}…" for _, content in observations[:EXAMPLES])
+        show_undo(run.id, run.namespace)
 
 
 def propose(
@@ -265,7 +187,7 @@ def propose(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Propose a split for a person to approve: by topic, or by your own plan."""
+    """Propose a split for a person to approve (slowwave review): by topic, or by your own plan."""
     from tasks.people.splitting import propose as leave
 
     if dry_run:
@@ -279,7 +201,6 @@ def propose(
     _show_splits(made.message, made.splits, place)
     out.print(f"It waits as {made.proposal_id}.", markup=False)
     out.print(f"Approve: slowwave review approve {short_id(made.proposal_id)}", markup=False)
-    out.print(f"or:      slowwave split execute {made.entity!r}", markup=False)
     out.print(f"Rename:  slowwave review modify {short_id(made.proposal_id)} --rename OLD=NEW", markup=False)
 
 
@@ -302,57 +223,12 @@ def _show_splits(title: str, splits: Sequence[SplitPart], place: Place) -> None:
     out.print(table("", ("new entity", "type", "count"), rows, f"each with {ends}; the rest stays where it is"))
 
 
-def execute(
-    entity: ExactEntity,
-    proposal: Annotated[
-        str | None,
-        typer.Option("--proposal", metavar="ID", help="Which proposal, if there are several.", show_default=False),
-    ] = None,
-    plan: PlanOption = None,
-    by: By = None,
-    dry_run: DryRun = False,
-    *,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
-    """Split an entity by a pending proposal or your own plan; this is your approval. Exit code 4 without either."""
-    from tasks.people import splitting
-
-    if proposal is not None and plan is not None:
-        raise UnusableInput("--proposal and --plan exclude each other.", "Leave one of them out.")
-    run, brought = place.run("split"), None if plan is None else _read(plan)
-    if dry_run:
-        done = splitting.preview(run, entity, proposal=proposal, plan=brought)
-    else:
-        from slowwave.review.proposals import Person  # imports Polars
-
-        person = Person(person_name(by), "terminal")
-        done = splitting.execute(run, entity, person, place.settings.split, proposal=proposal, plan=brought)
-    if as_json:
-        print_json({"run": None if dry_run else run.id, "dry_run": dry_run, **done.as_json()})
-        return
-    _show_done(done, dry_run)
-    if not dry_run:
-        show_undo(run.id, run.namespace)
-
-
-def _show_done(done: SplitDone, dry_run: bool) -> None:
-    verb = "would move" if dry_run else "moved"
-    left = f"{done.original_observations_remaining} {'would stay' if dry_run else 'stay'} with it"
-    out.print(f"{done.entity}: {done.moved_observations} observations {verb}, {left}.", markup=False)
-    rows = [(name, short_id(id_)) for id_, name in done.new_entities]
-    out.print(table("New entities", ("entity", "id"), rows))
-
-
-def _read(plan: Path) -> Any:
-    try:
-        return json.loads(plan.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnusableInput(f"{plan} is no JSON that can be read: {error}.", "Make one: slowwave split propose "
-                            "ENTITY --dry-run --json > plan.json") from error  # fmt: skip
-
-
 def _splits(plan: Path) -> tuple[SplitPart, ...]:
     from slowwave.review.split_plan import splits_of
 
-    return splits_of(_read(plan))
+    try:
+        read = json.loads(plan.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnusableInput(f"{plan} is no JSON that can be read: {error}.", "Make one: slowwave split propose "
+                            "ENTITY --dry-run --json > plan.json") from error  # fmt: skip
+    return splits_of(read)

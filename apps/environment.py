@@ -7,7 +7,6 @@ cannot find out is a row of its own.
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,11 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
-import slowwave
 from slowwave.errors import MissingKey, SlowwaveError
-from slowwave.launcher import REINSTALL
+from slowwave.installation import REINSTALL
 
 from .configuration import Place
 from .printing import out, print_json, table
@@ -30,9 +27,6 @@ State = Literal["ok", "note", "problem"]
 COMPILED = ("numpy", "pyarrow", "polars", "scipy.sparse", "lancedb")
 """Packages of compiled code: they can be installed for another processor or system, and then do not load."""
 LEAST_FREE = 1 << 30
-ANSWERS_WITHIN_S = 2.0
-LOCKED = "/block_types/slug/secret"
-"""What every Prefect server has, and shows only to those with its password: `/health` answers everybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,6 @@ def examine(place: Place) -> Iterator[Check]:
     """All checks of this process and this place, the cheap ones first."""
     parts: list[tuple[str, Callable[[], Iterable[Check]]]] = [
         ("packages", _installed),
-        ("Prefect server", lambda: [prefect_server()]),
         ("language model", lambda: language_models(place.settings.model_dump(), os.environ)),
         ("compiled packages", lambda: compiled(COMPILED)),
         ("embedding model", lambda: [embedding_model(place.settings.embedder, os.environ)]),
@@ -87,17 +80,12 @@ def _in_words(error: Exception) -> str:
     return f"{kind}: {without_secrets(str(error))}"
 
 
-def _installed() -> Iterator[Check]:
+def _installed() -> Iterable[Check]:
     try:
         own = metadata.distribution("slowwave")
     except metadata.PackageNotFoundError:
-        yield Check("slowwave", "problem", "The package slowwave is not installed.", REINSTALL)
-        return
-    remedy = "" if own.version == slowwave.__version__ else REINSTALL
-    found = f"{slowwave.__version__}{f', installed as {own.version}' if remedy else ''}"
-    yield Check("slowwave", "note" if remedy else "ok", found, remedy)
-    yield python(platform.python_version(), own.metadata["Requires-Python"] or "")
-    yield from packages(map(Requirement, own.requires or ()), version_of)
+        return [Check("slowwave", "problem", "The package slowwave is not installed.", REINSTALL)]
+    return packages(map(Requirement, own.requires or ()), version_of)
 
 
 def version_of(name: str) -> str | None:
@@ -106,13 +94,6 @@ def version_of(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def python(version: str, wanted: str) -> Check:
-    """Whether this Python is one of those that the package is for."""
-    is_fit = SpecifierSet(wanted).contains(version, prereleases=True)
-    remedy = "" if is_fit else f"Install slowwave with a Python {wanted}: uv tool install --python 3.12 slowwave"
-    return Check("Python", "ok" if is_fit else "problem", version, remedy)
 
 
 def packages(required: Iterable[Requirement], version: Callable[[str], str | None]) -> Iterator[Check]:
@@ -128,11 +109,8 @@ def _unfit(required: Requirement, version: str | None) -> str:
     """Why a version does not fit; nothing where it does."""
     if version is None:
         return "It is not installed."
-    if required.specifier.contains(version, prereleases=True):
-        return ""
-    bounds = [each for each in required.specifier if not each.contains(version, prereleases=True)]
-    way = "new" if any(each.operator in ("<", "<=") for each in bounds) else "old"
-    return f"{version} is too {way}; needed is {required.specifier}."
+    is_fit = required.specifier.contains(version, prereleases=True)
+    return "" if is_fit else f"{version} does not fit; needed is {required.specifier}."
 
 
 def compiled(names: Sequence[str]) -> Iterator[Check]:
@@ -148,49 +126,6 @@ def compiled(names: Sequence[str]) -> Iterator[Check]:
                 Check("compiled packages", "problem", found, f"pip install --force-reinstall --no-deps {package}")
             )
     yield from broken or [Check("compiled packages", "ok", f"{len(names)} of {len(names)} load")]
-
-
-def prefect_server() -> Check:
-    """Whether the Prefect server answers, where one is configured, to the credentials that runs send."""
-    url = _of_prefect("PREFECT_API_URL")
-    if not url:
-        return Check("Prefect server", "ok", "None is configured: flows run in this process.")
-    import httpx
-
-    from .local_server.setup import CLIENT_PASSWORD, basic_authorization
-
-    try:
-        address = httpx.URL(url.rstrip("/") + LOCKED)
-    except httpx.InvalidURL:  # its text has a part of the address, which can be the password
-        return Check("Prefect server", "problem", "PREFECT_API_URL is not an address.", "Write http://HOST:PORT/api.")
-    shown = f"{address.host}:{address.port or ''}".rstrip(":")  # without the password of the address
-    headers = {}
-    if pair := _of_prefect(CLIENT_PASSWORD):  # as in Prefect, it counts more than a key
-        headers["Authorization"] = basic_authorization(pair)
-    elif key := _of_prefect("PREFECT_API_KEY"):
-        headers["Authorization"] = f"Bearer {key}"
-    try:
-        code = httpx.get(address, headers=headers, timeout=ANSWERS_WITHIN_S, follow_redirects=True).status_code
-    except (httpx.HTTPError, UnicodeError) as error:
-        remedy = "Start it, or unset PREFECT_API_URL to work without a server."
-        return Check("Prefect server", "problem", f"{shown} does not answer: {_in_words(error)}.", remedy)
-    if code < 400:
-        return Check("Prefect server", "ok", f"{shown} answers.")
-    remedy = "Check PREFECT_API_KEY, PREFECT_API_AUTH_STRING, or the user and password in PREFECT_API_URL."
-    return Check("Prefect server", "problem" if code in (401, 403) else "note", f"{shown} answers with {code}.", remedy)
-
-
-def _of_prefect(name: str) -> str:
-    """A setting of Prefect: from the environment, or from its profiles and files."""
-    from tasks.runtime.engine import may_be_prefect
-
-    if value := os.environ.get(name):
-        return value
-    if not may_be_prefect():
-        return ""
-    from prefect import settings
-
-    return str(getattr(settings, name).value() or "")
 
 
 def language_models(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Check]:

@@ -1,23 +1,24 @@
-"""Commands that read conversations and documents: once, for a folder that is watched, or in windows of time."""
+"""Commands that read conversations and documents: what is new, or in windows of time."""
 
 from __future__ import annotations
 
 import asyncio
-import time
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
 from slowwave.arguments import checked_time
-from slowwave.errors import SlowwaveError, UnusableInput
+from slowwave.errors import UnusableInput
 from slowwave.ingestion.parsers import FORMATS, known_format
 from slowwave.lifecycle.run_counts import RunCount, shown_counts
-from slowwave.settings import BackfillSettings, IngestSettings
+from slowwave.settings import BackfillSettings, IngestSettings, LanguageSettings
 from slowwave.timestamps import parse_moment
 
-from .configuration import Place, with_flags, write_settings
+from .configuration import FILE, Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
 from .options import DryRun, JsonOption, ModelFlags, Now, RequireApproval, add_command
 from .printing import (
@@ -36,6 +37,9 @@ from .printing import (
 )  # fmt: skip
 from .printing import end as finish
 
+if TYPE_CHECKING:
+    from inference.readers import Reader
+
 OwnerOption = Annotated[
     str | None,
     typer.Option(
@@ -46,16 +50,18 @@ OwnerOption = Annotated[
     ),
 ]
 
+AUTO = "auto"
+"""The model of settings that nobody chose: words are kept as quotations."""
+CHANGE = "slowwave init asks who may read"
 LOST = (RunCount.LINES_SKIPPED, RunCount.FILES_PASSED_OVER)
 """Counts of the input that could not be read."""
-LEAST_PAUSE_S = 1.0
 COLUMNS = ("window", "messages", "facts", "calls", "usd", "state")
 ESTIMATED = ("window", "messages", "calls", "tokens_in", "tokens_out", "usd")
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (demo, init, ingest, watch, backfill):
+    for command in (demo, init, ingest, backfill):
         add_command(app, command)
 
 
@@ -95,8 +101,6 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Write `slowwave.toml`. It asks a few questions; options answer them in advance."""
-    from .who_reads import AUTO, ask_who_reads
-
     if as_json:  # a program cannot answer questions
         graph, model, owner = (True if graph is None else graph), model or AUTO, owner or ""
     is_interactive = graph is None or model is None
@@ -133,8 +137,6 @@ def ingest(
     """Turn conversations and documents into facts. Known input is skipped and costs nothing."""
     from flows.ingest import Format
     from flows.ingest import ingest as flow
-
-    from .who_reads import decided
 
     if not paths and not reread:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
@@ -197,109 +199,6 @@ def show_ingest(summary: dict[str, Any]) -> None:
         err.print(f"Not all of it was read: {', '.join(lost)}.", style="bold red")
     show_issues(summary["issues"], err)
     show_notes(summary)
-
-
-def watch(
-    folder: Annotated[Path, typer.Argument(help="The folder to watch.", show_default=False)],
-    once: Annotated[bool, typer.Option("--once", help="Look once and stop.")] = False,
-    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="The time between two looks.")] = 30.0,
-    settle: Annotated[
-        float, typer.Option("--settle", metavar="SECONDS", help="Read a file only after this time without a change.")
-    ] = 20.0,
-    move: Annotated[
-        bool, typer.Option("--move", help="Move read files to done/ and unusable ones to failed/.")
-    ] = False,
-    by_folder: Annotated[
-        bool, typer.Option("--by-folder", help="The subfolder of a file names its namespace.")
-    ] = False,
-    *,
-    model: ModelFlags,
-    place: Place,
-    as_json: JsonOption = False,
-) -> None:
-    """Watch a folder and ingest new and changed files, until Ctrl-C. Budgets count for each look.
-
-    With --once: exit code 1 if a file or a part of it could not be read, 3 if a budget was spent.
-    """
-    if as_json and not once:
-        raise UnusableInput("--json gives one document, and watching has no end.", "Add --once.")
-    if every < LEAST_PAUSE_S or settle < 0:
-        raise UnusableInput("--every is at least 1 second, and --settle not negative.")
-    settings = with_flags(place.settings, model).ingest
-    taken: dict[str, Any] = {
-        "folder": str(folder),
-        "namespace": place.namespace,
-        "store": place.uri,
-        "settle_s": settle,
-        "afterwards": "move" if move else "stay",
-        "by_folder": by_folder,
-        "settings": settings,
-        "embedder": place.settings.embedder,
-    }
-    if once:
-        summary = _look(taken, quiet=as_json)
-        _show_look(summary, settle, as_json=as_json)
-        if summary["waiting"] and not as_json:
-            out.print("Run the same command again after that time, or with a shorter --settle.", soft_wrap=True)
-        _leave(summary)
-        return
-    err.print(f"Watching {folder} every {every:g} seconds. Stop with Ctrl-C.", markup=False)
-    _keep_looking(taken, every)
-
-
-def _look(taken: dict[str, Any], *, quiet: bool) -> dict[str, Any]:
-    from flows.inbox import inbox
-
-    with progress(quiet=quiet):
-        summary: dict[str, Any] = asyncio.run(inbox(**taken))
-    return summary
-
-
-def _keep_looking(taken: dict[str, Any], every: float) -> None:
-    """Look again whenever a file has changed or one was waiting; errors are shown, and tried again."""
-    from tasks.ingest.inbox import listed
-
-    seen: object = None
-    while True:
-        now = listed(taken["folder"], taken["namespace"], by_folder=taken["by_folder"])
-        if now != seen:
-            try:
-                summary = _look(taken, quiet=False)
-                seen = None if summary["waiting"] or summary["left"] else now
-                if summary["files"]:
-                    _show_look(summary, taken["settle_s"], as_json=False)
-            except UnusableInput:
-                raise
-            except SlowwaveError as error:
-                err.print(str(error), markup=False, style="red")
-        time.sleep(every)
-
-
-def _show_look(summary: dict[str, Any], settle_s: float, *, as_json: bool) -> None:
-    if as_json:
-        print_json(summary)
-        return
-    for each in summary["files"]:
-        if each["outcome"] not in ("known", "passed over"):
-            is_named = each["file"] in each["reason"]  # as most reasons begin with the file
-            reason = each["reason"] if is_named else f"{each['file']}: {each['reason']}".removesuffix(": ")
-            out.print(f"{each['outcome']}: {reason}", markup=False, soft_wrap=True)
-    show_issues(summary["issues"], out)
-    counts = ("read", "known", "unusable", "waiting", "passed over")
-    totals = ", ".join(f"{summary[what]} {what}" for what in counts if summary[what] or what != "passed over")
-    out.print(f"{totals}. Runs: {', '.join(summary['runs']) or 'none'}.", markup=False)
-    if waiting := summary["waiting"]:
-        files = "1 file waits: it was" if waiting == 1 else f"{waiting} files wait: they were"
-        out.print(f"{files} written, moved, copied or given other rights less than {settle_s:g} s ago.", soft_wrap=True)
-
-
-def _leave(summary: dict[str, Any]) -> None:
-    """Exit with the code for unfinished work; return if there is none."""
-    if summary["state"] == "incomplete" and summary["unusable"]:
-        count = summary["unusable"]
-        err.print(f"{count} file{'s' * (count > 1)} could not be used; the others were read.")
-        raise typer.Exit(1)
-    end(summary, "extracted", "messages")
 
 
 def backfill(
@@ -406,3 +305,56 @@ def _show_estimate(summary: dict[str, Any]) -> None:
 
 def _columns_and_cells(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> tuple[tuple[str, ...], list[list[Any]]]:
     return columns, [[f"{row[name]:.4f}" if name == "usd" else row[name] for name in columns] for row in rows]
+
+
+# Who may read is asked once. Nobody's key or subscription is used without that answer, which stands in the settings.
+
+
+def ask_who_reads() -> str:
+    """Show who could read, and ask a person; the model, or `quotes` for nobody."""
+    from inference.readers import KEPT, find_readers  # imports Polars
+
+    readers = find_readers()
+    ready = [reader for reader in readers if not reader.missing]
+    out.print("Who may read what was said? A model turns it into facts, and sees what changed.")
+    for number, reader in enumerate(ready, 1):
+        out.print(f"  {number}  {reader.label}: {reader.cost}")
+    out.print(f"  0  {KEPT}")
+    for reader in readers[len(ready) :]:
+        out.print(f"     ({reader.label}: {reader.missing})")
+    return _answered(typer.prompt("Number, or provider/model", default="0"), ready)
+
+
+def _answered(answer: str, ready: list[Reader]) -> str:
+    from inference.providers import choose
+    from inference.readers import QUOTES
+
+    word = answer.strip()
+    if word.isdigit():
+        if int(word) > len(ready):
+            raise UnusableInput(f"There is no number {word}.", f"Give a number up to {len(ready)}, or provider/model.")
+        return ready[int(word) - 1].model if int(word) else QUOTES
+    choose(word)
+    return word
+
+
+def decided(llm: LanguageSettings, place: Place, *, quiet: bool) -> LanguageSettings:
+    """The settings after a person was asked at the first ingest in a terminal; the answer is written to the settings.
+
+    Elsewhere, and where somebody chose before, they stay as they are.
+    """
+    if llm.model != AUTO or quiet or "://" in place.uri or Path(place.uri).exists():
+        return llm
+    if not _is_terminal():
+        err.print(f"No model reads yet: words are kept as they were said. {CHANGE}.")
+        return llm
+    model = ask_who_reads()
+    if Path(FILE).exists():
+        out.print(f'To keep the answer, write model = "{model}" below [ingest.llm] in {FILE}.')
+    else:
+        out.print(f"The answer stands in {write_settings(True, model, False)}.")
+    return llm.model_copy(update={"model": model})
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")

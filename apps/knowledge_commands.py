@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -13,7 +12,6 @@ import typer
 
 from slowwave.api import OpenMemory
 from slowwave.arguments import checked_time
-from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, is_denial, shown_relation, shown_type
 from slowwave.text import short_id
 
@@ -30,11 +28,8 @@ from .tables import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import RenderableType
-
     from slowwave.types import Entity, RecalledFact
 
-_FACT_ID = re.compile(r"f_[0-9a-f][0-9a-f_]*")
 SHOWN = 50
 TypesOption = Annotated[
     list[str] | None,
@@ -66,7 +61,7 @@ def facts(
     as_json: JsonOption = False,
 ) -> None:
     """Show the facts about an entity."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         entity, known = memory.facts_of(name, as_of=as_of, known_as_of=known_as_of, everything=everything)
     if as_json:
         print_json({"entity": asdict(entity), "facts": [fact.as_json() for fact in known]})
@@ -102,9 +97,7 @@ def _title(entity: Entity, locale: Locale) -> str:
 
 
 def history(
-    subject: Annotated[
-        str, typer.Argument(help="An entity, by any of its names; or the id of a fact, to show its chain.")
-    ],
+    subject: EntityName,
     predicate: Annotated[
         str | None, typer.Argument(help="Only facts with this text in the statement or relation.", show_default=False)
     ] = None,
@@ -121,12 +114,7 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """Show all versions of the facts about an entity, with the reason why each ended."""
-    with place.memory() as memory:
-        if _FACT_ID.fullmatch(subject):
-            if predicate or relation or known_as_of:
-                raise UnusableInput("The chain of a fact is shown whole.", "Name an entity to narrow its history.")
-            _show_chain(memory, subject, as_json, place.locale)
-            return
+    with OpenMemory(place) as memory:
         entity, versions = memory.history(subject, predicate, relation=relation, known_as_of=known_as_of, limit=limit)
     if as_json:
         print_json({"entity": asdict(entity), "facts": [version.as_json() for version in versions]})
@@ -142,18 +130,6 @@ def history(
         )
 
 
-def _show_chain(memory: OpenMemory, fact_id: str, as_json: bool, locale: Locale) -> None:
-    chain = memory.chain(fact_id)
-    if as_json:
-        print_json(chain.as_json())
-        return
-    out.print(history_lines("What replaced what, oldest first", chain.versions, locale))
-    if chain.has_circle:
-        err.print("These facts replace each other in a circle: `slowwave doctor` tells more.")
-    if chain.is_cut:
-        err.print(f"Only the {len(chain.versions)} nearest facts are shown.")
-
-
 def entities(
     limit: Limit = 50,
     type: Annotated[str | None, typer.Option("--type", help="Only of this type.", show_default=False)] = None,
@@ -163,7 +139,7 @@ def entities(
     as_json: JsonOption = False,
 ) -> None:
     """List the entities, those with the most facts first."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         total, shown = memory.entities(limit, type, everything=everything)
     if as_json:
         print_json({"total": total, "entities": [asdict(entity) for entity in shown]})
@@ -171,22 +147,18 @@ def entities(
     if not shown:
         out.print(f"No entity{f' of the type {type}' if type else ''} is known yet.", markup=False)
         return
-    out.print(entity_table(shown, f"…and {total - len(shown)} more" if total > len(shown) else "", place.locale))
-
-
-def entity_table(shown: Sequence[Entity], caption: str = "", locale: Locale = "en") -> RenderableType:
-    """Entities as a table; the count is of live facts."""
     rows = [
         (
             f"{e.name} (archived)" if e.is_archived else e.name,
-            shown_type(e.entity_type, locale),
+            shown_type(e.entity_type, place.locale),
             e.facts,
             ", ".join(e.aliases),
             e.last_seen_at and e.last_seen_at.date(),
         )
         for e in shown
     ]
-    return table("", ("name", "type", "facts", "also known as", "last seen"), rows, caption)
+    more = f"…and {total - len(shown)} more" if total > len(shown) else ""
+    out.print(table("", ("name", "type", "facts", "also known as", "last seen"), rows, more))
 
 
 def why(
@@ -200,7 +172,7 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """Show the story of a fact: its sources, the decisions about it, and the facts that it replaced."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         story = memory.why(id)
     if as_json:
         print_json(story.as_json())
@@ -221,7 +193,7 @@ def neighbours(
     as_json: JsonOption = False,
 ) -> None:
     """Show the entities that an entity is related to, directly and through others."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         around = memory.neighbours(
             name, hops, edge_types=type or (), limit=limit + 1, as_of=as_of, known_as_of=known_as_of
         )
@@ -251,7 +223,7 @@ def path(
     as_json: JsonOption = False,
 ) -> None:
     """Show how two entities are related: the shortest chain of facts from one to the other."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         way = memory.path(a, b, hops, edge_types=type or (), as_of=as_of, known_as_of=known_as_of)
     if as_json:
         print_json({"is_connected": way is not None, **(way.as_json() if way else {"entities": [], "facts": []})})
@@ -272,7 +244,7 @@ def find(
     as_json: JsonOption = False,
 ) -> None:
     """Find entities by their names and descriptions, or else by meaning."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         found = memory.find_entities(words, limit)
     if as_json:
         print_json({"entities": [one.as_json() for one in found]})
@@ -318,7 +290,7 @@ def documents(
     as_json: JsonOption = False,
 ) -> None:
     """List documents and long pasted texts; or all versions of one document."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         total, found = (0, memory.versions(name)) if name else memory.artifacts(limit)
     if as_json:
         print_json({"total": total or len(found), "documents": [asdict(one) for one in found]})
@@ -341,7 +313,7 @@ def episodes(
     as_json: JsonOption = False,
 ) -> None:
     """List the conversations about an entity, newest first, with their summaries."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         found = memory.episodes_of(name)
     if as_json:
         print_json({"episodes": [asdict(one) for one in found]})

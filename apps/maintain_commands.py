@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
+from slowwave.api import OpenMemory
 from slowwave.arguments import checked_time
 from slowwave.errors import RecallFell, UnusableInput
 from slowwave.settings import (
@@ -40,8 +41,6 @@ from .options import (
 from .printing import count_table, end, out, print_json, progress, show_calls, show_notes, table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from slowwave.types import Community
 
 W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, SleepSettings, ReembedSettings)
@@ -255,7 +254,7 @@ def communities(
     context.obj = (store, namespace, as_json)
     if context.invoked_subcommand is not None:
         return
-    with Place.of(store, namespace).memory() as memory:
+    with OpenMemory(Place.of(store, namespace)) as memory:
         total, found = memory.communities(limit)
     if as_json:
         print_json({"total": total, "communities": [one.as_json() for one in found]})
@@ -263,14 +262,8 @@ def communities(
         out.print("No communities were found yet. Find them with: slowwave communities refresh")
     else:
         caption = f"{len(found)} of {total}; the story of one: slowwave why ID"
-        out.print(community_table(found, caption))
-
-
-def community_table(found: Sequence[Community], caption: str = "") -> RenderableType:
-    """Communities as a table; the count is of members."""
-    return table(
-        "Communities", ("name", "count", "about", "members", "id"), list(map(_community_cells, found)), caption
-    )
+        columns = ("name", "count", "about", "members", "id")
+        out.print(table("Communities", columns, list(map(_community_cells, found)), caption))
 
 
 def _community_cells(one: Community) -> tuple[str, int, str, str, str]:
@@ -312,10 +305,7 @@ def reembed(
             show_default=False,
         ),
     ] = None,
-    gate: Annotated[
-        bool | None,
-        typer.Option("--gate/--no-gate", help="Publish nothing if recall would get worse.", show_default=False),
-    ] = None,
+    gate: Gate = None,
     dry_run: DryRun = False,
     *,
     place: Place,

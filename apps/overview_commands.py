@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
+from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.lexicon.labels import Locale, shown_type
 from slowwave.text import short_id
@@ -19,10 +17,10 @@ from slowwave.text import short_id
 from .configuration import Place
 from .maintain_commands import run_flow
 from .options import JsonOption, StoreOption, add_command
-from .printing import err, marked_statement, out, print_json, print_text, table, validity
+from .printing import err, marked_statement, out, print_json, table, validity
 
 if TYPE_CHECKING:
-    from recall.aspects import Profile, Profiles
+    from recall.aspects import Profiles
 
 STATS = {
     "messages": "messages",
@@ -55,11 +53,6 @@ USE = {
     "facts_below_min_quality": "facts that recall hides",
 }
 """Labels of the use of a memory."""
-CELLS = 20
-WITH_CATEGORY = 76
-"""Columns that the table of aspects takes with their categories."""
-BESIDE = 3
-"""Namespaces that a terminal has room for beside their sum."""
 LIMIT = 10
 
 
@@ -183,64 +176,28 @@ def _known(place: Place, names: Sequence[str], is_stored: bool) -> Profiles:
 
 
 def _show_aspects(known: Profiles) -> None:
-    several = len(known.each)
-    names = list(known.each) if 1 < several <= BESIDE else []
-    each = "and the score of each" if names else "--json tells of each"
-    out.print(f"{several} memories together, {each}" if several > 1 else "What is known, of 100", markup=False)
-    out.print(_profile_table(known, names))
-    out.print(_scored_at(known.together), style="dim")
+    """A row for each aspect: its score of 100, and that of each namespace where there are several."""
+    from slowwave.aspects import shown  # imports Polars
+
+    names = list(known.each) if len(known.each) > 1 else []
+    rows = [
+        (row.aspect.display_name, row.aspect.category, shown(row.score), row.facts, row.entities,
+         *(shown(known.each[name][n].score) for name in names))
+        for n, row in enumerate(known.together)
+    ]  # fmt: skip
+    title = f"{len(names)} memories together, and the score of each" if names else "What is known, of 100"
+    at = max((row.scored_at for row in known.together if row.scored_at), default=None)
+    scored = f"scored at {at:%Y-%m-%d %H:%M}" if at else "never scored: a run that learns something does it"
+    out.print(table(title, ("aspect", "category", "score", "facts", "entities", *names), rows, scored))
     if not any(row.facts for row in known.together):
         err.print("No fact touches any aspect yet: slowwave ingest PATH learns some.")
-
-
-def _profile_table(known: Profiles, names: Sequence[str]) -> Table:
-    """A row for each aspect, to fit into 80 columns; of several namespaces their scores instead of the category.
-
-    A narrow terminal has shorter bars, and no category either.
-    """
-    from slowwave.aspects import shown  # imports Polars
-
-    made = Table(box=SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, collapse_padding=True)
-    has_category = not names and out.width >= WITH_CATEGORY
-    for name in ("aspect", *(("category",) if has_category else ()), "known"):
-        made.add_column(name, no_wrap=True)
-    for name in ("score", "facts", "entities", *names):
-        made.add_column(Text(name), justify="right", overflow="fold")
-    for n, row in enumerate(known.together):
-        words = (_name(row.aspect.icon, row.aspect.display_name), *((row.aspect.category,) if has_category else ()))
-        counts = (shown(row.score), row.facts, row.entities, *(shown(known.each[name][n].score) for name in names))
-        made.add_row(*words, bar(row.score), *map(str, counts))
-    return made
-
-
-def _scored_at(profile: Profile) -> str:
-    at = max((row.scored_at for row in profile if row.scored_at), default=None)
-    return f"scored at {at:%Y-%m-%d %H:%M}" if at else "never scored: a run that learns something does it"
-
-
-def _takes_unicode() -> bool:
-    return out.encoding.lower().startswith("utf")
-
-
-def _name(icon: str, name: str) -> str:
-    return f"{icon} {name}" if _takes_unicode() else name
-
-
-def bar(score: float) -> str:
-    """Twenty cells, or ten in a narrow terminal, filled by the score of 0 to 100; half a cell is filled."""
-    from slowwave.aspects import shown  # imports Polars
-
-    cells = CELLS if out.width >= WITH_CATEGORY else CELLS // 2
-    filled = shown(score * cells / 100)
-    full, empty = ("█", "░") if _takes_unicode() else ("#", "-")
-    return full * filled + empty * (cells - filled)
 
 
 def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) -> None:
     from slowwave.aspects import aspect_named
 
     aspect, now = aspect_named(slug), datetime.now(UTC)
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         total, facts = memory.facts_with_aspect(aspect.slug, limit, now=now)
     if as_json:
         print_json({"aspect": aspect.as_json(), "total": total, "facts": [fact.as_json() for fact in facts]})
@@ -253,8 +210,7 @@ def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) ->
         for fact in facts
     ]
     caption = f"…and {total - len(facts)} more: --limit" if total > len(facts) else ""
-    title = _name(aspect.icon, aspect.display_name)
-    out.print(table(title, ("fact", "confidence", "valid", "id"), rows, caption))
+    out.print(table(aspect.display_name, ("fact", "confidence", "valid", "id"), rows, caption))
 
 
 def report(
@@ -264,7 +220,6 @@ def report(
             "--stale-days", help="An entity is stale after this many days without a read.", show_default=False
         ),
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="How many rows of each section to show; all are counted.")
     ] = LIMIT,
@@ -275,15 +230,9 @@ def report(
     """Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing."""
     from flows.report import report as flow
 
-    if markdown and as_json:
-        raise UnusableInput("The report is either Markdown or JSON.", "Leave out --markdown or --json.")
     document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.settings.report)
     if as_json:
         print_json(document)
-    elif markdown:
-        from tasks.people.reporting import report_markdown
-
-        print_text(report_markdown(document, limit=limit))
     else:
         _show_report(document, limit, place.locale)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused
 from slowwave.text import short_id
 
@@ -38,14 +39,6 @@ def register(app: typer.Typer) -> None:
 
 
 def archived(
-    reason: Annotated[
-        str | None,
-        typer.Option(
-            "--reason",
-            help="Only pruned (unused), evicted (too many entities) or deleted (by a person) facts.",
-            show_default=False,
-        ),
-    ] = None,
     limit: Limit = SHOWN,
     *,
     place: Place,
@@ -54,7 +47,7 @@ def archived(
     """List archived facts, the latest first. All of them can be restored."""
     from recall.history import archived as look_up
 
-    total, shown = look_up(place.store().snapshot(), reason, limit)
+    total, shown = look_up(place.store().snapshot(), None, limit)
     if as_json:
         print_json({"total": total, "facts": [asdict(fact) for fact in shown]})
         return
@@ -125,7 +118,7 @@ def duplicates(
     as_json: JsonOption = False,
 ) -> None:
     """List observations of an entity that look alike. Changes nothing."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         report = memory.duplicates(entity, threshold, containment, limit=limit)
     if as_json:
         print_json(report.as_json())
@@ -230,11 +223,11 @@ def retire(
         done = {"run": None if dry_run else run.id, "dry_run": dry_run, "entity": meant.name, "entity_id": meant.id}
         print_json({**done, "retired": facts, "flags_cleared": list(retired.flags_cleared)})
         return
-    _show_retired(
-        f"{'Would retire' if dry_run else 'Retired'} observations of {meant.name}",
-        retired.facts,
-        len(retired.flags_cleared),
-    )
+    rows = [(content, short_id(fact)) for fact, content in retired.facts]
+    cleared = len(retired.flags_cleared)
+    caption = f"{cleared} facts that looked like them are no longer marked as similar" if cleared else ""
+    verb = "Would retire" if dry_run else "Retired"
+    out.print(table(f"{verb} observations of {meant.name}", ("observation", "id"), rows, caption))
     if not dry_run:
         show_undo(run.id, run.namespace)
 
@@ -251,12 +244,6 @@ def _propose(run: Run, entity_id: str, ids: Sequence[str], reason: str, as_json:
         out.print(line, markup=False)
     out.print(f"It waits as {made.id}. Nothing is retired yet.", markup=False)
     out.print(f"Approve: slowwave review approve {short_id(made.id)}", markup=False)
-
-
-def _show_retired(title: str, facts: Sequence[tuple[str, str]], cleared: int) -> None:
-    rows = [(content, short_id(fact)) for fact, content in facts]
-    caption = f"{cleared} facts that looked like them are no longer marked as similar" if cleared else ""
-    out.print(table(title, ("observation", "id"), rows, caption))
 
 
 def forget(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from slowwave.api import GraphMode
+from slowwave.api import GraphMode, OpenMemory
 from slowwave.arguments import TOKEN_BUDGET, checked_time
 from slowwave.types import NOTHING_KNOWN
 
@@ -32,8 +32,6 @@ from .tables import (
     fact_lines,
     parts_lines,
     passage_lines,
-    passages_table,
-    recall_table,
     uncertain_table,
 )
 
@@ -74,12 +72,12 @@ def recall(
     """Find the facts that answer a question, with validity and source, and passages of messages."""
     from slowwave.ranking.order import UNLIKELY, is_weak
 
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         found = memory.recall(
             query, k, scope=scope, as_of=as_of, known_as_of=known_as_of, graph=cast(GraphMode | None, graph),
             only=only, also=also or (), now=now,
         )  # fmt: skip
-        speakers = {} if as_json or full else memory.speakers(found.facts)
+        speakers = {} if as_json else memory.speakers(found.facts)
     if as_json:
         print_json(found.as_json(explained=explain))
         return
@@ -89,13 +87,7 @@ def recall(
         out.print(f"{NOTHING_KNOWN} {_way_on(known_as_of)}")
     if is_weak(found.match):
         out.print(f"{UNLIKELY} The nearest:")
-    if full:
-        if found.facts:
-            out.print(recall_table(found, checked_time(as_of)))
-        if found.passages:
-            out.print(passages_table(found))
-    else:
-        _show_lines(found, speakers, checked_time(as_of))
+    _show_lines(found, speakers, checked_time(as_of), full)
     if found.facts and explain:
         out.print(parts_lines(found))
     if found.uncertain:
@@ -108,14 +100,15 @@ def _way_on(known_as_of: str | None) -> str:
     return "--known-as-of asks what this memory knew then, and it knows what it reads from the time of `ingest` on."
 
 
-def _show_lines(found: Recollection, speakers: Speakers, at: datetime | None) -> None:
+def _show_lines(found: Recollection, speakers: Speakers, at: datetime | None, full: bool) -> None:
     if found.facts:
-        took = f"{found.took_ms:.0f} ms; --full shows whole texts, scores and ids"
-        out.print(fact_lines(found.query, found.facts, speakers, took, at))
+        way_on = "behind each its score and id" if full else "--full shows whole texts, scores and ids"
+        took = f"{found.took_ms:.0f} ms; {way_on}"
+        out.print(fact_lines(found.query, found.facts, speakers, took, at, full=full))
     if found.passages:
-        best = found.passages[:SHOWN_PASSAGES]
+        best = found.passages[: None if full else SHOWN_PASSAGES]
         more = len(found.passages) - len(best)
-        out.print(passage_lines("In messages", best, f"…and {more} more: --full" if more else ""))
+        out.print(passage_lines("In messages", best, f"…and {more} more: --full" if more else "", full=full))
 
 
 def context(
@@ -140,7 +133,7 @@ def context(
     The block has one dated sentence for each fact, fits into --tokens, and ends where more would hardly answer.
     """
     how: dict[str, Any] = {"k": k, "scope": scope, "as_of": as_of, "only": only, "also": also or (), "now": now}
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         block = memory.context_for(query, tokens, fill=fill, over_time=over_time, **how)
     if as_json:
         from inference.embedding import count_tokens
@@ -174,7 +167,7 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question from memory with one model call, and show the facts behind the answer."""
-    with place.memory() as memory:
+    with OpenMemory(place) as memory:
         reply = memory.ask(
             question, tokens, as_of=as_of, known_as_of=known_as_of, scope=scope, also=also or (), model=llm,
             max_usd=max_usd, max_calls=max_calls,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,39 +40,21 @@ def risk_tier(proposal: Proposal) -> str:
     return f"high: {', '.join(proposal.risks)}" if proposal.is_risky else "low"
 
 
-def age(since: datetime, now: datetime) -> str:
-    """The age in the largest unit that gives at least two."""
-    seconds = max(0.0, (now - since).total_seconds())
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds)} s"
-
-
-def print_list(proposals: Sequence[Proposal], total: int, state: str | None, now: datetime) -> None:
+def print_list(proposals: Sequence[Proposal], total: int, state: str | None) -> None:
     """One row for each, oldest first."""
     if not proposals:
         out.print("No proposal waits for a decision." if state == "pending" else "There is no such proposal.")
         return
-    columns = ("id", "risk", "age", "action", "title")
+    columns = ("id", "risk", "proposed", "action", "title")
     rows = [
-        (short_id(each.id), _narrow(each), age(each.proposed_at, now), _action(each, state), each.title)
+        (short_id(each.id), risk_tier(each), each.proposed_at, each.action if state else f"{each.action}, {each.state}",
+         each.title)
         for each in proposals
-    ]
+    ]  # fmt: skip
     noun, is_one = ("proposal", True) if total == 1 else ("proposals", False)
     what = ("waits" if is_one else "wait") if state == "pending" else state or "in all"
-    title = f"{total} {noun} {what}"
     caption = f"… and {total - len(proposals)} more: --limit" if total > len(proposals) else ""
-    out.print(table(title, columns, rows, caption))
-
-
-def _narrow(proposal: Proposal) -> str:
-    """The tier on several lines, which leaves room for the title."""
-    return risk_tier(proposal).replace(": ", ":\n").replace(", ", ",\n")
-
-
-def _action(proposal: Proposal, state: str | None) -> str:
-    return proposal.action if state else f"{proposal.action}, {proposal.state}"
+    out.print(table(f"{total} {noun} {what}", columns, rows, caption))
 
 
 def print_proposal(story: ProposalStory, rows: bool = False) -> None:
@@ -84,7 +64,7 @@ def print_proposal(story: ProposalStory, rows: bool = False) -> None:
     facts = [
         ("id", one.id), ("state", one.state), ("why", one.reason), ("risk", risk_tier(one)),
         ("about", f"{one.subject} ({one.subject_id})" if one.subject_id else one.subject),
-        ("proposed", _proposed(one)), ("plan hash", one.plan_hash),
+        ("proposed", f"{shown(one.proposed_at)} by {one.proposed_by}"), ("plan hash", one.plan_hash),
         ("decided", f"{shown(one.decided_at)} by {one.decider} ({one.door})" if one.decider else ""),
         ("note", one.note), ("outcome", one.outcome),
     ]  # fmt: skip
@@ -115,11 +95,6 @@ def _shortened(title: str, columns: Sequence[str], cells: Cells, limit: int, eve
     """A table of the first rows, or of all."""
     hidden = 0 if every else max(len(cells) - limit, 0)
     return table(title, columns, cells[: len(cells) - hidden], f"… and {hidden} more: --rows" if hidden else "")
-
-
-def _proposed(one: Proposal) -> str:
-    """Person and time; the run only while the proposal waits, because another run makes the decision."""
-    return f"{shown(one.proposed_at)} by {one.proposed_by}{f' in {one.run}' if one.state == 'pending' else ''}"
 
 
 def _print_ask(story: ProposalStory) -> None:
@@ -189,10 +164,6 @@ def list_waiting(
     ] = "pending",
     every: Annotated[bool, typer.Option("--all", help="Proposals in every state.")] = False,
     action: Action = None,
-    risky: Annotated[
-        bool | None,
-        typer.Option("--risky/--safe", help="Only proposals with a risk, or without one.", show_default=False),
-    ] = None,
     limit: Limit = 50,
     *,
     place: Place,
@@ -202,12 +173,11 @@ def list_waiting(
     from recall.proposals import list_proposals
 
     wanted = None if every else state
-    found = list_proposals(place.store().snapshot(), wanted, action=action)
-    chosen = [each for each in found if risky is None or each.is_risky == risky]
+    chosen = list_proposals(place.store().snapshot(), wanted, action=action)
     if as_json:
         print_json({"total": len(chosen), "proposals": [each.as_json() for each in chosen[:limit]]})
     else:
-        print_list(chosen[:limit], len(chosen), wanted, datetime.now(UTC))
+        print_list(chosen[:limit], len(chosen), wanted)
         if chosen and wanted == "pending":
             out.print("Look: slowwave review show ID. Decide: slowwave review approve ID, or reject ID.")
 
@@ -271,12 +241,6 @@ def reject(
 
 def modify(
     id: Annotated[str, typer.Argument(metavar="ID", help="A proposal to split or to delete.")],
-    ask: Annotated[
-        str | None,
-        typer.Option(
-            "--ask", metavar="FILE", help="The new request as JSON; - reads standard input.", show_default=False
-        ),
-    ] = None,
     rename: Annotated[
         list[str] | None,
         typer.Option("--rename", metavar="OLD=NEW", help="Change the name of a new entity.", show_default=False),
@@ -295,11 +259,10 @@ def modify(
     from slowwave.review.proposals import renamed, without
     from tasks.people.review_runs import modified
 
-    if ask is None and not rename and not leave:
-        raise UnusableInput("Nothing was changed.", "Give --ask FILE, --rename OLD=NEW or --leave OBSERVATION.")
+    if not rename and not leave:
+        raise UnusableInput("Nothing was changed.", "Give --rename OLD=NEW or --leave OBSERVATION.")
     old = proposal_named(place.store().snapshot(), id)
-    wanted = _read(ask) if ask else old.ask
-    wanted = renamed(wanted, _pairs(rename)) if rename else wanted
+    wanted = renamed(old.ask, _pairs(rename)) if rename else old.ask
     wanted = without(wanted, leave) if leave else wanted
     run = place.run("review")
     done = modified(run, old.id, wanted, _person(by))
@@ -307,19 +270,6 @@ def modify(
         print_json({"run": run.id, "proposal": asdict(done)})
     else:
         print_decided([done], run.id, run.namespace)
-
-
-def _read(path: str) -> dict[str, Any]:
-    """The ask in a file, or on stdin."""
-    try:
-        read = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnusableInput(
-            f"{path} cannot be read as JSON: {error}.", "`review show ID --json` has the ask."
-        ) from None
-    if not isinstance(read, dict):
-        raise UnusableInput(f"{path} holds no ask.", "`review show ID --json` has it under `ask`.")
-    return read
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:
@@ -361,7 +311,7 @@ def _chosen(
 def _confirm(risk: Sequence[Proposal], *, yes: bool, as_json: bool) -> None:
     """Show those with a risk, and ask, unless that was answered already."""
     if not as_json:
-        print_list(risk, len(risk), "pending", datetime.now(UTC))
+        print_list(risk, len(risk), "pending")
     if yes:
         return
     if as_json or not sys.stdin.isatty():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from textwrap import wrap
@@ -13,17 +12,6 @@ import typer
 
 from slowwave.errors import UnusableInput
 from slowwave.lifecycle.run_counts import shown_counts
-from slowwave.settings import (
-    BackfillSettings,
-    CommunitySettings,
-    ConsolidateSettings,
-    DecaySettings,
-    IngestSettings,
-    ReportSettings,
-    RetentionSettings,
-    SleepSettings,
-    StewardSettings,
-)
 from slowwave.timestamps import in_utc
 
 from .configuration import Place
@@ -31,24 +19,10 @@ from .options import DryRun, JsonOption, Yes, add_command
 from .printing import check_that_somebody_can_answer, out, print_json, printable, show_issues, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.settings import Group
     from storage.doctor import Defect
 
-DEFAULTS: Mapping[str, type[Group]] = {
-    "ingest": IngestSettings,
-    "consolidate": ConsolidateSettings,
-    "steward": StewardSettings,
-    "decay": DecaySettings,
-    "communities": CommunitySettings,
-    "sleep": SleepSettings,
-    "report": ReportSettings,
-    "backfill": BackfillSettings,
-    "upkeep": RetentionSettings,
-}
-"""Default settings of each flow: only other values are shown."""
 HEAD = ("when", "flow", "state", "took", "calls", "dollars")
 WIDTHS = ("<16", "<21", "<11", ">8", ">6", ">8")
-WIDTH_OF_RUNS = 80
 FOUND = ("check", "table", "row", "what")
 
 
@@ -96,19 +70,12 @@ def runs(
 
 
 def _show_runs(listed: Sequence[Mapping[str, Any]]) -> None:
-    """For each run a line with when and cost; then what it changed, if anything, and its id.
-
-    A narrow terminal has the time and cost after the changes.
-    """
-    shown = len(HEAD) if out.width >= WIDTH_OF_RUNS else HEAD.index("took")
-    out.print(_line(HEAD[:shown]), style="bold cyan", markup=False)
+    """For each run a line with when and cost; then what it changed, if anything, and its id."""
+    out.print(_line(HEAD), style="bold cyan", markup=False)
     for each in listed:
         indent = "  " * each["depth"]
-        cells = _cells(each, indent)
-        out.print(_line(cells[:shown]), markup=False)
-        left = (f"{name} {cell}" for name, cell in zip(HEAD[shown:], cells[shown:], strict=True) if cell)
-        changed = ", ".join([*each["effects"], *left])
-        if changed:
+        out.print(_line(_cells(each, indent)), markup=False)
+        if changed := ", ".join(each["effects"]):
             edge = f"  {indent}"
             lines = wrap(printable(changed), out.width, initial_indent=edge, subsequent_indent=edge)
             out.print("\n".join(lines), markup=False)
@@ -160,7 +127,6 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     cells += [("tokens", f"{run['tokens_in']:,} in, {run['tokens_out']:,} out")] if run["calls"] else []
     cells += [("changed", ", ".join(run["effects"]))] if run["effects"] else []
     cells += [(key.replace("_", " "), value) for key, value in summary.items() if _is_plain(key, value)]
-    cells += [("lease wait", f"{run['waited_s']:.2f} s")] if run["commits"] else []
     cells += [("part of", run["parent_id"])] if run["parent_id"] else []
     cells += [("parts", ", ".join(run["phases"]))] if run["phases"] else []
     out.print(table(run["id"], ("", ""), [(name, cell) for name, cell in cells if cell not in ("", None)]))
@@ -168,11 +134,6 @@ def _show_run(run: Mapping[str, Any], place: Place) -> None:
     for title, head, rows in (counts, ("Refused", "gate", summary.get("refused", {}))):
         if rows:
             out.print(table(title, (head, "count"), list(rows.items())))
-    if parameters := _changed_parameters(run):
-        out.print(table("Asked, where it is not the default", ("parameter", "value"), parameters))
-    if run["commits"]:
-        commits = [(each["sequence"], each["at"], each["kind"]) for each in run["commits"]]
-        out.print(table("Commits", ("#", "when", "kind"), commits))
     show_issues(summary.get("issues", ()), out)
     for note in (*summary.get("notes", ()), *summary.get("errors", ())):
         out.print(f"- {note}", markup=False)
@@ -192,23 +153,6 @@ def _way_back(run: Mapping[str, Any], place: Place) -> str:
     if not run["commits"]:
         return "It changed nothing."
     return f"Take it back: slowwave undo {run['id']} --store {place.uri} --namespace {place.namespace}"
-
-
-def _changed_parameters(run: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Parameters by their path; of settings only those that are not at their default."""
-    parameters = run["parameters"]
-    model = DEFAULTS.get(run["flow"])
-    usual = dict(_flat(model().model_dump(mode="json"), "settings.")) if model else {}
-    flat = _flat(parameters)
-    return [(path, json.dumps(value, ensure_ascii=False)) for path, value in flat if usual.get(path, None) != value]
-
-
-def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", value
 
 
 def undo(

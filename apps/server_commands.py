@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 
 from .configuration import Place, store_uri
@@ -70,10 +71,8 @@ def up(
     elif not status:
         if not (is_up or as_json):
             err.print("Starting; it takes a minute, on a busy machine more.")
-        done = start_all(setup, place)
-        if done != "started" and not as_json:
-            new = " Its deployments now have the settings that count here." if done == "registered" else ""
-            out.print(f"It is up already, with the same options.{new}")
+        if not start_all(setup) and not as_json:
+            out.print("It is up already, with the same options. Its deployments now have the settings that count here.")
     pages = [run_now(setup, name) for name in run or ()]
     found = _state(setup)
     if as_json:
@@ -193,7 +192,7 @@ def serve(
         typer.Option(
             "--token-file",
             metavar="FILE",
-            help="A file with the token of page and API; default $SLOWWAVE_SERVE_TOKEN.",
+            help="A file with the token of the page; default $SLOWWAVE_SERVE_TOKEN.",
             show_default=False,
         ),
     ] = None,
@@ -202,11 +201,11 @@ def serve(
     place: Place,
     as_json: JsonOption = False,
 ) -> None:
-    """Serve the memory as a page in the browser, with a JSON API and MCP, until Ctrl-C.
+    """Serve the memory as a page in the browser, and to agents over MCP, until Ctrl-C.
 
     Ask, look at people and their past, see what the last night changed and undo it, review what waits, costs, atlas.
-    The API is at /api, MCP at /mcp. Page and API need one token (SLOWWAVE_SERVE_TOKEN or a file), MCP needs another
-    (SLOWWAVE_MCP_TOKEN), so that no agent can approve; random ones are shown at the start. The link logs in once.
+    MCP is at /mcp. The page needs one token (SLOWWAVE_SERVE_TOKEN or a file), MCP needs another (SLOWWAVE_MCP_TOKEN),
+    so that no agent can approve; random ones are shown at the start. The link logs in once.
     """
     from apps.mcp.server import parse_address, token_for
     from apps.serve.access import PAGE_VARIABLE, Tokens
@@ -224,7 +223,7 @@ def serve(
         out.print(f"Memory {place.namespace!r}: {page}", markup=False, soft_wrap=True)
         if tokens.page.is_new:
             out.print("The link logs in once, within ten minutes. After that, log in with the token.")
-            err.print(f"Token of page and API, shown only now: {tokens.page.text}", markup=False, soft_wrap=True)
+            err.print(f"Token of the page, shown only now: {tokens.page.text}", markup=False, soft_wrap=True)
         else:
             out.print("Log in there with your token.")
         if tokens.mcp.is_new:
@@ -269,7 +268,7 @@ def serve_agents(
 
     if called and http is None:
         raise UnusableInput("--host-name says how a server is called, and there is none.", "Give --http HOST:PORT.")
-    memory = place.memory()
+    memory = OpenMemory(place)
     if http is None:
         serve_stdio(memory)
         return

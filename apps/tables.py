@@ -38,8 +38,6 @@ PARTS = (
     "words", "meaning", "overlap", "place", "search", "graph", "hops", "fused", "about", "period", "importance",
     "recency", "company", "status", "limbic", "suspect", "episode", "diversity",
 )  # fmt: skip
-SUMMANDS = ("period",)
-FACTORS = ("about", *PARTS[PARTS.index("importance") :], "place")
 FORMULA = (
     "search = (words + weight × meaning + overlap) / fourth root of its place in the message; fused = search + weight "
     "× graph; score = ((fused, else search) × about + period) × limbic (importance × recency × company × status) "
@@ -48,21 +46,30 @@ FORMULA = (
 
 
 def fact_lines(
-    title: str, facts: Sequence[RecalledFact], speakers: Speakers, caption: str = "", at: datetime | None = None
+    title: str,
+    facts: Sequence[RecalledFact],
+    speakers: Speakers,
+    caption: str = "",
+    at: datetime | None = None,
+    *,
+    full: bool = False,
 ) -> RenderableType:
     """A line for each fact: since when or when, unless on the day of the message; what; who said it, on which day.
 
-    What is over at the time `at`, by default now, is marked.
+    What is over at the time `at`, by default now, is marked. The `full` text is not cut, and has its score and id.
     """
     at = at or datetime.now(UTC)
-    rows = [(str(n), _marked(fact, at), _source(fact, speakers)) for n, fact in enumerate(facts, 1)]
-    return three_columns(title, rows, caption, is_cut=None)
+    rows = []
+    for n, fact in enumerate(facts, 1):
+        more = f"  {fact.score:.2f}  {short_id(fact.id)}" if full else ""
+        rows.append((str(n), _marked(fact, at), _source(fact, speakers) + more))
+    return three_columns(title, rows, caption, is_cut=False if full else None)
 
 
-def passage_lines(title: str, passages: Sequence[Passage], caption: str = "") -> RenderableType:
+def passage_lines(title: str, passages: Sequence[Passage], caption: str = "", *, full: bool = False) -> RenderableType:
     """A line for each passage of a message: the words, who said them and on which day."""
     rows = [("", f'"{" ".join(one.text.split())}"', _source_line(speaker_of(one), one.occurred_at)) for one in passages]
-    return three_columns(title, rows, caption, is_cut=None)
+    return three_columns(title, rows, caption, is_cut=False if full else None)
 
 
 def speaker_of(passage: Passage) -> str:
@@ -124,71 +131,17 @@ def _source_line(who: str, at: datetime | None) -> str:
     return " ".join(filter(None, [name, f"{at:%Y-%m-%d}" if at else ""]))
 
 
-def recall_table(found: Recollection, at: datetime | None = None) -> RenderableType:
-    """Ranked facts as a table, with scores and ids; what is over at the time `at`, by default now, is marked."""
-    at = at or datetime.now(UTC)
-    rows = [
-        (
-            n,
-            marked_statement(fact, at),
-            validity(fact.valid_from, fact.valid_to),
-            f"{fact.score:.2f}",
-            source_names(fact),
-            short_id(fact.id),
-        )
-        for n, fact in enumerate(found.facts, 1)
-    ]
-    return table(found.query, ("#", "fact", "valid", "score", "said in", "id"), rows, f"{found.took_ms:.0f} ms")
-
-
-def passages_table(found: Recollection) -> RenderableType:
-    """Passages of messages as a table: who said what, and when."""
-    rows = [
-        (
-            f"{one.occurred_at:%Y-%m-%d}" if one.occurred_at else "",
-            speaker_of(one),
-            one.text,
-            f"{one.score:.2f}",
-            one.conversation_id.rpartition("/")[2] if "/" in one.conversation_id else one.message_id,
-        )
-        for one in found.passages
-    ]
-    return table("In messages", ("said", "by", "passage", "score", "message"), rows)
-
-
-def source_names(fact: RecalledFact) -> str:
-    """The first two messages that say it; documents by their file name."""
-    earliest = sorted(fact.provenance, key=lambda source: (str(source.occurred_at or "?"), source.conversation_id))[:2]
-    shown = [s.conversation_id.rpartition("/")[2] if "/" in s.conversation_id else s.message_id for s in earliest]
-    more = len(fact.provenance) - len(shown)
-    return ", ".join(shown) + (f" +{more}" if more > 0 else "")
-
-
 def parts_lines(found: Recollection) -> RenderableType:
-    """How each fact came to its place: the parts of its score, in the order in which they were made.
-
-    Factors that are 1 for all are left out, and summands that are 0.
-    """
-    present = [name for name in PARTS if any(name in fact.parts for fact in found.facts)]
-    nothing = {**dict.fromkeys(FACTORS, ("1.00", "1", "")), **dict.fromkeys(SUMMANDS, ("0.00", ""))}
-    idle = [name for name in present if all(_part(fact, name) in nothing.get(name, ()) for fact in found.facts)]
-    shown = [name for name in present if name not in idle]
-    rows = [
-        (
-            str(n),
-            f"score {fact.score:.2f}: " + ", ".join(f"{name} {part}" for name in shown if (part := _part(fact, name))),
-            short_id(fact.id),
-        )
-        for n, fact in enumerate(found.facts, 1)
-    ]
-    note = f"{FORMULA} Without effect here: {', '.join(idle)}." if idle else FORMULA
-    return three_columns("How they came to their places", rows, note)
+    """How each fact came to its place: the parts of its score, in the order in which they were made."""
+    rows = []
+    for n, fact in enumerate(found.facts, 1):
+        parts = ", ".join(f"{name} {_part(fact, name)}" for name in PARTS if name in fact.parts)
+        rows.append((str(n), f"score {fact.score:.2f}: {parts}", short_id(fact.id)))
+    return three_columns("How they came to their places", rows, FORMULA)
 
 
 def _part(fact: RecalledFact, name: str) -> str:
     """One part as it is read: counts as counts, sums of ranks with the digits that tell them apart."""
-    if name not in fact.parts:
-        return ""
     digits = {"place": 0, "hops": 0, "fused": 4}.get(name, 2)
     return f"{fact.parts[name]:.{digits}f}"
 

@@ -1,35 +1,39 @@
-"""Commands that bring in what other memory systems hold, judge it, or write all that is known into files."""
+"""Commands that bring in what other memory systems hold, judge it, or write all that is known as files or a page."""
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from slowwave.errors import UnusableInput
 from slowwave.lifecycle.run_counts import shown_counts
 
 from .configuration import Place
 from .options import DryRun, JsonOption, RequireApproval, add_command
-from .printing import err, out, print_json, print_text, progress, show_undo, table
+from .printing import err, out, print_json, progress, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.foreign.audit_pairs import Audit
+    from slowwave.foreign.audit import Audit
     from tasks.transfer.imports import Imported
 
 SHOWN = 20
 OWN = "slowwave"
-JUDGED = (
-    "So its facts are judged like those of another system; pins, ranks and history are left out. To take it as it is: "
-    "--key with the export.key of the store that wrote it, or --trust."
-)
 FromOption = Annotated[
     str,
     typer.Option(
-        "--from", metavar="SYSTEM", help="The system that wrote it: auto, slowwave, mem0, graphiti or mcp-memory."
+        "--from",
+        metavar="SYSTEM",
+        help="The system that wrote it: auto, slowwave, mem0, graphiti or mcp-memory.",
     ),
 ]
 
@@ -37,7 +41,7 @@ FromOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     add_command(app, bring_in, "import")
-    for command in (audit, export):
+    for command in (audit, export, atlas):
         add_command(app, command)
 
 
@@ -62,7 +66,7 @@ def bring_in(
     """Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.
 
     What `slowwave export` wrote in this store comes back row for row, into a namespace that holds nothing yet. So does
-    the export of a store whose --key is given, or one that you --trust. Any other is judged like a foreign one.
+    the export of a store whose --key is given, or one that you --trust. Facts of other systems are judged like new.
     """
     from recall.export import is_own_export
     from tasks.transfer.imports import import_export
@@ -71,14 +75,15 @@ def bring_in(
     is_own = system == OWN or (system == "auto" and is_own_export(path))
     if (key or trust) and not is_own:
         raise UnusableInput("--key and --trust are for exports of slowwave.", "Leave them out.")
-    settings = place.settings.ingest
+    if require_approval and is_own:
+        raise UnusableInput("A whole memory comes back as it was, or not at all.", "Leave out --require-approval.")
     run = place.run("import", makes_store=True)
-    options = {"require_approval": require_approval, "dry_run": dry_run}
     with progress(quiet=as_json):
         if is_own:
-            done = import_own(run, path, settings, key=key, trust=trust, **options)
+            done = import_own(run, path, key=key, trust=trust, dry_run=dry_run)
         else:
-            done = import_export(run, path, settings, system, **options)
+            settings = place.settings.ingest
+            done = import_export(run, path, settings, system, require_approval=require_approval, dry_run=dry_run)
     if as_json:
         print_json({**done.as_json(), "dry_run": dry_run})
     else:
@@ -88,11 +93,6 @@ def bring_in(
 def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
     title = f"{done.path}, an export of {done.system}{': nothing was changed' if dry_run else ''}"
     out.print(table(title, ("what", "count"), list(shown_counts(done.counts).items())))
-    if done.seal and not done.as_it_is:
-        err.print(f"{done.seal.reason} {JUDGED}", markup=False)
-    if done.unknown_types:
-        rows = list(done.unknown_types.items())[:SHOWN]
-        out.print(table("Kinds of things that are concepts here", ("kind", "count"), rows))
     for each in done.skipped[:SHOWN]:
         err.print(f"  {f'{each.place}: ' if each.place else ''}{each.reason}", markup=False)
     if len(done.skipped) > SHOWN:
@@ -109,7 +109,6 @@ def audit(
     path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
     system: FromOption = "auto",
     stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="A fact is stale after this many days.")] = 365,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
     *,
     place: Place,
     as_json: JsonOption = False,
@@ -117,13 +116,9 @@ def audit(
     """Audit an export of another memory: duplicates, contradictions, stale facts, secrets."""
     from tasks.transfer.imports import audit_export
 
-    if as_json and as_markdown:
-        raise UnusableInput("--json and --markdown exclude each other.", "Choose one.")
     report = audit_export(path, place.settings, system, stale_days=stale_days)
     if as_json:
         print_json(report.as_json())
-    elif as_markdown:
-        print_text(report.as_markdown(), end="")
     else:
         _show_audit(report)
 
@@ -159,3 +154,136 @@ def export(
     rows = [(name, count) for name, count in manifest.counts.items() if count]
     out.print(table(f"{where}, commit {manifest.commit}, as {manifest.format}", ("what", "count"), rows))
     out.print(manifest.holds, markup=False)
+
+
+# The memory as one page
+
+
+MARK = b"slowwave atlas</title>"
+"""An atlas is replaced by a newer one; nothing else ever is."""
+LOOKED_AT = 2000  # bytes of a page in which its title is
+
+
+def atlas(
+    file: Annotated[Path, typer.Argument(metavar="FILE.html", help="The page to write.")] = Path("atlas.html"),
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", min=1, max=50_000, help="How many entities at most, those with the most relations first."
+        ),
+    ] = 5_000,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the memory as one HTML page: map, time slider and stories."""
+    from recall.atlas import atlas_data
+    from recall.atlas_facts import AtlasLimits
+
+    _require_place(file)
+    limits = AtlasLimits(entities=limit, relations=4 * limit, observations=4 * limit)
+    data = atlas_data(place.store(), datetime.now(UTC), limits, place.settings.recall.aspects)
+    page = atlas_page(data)
+    try:
+        file.write_text(page, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UnusableInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
+    summary = {
+        "path": str(file.absolute()),
+        "bytes": len(page.encode()),
+        "entities": len(data["entities"]["id"]),
+        "facts": len(data["facts"]["id"]),
+        "communities": len(data["communities"]),
+        "left_out": data["left_out"],
+    }
+    if as_json:
+        print_json(summary)
+        return
+    left = ", ".join(f"{what}: {count:,}" for what, count in data["left_out"].items() if count)
+    out.print(summary["path"], markup=False, soft_wrap=True)
+    archived = sum(data["entities"]["archived"])  # `slowwave entities` counts the others
+    kinds = {
+        "entities": summary["entities"] - archived, "archived entities": archived,
+        **{kind: summary[kind] for kind in ("facts", "communities")},
+    }  # fmt: skip
+    counts = ", ".join(f"{kind}: {count:,}" for kind, count in kinds.items() if count or kind != "archived entities")
+    out.print(f"{counts}; {summary['bytes'] / 1e6:.1f} MB{f'; left out: {left}' if left else ''}")
+
+
+def _require_place(file: Path) -> None:
+    """Raise unless the page can be written there."""
+    if file.is_dir():
+        raise UnusableInput(f"{file} is a folder.", f"Name a file in it, for example {file / 'atlas.html'}.")
+    if not file.absolute().parent.is_dir():
+        raise UnusableInput(f"There is no folder {file.parent}.", "Make it first, or write the page somewhere else.")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise UnusableInput(f"{file} is no name of a page.", "Name a file that ends in .html.")
+    if file.exists() and MARK not in file.read_bytes()[:LOOKED_AT]:
+        raise UnusableInput(f"{file} is there, and no atlas.", "Name another file, or remove that one first.")
+
+
+# The atlas as one HTML file: data, style and scripts inside it, and a policy under which it can load nothing else.
+
+
+FOLDER = Path(__file__).parent / "atlas"
+LIBRARIES = ("vendor/graphology.umd.min.js", "vendor/sigma.min.js")
+PARTS = ("model.js", "map.js", "panels.js", "atlas.js")
+_ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def atlas_page(data: Mapping[str, Any]) -> str:
+    """The page that shows these data; see `recall.atlas.atlas_data`.
+
+    Stored text cannot break out of its place: as JSON it holds no markup signs, as markup it is escaped.
+    """
+    scripts, style = _scripts(), _read("atlas.css")
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("page.html").render(
+        namespace=data["namespace"],
+        policy=_policy(scripts, style),
+        style=Markup(style),
+        data=Markup(as_inert_json(data)),
+        scripts=[Markup(script) for script in scripts],
+    )
+
+
+def atlas_policy() -> str:
+    """The policy that stands in the page, for a server that sends it as a header, too."""
+    return _policy(_scripts(), _read("atlas.css"))
+
+
+def _scripts() -> list[str]:
+    own = "\n".join(_read(name) for name in PARTS)
+    return [*map(_library, LIBRARIES), f'(() => {{\n"use strict";\n{own}}})();']
+
+
+def as_inert_json(data: Any) -> str:
+    """JSON that can stand inside a script element whatever it says."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
+
+
+def _policy(scripts: list[str], style: str) -> str:
+    """Nothing may be loaded, sent or framed; scripts and styles run only if they are these."""
+    runs = " ".join(map(_fingerprint, scripts))
+    return (
+        f"default-src 'none'; script-src {runs}; style-src {_fingerprint(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _fingerprint(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _library(name: str) -> str:
+    """A bundled library under its licence, without its pointer to a source map, which a page alone does not have."""
+    licence = _read(f"{name.partition('.')[0]}.LICENSE.txt")
+    lines = _read(name).splitlines(keepends=True)
+    code = "".join(line for line in lines if not line.startswith("//# sourceMappingURL="))
+    return f"/*!\n{licence.strip()}\n*/\n{code}"
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from inference.embedding import Embedder, open_embedder
 from slowwave import frames
 from slowwave.aspects import aspect_rows, classify
 from slowwave.text import digest, normalise_name, normalise_statement, row_id
+from storage.migrations import make_text_indexes
 from storage.reembedding import batches
 from storage.rows import column_names, exact_rows
 from storage.schema import Role
@@ -22,7 +23,7 @@ from storage.search import unit_matrix
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import TABLES, tables_of
-from storage.upkeep import make_text_indexes, tend
+from storage.upkeep import tend
 
 from . import synthetic
 

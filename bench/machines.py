@@ -359,7 +359,7 @@ def judge(campaign: Campaign, said: set[str], outcome: Outcome) -> None:
     from storage.connection import namespaces
     from storage.doctor import examine
     from storage.store import Store
-    from storage.telemetry import stored_bytes
+    from storage.upkeep import stored_bytes
 
     if strays := set(namespaces(campaign.store)) ^ set(campaign.names):
         outcome.wrong.append(f"There are namespaces too many or too few: {sorted(strays)}.")

@@ -22,8 +22,8 @@ from tasks.orchestration.backfilling import (
     publish_windows,
     windows_left,
 )
+from tasks.orchestration.tallies import publish_summary
 from tasks.runtime.engine import flow, tell, turn_of
-from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, phases_of, recorded
 
 from .ingest import ingest

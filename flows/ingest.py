@@ -23,9 +23,8 @@ from tasks.nightly.community_refresh import note_due
 from tasks.nightly.fact_reconciliation import reconcile
 from tasks.nightly.open_questions import propose_overrides
 from tasks.orchestration.phases import tidy
-from tasks.orchestration.tallies import IngestTally
+from tasks.orchestration.tallies import IngestTally, publish_summary
 from tasks.runtime.engine import INGESTED, announce, flow, report_progress
-from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 

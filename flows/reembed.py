@@ -9,6 +9,7 @@ from typing import Any
 from inference.embedding import open_embedder
 from slowwave.settings import DEFAULT_EMBEDDER, ReembedSettings
 from tasks.entities.derived import link_entities
+from tasks.nightly.gate import check_recall
 from tasks.orchestration.phases import conclude, weighed
 from tasks.runtime.engine import flow
 from tasks.runtime.runs import existing_run, recorded
@@ -34,7 +35,7 @@ async def reembed(
     now: datetime | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
-    """Give every row a vector of another model, without asking a language model; published all at once, or not at all.
+    """Give every row a vector of another model, without asking a language model; published all at once.
 
     Who reads or writes meanwhile goes on with the old vectors, which older versions keep afterwards: undo brings them
     back. With the model that the memory has already, rows that lack a vector get one.
@@ -51,6 +52,7 @@ async def reembed(
     model = open_embedder(embedder).name
     tally = ReembedTally(run.id, dry_run, old=run.embedder, new=model)
     parameters = {"embedder": embedder, "settings": settings.model_dump()}
+    frozen = None
     with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
         check_alone(run)
         if model == run.embedder:
@@ -59,11 +61,12 @@ async def reembed(
             tally.surveyed(*texts_to_embed(run, model))
         else:
             staged = await stage_vectors(run, model, settings)
-            published = publish_vectors(run, model, settings, staged, freeze_old(run, settings))
-            tally.published(staged, published)
+            frozen = freeze_old(run, settings)
+            tally.published(staged, publish_vectors(run, model, settings, staged))
         after = replace(run, embedder=model) if tally.is_published else run
         if tally.is_published:
             drop_staging(after)
             if has_links(after):
                 tally.linked_anew(link_entities(after, settings.link.model_copy(update={"enabled": True})))
-    return await conclude(after, tally)
+    tally.gated(check_recall(after, frozen, settings.gate, [run.id]))
+    return await conclude(run if tally.state == "undone" else after, tally)

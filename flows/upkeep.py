@@ -6,9 +6,8 @@ from typing import Any
 
 from slowwave.settings import RetentionSettings
 from tasks.orchestration.phases import tend_all, weighed
-from tasks.orchestration.tallies import UpkeepTally
+from tasks.orchestration.tallies import UpkeepTally, publish_summary
 from tasks.runtime.engine import flow
-from tasks.runtime.run_pages import publish_summary
 from tasks.runtime.runs import existing_run, recorded
 
 

@@ -19,7 +19,7 @@ from slowwave.ingestion.transcripts import READER
 from slowwave.records import Prompt, Usage
 from slowwave.settings import LanguageSettings
 
-from .agents import AGENTS, Agent, NoReply, Reply, Request, TooLong, object_in
+from .agents import AGENTS, Agent, AgentReply, AnswerTooLong, NoReply, Request, object_in
 from .failures import message_of
 from .providers import Choice
 from .rate_limits import RateLimit
@@ -89,7 +89,7 @@ class AgentClient(ModelClient):
                 request = Request(system, text, response_model.model_json_schema(), self.choice.model, Path(folder))
                 try:
                     reply = await _run(self._agent, request)
-                except (NoReply, TooLong, TimeoutError, asyncio.CancelledError):
+                except (NoReply, AnswerTooLong, TimeoutError, asyncio.CancelledError):
                     exchange.usage = exchange.usage + Usage(calls=1)
                     raise
         paid = SimpleNamespace(input_tokens=reply.tokens_in, output_tokens=reply.tokens_out)
@@ -98,7 +98,7 @@ class AgentClient(ModelClient):
         return reply.answer
 
 
-async def _run(agent: Agent, request: Request) -> Reply:
+async def _run(agent: Agent, request: Request) -> AgentReply:
     """The reply of one process, or an `AgentError`."""
     command = agent.command(request)
     environment = _environment(os.environ) | agent.environment(request)
@@ -108,7 +108,7 @@ async def _run(agent: Agent, request: Request) -> Reply:
     async with _started(program, command, environment, request.folder) as process:
         code, output, errors = await _talk(process, agent.input(request).encode())
     if len(output) >= MOST_BYTES:
-        raise TooLong(f"{agent.label} wrote more than {MOST_BYTES >> 20} MB.")
+        raise AnswerTooLong(f"{agent.label} wrote more than {MOST_BYTES >> 20} MB.")
     shown = output.decode(errors="replace").strip()
     try:
         return agent.reply(shown)

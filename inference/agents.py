@@ -31,7 +31,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class AgentReply:
     """What an agent answered: `answer` is an object, or a text that should be one. Tokens and dollars as it counts.
 
     `stop` is the reason of its last message, as far as it tells one; `usd` is 0 under a subscription that names none.
@@ -70,7 +70,7 @@ class NoReply(AgentError):
     """The agent ended without a whole answer, but may have been paid: it is asked again as a malformed answer is."""
 
 
-class TooLong(AgentError):
+class AnswerTooLong(AgentError):
     """The agent wrote more than any answer has."""
 
     status_code = 413
@@ -97,7 +97,7 @@ class Agent:
         """The text on standard input."""
         return request.text
 
-    def reply(self, output: str) -> Reply:
+    def reply(self, output: str) -> AgentReply:
         """The answer in the output of a process that ended well; `ValueError` or `KeyError` where it has no form."""
         raise NotImplementedError
 
@@ -138,14 +138,14 @@ class _ClaudeCode(Agent):
             "--disable-slash-commands", "--no-session-persistence", *model,
         ]  # fmt: skip
 
-    def reply(self, output: str) -> Reply:
+    def reply(self, output: str) -> AgentReply:
         envelope = json.loads(output)
         if envelope.get("is_error") or envelope.get("subtype", "success") != "success":
             raise self.failure(str(envelope.get("result") or envelope.get("errors") or envelope.get("subtype")))
         used = envelope.get("usage") or {}
         read = sum(int(used.get(f"{kind}input_tokens") or 0) for kind in ("", "cache_creation_", "cache_read_"))
         answer = envelope.get("structured_output")
-        return Reply(
+        return AgentReply(
             envelope["result"] if answer is None else answer,
             read,
             int(used.get("output_tokens") or 0),
@@ -169,7 +169,7 @@ class _Codex(Agent):
             "--config", "features.shell_tool=false", "--config", 'web_search="disabled"', *model, "-",
         ]  # fmt: skip
 
-    def reply(self, output: str) -> Reply:
+    def reply(self, output: str) -> AgentReply:
         events = [json.loads(line) for line in output.splitlines() if line.strip()]
         for event in events:
             if event["type"] in ("turn.failed", "error"):
@@ -177,7 +177,7 @@ class _Codex(Agent):
         used = [event.get("usage") or {} for event in events if event["type"] == "turn.completed"][-1]
         items = [event["item"] for event in events if event["type"] == "item.completed"]
         answer = [item["text"] for item in items if item.get("type") == "agent_message"][-1]
-        return Reply(answer, int(used.get("input_tokens") or 0), int(used.get("output_tokens") or 0))
+        return AgentReply(answer, int(used.get("input_tokens") or 0), int(used.get("output_tokens") or 0))
 
 
 class _GeminiCli(Agent):
@@ -200,14 +200,14 @@ class _GeminiCli(Agent):
         bound = f"Answer with one JSON object of this schema and nothing else:\n{as_json(request.schema)}"
         return f"{READER}prompt\n\n{request.text}\n\n{bound}"
 
-    def reply(self, output: str) -> Reply:
+    def reply(self, output: str) -> AgentReply:
         envelope = json.loads(output[output.index("{") :])  # warnings may stand before it
         if envelope.get("error"):
             raise self.failure(str(envelope["error"].get("message")), int(envelope["error"].get("code") or 0))
         models = ((envelope.get("stats") or {}).get("models") or {}).values()
         tokens = [each.get("tokens") or {} for each in models]
         read, written = (sum(int(each.get(name) or 0) for each in tokens) for name in ("prompt", "candidates"))
-        return Reply(envelope["response"], read, written)
+        return AgentReply(envelope["response"], read, written)
 
     @property
     def login_codes(self) -> frozenset[int]:

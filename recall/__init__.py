@@ -1,7 +1,8 @@
 """The query path: how a memory is read. Nothing here writes, but for logged access events and answers of `ask`.
 
 From a question to an answer
-- `recaller`: the path of a question; it calls the next five
+- `recaller`: the path of a question; it calls most of the next
+- `question`: a query with its vector, and what may answer it
 - `search`: messages by words, facts by meaning, in one order
 - `possible_answers`: the facts that found messages support
 - `graphs`: relations in memory

@@ -33,7 +33,7 @@ from storage.warm import Tables, with_cosines
 from .access_events import TABLES as USE_TABLES
 from .access_events import Known
 from .kept import Kept
-from .search import Question
+from .question import Question
 
 if TYPE_CHECKING:
     from storage.snapshots import Snapshot

@@ -17,7 +17,7 @@ from .facts import LEARNED, ends_of
 from .kept import Kept, rows_where
 
 if TYPE_CHECKING:
-    from .search import Question
+    from .question import Question
 
 
 async def possible_answers(

@@ -29,10 +29,10 @@ from slowwave.types import (
 )
 from slowwave.validity import Moment
 from storage.disk import plain_errors
-from storage.residents import Residents
+from storage.following import Residents, WarmTables
 from storage.snapshots import Snapshot
 from storage.store import Store
-from storage.warm import Tables, WarmTables
+from storage.warm import Tables
 
 from .access_events import TABLES as USE_TABLES
 from .access_events import AccessLog, known_use
@@ -46,7 +46,8 @@ from .kept import Kept
 from .loop import Deadline, OutOfTime, note_recall, run
 from .possible_answers import TABLES as QUALITY_TABLES
 from .possible_answers import Faded
-from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Question, Walk, search, together
+from .question import Question
+from .search import NO_WALK, PAST_TABLES, RESIDENT, TABLES, Walk, search, together
 from .search_results import final_order, passages, passages_beside_facts, with_sources
 from .sources import entities_of_last, messages_of
 from .walks import walked

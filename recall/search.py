@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from slowwave.lexicon.languages import without_asking
@@ -30,10 +29,9 @@ from slowwave.ranking.order import (
     with_neighbours,
     word_overlaps,
 )
-from slowwave.ranking.questions import Period, asked_words
+from slowwave.ranking.questions import asked_words
 from slowwave.settings import RecallSettings
 from slowwave.text import prose, signs_of
-from slowwave.validity import Moment
 from slowwave.words import stems
 from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
@@ -41,8 +39,9 @@ from storage.rows import quoted
 from storage.search import words
 from storage.warm import Tables, found_in, frame_of, with_cosines
 
-from .facts import ALL, EVIDENCE, HOT, NEEDED
+from .facts import EVIDENCE
 from .possible_answers import Faded, possible_answers
+from .question import FACT, PAST, Question, Vector
 
 TABLES = (
     "messages", "facts", "fact_evidence", "entities", "pair_decisions", "facts_archive", "fact_scores", "metadata"
@@ -51,7 +50,6 @@ PAST_TABLES = (*TABLES, "decisions")
 QUERY_BYTES = 1000  # a longer query costs full-text search milliseconds and finds nothing more
 MESSAGES_PER_FACT = 2
 FULL = 3  # content words of a quotation from which on its meaning counts in full; of 1, 3, 4 and 6 it finds most
-LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
 FARTHEST = 64  # times the usual reach
 MOST_TERMS = 32  # words of a question that are looked for by a query without an index
 MOST_TEXTS = 500  # texts with these words that are compared with the question, unless more are wanted
@@ -62,23 +60,19 @@ _PROBES = 20
 IN_PERIOD = 0.5
 """Added to the score of facts and messages that are of the period which the question names: half a match of all words.
 A factor would leave behind what shares nothing else with "What happened in October?"."""
-FACT_TIMES, MESSAGE_TIMES = ("valid_from", "event_at"), ("occurred_at",)
-"""Columns that place a row in a period. A fact is valid from the time of its message unless its words name another."""
 MESSAGE = ("id", "conversation_id", "message_id", "occurred_at")
 _PLACE = (*MESSAGE, "ordinal")
-_FACT = (*NEEDED, "search_terms", "message_id", "quote", "evidence_count", "expired_at")  # no column more: each costs
-_PAST = ("created_at", "replaced_by", "status_reason")
 _MESSAGE_COLUMNS = (*_PLACE, "role", "speaker", "content", "created_at", "scope", "has_injection")
 RESIDENT = {
     "messages": ResidentSpec(_MESSAGE_COLUMNS, words="search_text", has_vectors=True, is_compared=False),
     "facts": ResidentSpec(
-        (*_FACT, *_PAST, "scope", "kind", "owner_entity_id", "statement_hash"),
+        (*FACT, *PAST, "scope", "kind", "owner_entity_id", "statement_hash"),
         words="search_terms",
         has_vectors=True,
         end="valid_to",
         followed=("mentions", "edge_type"),
     ),
-    "facts_archive": ResidentSpec((*_FACT, *_PAST, "scope", "statement_hash"), has_vectors=True, end="valid_to"),
+    "facts_archive": ResidentSpec((*FACT, *PAST, "scope", "statement_hash"), has_vectors=True, end="valid_to"),
     "fact_evidence": ResidentSpec(("id", *EVIDENCE)),
     "entity_aliases": ResidentSpec(("id", "alias_name", "entity_type", "entity_id")),
     "entities": ResidentSpec(
@@ -98,109 +92,6 @@ RESIDENT = {
     ),
 }
 """The parts of a namespace that are kept in memory, if it is not too large, so that a question makes no query."""
-
-Vector = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A query with its vector and what may answer it."""
-
-    text: str
-    vector: Vector
-    k: int
-    moment: Moment
-    scope: str | None = None
-    about: frozenset[str] | None = None  # entities: only facts about one of them answer
-    conversation: frozenset[str] = frozenset()  # messages of the conversation that is going on
-    model: str = ""  # of the vector
-    others: tuple[tuple[str, Vector], ...] = ()  # further wordings with their vectors, searched beside it
-    period: Period | None = None  # that the text names
-    is_within: bool = False  # only facts and messages of that period answer
-
-    @property
-    def ranked(self) -> int:
-        """How many facts are looked for and ranked: up to LEAST, fewer are the first of these."""
-        return max(self.k, LEAST)
-
-    @property
-    def wordings(self) -> tuple[Question, ...]:
-        """The question in each of its wordings, this one first."""
-        return (self, *(replace(self, text=text, vector=vector, others=()) for text, vector in self.others))
-
-    @property
-    def views(self) -> tuple[Question, ...]:
-        """The question, and where it names a period the question to that period alone: what is rare in the whole."""
-        return (self,) if self.period is None else (self, replace(self, is_within=True))
-
-    @property
-    def content(self) -> str:
-        """What texts are compared with word by word: without the words that name the period, of which few say them."""
-        return self.text if self.period is None else self.period.without_words(self.text)
-
-    @property
-    def has_meaning(self) -> bool:
-        """Whether the vector says anything: a query of unknown words has none."""
-        return bool(self.vector.any())
-
-    @property
-    def where(self) -> str:
-        """The filter of facts that may answer."""
-        parts = [f"({self.moment.where})"]
-        if self.scope is not None:
-            parts.append(f"scope = {quoted(self.scope)}")
-        if self.about is not None:
-            listed = ", ".join(map(quoted, sorted(self.about))) or "''"
-            parts.append(f"(subject_id IN ({listed}) OR object_id IN ({listed}))")
-        if self.period is not None and self.is_within:
-            parts.append(self.period.where(FACT_TIMES))
-        return " AND ".join(parts)
-
-    @property
-    def condition(self) -> Condition:
-        """`where`, for frames too."""
-        if self.moment.is_past:
-            return Condition(self.where, self._may_answer)
-        kind = f"{self.scope!r} {sorted(self.about or ())} {self.period if self.is_within else ''}"
-        return Condition(self.where, self._may_answer, kind, self.moment.now)
-
-    def _may_answer(self) -> pl.Expr:
-        met = self.moment.may_answer
-        if self.scope is not None:
-            met &= pl.col("scope") == self.scope
-        if self.about is not None:
-            about = sorted(self.about)
-            met &= pl.col("subject_id").is_in(about) | pl.col("object_id").is_in(about)
-        if self.period is not None and self.is_within:
-            met &= self.period.expression(FACT_TIMES)
-        return met
-
-    @property
-    def of_messages(self) -> Condition | None:
-        """The condition of messages that may answer; None where all may."""
-        parts, met = [], pl.lit(True)
-        if self.scope is not None:
-            parts.append(f"scope = {quoted(self.scope)}")
-            met &= pl.col("scope") == self.scope
-        if self.period is not None and self.is_within:
-            parts.append(self.period.where(MESSAGE_TIMES))
-            met &= self.period.expression(MESSAGE_TIMES)
-        return Condition(" AND ".join(parts), lambda: met) if parts else None
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether most live facts may not answer."""
-        return self.scope is not None or self.about is not None or self.moment.is_past or self.is_within
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """Where facts are looked for: the past is also in the archive."""
-        return ALL if self.moment.is_past else HOT
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of a fact that choice and ranking need."""
-        return (*_FACT, *(_PAST if self.moment.is_past else ()), *(() if self.scope is None else ("scope",)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ from .access_events import Known
 from .doubts import doubts
 from .facts import ALL, EVIDENCE, NameCache, recalled
 from .kept import Kept
-from .search import FACT_TIMES, IN_PERIOD, MESSAGE, Question, Ranked, Walk
+from .question import FACT_TIMES, Question
+from .search import IN_PERIOD, MESSAGE, Ranked, Walk
 
 
 async def final_order(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from slowwave.graph.name_index import NameIndex
     from storage.warm import Tables
 
-    from .search import Question
+    from .question import Question
 
 log = logging.getLogger("slowwave")
 

@@ -44,10 +44,10 @@ COMMANDS: Mapping[str, Sequence[SeedCommand]] = MappingProxyType(
     {
         "sofia": (
             SeedCommand("find_duplicate_observations", ("duplicates",), tools=("find_duplicate_observations",)),
-            SeedCommand("find_split_candidates", ("split find",), tools=("find_split_candidates",)),
-            SeedCommand("analyze_entity_split", ("split analyze",), tools=("analyze_entity_split",)),
+            SeedCommand("find_split_candidates", ("report",), tools=("find_split_candidates",)),
+            SeedCommand("analyze_entity_split", ("split propose",), tools=("analyze_entity_split",)),
             SeedCommand("propose_entity_split_tool", ("split propose",), tools=("propose_entity_split_tool",)),
-            SeedCommand("execute_entity_split_tool", ("split execute",), tools=("execute_entity_split_tool",)),
+            SeedCommand("execute_entity_split_tool", ("review approve",), tools=("execute_entity_split_tool",)),
             SeedCommand("consolidation_report", ("report",), ("report",), ("consolidation_report",)),
             SeedCommand("delete_observations", ("retire",), ("review",), ("delete_observations",)),
             SeedCommand("add_observations", ("observe",), tools=("add_observations",)),
@@ -74,7 +74,7 @@ COMMANDS: Mapping[str, Sequence[SeedCommand]] = MappingProxyType(
         "Reflections.ai": (
             SeedCommand("ingest", ("ingest",), ("ingest",)),
             SeedCommand("evaluate-patches", ("ingest",), ("ingest",), note="within the run that extracts"),
-            SeedCommand("apply-patches", ("review approve",), ("review",), ("review",), note="else within `ingest`"),
+            SeedCommand("apply-patches", ("review approve",), ("review",), note="else within `ingest`"),
             SeedCommand("score-aspects", ("aspects",), note="scores are brought up to date by whatever changes facts"),
         ),
         "pgmemory": (

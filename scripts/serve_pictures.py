@@ -13,7 +13,7 @@ import tempfile
 from base64 import b64decode
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.request import Request, urlopen
+from typing import Any
 
 from scripts.browser import Browser, chromium
 
@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
             try:
                 with Browser(program, Path(place, "profile")) as browser:
                     browser.open(f"{home}?token={TOKEN}")
-                    for name, path, height, is_dark in _pictures(home):
+                    for name, path, height, is_dark in _pictures(store, environment):
                         browser.resize(WIDTH, height)
                         browser.open(f"{home}{path}", is_dark=is_dark)
                         (folder / f"{name}.png").write_bytes(b64decode(browser.picture()))
@@ -48,21 +48,20 @@ def main(folder: Path) -> None:
                 server.terminate()
 
 
-def _pictures(home: str) -> list[tuple[str, str, int, bool]]:
+def _pictures(store: str, environment: Mapping[str, str]) -> list[tuple[str, str, int, bool]]:
     """Name, path, height in pixels and whether it is dark, of each."""
-    person = _get(home, "api/people?type=person")["entities"][0]["id"]
-    proposal = _get(home, "api/review")["proposals"][1]["id"]
+
+    def said(*words: str) -> Any:
+        command = [*SLOWWAVE, *words, "--store", store, "--json"]
+        return json.loads(subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE).stdout)
+
+    person = said("entities", "--type", "person")["entities"][0]["id"]
+    proposal = said("review", "list")["proposals"][1]["id"]
     return [
         ("serve-person", f"people/{person}?as_of=2026-04-12", 690, False),
         ("serve-runs", "runs", 876, False),
         ("serve-review", f"review/{proposal}", 884, True),
     ]
-
-
-def _get(home: str, path: str) -> Mapping[str, list[Mapping[str, str]]]:
-    request = Request(f"{home}{path}", headers={"Authorization": f"Bearer {TOKEN}"})
-    document: Mapping[str, list[Mapping[str, str]]] = json.load(urlopen(request, timeout=60))
-    return document
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from .arguments import (
     refuse_a_fork,
 )
 from .errors import UnusableInput
-from .launcher import bring_in
+from .installation import bring_in
 from .types import (
     Added,
     Artifact,
@@ -79,7 +79,7 @@ def open_memory(
     from apps.configuration import Place
 
     uri, file = (None if given is None else fspath(given) for given in (store, settings))
-    return Place.of(uri, namespace, None if file is None else File(file)).memory(is_logged=is_logged)
+    return OpenMemory(Place.of(uri, namespace, None if file is None else File(file)), is_logged=is_logged)
 
 
 class OpenMemory:

@@ -22,13 +22,15 @@ Namespaces, commits and snapshots
 
 Reads that must be fast
 - `search`: nearest vectors and best words in one table
-- `warm`: open handles for the query path
+- `warm`: the tables of one state, for the query path
 - `residents`, `columns`, `vectors`: tables, their rows, vectors and words in memory
+- `following`: both go with the commits
 
 Beside the history
 - `paid_answers`: answers of models, which no undo removes
 - `quotations`: what nobody has read yet
-- `upkeep`: compaction, indexes, migrations
+- `upkeep`: compaction and retention
+- `migrations`: columns of a newer slowwave, and indexes that a table has grown into
 - `reembedding`: vectors of another model
 - `erasure`: nothing is left of what is forgotten
 - `export_key`: the secret by which a store knows its own exports

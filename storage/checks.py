@@ -47,7 +47,7 @@ class PartialSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DefectKind:
     """One kind of defect."""
 
     name: str

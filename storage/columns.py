@@ -103,7 +103,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainColumn:
     """Anything else."""
 
     values: pl.Series
@@ -152,7 +152,8 @@ def column_of(series: pl.Series) -> Column:
         return _coded(series, distinct)
     if series.dtype == pl.String:
         return _texts(series)
-    return _numbers(series.rechunk()) if series.dtype.is_numeric() or series.dtype == _TIME else Plain(series.rechunk())
+    is_number = series.dtype.is_numeric() or series.dtype == _TIME
+    return _numbers(series.rechunk()) if is_number else PlainColumn(series.rechunk())
 
 
 def _numbers(series: pl.Series) -> Numbers:

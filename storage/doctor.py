@@ -13,14 +13,14 @@ import polars as pl
 from slowwave.errors import SlowwaveError
 
 from . import checks
-from .checks import Check, PartialSnapshot
+from .checks import DefectKind, PartialSnapshot
 from .connection import HEAD, has_namespace, remove_unfinished, unfinished
 from .disk import MissingTable, read_through, unreadable_indexes
+from .migrations import make_indexes, make_text_indexes
 from .salvage import is_head_broken, salvage, salvage_head
 from .schema import Role
 from .store import Store
 from .tables import SCHEMA_VERSION, TABLES
-from .upkeep import make_indexes, make_text_indexes
 from .versions import was_set_aside
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from .transactions import Transaction
 
 CHECKS = (
-    Check("duplicate key", checks.find_duplicates, checks.keep_newest),
-    Check("fact in two places", checks.find_twice, checks.remove_rows),
-    Check("dangling reference", checks.find_dangling, checks.cut_dangling),
-    Check("stray member of a community", checks.find_stray_members, checks.part_with_strays),
-    Check("supersession cycle", checks.find_cycles, checks.break_cycles),
-    Check("contradictory status", checks.find_contradictions, checks.settle),
-    Check("shared alias", checks.find_shared_aliases, checks.remove_rows),
-    Check("vector length", checks.find_long_vectors, checks.make_unit),
+    DefectKind("duplicate key", checks.find_duplicates, checks.keep_newest),
+    DefectKind("fact in two places", checks.find_twice, checks.remove_rows),
+    DefectKind("dangling reference", checks.find_dangling, checks.cut_dangling),
+    DefectKind("stray member of a community", checks.find_stray_members, checks.part_with_strays),
+    DefectKind("supersession cycle", checks.find_cycles, checks.break_cycles),
+    DefectKind("contradictory status", checks.find_contradictions, checks.settle),
+    DefectKind("shared alias", checks.find_shared_aliases, checks.remove_rows),
+    DefectKind("vector length", checks.find_long_vectors, checks.make_unit),
 )
 """In the order of repair: a mend may leave work for a later one, never for an earlier one."""
 

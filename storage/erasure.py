@@ -23,12 +23,13 @@ from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
 from slowwave.lifecycle.forgotten_names import NameMatcher
 
 from .connection import HEAD
+from .migrations import make_indexes, make_text_indexes
 from .object_storage import files
 from .rows import exact_rows, id_filters
 from .schema import Role
 from .snapshots import read_rows
 from .tables import TABLES, tables_of
-from .upkeep import NEVER, make_indexes, make_text_indexes
+from .upkeep import NEVER
 
 if TYPE_CHECKING:
     from lancedb.table import Table

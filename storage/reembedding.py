@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from slowwave.text import digest
 
+from .migrations import make_indexes, make_text_indexes
 from .rows import exact_rows
 from .tables import TABLES
-from .upkeep import make_indexes, make_text_indexes
 
 if TYPE_CHECKING:
     from lancedb.table import Table

@@ -1,48 +1,33 @@
 """Residents: tables of one state read into memory, so that a question to them is arrays and no query at all.
 
 A query of LanceDB takes a millisecond or more however small the table is, and one question makes a dozen of them. What
-is in memory follows each commit by the rows that it changed.
+is in memory follows each commit by the rows that it changed (`following`).
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .columns import Column, Columns, Plain, WordIndex, column_of, release_unused_memory, word_scores
+from .columns import Columns, PlainColumn, WordIndex, word_scores
 from .columns import Row as Row
-from .connection import folder_on_disk
-from .row_steps import BY_KEY, RowStep, follow, own_rows, own_steps, read_step
-from .rows import quoted
-from .snapshots import IN_MEMORY
+from .row_steps import RowStep
 from .vectors import Penalties, VectorRows, Vectors, least_of_best
 
 if TYPE_CHECKING:
-    from lancedb import AsyncTable
+    pass
 
-    from .store import Store
-    from .warm import Tables
 
-log = logging.getLogger("slowwave")
-
-AT_ONCE = 16 << 20
-"""Bytes on disk up to which the first question reads the tables into memory: faster than one question by queries.
-Larger tables are read at the second question to one state, so that the first one does not wait for all of them."""
-PART = 4_096
-"""Vectors that are read at a time."""
 CONDITIONS_KEPT = 6
 """Of a table: questions to all that may answer and to what is of a time, and those of a statement, come in turn."""
 ROWS_AT_ONCE = 20_000
@@ -354,7 +339,7 @@ class Resident:
     def _small(self, frames: Sequence[pl.DataFrame], earlier: Sequence[Part] = ()) -> Part:
         """A small part of these rows; texts of `earlier` ones are not taken apart again."""
         frame = pl.concat([frame for frame in frames if len(frame)] or frames[:1])
-        columns = Columns({name: Plain(frame[name]) for name in self.spec.columns}, len(frame))
+        columns = Columns({name: PlainColumn(frame[name]) for name in self.spec.columns}, len(frame))
         vectors = VectorRows(len(frame), self._parts[0].vectors.dims)
         if self.spec.has_vectors:
             vectors.write(0, _matrix(frame["vector"], vectors.dims))
@@ -413,260 +398,3 @@ def _matrix(vectors: pl.Series, dims: int) -> Vectors:
     if there.any():
         rows[there] = vectors.drop_nulls().to_numpy().astype(np.float32, copy=False).reshape(-1, dims)
     return np.nan_to_num(rows)
-
-
-State = Mapping[str, Resident]
-SURPRISING = ("repair", "forget", "import", "reembed", "migrate")
-"""Kinds of commits, or their beginnings, after which rows may have marks that are older than the commit."""
-COMPACTING = "upkeep"
-"""The kind of commit after which new rows may lie before old ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What commits did beside writing rows behind the others.
-
-    `undone` has, by table, the version before the first run that was taken back; a table that `is_in_order` has its new
-    rows at its end.
-    """
-
-    undone: Mapping[str, int]
-    is_in_order: bool
-
-
-class Residents:
-    """The tables in memory, by name, at the state of the last question; none if they take more than `most` bytes.
-
-    What commits change is taken over. A table of which too much changed is read anew, beside the old one where that can
-    still follow. May be asked in any thread; tables are read on one event loop.
-    """
-
-    def __init__(self, store: Store, wanted: Mapping[str, ResidentSpec], most: int, *, is_pinned: bool = False) -> None:
-        """Those that are pinned stay at the state that they are first asked for, and nobody hands them anything."""
-        self._store, self._address, self._wanted, self._most = store, str(store.db.uri), wanted, most
-        self._tables: dict[str, tuple[int, Resident]] = {}
-        self._state: State = {}
-        self._at: Mapping[str, int] = {}
-        self._sequence = 0
-        self._of: tuple[object, str] | None = None
-        self._requested: Mapping[str, int] = {}
-        self._steps: dict[str, list[RowStep]] = {name: [] for name in wanted}
-        self._renewed: dict[str, asyncio.Task[None]] = {}
-        self._loading, self._lock = asyncio.Lock(), threading.RLock()
-        if not is_pinned:
-            follow(self._address, (*wanted, *BY_KEY))
-            IN_MEMORY[self._address] = self
-
-    def belong_to(self, folder: object, model: str) -> None:
-        """Forget everything if another store lies in the folder now, or its vectors are of another model."""
-        with self._lock:
-            if self._of not in (None, (folder, model)):
-                self.forget()
-            self._of = folder, model
-
-    def forget(self) -> None:
-        """Drop everything, to be read anew."""
-        with self._lock:
-            self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
-            self._steps = {name: [] for name in self._wanted}
-
-    def current(self, versions: Mapping[str, int]) -> State | None:
-        """The tables of this state; None if `of` must first read something, or another store lies there now."""
-        if self._of is not None and folder_on_disk(self._address) != self._of[0]:
-            return None
-        at = {name: versions.get(name, 1) for name in self._wanted}
-        with self._lock:
-            if at == self._at:
-                return self._state
-            return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
-
-    def written(self, name: str, version: int, ids: Iterable[str]) -> list[pl.DataFrame] | None:
-        """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
-        rows = own_rows(self._address, name, version, ids)
-        return None if rows is None else [pl.DataFrame(pl.from_arrow(row)) for row in rows]
-
-    def is_ahead(self, versions: Mapping[str, int]) -> bool:
-        """Whether a commit that came after this state was taken over meanwhile."""
-        with self._lock:
-            return any(version > versions.get(name, 1) for name, (version, _) in self._tables.items())
-
-    async def of(self, tables: Tables, *, is_eager: bool = False) -> State:
-        """The tables of this state; with `is_eager` they are read at the first question."""
-        versions = {name: tables.versions[name] for name in self._wanted}
-        async with self._loading:
-            if (state := self.current(versions)) is not None:
-                return state
-            if self._state and await self._follow_others(tables, versions):
-                return self._state
-            stats = await asyncio.gather(*[(await tables.table(name)).stats() for name in self._wanted])
-            size = sum(int(each["total_bytes"]) for each in stats)
-            if self._most >= size > AT_ONCE and not is_eager and versions != self._requested:
-                self._requested = versions
-                return {}
-            read: dict[str, tuple[int, Resident]] = {}
-            if size <= self._most:
-                for name, version in versions.items():
-                    known = self._tables.get(name)
-                    is_same = known is not None and known[0] == version
-                    read[name] = known if known and is_same else (version, await self._loaded(tables, name))
-                    release_unused_memory()
-            with self._lock:
-                self._steps = {name: [] for name in self._wanted}
-                self._sequence = tables.sequence
-                self._take(read, versions)
-        return self._state
-
-    def steps(self, name: str, before: int, after: int) -> list[RowStep] | None:
-        """What was taken over between two versions of a table; None where that is not known."""
-        if before == after:
-            return []
-        with self._lock:
-            steps = self._steps.get(name, [])
-            begun = next((n for n, step in enumerate(steps) if step.before == before), None)
-            ended = next((n for n, step in enumerate(steps) if step.after == after), None)
-            return None if begun is None or ended is None or ended < begun else steps[begun : ended + 1]
-
-    def _take(self, tables: dict[str, tuple[int, Resident]], at: Mapping[str, int]) -> None:
-        self._tables, self._at = tables, dict(at)
-        self._state = {name: table for name, (_, table) in tables.items()}
-
-    def _follow(self, at: Mapping[str, int], find: Callable[[str, int, int], list[RowStep] | None]) -> bool:
-        """Take over the steps that `find` gives for each table; whether they lead to this state."""
-        found = {name: find(name, self._tables[name][0], version) for name, version in at.items()}
-        if any(steps is None for steps in found.values()):
-            return False
-        tables = {}
-        try:
-            for name, steps in found.items():
-                resident = self._tables[name][1]
-                for step in steps or ():
-                    resident = resident.after(step)
-                tables[name] = at[name], resident
-        except Exception as error:  # whatever it is, the tables themselves are right
-            log.warning("tables in memory are read anew: %s", error)
-            return False
-        for name, steps in found.items():
-            self._steps[name] = [*self._steps[name], *(steps or ())][-KEPT_STEPS:]
-        self._take(tables, at)
-        return True
-
-    async def _follow_others(self, tables: Tables, at: Mapping[str, int]) -> bool:
-        """Read what the commits of others changed, of all tables at once."""
-        known, since = self._tables, await self._since(tables)
-
-        async def read(name: str) -> list[RowStep] | None:
-            have, resident = known[name]
-            if (own := own_steps(self._address, name, have, at[name])) is not None:
-                return own
-            spec, returned = self._wanted[name], None if since is None else self._returned(name, since, have)
-            columns, is_in_order = [*spec.read, *spec.followed], since is not None and since.is_in_order
-            step = await read_step(tables, name, have, resident, columns, returned, is_in_order=is_in_order)
-            return None if step is None else [step]
-
-        steps = dict(zip(at, await asyncio.gather(*map(read, at)), strict=True))
-        with self._lock:
-            if self._tables is not known:  # a commit of this process was taken over meanwhile
-                return self.current(at) is not None
-            if not self._follow(at, lambda name, have, want: steps[name]):
-                return False
-            self._sequence = tables.sequence
-            return True
-
-    async def _since(self, tables: Tables) -> Since | None:
-        """What the commits since the last state did to the order and the marks of rows; None: not known."""
-        seen = self._sequence
-        if not 0 < seen <= tables.sequence:
-            return None
-        try:
-            commits = await tables.open("commits", tables.history)
-            query = commits.query().offset(max(await commits.count_rows() - (tables.sequence - seen), 0))
-            since = pl.DataFrame(pl.from_arrow(await query.select(["sequence", "kind", "undoes"]).to_arrow()))
-        except (ValueError, RuntimeError, OSError):  # cleaned up meanwhile
-            return None
-        if since.filter(pl.col("sequence") > seen)["sequence"].n_unique() != tables.sequence - seen:
-            return None
-        kinds, undone = since["kind"], since["undoes"].explode().drop_nulls().unique().to_list()
-        if any(kind.startswith(SURPRISING) for kind in kinds):
-            return None
-        found: dict[str, int] = {}
-        if undone:
-            rows = commits.query().where(f"run_id IN ({', '.join(map(quoted, undone))})").select(["before"])
-            for before in map(json.loads, (await rows.to_arrow())["before"].to_pylist()):
-                for name, version in before.items():
-                    found[name] = min(version, found.get(name, version))
-        return Since(found, is_in_order=COMPACTING not in [*kinds])
-
-    def _returned(self, name: str, since: Since, have: int) -> frozenset[str] | None:
-        """The rows that were changed by what was taken back since the version in memory; None where not known."""
-        version = since.undone.get(name, have)
-        if version >= have:
-            return frozenset()
-        steps = [step for step in self._steps[name] if step.after > version]
-        if not steps or steps[0].before > version:
-            return None
-        return frozenset().union(*(step.ids for step in steps))
-
-    def renew(self, tables: Tables) -> None:
-        """Begin to read tables anew of which much changed; the old ones answer meanwhile."""
-        for name, (version, resident) in self._tables.items():
-            if resident.is_ragged and name not in self._renewed:
-                self._renewed[name] = asyncio.create_task(self._read_anew(tables, name, version))
-
-    async def _read_anew(self, tables: Tables, name: str, version: int) -> None:
-        try:
-            fresh = await self._loaded(tables, name)
-            with self._lock:
-                now, _ = self._tables[name]
-                steps = self.steps(name, version, now)
-                if steps is not None and self._at.get(name) == now:
-                    for step in steps:
-                        fresh = fresh.after(step)
-                    self._take({**self._tables, name: (now, fresh)}, self._at)
-            release_unused_memory()
-        finally:
-            self._renewed.pop(name, None)
-
-    async def _loaded(self, tables: Tables, name: str) -> Resident:
-        spec = self._wanted[name]
-        table = await tables.table(name)
-        size = await table.count_rows()
-        # one column at a time: of several that are read at once, all are in memory twice
-        columns, kinds = dict[str, Column](), dict[str, pl.DataType]()
-        for column in spec.columns:
-            values = await tables.column(name, column)
-            columns[column], kinds[column] = column_of(values), values.dtype
-        vectors = await _vectors(table, size, spec.is_compared) if spec.has_vectors else VectorRows(size, 0)
-        earlier = [self._tables[name][1].words] if name in self._tables else []
-        texts = await tables.column(name, spec.words) if spec.words else None
-        words = None
-        if texts is not None:
-            words = await asyncio.to_thread(WordIndex, texts.fill_null(""), *(each for each in earlier if each))
-        if spec.words is not None:
-            kinds.setdefault(spec.words, pl.String())
-        if spec.has_vectors:
-            kinds["vector"] = pl.Array(pl.Float32, vectors.dims)
-        return Resident(spec, pl.Schema(kinds), [Part(Columns(columns, size), vectors, words, spec.end)])
-
-
-KEPT_STEPS = 512
-"""Steps of a table that are remembered, for what else follows it."""
-
-
-async def _vectors(table: AsyncTable, count: int, is_compared: bool) -> VectorRows:
-    """The vectors of a table, zeros where there is none.
-
-    Read in parts and apart from other columns: what LanceDB reads at once it keeps for as long as any column lives.
-    """
-    query = table.query().select(["vector"])
-    dims = (await table.schema()).field("vector").type.list_size
-    vectors = VectorRows(count, dims)
-    for start in range(0, count, PART):
-        begun = start
-        for chunk in (await query.limit(PART).offset(start).to_arrow())["vector"].chunks:
-            own = np.zeros((len(chunk), dims), np.float32)
-            own[chunk.is_valid().to_numpy(zero_copy_only=False)] = chunk.flatten().to_numpy().reshape(-1, dims)
-            vectors.write(begun, own)
-            begun += len(chunk)
-    if is_compared:
-        await asyncio.to_thread(vectors.seal)
-    return vectors

@@ -29,7 +29,7 @@ from .rows import CREATED, to_rows
 from .schema import Role
 from .snapshots import IN_MEMORY, Place, Reading, Snapshot, open_table, read_rows
 from .tables import SCHEMA_VERSION, TABLES, tables_of
-from .telemetry import note_commit
+from .telemetry import Value, ended_span, measure
 from .transactions import Transaction
 
 if TYPE_CHECKING:
@@ -205,11 +205,11 @@ class Store:
                 self._row.release(tx.lease)
         except BaseException as error:
             tx.abandon()
-            note_commit(kind, tx, began, lease.waited_s, type(error).__name__)
+            _note_commit(kind, tx, began, lease.waited_s, type(error).__name__)
             if plain := in_plain_words(error, str(self.db.uri)):
                 raise plain from error
             raise
-        note_commit(kind, tx, began, lease.waited_s)
+        _note_commit(kind, tx, began, lease.waited_s)
         self._join_pieces(tx, kind)
         if (known := IN_MEMORY.get(str(self.db.uri))) is not None:
             known.current(tx.versions)  # who asks next finds it done
@@ -304,16 +304,30 @@ class Store:
                 "Upgrade slowwave.",
             )
         if head.schema_version < SCHEMA_VERSION:
-            from .upkeep import migrate
+            from .migrations import migrate
 
-            migrate(self)
+            with self.commit("migrate", "migrate") as tx:
+                migrate(self.db, tx)
 
     def _make_indexes(self) -> None:
-        from .upkeep import make_text_indexes
+        from .migrations import make_text_indexes
 
         with self.commit("init", "init") as tx:
             if tx.sequence == 1:  # whoever came second finds it done
                 make_text_indexes(tx)
+
+
+def _note_commit(kind: str, tx: Transaction, began: float, waited_s: float, error: str = "") -> None:
+    """Tell of a commit that ended now: begun at `began` of the performance counter, it waited so long for the lease."""
+    attributes: dict[str, Value] = {
+        "slowwave.commit.kind": kind,
+        "slowwave.run.id": tx.run_id,
+        "slowwave.commit.sequence": tx.sequence,
+        "slowwave.commit.rows": tx.rows,
+        "slowwave.lease.wait_s": waited_s,
+    }
+    ended_span(f"commit {kind}", time.perf_counter() - began, attributes, error)
+    measure("slowwave.lease.wait", waited_s, "s", "Wait for the writer lease", {"slowwave.commit.kind": kind})
 
 
 def make_tables(db: DBConnection, model: str, dims: int) -> None:

@@ -12,13 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
-from .object_storage import files
-
-if TYPE_CHECKING:
-    from .store import Store
-    from .transactions import Transaction
+from typing import Any
 
 SCOPE = "slowwave"
 
@@ -75,19 +69,6 @@ def count(name: str, value: float, unit: str, meaning: str, attributes: Mapping[
         _instrument(metrics, "counter", name, unit, meaning).add(value, attributes)
 
 
-def note_commit(kind: str, tx: Transaction, began: float, waited_s: float, error: str = "") -> None:
-    """Tell of a commit that ended now: begun at `began` of the performance counter, it waited so long for the lease."""
-    attributes: dict[str, Value] = {
-        "slowwave.commit.kind": kind,
-        "slowwave.run.id": tx.run_id,
-        "slowwave.commit.sequence": tx.sequence,
-        "slowwave.commit.rows": tx.rows,
-        "slowwave.lease.wait_s": waited_s,
-    }
-    ended_span(f"commit {kind}", time.perf_counter() - began, attributes, error)
-    measure("slowwave.lease.wait", waited_s, "s", "Wait for the writer lease", {"slowwave.commit.kind": kind})
-
-
 @lru_cache(maxsize=64)
 def _instrument(metrics: Any, kind: str, name: str, unit: str, meaning: str) -> Any:
     return getattr(metrics.get_meter(SCOPE), f"create_{kind}")(name, unit=unit, description=meaning)
@@ -101,11 +82,3 @@ def _module(name: str, needed: str) -> Any:
 
 def _ignored(_: Mapping[str, Value]) -> None:
     """Nobody listens."""
-
-
-# How much room a namespace takes where it is stored, older versions and indexes included.
-
-
-def stored_bytes(store: Store) -> int:
-    """Bytes of all files of the namespace."""
-    return sum(files(f"{store.uri.rstrip('/')}/{store.namespace}", store.db.storage_options).values())

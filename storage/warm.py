@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,17 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from .connection import engine_session, folder_on_disk, freshness
-from .residents import Condition, Key, MatchedRows, Resident, Residents, Row
+from .residents import Condition, Key, MatchedRows, Resident, Row
 from .row_steps import RowStep
 from .rows import filled, id_filters, kinds_of, quoted
 
 if TYPE_CHECKING:
-    from lancedb import AsyncConnection, AsyncTable
+    from lancedb import AsyncTable
     from lancedb.query import AsyncVectorQuery
 
-    from .head import Head
-    from .store import Store
 
 Read = TypeVar("Read")
 
@@ -155,8 +152,6 @@ async def _at_once(work: Iterable[Coroutine[Any, Any, Read]]) -> list[Read]:
     return [each.result() for each in begun]
 
 
-HEADS = 3
-"""How often the head is read again, at most, where memory is ahead of it."""
 TURN: Key = ("conversation_id", "ordinal")
 
 
@@ -178,87 +173,3 @@ def frame_of(rows: object) -> pl.DataFrame:
     frame = pl.from_arrow(rows)
     assert isinstance(frame, pl.DataFrame)
     return frame
-
-
-class WarmTables:
-    """The named tables of a namespace at its newest commit, reopened only where a commit moved them.
-
-    Belongs to the event loop it is first used on. `latest` is the newest state at the last call. With `pinned`
-    versions and the model of their vectors, those of an earlier commit, it stays at them. `residents` say which tables
-    are held in memory, and may be shared by several of one namespace.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        names: Sequence[str],
-        pinned: tuple[Mapping[str, int], str] | None = None,
-        residents: Residents | None = None,
-    ) -> None:
-        self._store, self._names, self._pinned, self._residents = store, tuple(names), pinned, residents
-        self._folder: tuple[int, int] | None = None
-        self._db: AsyncConnection | None = None
-        self.latest: Tables | None = None
-
-    async def newest(self, *, is_eager: bool = False, on_change: Callable[[], None] = lambda: None) -> Tables:
-        """The tables of the newest commit; the very object of the last time if nothing has moved.
-
-        With `is_eager` the tables in memory are read at once. `on_change` is called before they are, which may take
-        long.
-        """
-        if (folder := folder_on_disk(str(self._store.db.uri))) != self._folder:
-            self._folder, self._db, self.latest = folder, None, None
-        head, (versions, model) = await self._state()
-        if self._residents is not None:
-            self._residents.belong_to(folder, model)
-            for tries in range(HEADS):
-                if self._pinned or not self._residents.is_ahead(versions):
-                    break
-                if tries == HEADS - 1:
-                    self._residents.forget()  # the folder holds an earlier state, as a copy that was put back
-                head, (versions, model) = await self._state()  # a commit was taken over after the head was read
-        wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
-        tables = self.latest
-        if tables is None or tables.versions != wanted or tables.embed_model != model:
-            known = tables.versions if tables is not None else {}
-            handles = {} if tables is None else tables.handles
-            stays = {name: handle for name, handle in handles.items() if known.get(name) == wanted[name]}
-            tables = Tables(wanted, stays, self._open, model)
-        if self._residents is not None:
-            residents = self._residents.current(tables.versions)
-            if residents is None:
-                on_change()
-                seen = (
-                    tables
-                    if head is None
-                    else replace(tables, sequence=head.sequence, history=head.versions["commits"])
-                )
-                reading = self._residents.of(seen, is_eager=is_eager)
-                residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
-            if residents is not tables.residents:
-                tables = replace(tables, residents=residents, steps=self._residents.steps)
-                self._residents.renew(tables)
-        self.latest = tables
-        return tables
-
-    async def _state(self) -> tuple[Head | None, tuple[Mapping[str, int], str]]:
-        """The head, if the tables follow it, and the versions and the model of their vectors."""
-        if self._pinned:
-            return None, self._pinned
-        head = self._store.head if self._store.is_local else await asyncio.to_thread(lambda: self._store.head)
-        return head, (head.versions, head.embed_model)
-
-    async def _open(self, name: str, version: int) -> AsyncTable:
-        if self._db is None:
-            import lancedb
-
-            address, options = str(self._store.db.uri), self._store.db.storage_options
-            self._db = await lancedb.connect_async(
-                address,
-                storage_options=options,
-                read_consistency_interval=freshness(address),
-                session=engine_session(),
-            )
-        table = await self._db.open_table(name)
-        await table.checkout(version)
-        return table

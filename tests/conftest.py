@@ -19,6 +19,7 @@ from socket import socket
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import polars as pl
 import prefect  # noqa: F401 (flows are Prefect's where it is imported before them, as in its own runs)
 import pytest
 import relations
@@ -142,6 +143,26 @@ def new_store(empty_store: Path, tmp_path: Path) -> Callable[[], Store]:
         return Store.open(str(uri), "default", embedding=TINY)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def empty_memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store without a fact, with the vectors of the bundled embedder, whose learning period is over; to be copied."""
+    from inference.embedding import open_embedder
+
+    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
+    event = {"fact_id": "elsewhere", "cosine": 0.6, "rank": 1, "query_hash": "q", "at": EPOCH}
+    events = pl.DataFrame([{"id": f"elsewhere-{n}", **event} for n in range(50)])
+    Store.create(str(uri), "default", (seat.name, seat.dims)).append("retrieval_events", events, EPOCH)
+    return uri
+
+
+@pytest.fixture
+def keep(empty_memory: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Make stores that hold these rows, by table."""
+    from stores import keeper
+
+    return keeper(empty_memory, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +18,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, Field
 
+from inference.language import Language
+from inference.ledger import MemoryLedger
+from inference.request_batch import ModelAnswer
 from slowwave.records import Prompt
+from slowwave.settings import LanguageSettings
 
 Body = dict[str, Any]
 
@@ -366,3 +370,17 @@ class Time:
         if self._events:
             self._events.pop(0)()
         await asyncio.sleep(0)
+
+
+def asked(
+    prompts: Sequence[Prompt], ledger: Any = None, time: Time | None = None, **chosen: Any
+) -> tuple[list[ModelAnswer[Verdict]], Language]:
+    """One whole run on simulated time: a language is made, asks everything, and is closed."""
+    simulated, books = time or Time(), MemoryLedger() if ledger is None else ledger
+    settings = LanguageSettings.model_validate({"model": "anthropic/claude-haiku-4-5", **chosen})
+
+    async def go() -> tuple[list[ModelAnswer[Verdict]], Language]:
+        async with Language(settings, books, clock=simulated.clock, sleep=simulated.sleep) as language:
+            return await language.ask_many(prompts, Verdict, "judge"), language
+
+    return asyncio.run(go())

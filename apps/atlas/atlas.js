@@ -294,7 +294,7 @@ if (entityCount) {
   wirePage();
   drawTide();
   drawMarks();
-  atlas.setTime(data.as_of === undefined ? null : data.as_of);
+  atlas.setTime(null);
   drawPanel();
 } else {
   for (const id of ["stage", "side"]) byId(id).hidden = true;

@@ -28,21 +28,22 @@ from typing import IO, Any, Literal, NoReturn
 
 import yaml
 
-import slowwave
 from apps.configuration import Place
 from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.launcher import project_folder
+from slowwave.installation import project_folder
 
-from .deployments import WATCH, deployments_of, watch_name
 from .setup import (
     CLIENT_PASSWORD,
     SERVER_PASSWORD,
+    WATCH,
     Setup,
     basic_authorization,
+    deployments_of,
     environment,
     installed_prefect,
     keep_password,
     password,
+    watch_name,
 )
 
 Part = Literal["server", "worker"]
@@ -152,23 +153,21 @@ def _take(file: IO[str], lock: int = fcntl.LOCK_EX) -> bool:
 # Starting and stopping
 
 
-def start_all(setup: Setup, place: Place) -> Literal["started", "registered", "same"]:
-    """Start what is not up, and wait until the worker takes runs; says whether it was up, with these deployments.
+def start_all(setup: Setup) -> bool:
+    """Start what is not up, and wait until the worker takes runs; whether anything was started.
 
-    What was up with deployments of other settings or of another slowwave gets those that count now. Raises where
+    What was up gets the deployments of the settings that count now. Raises where
     something else listens on the port, where what is up was asked for something else or is of another Prefect, and
     where a part does not start: with the end of its log, after which nothing is left of what this call started.
     """
     setup.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _only_one(setup):
         if _start_missing(setup):
-            return "started"
-        if _kept_file(setup).exists() and _kept_file(setup).read_text(encoding="utf-8") == _deployed(setup, place):
-            return "same"
+            return True
         done = subprocess.run(setup.command("deployments"), capture_output=True, text=True, check=False)
         if done.returncode:
             raise SlowwaveError("The deployments could not be brought up to date.", done.stderr.strip())
-        return "registered"
+        return False
 
 
 @contextmanager
@@ -333,8 +332,9 @@ def put_on_server(setup: Setup, place: Place) -> None:
 
     for line in asyncio.run(register(os.environ, is_only_machine=True)):
         print(f"registered: {line}", flush=True)
-    file = setup.folder / "deployments.new.yaml"
-    file.write_text(_deployed(setup, place), encoding="utf-8")
+    file = setup.folder / "deployments.yaml"
+    text = yaml.safe_dump(deployments_of(setup, place), sort_keys=False, allow_unicode=True)
+    file.write_text(text, encoding="utf-8")
     command = [sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file)]
     done = subprocess.run(
         command, cwd=project_folder(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -342,18 +342,6 @@ def put_on_server(setup: Setup, place: Place) -> None:
     if done.returncode:
         raise SlowwaveError("The deployments were not accepted.", done.stdout)
     _forget_old_watches(setup)
-    file.replace(_kept_file(setup))
-
-
-def _kept_file(setup: Setup) -> Path:
-    """The deployments as the server has them."""
-    return setup.folder / "deployments.yaml"
-
-
-def _deployed(setup: Setup, place: Place) -> str:
-    """The text of the deployments for these settings, by this slowwave."""
-    text = yaml.safe_dump(deployments_of(setup, place), sort_keys=False, allow_unicode=True)
-    return f"# slowwave {slowwave.__version__}\n{text}"
 
 
 def _forget_old_watches(setup: Setup) -> None:

@@ -6,7 +6,6 @@ ask its person leaves the proposal waiting for the other doors.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -20,7 +19,7 @@ from recall.context import inert
 from recall.entities import exact_row
 from recall.entity_review import observations_of
 from recall.facts import ALL, stored
-from recall.proposals import OPEN, Proposal, diff_lines, list_proposals, proposal_named, summary_of
+from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, summary_of
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.lexicon.labels import canonical_type
@@ -36,9 +35,8 @@ DOORS = (
     "in a terminal: slowwave review approve {ids}",
     "in Prefect: the deployment `review`",
     "in a browser: the page of `slowwave serve`",
-    "over MCP: a client that asks its person (elicitation) calls `review`",
+    "over MCP: the same call again, from a client that asks its person (elicitation)",
 )
-MOST_AT_ONCE = 10
 _MOST_LINES = 40
 _BACK_CHANNEL = "2026-07-28"  # from this revision on a question is part of the answer, before it a request of its own
 
@@ -55,24 +53,11 @@ class Decision(BaseModel):
     note: str = Field("", title="Note", description="Why, if you like.", max_length=1000)
 
 
-def question(ctx: Agent, proposals: Sequence[Proposal]) -> Elicit[Decision] | None:
-    """The form about what waits, where the client can ask; None where nothing waits or nobody can be asked.
-
-    Raises `Refused` for more than a person can see in one form: nobody says yes to what they were not shown.
-    """
-    waiting = _waiting(proposals)
-    if not waiting or not can_ask(ctx):
+def question(ctx: Agent, proposal: Proposal) -> Elicit[Decision] | None:
+    """The form about what waits, where the client can ask; None where it waits no more or nobody can be asked."""
+    if proposal.state != "pending" or not can_ask(ctx):
         return None
-    if len(waiting) > MOST_AT_ONCE:
-        raise Refused(
-            f"{len(waiting)} proposals are more than one form can show.",
-            f"Review them {MOST_AT_ONCE} at a time. Nothing has changed.",
-        )
-    return Elicit("\n".join(_form_lines(memory_of(ctx), waiting)), Decision)
-
-
-def _waiting(proposals: Sequence[Proposal]) -> list[Proposal]:
-    return [each for each in proposals if each.state == "pending"]
+    return Elicit("\n".join(_form_lines(memory_of(ctx), proposal)), Decision)
 
 
 def can_ask(ctx: Agent) -> bool:
@@ -87,84 +72,51 @@ def can_ask(ctx: Agent) -> bool:
     return is_part_of_the_answer or ctx.session.can_send_request
 
 
-def _form_lines(memory: OpenMemory, proposals: Sequence[Proposal]) -> list[str]:
-    """The text of the form: first the titles of all proposals, then the changes of each, one page in total.
-
-    Stored texts are made inert.
-    """
-    several = [f"All {len(proposals)} of these are decided at once:"] if len(proposals) > 1 else []
-    room = _MOST_LINES // len(proposals)
-    return [*several, *map(_named, proposals), *(line for each in proposals for line in _detail(memory, each, room))]
-
-
-def _named(proposal: Proposal) -> str:
+def _form_lines(memory: OpenMemory, proposal: Proposal) -> list[str]:
+    """The text of the form: title, reason and changes in sentences, one page at most. Stored texts are made inert."""
     risks = f" Risks: {', '.join(proposal.risks)}." if proposal.risks else ""
-    return f"{inert(proposal.title)} ({proposal.id}).{risks}"
-
-
-def _detail(memory: OpenMemory, proposal: Proposal, room: int) -> list[str]:
-    """The reason and the changes in sentences, in at most `room` lines and two more."""
-    diff = [inert(line) for line in summary_of(memory.snapshot, proposal)]
-    hidden = len(diff) - room
+    diff = _diff(memory, proposal)
+    hidden = len(diff) - _MOST_LINES
     more = [f"… and {hidden} more lines: slowwave review show {proposal.id}"] if hidden > 0 else []
-    lines = [*filter(None, [inert(proposal.reason)]), *diff[:room], *more]
-    return [f"{proposal.id}: {lines[0]}", *lines[1:]] if lines else []
+    head = f"{inert(proposal.title)} ({proposal.id}).{risks}"
+    return [head, *filter(None, [inert(proposal.reason)]), *diff[:_MOST_LINES], *more]
 
 
-def shown_diff(memory: OpenMemory, proposal: Proposal) -> list[str]:
-    """The changes as plain text, one line each; facts are named by their statements."""
-    facts = [each.id for each in proposal.changes if each.table in ALL and not each.is_new]
-    statements = stored(memory.snapshot, ALL, facts, columns=("id", "statement"))
-    lines = list(diff_lines(proposal))
-    for fact, statement in statements.iter_rows():
-        lines = [line.replace(f"facts {fact}", f"facts “{statement}”") for line in lines]
-    return [inert(line) for line in lines]
+def _diff(memory: OpenMemory, proposal: Proposal) -> list[str]:
+    """The changes in sentences, one line each."""
+    return [inert(line) for line in summary_of(memory.snapshot, proposal)]
 
 
-def settled(ctx: Agent, proposals: Sequence[Proposal], answer: ElicitationResult[Decision]) -> tuple[Proposal, ...]:
-    """The proposals after the person's decision was carried out; those approved for later are carried out now.
+def settled(ctx: Agent, proposal: Proposal, answer: ElicitationResult[Decision]) -> Proposal:
+    """The proposal after the person's decision was carried out; one that was approved for later is carried out now.
 
-    Without an answer of a person they stay as they are.
+    Without an answer of a person it stays as it is.
     """
-    memory, form = memory_of(ctx), _decision_of(answer)
-    if form is not None:
-        _decide(memory, [each.id for each in _waiting(proposals)], form.decision, Person(form.name, "mcp"), form.note)
-    for each in proposals:
-        if each.state == "approved":
-            _decide(memory, [each.id], "approve", _approver(each), each.note)
-    snapshot = memory.snapshot
-    return tuple(proposal_named(snapshot, each.id) for each in proposals)
+    memory = memory_of(ctx)
+    form: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
+    if isinstance(form, Decision) and proposal.state == "pending":
+        _decide(memory, proposal.id, form.decision, Person(form.name, "mcp"), form.note)
+    elif proposal.state == "approved":
+        doors: dict[str, Door] = {each: each for each in get_args(Door)}
+        _decide(memory, proposal.id, "approve", Person(proposal.decider, doors[proposal.door]), proposal.note)
+    return proposal_named(memory.snapshot, proposal.id)
 
 
-def _decision_of(answer: ElicitationResult[Decision]) -> Decision | None:
-    data: Any = answer.data if isinstance(answer, AcceptedElicitation) else None
-    return data if isinstance(data, Decision) else None
+def _decide(memory: OpenMemory, id_: str, decision: Literal["approve", "reject"], person: Person, note: str) -> None:
+    from tasks.people.review_runs import decide
 
-
-def _approver(proposal: Proposal) -> Person:
-    doors: dict[str, Door] = {each: each for each in get_args(Door)}
-    return Person(proposal.decider, doors[proposal.door])
-
-
-def _decide(memory: OpenMemory, ids: Sequence[str], decision: str, person: Person, note: str) -> None:
-    from tasks.people.review import approve, reject
-    from tasks.people.review_runs import counts_of
-    from tasks.runtime.runs import as_run
-
-    run, act = memory.place.run("review"), approve if decision == "approve" else reject
-    parameters = {"proposals": list(ids), "decision": decision, "by": person.name, "door": person.door}
-    as_run(run, parameters, lambda: act(run, ids, person, note), counts_of)
+    decide(memory.place.run("review"), [id_], decision, person, note)
 
 
 def change_of(memory: OpenMemory, proposal: Proposal) -> dict[str, Any]:
-    """A proposal as fields of `results.Change`."""
+    """What became of a change that only a person may allow; `doors` are where one can decide, as long as it waits."""
     return {
         "state": proposal.state,
         "message": _message(proposal),
         "proposal_id": proposal.id,
         "action": proposal.action,
         "title": proposal.title,
-        "diff": shown_diff(memory, proposal),
+        "diff": _diff(memory, proposal),
         "risks": list(proposal.risks),
         "decided_by": proposal.decider or None,
         "door": proposal.door or None,
@@ -186,11 +138,9 @@ def _message(proposal: Proposal) -> str:
     return " ".join([state, *(f"{text.rstrip('.')}." for text in more if text)])
 
 
-# A destructive call finds the proposal of exactly that change, or makes it. A second call with the same arguments gets
-# the same proposal in any state.
+# A second call with the same arguments gets the same proposal: one that waits, as nothing is proposed twice, or the one
+# that was carried out.
 
-
-DONE = ("applied",)
 
 SplitRequest = tuple[str, str | None, Sequence[str]]
 """Name, type (None: that of the parent) and observations of a new entity."""
@@ -207,19 +157,17 @@ def deletion_of(memory: OpenMemory, name: str, observations: Sequence[str]) -> P
     entity: str = exact_row(snapshot, name)["id"]
     live = _live(snapshot, entity)
     ids = _ids(live, observations)
-    is_open = bool({*ids} & {*live})
-    for each in _of(snapshot, "delete", entity, OPEN if is_open else DONE):
-        known = each.ask.get("observations", [])
-        wanted = ids if is_open else _ids(_contents(snapshot, known), observations)
-        if {*wanted} == {*known} and (not is_open or {*known} <= {*live}):  # else it can only grow stale
-            return each
+    if not {*ids} & {*live}:
+        for each in _done(snapshot, "delete", entity):
+            known = each.ask.get("observations", [])
+            if {*_ids(_contents(snapshot, known), observations)} == {*known}:
+                return each
     return propose_deletion(memory.place.run("propose"), entity, ids, reason="An agent asked for it.")
 
 
-def _of(snapshot: Snapshot, action: str, entity: str, states: Sequence[str]) -> Iterator[Proposal]:
-    """Proposals of an action about an entity, the latest of each state first."""
-    for state in states:
-        yield from reversed(list_proposals(snapshot, state, action=action, entity=entity))
+def _done(snapshot: Snapshot, action: str, entity: str) -> Iterator[Proposal]:
+    """What was carried out about an entity, the latest first."""
+    return reversed(list_proposals(snapshot, "applied", action=action, entity=entity))
 
 
 def _live(snapshot: Snapshot, entity: str) -> dict[str, str]:
@@ -268,10 +216,10 @@ def split_of(
         )
     live = _live(snapshot, entity["id"])
     splits, now = _splits(entity["entity_type"], requests, live), plan_hash(entity, live)
-    is_open = bool({fact for split in splits for fact in split.observations} & {*live})
-    for each in _of(snapshot, "split", entity["id"], OPEN if is_open else DONE):
-        if _is_into(snapshot, each, entity["entity_type"], requests) and (_made_for(each) == now or not is_open):
-            return each
+    if not {fact for split in splits for fact in split.observations} & {*live}:
+        for each in _done(snapshot, "split", entity["id"]):
+            if _is_into(snapshot, each, entity["entity_type"], requests):
+                return each
     if made_for not in (None, now):
         raise Refused(
             f"Something else is known of {entity['name']} since the plan was made.",
@@ -298,13 +246,6 @@ def _is_into(snapshot: Snapshot, proposal: Proposal, parent_type: str, requests:
     made = splits_of(proposal.ask)
     contents = _contents(snapshot, [fact for split in made for fact in split.observations])
     return _shape(made) == _shape(_splits(parent_type, requests, contents))
-
-
-def _made_for(proposal: Proposal) -> str | None:
-    """The hash of the entity's facts when its split was planned."""
-    rows = [change.after or {} for change in proposal.changes if change.table == "decisions"]
-    seen = [json.loads(row["measures"]) for row in rows if row.get("action") == "split" and row.get("measures")]
-    return seen[0].get("plan_hash") if seen else None
 
 
 def _shape(splits: Sequence[SplitPart]) -> set[tuple[str, str | None, frozenset[str]]]:

@@ -29,18 +29,18 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slowwave import __version__
 from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
+from slowwave.version import __version__
 
-from . import reading_tools, review_tools, writing_tools
+from . import reading_tools, writing_tools
 from .tools import TOOLS, StrictTool
 
 if TYPE_CHECKING:
     import uvicorn
 
 
-MODULES = (reading_tools, review_tools, writing_tools)
+MODULES = (reading_tools, writing_tools)
 """What declares tools."""
 INSTRUCTIONS = """\
 slowwave is a memory that lasts between conversations. Call `recall` before you answer from memory, `add_observations`

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
+Document = dict[str, Any]
+"""A result, as `--json` prints it."""
 
 _HIDDEN = re.compile("[\u061c\u2028\u2029\u2065\u206a-\u206f\ufff9-\ufffb]")
 _PICTURE = re.compile(r"!(?=\[)")
@@ -187,13 +189,10 @@ class StrictTool(Tool):
         errors = list[str]()
         for each in found.errors(include_url=False, include_context=False, include_input=False):
             name, message = ".".join(map(str, each["loc"])), _CLASS.sub("an object", each["msg"])
-            errors.append(f"there is no {name}" if each["type"] == "extra_forbidden" else f"{name}: {_small(message)}")
+            plain = f"{name}: {message[:1].lower()}{message[1:]}"
+            errors.append(f"there is no {name}" if each["type"] == "extra_forbidden" else plain)
         more = f"; and {len(errors) - _MOST_WRONG} more" if len(errors) > _MOST_WRONG else ""
         return f"{self.name} cannot be called so: {'; '.join(errors[:_MOST_WRONG])}{more}. It takes {known}."
-
-
-def _small(text: str) -> str:
-    return text[:1].lower() + text[1:]
 
 
 # In which words results name types and relations (C8); those of both languages are understood on the way in.

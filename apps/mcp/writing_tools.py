@@ -1,19 +1,31 @@
-"""Tools that write: what is new is added at once, what is lost waits for a person."""
+"""Tools that write, and those that look after memory: what is new is added at once, what is lost waits for a person."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcp.server.mcpserver import Elicit, ElicitationResult, Resolve
 from pydantic import BaseModel, Field
 
+from recall.entities import exact_row
 from recall.proposals import Proposal
+from recall.proposals import list_proposals as listed
 from slowwave.errors import UnusableInput
 
-from .elicitation import Decision, change_of, deleted_rows, deletion_of, question, settled, split_numbers, split_of
+from .elicitation import (
+    Decision,
+    change_of,
+    deleted_rows,
+    deletion_of,
+    question,
+    settled,
+    split_numbers,
+    split_of,
+)
 from .reading_tools import EntityName, Text
-from .results import AddedObservations, Deletion, Split
-from .tools import Agent, answering, memory_of, tool
+from .tools import Agent, Document, answering, memory_of, tool, worded
 
 if TYPE_CHECKING:
     from slowwave.types import Added, Outcome
@@ -31,7 +43,7 @@ def add_observations(
         Field(description="What the entity is: person, tool, project, session …, or Persona, Herramienta, Proyecto, "
                           "Sesion …. Give it to make an entity that is unknown."),
     ] = None,
-) -> AddedObservations:  # fmt: skip
+) -> Document:  # fmt: skip
     """State facts about an entity; each becomes an observation. An unknown entity is an error without `entity_type`.
 
     Keep decisions and why, configuration choices, root causes, changes of state. Leave out logs, file listings, and
@@ -54,15 +66,17 @@ def add_observations(
     return _added(added, run.id)
 
 
-def _added(added: Added, run_id: str) -> AddedObservations:
+def _added(added: Added, run_id: str) -> Document:
     results = [_outcome(each) for each in added.outcomes]
-    counts: dict[str, int] = {}
-    for each in results:
-        counts[each["outcome"]] = counts.get(each["outcome"], 0) + 1
-    return AddedObservations(
-        entity=added.entity, entity_id=added.entity_id, is_new=added.is_new, counts=counts,
-        results=results, redacted=added.redacted, run_id=run_id,
-    )  # fmt: skip
+    return {
+        "entity": added.entity,
+        "entity_id": added.entity_id,
+        "is_new": added.is_new,
+        "counts": dict(Counter(each["outcome"] for each in results)),
+        "results": results,
+        "redacted": added.redacted,
+        "run_id": run_id,
+    }
 
 
 def _outcome(each: Outcome) -> dict[str, Any]:
@@ -84,7 +98,7 @@ def _deletion(ctx: Agent, entity_name: str, observations: list[str]) -> Proposal
 
 @answering
 def _ask_to_delete(ctx: Agent, proposal: Annotated[Proposal, Resolve(_deletion)]) -> Elicit[Decision] | None:
-    return question(ctx, [proposal])
+    return question(ctx, proposal)
 
 
 @tool("Delete observations", "destroys")
@@ -96,15 +110,15 @@ def delete_observations(
     ],
     proposal: Annotated[Proposal, Resolve(_deletion)],
     answer: Annotated[ElicitationResult[Decision], Resolve(_ask_to_delete)],
-) -> Deletion:
+) -> Document:
     """Let observations of an entity go, if a person allows it. All of them go, or none.
 
     The first call leaves a proposal, and asks the person where the client can. Until a person has said yes the state is
     pending and nothing has changed; call again with the same arguments to learn what was decided. What is deleted is
     retired, and comes back with undo.
     """
-    (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
-    return Deletion(**change_of(memory, decided), entity=decided.subject, deleted=deleted_rows(memory, decided))
+    decided, memory = settled(ctx, proposal, answer), memory_of(ctx)
+    return {**change_of(memory, decided), "entity": decided.subject, "deleted": deleted_rows(memory, decided)}
 
 
 class Suggested(BaseModel):
@@ -145,7 +159,7 @@ def _split(
 
 @answering
 def _ask_to_split(ctx: Agent, proposal: Annotated[Proposal, Resolve(_split)]) -> Elicit[Decision] | None:
-    return question(ctx, [proposal])
+    return question(ctx, proposal)
 
 
 @tool("Execute a split", "destroys")
@@ -161,12 +175,120 @@ def execute_entity_split_tool(
     plan_hash: Annotated[
         str | None, Field(description="That of the suggestion: what was made for another state is refused.")
     ] = None,
-) -> Split:
+) -> Document:
     """Part an entity, if a person allows it: new entities, their observations, contiene and parte_de. All or nothing.
 
     The first call leaves a proposal, and asks the person where the client can. Until a person has said yes the state is
     pending and nothing has changed; call again with the same arguments to learn what was decided. What is not listed
     stays where it is.
     """
-    (decided,), memory = settled(ctx, [proposal], answer), memory_of(ctx)
-    return Split(**change_of(memory, decided), entity=decided.subject, **split_numbers(memory, decided))
+    decided, memory = settled(ctx, proposal, answer), memory_of(ctx)
+    return {**change_of(memory, decided), "entity": decided.subject, **split_numbers(memory, decided)}
+
+
+# What waits: agents see it, persons decide it
+
+
+@tool("List proposals", "reads")
+def list_proposals(
+    ctx: Agent,
+    state: Annotated[
+        Literal["pending", "approved", "rejected", "applied", "stale", "replaced", "all"],
+        Field(description="pending: what waits for a person."),
+    ] = "pending",
+    action: Annotated[str | None, Field(description="Only of this action: delete, split, patch, merge …")] = None,
+    entity_name: Annotated[str | None, Field(description="Only what is mostly about this entity.")] = None,
+    limit: Annotated[int, Field(ge=1, le=200, description="Proposals at most.")] = 20,
+) -> Document:
+    """Changes that wait for a person, or waited: what each would do, how risky it is, and who decided what."""
+    snapshot = memory_of(ctx).snapshot
+    about = exact_row(snapshot, entity_name)["id"] if entity_name else None
+    found = listed(snapshot, None if state == "all" else state, action=action, entity=about, limit=limit)
+    return {"proposals": [_brief(each) for each in found]}
+
+
+def _brief(proposal: Proposal) -> dict[str, object]:
+    shown = ("state", "action", "title", "reason", "subject", "proposed_by", "note", "outcome")
+    columns = {key: getattr(proposal, key) for key in shown}
+    decided = {"decided_by": proposal.decider, "door": proposal.door}
+    more = {"risks": list(proposal.risks), "proposed_at": proposal.proposed_at.isoformat()}
+    return {"proposal_id": proposal.id, **columns, **more, **decided}
+
+
+# Tools that look after memory and change nothing: what repeats, what holds too much, what nobody reads.
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+@tool("Find duplicate observations", "reads")
+def find_duplicate_observations(
+    ctx: Agent,
+    entity_name: EntityName,
+    threshold: Annotated[Share, Field(description="Cosine from which two look alike.")] = 0.85,
+    containment_threshold: Annotated[
+        Share, Field(description="Share of words of a much shorter one that a longer one holds.")
+    ] = 0.7,
+) -> Document:
+    """Pairs and clusters of observations of an entity that look alike, flagged or not, for a person to judge.
+
+    What is redundant goes with `delete_observations`, if a person allows it. Numbers and negations matter: 'likes' and
+    'does not like' look alike and are no duplicates.
+    """
+    found: Document = memory_of(ctx).duplicates(entity_name, threshold, containment_threshold).as_json()
+    return found
+
+
+@tool("Find split candidates", "reads")
+def find_split_candidates(ctx: Agent) -> Document:
+    """Entities that hold more observations than their type should, of several topics: the first stage of a split."""
+    from recall.entity_review import find_split_candidates as find
+
+    memory = memory_of(ctx)
+    found = find(memory.snapshot, memory.place.settings.split, datetime.now(UTC))
+    return {"candidates": [worded(each.as_json(), memory.place.locale) for each in found]}
+
+
+@tool("Analyze an entity", "reads")
+def analyze_entity_split(ctx: Agent, entity_name: EntityName) -> Document:
+    """How full an entity is, and which topics its observations are about: the second stage of a split."""
+    from recall.entity_review import analyze_split
+
+    memory = memory_of(ctx)
+    analysis = analyze_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
+    document: Document = worded(analysis.as_json(), memory.place.locale)
+    return document
+
+
+@tool("Suggest a split", "reads")
+def propose_entity_split_tool(ctx: Agent, entity_name: EntityName) -> Document:
+    """How an entity could be parted by topic: the third stage of a split. Nothing is stored.
+
+    Show `suggested_splits` to your person, change them as they wish, and give them to `execute_entity_split_tool`.
+    """
+    from recall.entity_review import suggest_split
+
+    memory = memory_of(ctx)
+    suggestion = suggest_split(memory.snapshot, memory.place.settings.split, datetime.now(UTC), entity_name)
+    document: Document = worded(suggestion.as_json(), memory.place.locale)
+    return document
+
+
+@tool("Consolidation report", "reads")
+def consolidation_report(
+    ctx: Agent,
+    stale_days: Annotated[
+        float | None,
+        Field(ge=0.0, le=36_500.0, description="Days without a read; by default as configured, 90.0 unless it is."),
+    ] = None,
+) -> Document:
+    """A health check of the whole memory: split candidates, flagged observations, stale and large entities.
+
+    It changes nothing. What to do about an item is for a person to decide.
+    """
+    from recall.report import consolidation_report as report
+
+    memory = memory_of(ctx)
+    found = report(memory.snapshot, memory.place.settings.report, datetime.now(UTC), stale_days)
+    document: Document = worded(found, memory.place.locale)
+    return document

@@ -18,9 +18,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from apps.atlas_command import atlas_page, atlas_policy
 from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, allowed_names, http_server, listening, make_server
+from apps.transfer_commands import atlas_page, atlas_policy
 from recall.atlas import atlas_data
 from slowwave.errors import NoStoreYet, SlowwaveError
 

@@ -62,12 +62,12 @@ class Site:
     @cached_property
     def memory(self) -> OpenMemory:
         """For questions, which count as use."""
-        return self.place.memory()
+        return OpenMemory(self.place)
 
     @cached_property
     def browsing(self) -> OpenMemory:
         """For looking around, which makes nothing look used."""
-        return self.place.memory(is_logged=False)
+        return OpenMemory(self.place, is_logged=False)
 
     @property
     def snapshot(self) -> Snapshot:

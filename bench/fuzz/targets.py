@@ -98,7 +98,7 @@ def conversations(data: bytes) -> None:
 def exports(data: bytes) -> None:
     """What other memories wrote, as far as it can be adopted."""
     found = read_foreign(_file(data, "export.json")).content
-    adopt(without_secrets(found).content, NOW)
+    adopt(without_secrets(found)[0], NOW)
 
 
 def settings(data: bytes) -> None:

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from slowwave.lexicon import words_of
-from slowwave.resolution.mentions import is_role, kin_of
 from slowwave.text import SYLLABIC, normalise_name, word_set
 
 from .date_words import MONTH_NAME
+from .kinship import is_role, kin_of
 
 MIN_NAME_CHARS = 3
 MAX_NAME_WORDS = 6

@@ -1,9 +1,7 @@
 """Exports of other memory systems: mem0, Graphiti and Zep, the reference memory server of MCP.
 
-- `exports`: which system wrote an export?
-- `parsers`: the forms of these systems
+- `parsers`: which system wrote an export, and the forms of these systems
 - `records`: the common form
 - `adoption`: the common form as messages, names and claims of our own
 - `audit`: how good that memory is, by our rules
-- `audit_pairs`: its duplicates and contradictions
 """

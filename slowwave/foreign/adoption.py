@@ -48,7 +48,7 @@ class Adopted:
 
     `mentions` (RAW_MENTIONS) are its listed entities, `aliases` (alias_name, name) their other names, `episodes`
     (MESSAGES, without a claim) the source texts of claims, `sources` (id, episode_id, text, stated_at) the episodes
-    behind the message of a claim. `unknown_types` counts words for types that we do not have.
+    behind the message of a claim.
     """
 
     messages: pl.DataFrame
@@ -57,15 +57,12 @@ class Adopted:
     aliases: pl.DataFrame
     episodes: pl.DataFrame
     sources: pl.DataFrame
-    unknown_types: dict[str, int]
 
 
 def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
     """The content of an export without secrets; `written_at` is the time of items without one."""
     claims = _with_messages(foreign, written_at).unique("id", keep="first", maintain_order=True)
     episodes = _episodes(foreign, written_at)
-    unknown = foreign.entities.filter(pl.col("known_type").is_null()).drop_nulls("entity_type")
-    counts = unknown.group_by("entity_type").len().sort(-pl.col("len").cast(pl.Int64), "entity_type")
     own = claims.with_columns(
         pl.col("relation").fill_null(""), window=pl.lit(0, dtype=pl.Int64), message_id="id", statement="content"
     )
@@ -76,7 +73,6 @@ def adopt(foreign: Foreign, written_at: datetime) -> Adopted:
         _aliases(foreign.entities),
         episodes,
         _sources(claims, episodes),
-        dict(counts.iter_rows()),
     )
 
 
@@ -122,8 +118,9 @@ def _mentions(foreign: Foreign, claims: pl.DataFrame, written_at: datetime) -> p
     listed = foreign.entities.select(
         "name", "summary", entity_type=pl.col("known_type").fill_null("concept"), seen_at=pl.coalesce("seen_at", now)
     )
-    among = {"subject": claims, "object": claims.filter(~pl.col("is_value").fill_null(False))}
-    ends = [rows.select(name=end, seen_at="occurred_at", entity_type=pl.lit("concept")) for end, rows in among.items()]
+    ends = [
+        claims.select(name=end, seen_at="occurred_at", entity_type=pl.lit("concept")) for end in ("subject", "object")
+    ]
     named = pl.concat(ends).drop_nulls("name").unique(["name", "seen_at"], maintain_order=True)
     rows = pl.concat([frames.conform(part, RAW_MENTIONS) for part in (listed, named)])
     return rows.with_columns(window=pl.lit(0, dtype=pl.Int64)).select(*RAW_MENTIONS)
@@ -159,22 +156,14 @@ def _sources(claims: pl.DataFrame, episodes: pl.DataFrame) -> pl.DataFrame:
 # The safe form of an export: no secrets in any text, and no names that are secrets or orders (T39).
 
 
-_TEXTS = (("entities", "summary"), ("claims", "statement"), ("claims", "search_terms"), ("episodes", "text"))
+_TEXTS = (("entities", "summary"), ("claims", "statement"), ("episodes", "text"))
 _KEYS = ("key", "group")
 _SECRET = "its name holds what looks like a secret"
 _ORDER = "its name tries to give its reader orders"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Safe:
-    """The safe export, and the number of redacted texts."""
-
-    content: Foreign
-    redacted: int
-
-
-def without_secrets(foreign: Foreign) -> Safe:
-    """Redacts texts and keys; items whose name is a secret or an order are left out and listed."""
+def without_secrets(foreign: Foreign) -> tuple[Foreign, int]:
+    """The safe export, and the number of redacted texts; items whose name is a secret or an order are left out."""
     parts = {"entities": foreign.entities, "claims": foreign.claims, "episodes": foreign.episodes}
     redacted = 0
     for part, column in _TEXTS:
@@ -185,9 +174,6 @@ def without_secrets(foreign: Foreign) -> Safe:
         keys = {column: parts[part][column] for column in _KEYS}
         hidden = {column: hidden_names(key.drop_nulls().unique().to_list()) for column, key in keys.items()}
         parts[part] = parts[part].with_columns(key.replace(hidden[column]) for column, key in keys.items())
-    is_order = injection_reasons(parts["claims"]["search_terms"]).is_not_null()
-    terms = pl.when(~is_order).then("search_terms").alias("search_terms")
-    parts["claims"] = parts["claims"].with_columns(terms)  # the statement of the fact is checked elsewhere
     names = [parts["entities"]["name"], parts["claims"]["subject"], parts["claims"]["object"]]
     wrong = _wrong_names(pl.concat(names).drop_nulls().unique())
     ends = {"entities": ["name"], "claims": ["subject", "object"]}
@@ -199,7 +185,7 @@ def without_secrets(foreign: Foreign) -> Safe:
         foreign, entities=entities, claims=parts["claims"], episodes=parts["episodes"],
         skipped=(*foreign.skipped, *skipped),
     )  # fmt: skip
-    return Safe(content, redacted)
+    return content, redacted
 
 
 def _wrong_names(names: pl.Series) -> dict[str, str]:

@@ -8,20 +8,22 @@ The memory server of MCP: `{"type": "entity", name, entityType, observations}` a
 relationType}`; as one document `{entities, relations}`, the answer of its `read_graph`. It has no times.
 
 mem0: a memory is `{id, memory, hash, metadata, user_id | agent_id | run_id | actor_id, created_at, updated_at}`; a
-relation `{source, relationship, target | destination}`. A history is `{memory_id, old_memory, new_memory, event, …}`:
-only its last state is taken, never updated or deleted memories.
+relation `{source, relationship, target | destination}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from slowwave.errors import UnknownName, UnusableInput
 from slowwave.text import digest, normalise_name, readable
 
 from .records import (
     Drafts,
+    Foreign,
     Item,
+    Skipped,
     called,
     entity,
     items_of,
@@ -223,48 +225,30 @@ def _relation(drafts: Drafts, place: str, item: Item, names: Mapping[str, str]) 
 
 MEMORIES = ("results", "memories", "data")
 RELATIONS = ("relations",)
-HISTORY = ("history",)
 NOBODY = "user"
-_TEXT = ("memory", "data", "text", "new_memory")
+_TEXT = ("memory", "data", "text")
 _OWNERS = ("actor_id", "user_id", "agent_id")
 _TIMES = ("updated_at", "created_at")
 
 
 def parse_mem0(values: Iterable[tuple[str, Any]], drafts: Drafts) -> None:
     """Fill the drafts from the documents or lines of an export."""
-    memories: list[tuple[str, Any]] = []
-    history: list[tuple[str, Any]] = []
     for place, value in values:
-        for inner, item in _items(place, value, (*MEMORIES, *RELATIONS, *HISTORY)):
+        for inner, item in _items(place, value, (*MEMORIES, *RELATIONS)):
             if isinstance(item, Mapping) and "relationship" in item:
                 _mem0_relation(drafts, inner, item)
-            elif isinstance(item, Mapping) and "event" in item and "memory_id" in item:
-                history.append((inner, item))
             else:
-                memories.append((inner, item))
-    last = _latest(drafts, history)
-    for place, item in memories:
-        _memory(drafts, place, item, last)
-    if not memories:
-        for key, (place, item) in last.items():
-            _memory(drafts, place, {**item, "id": key}, last)
+                _memory(drafts, inner, item)
 
 
-def _latest(drafts: Drafts, history: Iterable[tuple[str, Item]]) -> dict[str, tuple[str, Item]]:
-    """The last event of each memory."""
-    timed = [(moment_of(drafts, place, item, *_TIMES) or 0, n, place, item) for n, (place, item) in enumerate(history)]
-    return {name_of(item, "memory_id"): (place, item) for _, _, place, item in sorted(timed, key=lambda row: row[:2])}
-
-
-def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str, Item]]) -> None:
+def _memory(drafts: Drafts, place: str, given: Any) -> None:
     if not isinstance(given, Mapping):
         drafts.skip(place, "it is no object")
         return
     payload = given.get("payload")
     item = {**payload, "id": given.get("id")} if isinstance(payload, Mapping) else given
     key = key_of(drafts, place, item, "id")
-    event = last.get(key, ("", {}))[1]
-    if "DELETE" in (item.get("event"), event.get("event")) or item.get("is_deleted") in (True, 1):
+    if item.get("event") == "DELETE" or item.get("is_deleted") in (True, 1):
         drafts.skip(place, "it was deleted in mem0", "gone")
         return
     statement = text_of(item, *_TEXT)
@@ -275,7 +259,6 @@ def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str
     subject = name_of(item, owner) if owner else NOBODY
     made = moment_of(drafts, place, item, "created_at", "updated_at")
     changed = moment_of(drafts, place, item, *_TIMES)
-    is_newer = event.get("event") == "UPDATE" and text_of(event, "new_memory", "new_value") == statement
     metadata = item.get("metadata")
     drafts.entities.append(entity(place, subject, "agent" if owner == "agent_id" else "person", seen_at=changed))
     drafts.claims.append(
@@ -289,7 +272,7 @@ def _memory(drafts: Drafts, place: str, given: Any, last: Mapping[str, tuple[str
             "role": item.get("role") if item.get("role") in ("user", "assistant") else None,
             "confidence": share_of(item, "confidence")
             or (share_of(metadata, "confidence") if isinstance(metadata, Mapping) else None),
-            "valid_from": moment_of(drafts, place, event, *_TIMES) or made if is_newer else made,
+            "valid_from": made,
             "valid_to": moment_of(drafts, place, item, "expiration_date", "invalid_at"),
             "stated_at": changed,
             "group": name_of(item, "user_id", "agent_id", "run_id"),
@@ -326,3 +309,80 @@ def _mem0_relation(drafts: Drafts, place: str, item: Item) -> None:
             "group": name_of(item, "user_id", "agent_id"),
         }
     )
+
+
+# The memory system that wrote an export, and its content in the common form
+
+
+Values = Sequence[tuple[str, Any]]
+
+_PARSERS: Mapping[str, Callable[[Iterable[tuple[str, Any]], Drafts], None]] = {
+    "mem0": parse_mem0,
+    "graphiti": parse_graphiti,
+    "mcp-memory": parse_mcp_memory,
+}
+SYSTEMS = tuple(_PARSERS)
+READS = "Exports of mem0, of Graphiti or Zep, and of the memory server of MCP can be read; name one with --from."
+_LISTS = {
+    "mem0": (*MEMORIES, *RELATIONS),
+    "graphiti": (*NODES, *EDGES, *EPISODES),
+    "mcp-memory": LISTS,
+}
+_MARKS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("mcp-memory", frozenset({"entityType", "relationType"})),
+    ("graphiti", frozenset({"source_node_uuid", "source_uuid", "fact", "group_id", "graph_id", "uuid", "uuid_"})),
+    ("mem0", frozenset({"memory", "relationship", "payload"})),
+)
+_SEEN = 50
+_SHOWN = 6
+
+
+def known_system(name: str) -> str:
+    """The name itself, or UnknownName."""
+    if name not in (*SYSTEMS, "auto"):
+        raise UnknownName("memory system", name, (*SYSTEMS, "auto"))
+    return name
+
+
+def read_export(values: Values, system: str = "auto", before: Iterable[Skipped] = (), name: str = "It") -> Foreign:
+    """The content of the JSON values of a file, each with its place; `before` are items that the reader skipped.
+
+    Raises `UnusableInput` if the system is unknown, or nothing can be read as an export of `system`.
+    """
+    found = system_of(values, name) if known_system(system) == "auto" else system
+    drafts = Drafts()
+    _PARSERS[found]([(place, value) for place, value in values], drafts)
+    read = drafts.foreign(found, before)
+    broken = [each for each in read.skipped if each.loss == "broken"]
+    if broken and read.claims.is_empty() and read.entities.is_empty():
+        why = f"{broken[0].place}: {broken[0].reason}" if broken[0].place else broken[0].reason
+        raise UnusableInput(f"Nothing in {name} can be read as {found}: {why}.", READS)
+    return read
+
+
+def system_of(values: Values, name: str = "It") -> str:
+    """The system by the fields of the first items."""
+    keys = [set(item) for item in _first_items(values)]
+    for system, marks in _MARKS:
+        if any(marks & own for own in keys):
+            return system
+    top = {key for _, value in values if isinstance(value, Mapping) for key in value}
+    named = [system for system in ("mem0", "graphiti", "mcp-memory") if top & {*_LISTS[system]}]
+    if named and not keys:  # an empty store is known by the names of its lists
+        return named[0]
+    shown = sorted({readable(str(key)) for own in keys or [top] for key in own})
+    reason = f"its fields are {', '.join(shown[:_SHOWN])}" if shown else "it holds no object with fields"
+    raise UnusableInput(f"Nothing in {name} shows which memory system wrote it: {reason}.", READS)
+
+
+def _first_items(values: Values) -> list[Mapping[str, Any]]:
+    """Some of the items, also from the lists of documents, and their payloads."""
+    found: list[Mapping[str, Any]] = []
+    for _, value in values[:_SEEN]:
+        if not isinstance(value, Mapping):
+            continue
+        lists = [each for names in _LISTS.values() for n in names if isinstance(each := value.get(n), list)]
+        inner = [item for each in lists for item in each[:_SEEN] if isinstance(item, Mapping)]
+        own = value.get("properties")
+        found += inner or ([] if lists else [own if isinstance(own, Mapping) else value])
+    return found

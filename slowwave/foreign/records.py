@@ -35,9 +35,7 @@ CLAIMS: frames.Schema = {
     "subject": pl.String(),
     "relation": pl.String(),
     "object": pl.String(),
-    "is_value": pl.Boolean(),
     "statement": pl.String(),
-    "search_terms": pl.String(),
     "role": pl.String(),
     "confidence": pl.Float64(),
     "valid_from": frames.TIME,
@@ -71,8 +69,7 @@ class Foreign:
     `entities` (ENTITIES) are its listed entities, `claims` (CLAIMS) the claims about them, `episodes` (EPISODES) the
     source texts of claims. `entity_type` is the word of the system, `known_type` our type, null if we have none. Of a
     claim `valid_to` is the time from which it no longer holds, `stated_at` its last change in the system; times are
-    null if the export has none. `is_value`: the object is plain words and no entity. `key` is the key of the item in
-    its system, or a digest.
+    null if the export has none. `key` is the key of the item in its system, or a digest.
     """
 
     format: str
@@ -80,11 +77,6 @@ class Foreign:
     claims: pl.DataFrame
     episodes: pl.DataFrame
     skipped: tuple[Skipped, ...] = ()
-
-    @property
-    def lists_entities(self) -> bool:
-        """Whether its format lists entities, so that a missing entity is meaningful."""
-        return self.format != "mem0"
 
 
 @dataclass(slots=True)

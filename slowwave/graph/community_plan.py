@@ -38,7 +38,7 @@ _PLAIN_SIGN = re.compile(r"&(?:lt|gt|amp|quot|apos|#39);")
 
 
 @dataclass(frozen=True, slots=True)
-class CommunitySummary:
+class SignedSummary:
     """The summary of a community and its author: `rule`, or `model` with the model and the version of the prompt."""
 
     text: str
@@ -138,7 +138,7 @@ def decisions_of(
     fresh: pl.DataFrame,
     dropped: pl.DataFrame,
     stored: pl.DataFrame,
-    summaries: Mapping[str, CommunitySummary],
+    summaries: Mapping[str, SignedSummary],
     now: datetime,
 ) -> pl.DataFrame:
     """DECISIONS about rows that are `fresh`, or `dropped` from the `stored` ones: one for each real change."""
@@ -156,7 +156,7 @@ def _change_decisions(
     grouping: Grouping,
     fresh: pl.DataFrame,
     stored: pl.DataFrame,
-    summaries: Mapping[str, CommunitySummary],
+    summaries: Mapping[str, SignedSummary],
     now: datetime,
 ) -> list[Row]:
     """A decision for each community that was found, changed or summarised; none for one that only has another name."""
@@ -177,7 +177,7 @@ def _change_decisions(
     return rows
 
 
-def _decision(action: str, row: Mapping[str, Any], summary: CommunitySummary | None, now: datetime) -> Row:
+def _decision(action: str, row: Mapping[str, Any], summary: SignedSummary | None, now: datetime) -> Row:
     entities = row["entity_ids"]
     size = len(entities)
     measures = {"members": size, "facts": row["facts"], "joined": row["joined"], "left": row["left"]}
@@ -287,7 +287,7 @@ def plan_communities(
     stored: pl.DataFrame,
     names: pl.DataFrame,
     aspects: pl.DataFrame,
-    summaries: Mapping[str, CommunitySummary],
+    summaries: Mapping[str, SignedSummary],
     sources: Mapping[str, Sequence[str]],
     now: datetime,
 ) -> CommunityPlan:
@@ -363,7 +363,7 @@ def _rows(
     )
 
 
-def _summary_rows(summaries: Mapping[str, CommunitySummary], sources: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+def _summary_rows(summaries: Mapping[str, SignedSummary], sources: Mapping[str, Sequence[str]]) -> pl.DataFrame:
     """fingerprint and the columns of a summary."""
     rows = [
         (fingerprint, each.text, each.by, each.prompt_version or None, list(sources.get(fingerprint, ())))

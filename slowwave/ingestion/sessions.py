@@ -8,7 +8,7 @@ from datetime import datetime
 import polars as pl
 
 from slowwave.decisions import Row, decision, decision_frame
-from slowwave.graph.community_plan import CommunitySummary, one_line, summary_by_rule
+from slowwave.graph.community_plan import SignedSummary, one_line, summary_by_rule
 from slowwave.records import SessionQuestion, Turn
 
 TALKS = ("user", "assistant")
@@ -97,7 +97,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= TURN_CHARS else f"{text[: TURN_CHARS - 1].rstrip()}…"
 
 
-def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, CommunitySummary]:
+def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, SignedSummary]:
     """By id of the episode a few of the facts that it was the first source of, those with the most evidence first.
 
     `facts` are (id, episode_id, statement, evidence_count, confidence); an episode without any gets none.
@@ -107,10 +107,10 @@ def summaries_by_rule(due: pl.DataFrame, facts: pl.DataFrame) -> dict[str, Commu
     once = ranked.unique(["episode_id", "statement"], keep="first", maintain_order=True)
     by_id = dict(once.group_by("episode_id", maintain_order=True).agg("statement").iter_rows())
     texts = {episode: summary_by_rule(by_id.get(episode, ())) for episode in due["id"]}
-    return {episode: CommunitySummary(text, "rule") for episode, text in texts.items() if text}
+    return {episode: SignedSummary(text, "rule") for episode, text in texts.items() if text}
 
 
-def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, CommunitySummary]) -> pl.DataFrame:
+def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, SignedSummary]) -> pl.DataFrame:
     """The episodes (full rows) that have not changed since `due`, with their new summaries."""
     texts = [(id_, each.text, each.by, each.prompt_version or None) for id_, each in summaries.items()]
     fresh = pl.DataFrame(texts, schema=dict.fromkeys(("id", *SUMMARY_COLUMNS[:3]), pl.String), orient="row")
@@ -121,7 +121,7 @@ def with_summaries(rows: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str
 
 
 def decisions_about(
-    written: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, CommunitySummary], now: datetime
+    written: pl.DataFrame, due: pl.DataFrame, summaries: Mapping[str, SignedSummary], now: datetime
 ) -> pl.DataFrame:
     """DECISIONS: one for each episode with a new summary."""
     before = dict(due.select("id", "summarised_pairs").iter_rows())
@@ -131,7 +131,7 @@ def decisions_about(
     )
 
 
-def _decision(episode: str, pairs: int, before: int | None, summary: CommunitySummary, now: datetime) -> Row:
+def _decision(episode: str, pairs: int, before: int | None, summary: SignedSummary, now: datetime) -> Row:
     since = "it had no summary" if before is None else f"there were {before} when it was summarised last"
     return decision(
         "summarise",

@@ -9,8 +9,7 @@ from pydantic import ConfigDict, Field
 
 from slowwave.api import Only, OpenMemory
 from slowwave.errors import TookTooLong
-from slowwave.ranking.order import in_one_order
-from slowwave.types import Passage, RecalledFact, Recollection
+from slowwave.types import Passage, RecalledFact, Recollection, in_one_order
 
 from .shared import library, read_or
 
@@ -49,11 +48,8 @@ class SlowwaveRetriever(BaseRetriever):
         found = read_or(Recollection(query), lambda: self.memory.recall(query, k, as_of=self.as_of, only=only))
         if found.is_timed_out:
             raise TookTooLong("Recall took longer than it may.", "Increase recall_timeout_ms of [recall].")
-        order = in_one_order([fact.score for fact in found.facts], [passage.score for passage in found.passages])[:k]
-        return [
-            _of_passage(found.passages[place]) if is_passage else _of_fact(found.facts[place])
-            for is_passage, place in order
-        ]
+        order = in_one_order(found.facts, found.passages)[:k]
+        return [_of_passage(each) if isinstance(each, Passage) else _of_fact(each) for each in order]
 
 
 def _of_fact(fact: RecalledFact) -> Document:

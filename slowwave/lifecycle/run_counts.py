@@ -102,7 +102,6 @@ class RunCount(StrEnum):
     ENTITIES_MERGED = "entities merged", "", TOLD
     ENTITIES_RENAMED = "entities renamed", "", TOLD
     ENTITIES_READ = "entities read", "entities in the export"
-    ENTITIES_OF_OTHER_TYPE = "entities of another type here", "entities known here under another type"
 
     LINKS = "links between entities", "links between similar entities changed"
     LINKS_FADED = "links faded", "unused links weakened"
@@ -160,7 +159,6 @@ class RunCount(StrEnum):
     ITEMS_ABOUT_NOBODY = "items about nobody", "items dropped because they name nobody"
     ITEMS_WITH_ORDERS = "items that give orders", "items refused because they give orders"
 
-    ENDS_KEPT = "ends taken away, kept here", "facts that ended here and hold in the export"
     SOURCE_TEXTS_READ = "source texts read"
 
     TEXTS_WITH_SECRETS = "texts with secrets taken out", "texts with secrets removed"

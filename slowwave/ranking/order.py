@@ -247,13 +247,6 @@ def is_covered(passage: str, statements: Iterable[str], share: float = COVERED_S
     return len(content & known) >= share * len(content)
 
 
-def in_one_order(facts: Sequence[float], passages: Sequence[float]) -> list[tuple[bool, int]]:
-    """Facts and passages by their scores, best first: (whether it is a passage, its place); of equals facts first."""
-    rows = [(-score, False, place) for place, score in enumerate(facts)]
-    rows += [(-score, True, place) for place, score in enumerate(passages)]
-    return [(is_passage, place) for _, is_passage, place in sorted(rows)]
-
-
 # Where a block ends, and what it takes of a whole time.
 
 

@@ -16,11 +16,12 @@ import polars as pl
 
 from slowwave import frames
 from slowwave.decisions import decision, decision_frame
+from slowwave.extraction.kinship import kin_of, read_kin
 from slowwave.records import NameQuestion
 from slowwave.settings import ResolveSettings
 from slowwave.text import MAX_NAME_BYTES, cut_bytes, digest, normalise_name, row_id
 
-from .mentions import MAX_SUMMARY_BYTES, Mentions, embed_texts, kin_of, new_id, read_kin
+from .mentions import MAX_SUMMARY_BYTES, Mentions, embed_texts, new_id
 from .name_joins import NOTHING_JOINED, Joined
 from .name_matching import must_differ, short_form
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from slowwave import frames
+from slowwave.extraction.kinship import read_kin
 from slowwave.text import normalise_name
 from slowwave.words import folded
 
-from .mentions import Mentions, new_id, read_kin
+from .mentions import Mentions, new_id
 from .name_matching import UMLAUTS, ascii_words, match_names, name_parts, short_form
 from .names_in_signs import may_be_part
 

@@ -138,7 +138,7 @@ def _advice(row: Row) -> str:
     if row["is_distinct"]:
         apart = f"{how}, {row['n_apart']} topics clearly apart"
         return f"{apart}. Part it before it hurts: {command('split propose', row['called'])}"
-    return f"{how}, no topics clearly apart. See: {command('split analyze', row['called'])}"
+    return f"{how}, no topics clearly apart. See: {command('facts', row['called'])}"
 
 
 # Flagged
@@ -372,7 +372,10 @@ _KINDS: Mapping[str, _Kind] = {
         "Split candidates: too much of several topics",
         ("entity", "type", "count", "threshold", "topics", "score"),
         _rows("name", "type", "count", "threshold", "topics", "topic_diversity"),
-        ("See the parts: slowwave split analyze ENTITY", "Leave them for review: slowwave split propose ENTITY"),
+        (
+            "See the parts: slowwave split propose ENTITY --dry-run",
+            "Leave them for review: slowwave split propose ENTITY",
+        ),
     ),
     "flagged_observations": _Kind(
         "Flagged observations: each looked like another one",
@@ -390,7 +393,7 @@ _KINDS: Mapping[str, _Kind] = {
         "Large entities: near the threshold for a split, or beyond it",
         ("entity", "type", "count", "threshold", "what"),
         _rows(*_ENTITY, "threshold", _band_of),
-        ("See topics: slowwave split analyze ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
+        ("Look: slowwave facts ENTITY", "Part what is clearly apart: slowwave split propose ENTITY"),
     ),
     "archival_candidates": _Kind(
         "Archival candidates: of no weight, and unread for years",

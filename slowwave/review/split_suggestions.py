@@ -225,7 +225,7 @@ class SplitCandidate:
     topics: Mapping[str, int]
 
     def as_json(self) -> dict[str, Any]:
-        """The contract of `split find --json`, one of its candidates."""
+        """One candidate, as the tool `find_split_candidates` has it."""
         return asdict(self) | {"split_score": round(self.split_score, DIGITS)}
 
 
@@ -248,7 +248,7 @@ class TopicAnalysis:
     plan_hash: str
 
     def as_json(self) -> dict[str, Any]:
-        """The contract of `split analyze --json`."""
+        """As the tool `analyze_entity_split` has it."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         contents = {label: [content for _, content in observations] for label, observations in self.topics.items()}
         return fields | {"topics": contents, "split_score": round(self.split_score, DIGITS)}

@@ -13,12 +13,13 @@ from typing import Any, Protocol
 import polars as pl
 
 from slowwave import frames
+from slowwave.extraction.kinship import is_role, kin_name
 from slowwave.extraction.names import has_value, is_entity
 from slowwave.extraction.quotes import speaker_name
 from slowwave.extraction.roster import GENERIC_NAMES, UNNAMED
 from slowwave.ingestion.windows import PlannedWindow
 from slowwave.records import KnownFact, RosterEntry, Turn
-from slowwave.resolution.mentions import JUDGED, is_role, kin_name
+from slowwave.resolution.mentions import JUDGED
 from slowwave.text import SYLLABIC, normalise_name, normalise_statement
 from slowwave.words import tokens
 

@@ -10,8 +10,8 @@ from collections.abc import Collection
 
 import polars as pl
 
+from slowwave.extraction.kinship import ROLES
 from slowwave.filters.redaction import redact_all
-from slowwave.resolution.mentions import ROLES
 from slowwave.text import UNSPACED, readable
 from slowwave.words import words_of
 

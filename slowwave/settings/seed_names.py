@@ -100,22 +100,6 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     return left
 
 
-def written_as(values: Mapping[str, Any], ours: str) -> tuple[str, Any]:
-    """The path and the value by which a file says something of this setting of ours; ours and None where none does."""
-    found = []
-    for path, value in _walk(values):
-        own: dict[str, Any] = {}
-        _put(own, path, value)
-        for is_own, meant in ((True, own), (False, translated(own))):
-            if any(_is_about(each, ours) for each in paths_in(meant)):
-                found.append((not is_own, path, value))
-    return min(found, key=lambda each: each[:2])[1:] if found else (ours, None)
-
-
-def _is_about(path: str, ours: str) -> bool:
-    return path == ours or path.startswith(f"{ours}.") or ours.startswith(f"{path}.")
-
-
 def paths_in(values: Mapping[str, Any]) -> list[str]:
     """Every path of a file."""
     return [path for path, _ in _walk(values)]

@@ -148,7 +148,7 @@ class ReembedSettings(WritingSettings):
         2048, ge=1, le=100_000, description="Texts that are embedded and kept together; a kill loses one such batch."
     )
     gate: NightGateSettings = NightGateSettings.as_field(
-        "The same questions on old and on new vectors; where recall fell, nothing is published."
+        "The same questions on old and on new vectors; where recall fell, the run is undone."
     )
     link: LinkSettings = LinkSettings.as_field(
         "How entities that are alike are linked anew; on the command line the link of [ingest]."

@@ -27,6 +27,7 @@ from .facts import (
     Reply,
     UncertainFact,
     best_match,
+    in_one_order,
 )
 from .stories import Chain, Decided, Ingested, Pair, Story, Version
 
@@ -61,4 +62,5 @@ __all__ = [
     "UncertainFact",
     "Version",
     "best_match",
+    "in_one_order",
 ]

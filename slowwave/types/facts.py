@@ -141,6 +141,11 @@ def best_match(facts: Iterable[RecalledFact], passages: Iterable[Passage]) -> fl
     return max((match for match in found if match is not None), default=None)
 
 
+def in_one_order(facts: Iterable[RecalledFact], passages: Iterable[Passage]) -> list[RecalledFact | Passage]:
+    """Facts and passages by their scores, best first; of equals facts first."""
+    return sorted([*facts, *passages], key=lambda each: -each.score)
+
+
 @dataclass(frozen=True, slots=True)
 class Recollection:
     """The facts that answer a query, best first; passages of messages for what no fact says, best first.

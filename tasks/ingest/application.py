@@ -48,7 +48,7 @@ class Patches:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+class DecidedPatches:
     """What becomes of the candidates of some batches."""
 
     patches: Patches
@@ -91,7 +91,7 @@ def apply_patches(
 
 def _decide(
     reading: Reading, settings: IngestSettings, run: Run, batch_ids: Sequence[str] | None = None
-) -> Decision | None:
+) -> DecidedPatches | None:
     """What becomes of the open batches; None when there is none."""
     patches = _open_patches(reading, batch_ids)
     return None if patches.batches.is_empty() else decide(reading, patches, settings, run.now)
@@ -99,7 +99,7 @@ def _decide(
 
 def decide(
     reading: Reading, patches: Patches, settings: IngestSettings, now: datetime, *, is_flagged: bool = True
-) -> Decision:
+) -> DecidedPatches:
     """What becomes of the candidates: judged alone, then beside as much of the store as may matter to them.
 
     Without `is_flagged` the caller flags those that share words with others about the same.
@@ -116,7 +116,7 @@ def decide(
     vectors = patches.candidates.filter(pl.col("id").is_in(passed["id"].implode())).select("id", "scope", "vector")
     given = passed, vectors, patches.directives, patches.messages, approved
     plan = plan_over_store(reading, *given, settings.evaluate, _strategy(settings), now, is_flagged=is_flagged)
-    return Decision(patches, verdict, plan)
+    return DecidedPatches(patches, verdict, plan)
 
 
 def plan_over_store(
@@ -174,12 +174,12 @@ def _strategy(settings: IngestSettings) -> ReviseSettings:
 # Writing: facts, evidence and decisions.
 
 
-def _write(tx: Transaction, decided: Decision, *, waits: bool) -> None:
+def _write(tx: Transaction, decided: DecidedPatches, *, waits: bool) -> None:
     write_facts(tx, decided_facts(tx, decided))
     write_beside_facts(tx, decided, waits=waits)
 
 
-def decided_facts(reading: Reading, decided: Decision) -> pl.DataFrame:
+def decided_facts(reading: Reading, decided: DecidedPatches) -> pl.DataFrame:
     """Full rows, with vectors, of the candidates and of the facts that change with them."""
     plan = decided.plan
     rejected = decided.verdict.rejected
@@ -190,7 +190,7 @@ def decided_facts(reading: Reading, decided: Decision) -> pl.DataFrame:
 
 
 def write_beside_facts(
-    tx: Transaction, decided: Decision, *, waits: bool = False, new: pl.Series | None = None
+    tx: Transaction, decided: DecidedPatches, *, waits: bool = False, new: pl.Series | None = None
 ) -> None:
     """Write everything of a decision but the facts; `new` are ids of facts that are in no table yet."""
     verdict, plan = decided.verdict, decided.plan
@@ -243,13 +243,13 @@ def write_facts(tx: Transaction, facts: pl.DataFrame, new: pl.Series | None = No
     tx.insert("facts", facts.filter(is_new))
 
 
-def _counted(decided: Decision) -> Applied:
+def _counted(decided: DecidedPatches) -> Applied:
     verdict, plan = decided.verdict, decided.plan
     refused = dict(verdict.refusals.group_by("gate").len().iter_rows())
     return Applied(len(verdict.batches), len(verdict.rejected), plan.summary(), refused)
 
 
-def _proposed(run: Run, decided: Decision) -> Applied:
+def _proposed(run: Run, decided: DecidedPatches) -> Applied:
     """The written part of a plan that waits for a person; patches with nothing left to decide are closed."""
     with store_of(replace(run, proposes=None)).commit(run.id, "ingest.settle", run.now) as tx:
         settle_patches(tx, decided.plan.facts["id"])

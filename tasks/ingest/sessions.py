@@ -17,7 +17,7 @@ from inference.language import Language
 from inference.request_batch import ModelAnswer
 from prompts.rendering import Question, pack_sessions, prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
-from slowwave.graph.community_plan import CommunitySummary
+from slowwave.graph.community_plan import SignedSummary
 from slowwave.ingestion.sessions import (
     SUMMARY_COLUMNS,
     TALKS,
@@ -95,7 +95,7 @@ def _summarisable(reading: Reading) -> str:
 
 async def _by_model(
     snapshot: Snapshot, messages: pl.DataFrame, due: pl.DataFrame, settings: IngestSettings, language: Language
-) -> tuple[Mapping[str, CommunitySummary], TaskResult]:
+) -> tuple[Mapping[str, SignedSummary], TaskResult]:
     """A model's summaries by episode, and what it left out."""
     newest = messages.join(due, on="conversation_id", how="semi").sort("ordinal", "id")
     shown = newest.group_by("conversation_id").tail(TURNS_SHOWN)["id"]
@@ -108,11 +108,11 @@ async def _by_model(
         RunCount.CONVERSATIONS_NOT_SUMMARISED: sum(each.has_failed for each in results),
         RunCount.CONVERSATIONS_LEFT_FOR_LATER: sum(each.is_skipped for each in results),
     }
-    summaries = {id_: CommunitySummary(each.text, "model", model, version) for id_, each in pairs if each.text}
+    summaries = {id_: SignedSummary(each.text, "model", model, version) for id_, each in pairs if each.text}
     return summaries, TaskResult(counts, errors=_SUMMARISER.errors(results))
 
 
-def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Mapping[str, CommunitySummary]:
+def _by_rule(snapshot: Snapshot, due: pl.DataFrame, run: Run) -> Mapping[str, SignedSummary]:
     facts = snapshot.by_ids("facts", due["id"], _FACT, key="episode_id", where=live_sql(run.now))
     return summaries_by_rule(due, facts)
 

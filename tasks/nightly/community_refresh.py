@@ -20,7 +20,7 @@ from recall.graphs import graph_of
 from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due
 from slowwave.graph.community_plan import (
     CommunityPlan,
-    CommunitySummary,
+    SignedSummary,
     needs_summary,
     plan_communities,
     questions_about,
@@ -47,7 +47,7 @@ _MADE_OF = ("facts", "fact_usage", "entities", "fact_aspects", "communities")
 _FACT = ["id", "statement", "evidence_count"]
 _STORED = ["id", "name", "summary", "summarised_by", "prompt_version", "told_fact_ids", "fingerprint", "entity_ids",
          "joined_ids", "facts", "aspects", "created_at"]  # fmt: skip
-Summaries = Mapping[str, CommunitySummary]
+Summaries = Mapping[str, SignedSummary]
 Sources = Mapping[str, Sequence[str]]
 
 
@@ -141,7 +141,7 @@ class CommunityAnswers:
     `would_ask` is how many prompts a dry run would put.
     """
 
-    summaries: Mapping[str, CommunitySummary] = field(default_factory=lambda: MappingProxyType({}))
+    summaries: Mapping[str, SignedSummary] = field(default_factory=lambda: MappingProxyType({}))
     left: int = 0
     failed: int = 0
     would_ask: int = 0
@@ -167,7 +167,7 @@ async def _summaries(
         texts = (
             (mark, summary_by_rule(by_id.get(id_, ()))) for id_, mark in due.select("id", "fingerprint").iter_rows()
         )
-        return CommunityAnswers({mark: CommunitySummary(text, "rule") for mark, text in texts if text})
+        return CommunityAnswers({mark: SignedSummary(text, "rule") for mark, text in texts if text})
     if due.is_empty():
         return CommunityAnswers()
     names = reading.by_ids_or_all("entities", due["entity_ids"].explode().drop_nulls(), ["id", "name"])
@@ -179,7 +179,7 @@ async def _summaries(
     model, version = language.model("summarize"), prompt_version(PROMPT)
     told = zip(due["fingerprint"], results, strict=True)
     return CommunityAnswers(
-        {mark: CommunitySummary(each.text, "model", model, version) for mark, each in told if each.text},
+        {mark: SignedSummary(each.text, "model", model, version) for mark, each in told if each.text},
         left=sum(each.is_skipped for each in results),
         failed=sum(each.has_failed for each in results),
         errors=_SUMMARISER.errors(results),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Lock
 
 import polars as pl
 
-from inference.embedding import Embedder
 from recall.recaller import Recaller, read_versions
 from slowwave import frames
 from slowwave.decisions import Row, decision, decision_frame
@@ -33,10 +32,10 @@ from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.changes import FACT_TABLES
 from storage.rows import MARK, new_run_id, quoted
 from storage.snapshots import Reading, Snapshot
-from storage.store import RECORDS, Store
+from storage.store import RECORDS
 from storage.undo import undo as take_back
 from tasks.runtime.engine import GATE_FAILED, announce, task
-from tasks.runtime.runs import Run, newest_commit, night_of, store_of
+from tasks.runtime.runs import Run, existing_store, newest_commit, night_of, store_of
 
 from .scoring_and_pruning import RECALLS, is_learning, use_so_far
 
@@ -103,35 +102,6 @@ def check_recall(run: Run, frozen: Frozen | None, settings: GateSettings, undo: 
         return verdict
     done = _taken_back(run, verdict, undo)
     announce(GATE_FAILED, run, undone=len(done.undone), reason=done.reason(), **done.measures())
-    return done
-
-
-def weigh(
-    run: Run,
-    frozen: Frozen,
-    settings: GateSettings,
-    store: Store,
-    state: Snapshot,
-    embedder: Embedder,
-    stay: Callable[[], None],
-) -> GateVerdict:
-    """What the frozen questions find in a state that nobody else sees yet; nothing is taken back or noted.
-
-    `stay` is called after some questions each, to keep a lease.
-    """
-    reader = Recaller(store, embedder, recall_settings(settings.k), is_logged=False, snapshot=state)
-    answers = recall_each(run, reader, _queries(frozen.probes), stay)
-    after, standing = _found(run, state, frozen.probes, frozen.statements, answers)
-    return compare(frozen.probes, frozen.found, after, standing, settings)
-
-
-def note_unpublished(run: Run, verdict: GateVerdict) -> GateVerdict:
-    """Record in the ledger that nothing was published, because recall would have fallen."""
-    done = replace(verdict, obstacle="it was asked beforehand, and nothing was published.")
-    with store_of(run).commit(run.id, "gate", run.now) as tx:
-        row = _decision(run, run.id, run.id, done)
-        tx.upsert("decisions", decision_frame([row]))
-    announce(GATE_FAILED, run, undone=0, reason=done.reason(), **done.measures())
     return done
 
 
@@ -220,12 +190,12 @@ def _taken_back(run: Run, verdict: GateVerdict, undo: Sequence[str]) -> GateVerd
     if undo:
         first, *others = undo
         try:
-            report = take_back(store_of(run), first, undoing, run.now, also=others, decided_by="rule")
+            report = take_back(existing_store(run), first, undoing, run.now, also=others, decided_by="rule")
             done = replace(verdict, undone=report.runs)
         except SlowwaveError as error:
             done = replace(verdict, obstacle=str(error))
     rows = [_decision(run, undoing, subject, done) for subject in dict.fromkeys([*undo, run.id])]
-    with store_of(run).commit(undoing, "gate", run.now) as tx:
+    with existing_store(run).commit(undoing, "gate", run.now) as tx:  # an undo may change the embedding model
         tx.upsert("decisions", decision_frame(rows))
     return done
 
@@ -241,7 +211,7 @@ def _decision(run: Run, undoing: str, subject: str, verdict: GateVerdict) -> Row
 # began.
 
 Recalled = Mapping[str, str]  # id → statement
-AT_ONCE = 50  # questions of one call, after each of which a lease is kept
+AT_ONCE = 50  # questions of one call
 _STATES = 3  # before a phase, after it, and after it was taken back
 _kept: OrderedDict[tuple[object, ...], dict[str, Recalled]] = OrderedDict()
 _keeping = Lock()
@@ -267,15 +237,12 @@ def recall_settings(k: int) -> RecallSettings:
     return RecallSettings(k=k, walk=WalkSettings(recall_timeout_ms=0))
 
 
-def recall_each(
-    run: Run, reader: Recaller, queries: Sequence[str], stay: Callable[[], None] = lambda: None
-) -> tuple[Recalled, ...]:
-    """What each query recalls now; `stay` is called after some of them each, to keep a lease."""
+def recall_each(run: Run, reader: Recaller, queries: Sequence[str]) -> tuple[Recalled, ...]:
+    """What each query recalls now."""
     found: list[Recalled] = []
     for start in range(0, len(queries), AT_ONCE):
         some = reader.recall(queries[start : start + AT_ONCE], None, Moment(run.now), only="facts")
         found += [{fact.id: fact.statement for fact in each.facts} for each in some]
-        stay()
     return tuple(found)
 
 

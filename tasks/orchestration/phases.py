@@ -20,15 +20,14 @@ from slowwave.settings import GateSettings, SleepSettings, StewardSettings
 from slowwave.validity import time_sql
 from storage.rows import quoted
 from storage.snapshots import Snapshot
-from storage.telemetry import stored_bytes
-from storage.upkeep import UpkeepReport, tend
+from storage.upkeep import UpkeepReport, stored_bytes, tend
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.runtime.engine import NIGHT_FINISHED, announce, task
 from tasks.runtime.retrying import WHOLE_MEMORY
-from tasks.runtime.run_pages import DecisionSummary, publish_summary
+from tasks.runtime.run_pages import DecisionSummary
 from tasks.runtime.runs import Run, adopt, store_of
 
-from .tallies import Tally
+from .tallies import Tally, publish_summary
 
 T = TypeVar("T")
 

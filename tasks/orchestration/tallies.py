@@ -21,8 +21,8 @@ from tasks.ingest.application import Applied
 from tasks.ingest.extraction import Extracted
 from tasks.ingest.reading import Intake, Sources
 from tasks.ingest.sources import ReadIssue
-from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult
-from tasks.runtime.runs import lease_wait
+from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult, show_summary
+from tasks.runtime.runs import Run, lease_wait, newest_commit
 
 OUTCOMES = {
     "create": RunCount.FACTS_LEARNED,
@@ -175,6 +175,12 @@ class Tally:
         if self.dry_run:
             return ["A dry run: nothing was changed and no model was asked."]
         return [] if self.has_written else ["Nothing new: all of it was looked at before."]
+
+
+async def publish_summary(run: Run, tally: Tally) -> None:
+    """Show on the run's page what the run did; the tally learns the commit at which it ended."""
+    tally.commit = newest_commit(run)
+    await show_summary(run, tally.summary(), tally.shown_decisions)
 
 
 @dataclass

@@ -31,7 +31,7 @@ from storage.snapshots import Reading, Snapshot
 from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
 from tasks.ingest.application import (
-    Decision,
+    DecidedPatches,
     Patches,
     apply_patches,
     decide,
@@ -79,7 +79,7 @@ class _ObservationPlan:
     known_ids: Mapping[str, str]
     stated: Statements | None
     is_waiting: bool
-    decided: Decision | None = None
+    decided: DecidedPatches | None = None
     facts: pl.DataFrame | None = None
 
 

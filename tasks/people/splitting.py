@@ -10,17 +10,15 @@ import polars as pl
 
 from recall.entities import exact_row
 from recall.entity_review import OBSERVED, called, suggest_split
-from recall.proposals import OPEN, Proposal, list_proposals, proposal_named
-from slowwave.errors import Refused, UnusableInput
+from recall.proposals import Proposal
+from slowwave.errors import Refused
 from slowwave.lifecycle.run_counts import RunCount
-from slowwave.review.proposals import Person, Proposing
+from slowwave.review.proposals import Proposing
 from slowwave.review.split_plan import (
-    WAY_OUT,
     SplitPart,
     SplitPlan,
     ask_of,
     checked_splits,
-    plan_hash,
     plan_split,
     splits_of,
 )
@@ -33,8 +31,6 @@ from tasks.entities.retirement import renew_profiles
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, as_run, embedder_of, existing_store, store_of, vector_column
 from tasks.runtime.writing import proposal_of, proposing
-
-from .review import approve
 
 _OBSERVATION = ("id", "statement", "valid_from")
 
@@ -55,7 +51,7 @@ class SplitDone:
         return 2 * len(self.new_entities)
 
     def as_json(self) -> dict[str, Any]:
-        """The contract of `split execute --json` (S0-14)."""
+        """The numbers of a split (S0-14)."""
         return {
             "entity": self.entity,
             "entity_id": self.entity_id,
@@ -158,7 +154,7 @@ def propose_split(
         suggestion = suggest_split(snapshot, settings, run.now, parent["id"])
         chosen, message = suggestion.splits, suggestion.message
         if not chosen:
-            raise Refused(message, f"What it holds: slowwave split analyze {parent['id']}")
+            raise Refused(message, f"What it holds: slowwave facts {parent['id']}")
     planned = plan_of(run, snapshot, parent["id"], chosen)
     ask = ask_of(planned.splits)
     split_entity(proposing(run, _what(planned, ask, message, proposed_by)), parent["id"], planned.splits)
@@ -197,91 +193,6 @@ def observed_sql(run: Run) -> str:
     return f"{OBSERVED} AND {live_sql(run.now)}"
 
 
-# Executing a split: a person says yes to the one that waits, or brings a plan and says yes to that (S0-14, T49).
-
-
-SplitRequest = Mapping[str, Any] | Sequence[Any]
-"""What `splits_of` understands, perhaps with the `plan_hash` that it was made for."""
-_LIST = "`slowwave review list --action split` shows what waits."
-
-
-def preview(run: Run, name: str, *, proposal: str | None = None, plan: SplitRequest | None = None) -> SplitDone:
-    """What `execute` would do with the same arguments; raises where it cannot be done. Nothing is written."""
-    snapshot = existing_store(run).snapshot()
-    parent = exact_row(snapshot, name)
-    request = waiting_split(snapshot, parent, proposal).ask if plan is None else plan
-    return plan_of(run, snapshot, parent["id"], splits_of_plan(run, snapshot, parent, request)).done
-
-
-def execute(
-    run: Run,
-    name: str,
-    person: Person,
-    settings: SplitSettings,
-    *,
-    proposal: str | None = None,
-    plan: SplitRequest | None = None,
-) -> SplitDone:
-    """Carry out the split of an entity that waits, or that a person brings as a plan, as a run of its own.
-
-    Who executes says yes by it. `plan` is what `splits_of` understands, perhaps with the `plan_hash` that it was made
-    for. Raises as `split_entity`, and `Refused` where nothing waits or where what waits has grown stale (T49).
-    """
-    snapshot = existing_store(run).snapshot()
-    parent = exact_row(snapshot, name)
-    if plan is None:
-        waiting = waiting_split(snapshot, parent, proposal)
-        parameters = {"entity": name, "proposal": waiting.id}
-        return as_run(run, parameters, lambda: _approved_split(run, waiting.id, person), _counts)
-    splits = splits_of_plan(run, snapshot, parent, plan)
-
-    def work() -> SplitDone:
-        made = propose_split(run, parent["id"], settings, splits, proposed_by="person")
-        return _approved_split(run, made.proposal_id, person)
-
-    return as_run(run, {"entity": name, "splits": [each.name for each in splits]}, work, _counts)
-
-
-def waiting_split(reading: Reading, parent: Mapping[str, Any], proposal_id: str | None = None) -> Proposal:
-    """The split of an entity that waits, or was approved for later; of several the one of `proposal_id`."""
-    if proposal_id is not None:
-        found = proposal_named(reading, proposal_id)
-        if found.action != "split" or found.subject_id != parent["id"]:
-            raise UnusableInput(f"{found.id} is not a split of {parent['name']!r}: {found.title}.", _LIST)
-        return found
-    open_ones = [each for state in OPEN for each in list_proposals(reading, state, action="split", entity=parent["id"])]
-    if len(open_ones) > 1:
-        listed = "; ".join(f"{each.id}: {each.title}" for each in open_ones)
-        raise UnusableInput(f"Several splits of {parent['name']!r} wait: {listed}.", "Say which with --proposal ID.")
-    if not open_ones:
-        raise Refused(
-            f"No split of {parent['name']!r} waits for a person.",
-            f"`slowwave split propose {parent['id']}` makes one; or bring your own with --plan FILE.json.",
-        )
-    return open_ones[0]
-
-
-def splits_of_plan(run: Run, reading: Reading, parent: Mapping[str, Any], plan: SplitRequest) -> tuple[SplitPart, ...]:
-    """The splits of a plan that can be carried out; `Refused` where it was made for something else (S0-13, T49)."""
-    splits = splits_of(plan)
-    whole = plan if isinstance(plan, Mapping) else {}
-    inner = whole["proposal"] if isinstance(whole.get("proposal"), Mapping) else whole
-    ids = reading.by_ids("facts", [parent["id"]], ["id"], key="owner_entity_id", where=observed_sql(run))["id"]
-    if inner.get("plan_hash") not in (None, plan_hash(parent, ids)):
-        raise Refused(
-            f"Nothing was split: something else is known of {parent['name']!r} since the plan was made.", WAY_OUT
-        )
-    return plan_of(run, reading, parent["id"], splits).splits
-
-
-def _approved_split(run: Run, proposal_id: str, person: Person) -> SplitDone:
-    decided = approve(run, [proposal_id], person)[0]
-    if decided.state != "applied":
-        raise Refused(f"Nothing was split. {decided.outcome}", WAY_OUT)
-    reading = store_of(run).snapshot()
-    return split_done(reading, run, proposal_named(reading, decided.id))
-
-
 def split_done(reading: Reading, run: Run, proposal: Proposal) -> SplitDone:
     """The result of a split that was carried out."""
     new = [each for each in proposal.changes if each.table == "entities" and each.is_new]
@@ -289,7 +200,3 @@ def split_done(reading: Reading, run: Run, proposal: Proposal) -> SplitDone:
     moved = sum(len(each.observations) for each in splits_of(proposal.ask))
     left = reading.count("facts", f"owner_entity_id = {quoted(proposal.subject_id)} AND {observed_sql(run)}")
     return SplitDone(proposal.subject, proposal.subject_id, parts, moved, left)
-
-
-def _counts(done: SplitDone) -> dict[RunCount, int]:
-    return {RunCount.NEW_ENTITIES: len(done.new_entities), RunCount.OBSERVATIONS_MOVED: done.moved_observations}

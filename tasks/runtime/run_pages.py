@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -16,10 +16,7 @@ from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.lifecycle.run_counts import effects, shown_counts
 
 from .engine import is_inline
-from .runs import Run, newest_commit, store_of
-
-if TYPE_CHECKING:
-    from tasks.orchestration.tallies import Tally
+from .runs import Run, store_of
 
 SHOWN = 10
 LISTED = 1000
@@ -113,17 +110,16 @@ def collecting_decisions(by_run: dict[str, Sequence[DecisionSummary]]) -> Iterat
         _decisions_of_runs.reset(token)
 
 
-async def publish_summary(run: Run, tally: Tally) -> None:
-    """Show the summary on the run's page, as a Markdown artifact."""
-    tally.commit = newest_commit(run)
+async def show_summary(run: Run, summary: Mapping[str, Any], decisions: Sequence[DecisionSummary]) -> None:
+    """Show a summary on the run's page, as a Markdown artifact."""
     if (by_run := _decisions_of_runs.get()) is not None:
-        by_run[run.id] = tally.shown_decisions
+        by_run[run.id] = decisions
     if is_inline():
         return
     from prefect.artifacts import acreate_markdown_artifact
 
     await acreate_markdown_artifact(
-        _markdown(run, tally.summary(), decision_rows(tally.shown_decisions) or _rarest_decisions(run)),
+        _markdown(run, summary, decision_rows(decisions) or _rarest_decisions(run)),
         key=f"{run.flow}-summary",
         description="What this run did",
     )

@@ -213,7 +213,7 @@ def recorded(
             yield shadow
         return
     row = _begun(run, parameters)
-    with watched_run(run) as ended:
+    with watched_run(run.flow, run.id, run.namespace) as ended:
         patiently("begin the run", _begin)(run, row)
         try:
             yield run
@@ -356,7 +356,7 @@ def in_one_commit(
     The work raises what is wrong before it writes; then there is no run.
     """
     begun = _begun(run, parameters)
-    with watched_run(run) as ended:
+    with watched_run(run.flow, run.id, run.namespace) as ended:
         with store_of(run).commit(run.id, kind, run.now) as tx:
             done = work(tx)
             summary = {**Counts(run.id, count(done)).summary(), **lease_wait(tx.lease.waited_s)}

@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
-from slowwave import __version__
 from slowwave.lifecycle.run_counts import retired, written
+from slowwave.version import __version__
 from storage.telemetry import Note, Value, count, is_watched, span
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
     from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.sdk.trace.export import SpanExporter
-
-    from .runs import Run
 
 Kind = Literal["flow", "task"]
 Body = Callable[..., Any]
@@ -84,26 +82,26 @@ def _measured(kind: Kind, name: str) -> Iterator[Note]:
 
 
 @contextmanager
-def watched_run(run: Run) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
-    """Inside, a run is measured: as the flow that it is one of, or as a span of its own.
+def watched_run(name: str, run_id: str, namespace: str) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
+    """Inside, a run of a flow is measured: as the span of that flow, or as one of its own.
 
     The caller passes state and summary of the end to the yielded function.
     """
     about: dict[str, Value] = {
-        "slowwave.flow": run.flow, "slowwave.run.id": run.id, "slowwave.namespace": run.namespace,
+        "slowwave.flow": name, "slowwave.run.id": run_id, "slowwave.namespace": namespace,
     }  # fmt: skip
 
     def ended(state: str, summary: Mapping[str, Any]) -> None:
         note(_attributes({**summary, "state": state}))
-        _count(run.flow, state, summary.get("counts", {}))
+        _count(name, state, summary.get("counts", {}))
 
     flow = _open.get()
-    if flow is not None and flow.flow == run.flow:
+    if flow is not None and flow.flow == name:
         note = flow.note
         note(about)
         yield ended
         return
-    with span(f"run {run.flow}", about) as note:
+    with span(f"run {name}", about) as note:
         yield ended
 
 

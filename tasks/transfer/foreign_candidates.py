@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -13,12 +12,11 @@ import polars as pl
 from slowwave import frames
 from slowwave.filters.injection import injection_reasons
 from slowwave.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
-from slowwave.foreign.records import Skipped
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.resolution.entity_resolution import Resolution
 from slowwave.revision.candidates import DIRECTIVES, build_candidates
 from slowwave.settings import ExtractSettings, IngestSettings
-from slowwave.text import normalise_name, row_id
+from slowwave.text import row_id
 from slowwave.validity import is_live
 from storage.snapshots import Reading
 from storage.transactions import Transaction
@@ -31,29 +29,16 @@ from tasks.runtime.retrying import EMBEDS
 from tasks.runtime.runs import Run, embed_rows, store_of
 
 _INJECTION = "injection"
-_FACT = ["id", "message_id", "statement_hash", "status", "valid_from", "valid_to", "expired_at"]
+_FACT = ["id", "message_id", "status", "valid_from", "valid_to", "expired_at"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ExportPart:
     """What one commit brings: some messages with their claims, the entities they need, and the file they are from."""
 
     source: Mapping[str, Any]  # its row in `sources`
     system: str
     adopted: Adopted
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """The result for a part: how many of each kind, and what is not taken over as the export has it.
-
-    `other_types` are things that are filed under an entity of another type, `kept_ends` items without an end whose fact
-    keeps the one that an earlier export gave it.
-    """
-
-    counts: Counter[RunCount]
-    other_types: tuple[Skipped, ...]
-    kept_ends: tuple[Skipped, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +49,11 @@ class _PartRows:
     messages: pl.DataFrame
     evidence: pl.DataFrame
     directives: pl.DataFrame
-    kept_ends: tuple[Skipped, ...]
     known: int
 
 
 @task("store candidates of an import", about="{run.namespace}, {part.system}", tags=[EMBEDS])
-def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
+def store_candidates(run: Run, part: ExportPart, settings: IngestSettings) -> Counter[RunCount]:
     """Store what is new of a part: messages, entities and candidates, embedded before the lease is taken (T40)."""
     store = store_of(run)
     snapshot = store.snapshot()
@@ -80,7 +64,7 @@ def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
         _write(tx, part, decided)
     found = decided.found
     is_refused = found.messages["graph_state"] == f"skipped_{_INJECTION}"
-    counts = Counter(
+    return Counter(
         {
             RunCount.ITEMS_KNOWN: decided.known,
             RunCount.CANDIDATES: len(found.facts),
@@ -88,7 +72,6 @@ def store_candidates(run: Run, part: Part, settings: IngestSettings) -> Stored:
             RunCount.ITEMS_ABOUT_NOBODY: found.candidates.dropped["no_subject"],
         }
     )
-    return Stored(counts, _other_types(part.adopted, found.resolution), decided.kept_ends)
 
 
 def stored_messages(reading: Reading, ids: pl.Series) -> pl.Series:
@@ -96,21 +79,19 @@ def stored_messages(reading: Reading, ids: pl.Series) -> pl.Series:
     return reading.by_ids("messages", ids, ["id"])["id"]
 
 
-def _decide(run: Run, reading: Reading, part: Part, settings: IngestSettings) -> _PartRows:
+def _decide(run: Run, reading: Reading, part: ExportPart, settings: IngestSettings) -> _PartRows:
     adopted = part.adopted
     everyone = pl.concat([adopted.messages, adopted.episodes])
     stored = stored_messages(reading, everyone["id"])
     fresh = everyone.filter(~pl.col("id").is_in(stored.implode()))
     resolution = _resolved(run, reading, adopted, settings)
-    before = _earlier_facts(reading, fresh)
-    earlier = before.filter(is_live(run.now)).select("id", "known_id")
+    earlier = _earlier_facts(reading, fresh).filter(is_live(run.now)).select("id", "known_id")
     since = pl.when(pl.col("id").is_in(earlier["id"].implode())).then(pl.max_horizontal("valid_from", "occurred_at"))
     dated = fresh.with_columns(valid_from=pl.coalesce(since, "valid_from"))
     found = _found(run, reading, part, dated, resolution, settings)
     found, evidence = _with_episodes(found, adopted.sources)
     known = int(adopted.messages["id"].is_in(stored.implode()).sum())
-    directives, kept = _directives(found.facts, earlier), _kept_ends(found.facts, before, fresh, run.now)
-    return _PartRows(found, found.messages, evidence, directives, kept, known)
+    return _PartRows(found, found.messages, evidence, _directives(found.facts, earlier), known)
 
 
 def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSettings) -> Resolution:
@@ -132,7 +113,7 @@ def _resolved(run: Run, reading: Reading, adopted: Adopted, settings: IngestSett
 
 
 def _found(
-    run: Run, reading: Reading, part: Part, fresh: pl.DataFrame, resolution: Resolution, settings: IngestSettings
+    run: Run, reading: Reading, part: ExportPart, fresh: pl.DataFrame, resolution: Resolution, settings: IngestSettings
 ) -> BatchRows:
     """The rows of what is new, candidates with their vectors."""
     spoken = fresh.with_columns(
@@ -163,7 +144,7 @@ def _found(
     )
 
 
-def _messages(run: Run, reading: Reading, part: Part, fresh: pl.DataFrame) -> pl.DataFrame:
+def _messages(run: Run, reading: Reading, part: ExportPart, fresh: pl.DataFrame) -> pl.DataFrame:
     """Rows of `messages` behind those of their conversations; nothing is left to extract from them."""
     columns = ["conversation_id", "ordinal"]
     stored = reading.by_ids("messages", fresh["conversation_id"].unique(), columns, key="conversation_id")
@@ -217,34 +198,6 @@ def _earlier_facts(reading: Reading, fresh: pl.DataFrame) -> pl.DataFrame:
     return both.join(facts.rename({"message_id": "message", "id": "known_id"}), on="message")
 
 
-def _kept_ends(facts: pl.DataFrame, before: pl.DataFrame, fresh: pl.DataFrame, now: datetime) -> tuple[Skipped, ...]:
-    """Items that have no end any more and say what they said: each confirms its fact, which keeps the end it had."""
-    ended = before.drop_nulls("valid_to").select("statement_hash", id="id", ends="valid_to", live=is_live(now))
-    places = fresh.select("place", message_id="id")
-    rows = facts.filter(pl.col("valid_to").is_null()).join(places, on="message_id", maintain_order="left")
-    same = rows.join(ended, left_on=["message_id", "statement_hash"], right_on=["id", "statement_hash"])
-    kept = same.filter(pl.col("live") | (pl.col("ends") > pl.col("valid_from"))).unique("place", maintain_order=True)
-    return tuple(
-        Skipped(place, f"its end is gone from the export; the fact keeps it: {ends:%Y-%m-%d}", "adjusted")
-        for place, ends in kept.select("place", "ends").iter_rows()
-    )
-
-
-def _other_types(adopted: Adopted, resolution: Resolution) -> tuple[Skipped, ...]:
-    """Listed things that are filed under an entity of their name and of another type than the export states."""
-    stated = adopted.mentions.filter(pl.col("entity_type") != "concept").select("name", stated="entity_type")
-    forms = {name: normalise_name(name) for name in stated["name"].unique()}
-    named = stated.with_columns(canonical_name=pl.col("name").replace_strict(forms, return_dtype=pl.String))
-    filed = resolution.names.select("canonical_name", "entity_type").unique("canonical_name", maintain_order=True)
-    apart = named.join(filed, on="canonical_name", maintain_order="left").filter(
-        pl.col("stated") != pl.col("entity_type")
-    )
-    return tuple(
-        Skipped("", f"{name} ({stated} in the export) is filed under the {known} of that name", "adjusted")
-        for name, stated, known in apart.select("name", "stated", "entity_type").unique(maintain_order=True).iter_rows()
-    )
-
-
 def _directives(facts: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:
     """DIRECTIVES: what an item says now takes the place of what it said before."""
     open_ended = facts.filter(pl.col("valid_to").is_null()).select("message_id", candidate_id="id")
@@ -253,7 +206,7 @@ def _directives(facts: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:
     return frames.conform(directives, DIRECTIVES).select(*DIRECTIVES)
 
 
-def _write(tx: Transaction, part: Part, decided: _PartRows) -> None:
+def _write(tx: Transaction, part: ExportPart, decided: _PartRows) -> None:
     """Store a part; candidates that were decided meanwhile stay as they are."""
     found = replace(decided.found, candidates=replace(decided.found.candidates, directives=decided.directives))
     tx.upsert("sources", pl.DataFrame([dict(part.source)]))

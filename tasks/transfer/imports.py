@@ -19,22 +19,20 @@ import orjson
 import polars as pl
 
 from inference.embedding import open_embedder
-from recall.export import MANIFEST, is_own_export, read_manifest
-from recall.export_files import PART, SealCheck, read_rows_of
+from recall.export import is_own_export
+from recall.export_files import SealCheck
 from slowwave.comparison.similarity import profile_of
 from slowwave.errors import UnusableInput
-from slowwave.filters.noise import ContentScorer, prototype_texts
-from slowwave.foreign.adoption import Adopted, Safe, adopt, without_secrets
-from slowwave.foreign.audit import audit
-from slowwave.foreign.audit_pairs import Audit
-from slowwave.foreign.exports import OWN_TABLES, READS, SYSTEM, columns_of, parse_own, read_export
+from slowwave.foreign.adoption import Adopted, adopt, without_secrets
+from slowwave.foreign.audit import Audit, audit
+from slowwave.foreign.parsers import READS, read_export
 from slowwave.foreign.records import Foreign, Skipped
 from slowwave.ingestion.conversations import hidden_names
 from slowwave.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import IngestSettings, Settings
 from slowwave.text import readable, row_id
-from storage.rows import empty_frame, quoted
+from storage.rows import quoted
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.entities.retirement import renew_profiles
 from tasks.ingest.application import Applied, apply_patches
@@ -45,7 +43,7 @@ from tasks.orchestration.tallies import OUTCOMES
 from tasks.runtime.runs import Counts, Run, recorded, store_of
 from tasks.runtime.writing import titles_of, under_approval
 
-from .foreign_candidates import Part, store_candidates, stored_messages
+from .foreign_candidates import ExportPart, store_candidates, stored_messages
 
 LISTED = 200
 
@@ -54,10 +52,8 @@ LISTED = 200
 class Imported:
     """The result of an import.
 
-    `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are,
-    `unknown_types` counts words for kinds of things that none of our types means: such things are concepts. `is_known`:
-    the very bytes were imported before. Of an export of our own `seal` says what its seal is worth here, and
-    `as_it_is` whether its rows came in as they are.
+    `counts` says how many of each kind; `skipped` lists the first items that were not taken as they are.
+    `is_known`: the very bytes were imported before. Of an export of our own `seal` says what its seal is worth here.
     """
 
     run: str
@@ -66,9 +62,7 @@ class Imported:
     is_known: bool
     counts: Mapping[str, int]
     skipped: tuple[Skipped, ...]
-    unknown_types: Mapping[str, int]
     seal: SealCheck | None = None
-    as_it_is: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `import --json`."""
@@ -79,8 +73,7 @@ class Imported:
             "known": self.is_known,
             "counts": dict(self.counts),
             "skipped": [{"place": s.place, "reason": s.reason, "loss": s.loss} for s in self.skipped],
-            "unknown_types": dict(self.unknown_types),
-            **({"seal": asdict(self.seal), "as_it_is": self.as_it_is} if self.seal else {}),
+            **({"seal": asdict(self.seal)} if self.seal else {}),
         }
 
 
@@ -98,32 +91,25 @@ def import_export(
     Raises `UnusableInput` for what cannot be read before anything is made. With approval, candidates wait for a person.
     """
     file = read_foreign(path, system)
-    safe = without_secrets(file.content)
+    content, redacted = without_secrets(file.content)
     total: Counter[RunCount] = Counter()
     tally = Counts(run.id, total)
     parameters = {"path": file.uri, "from": system, "require_approval": require_approval}
     with recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects) as run:
         is_known = _is_known(run, file)
-        adopted = adopt(safe.content, file.modified_at)
-        total.update(_read_counts(safe))
-        notes: dict[Skipped, None] = {}
+        adopted = adopt(content, file.modified_at)
+        total.update(_read_counts(content, redacted))
         if not is_known:
             for part in _parts(file, adopted, settings.extract.batch_messages):
-                taken, left_out = _store_and_apply(run, part, settings, require_approval, dry_run)
-                total.update(taken)
-                notes |= dict.fromkeys(left_out)
+                total.update(_store_and_apply(run, part, settings, require_approval, dry_run))
         if not is_known and not dry_run:
             _finish(run, file, settings)
             total[RunCount.CHANGES_PROPOSED] = len(titles_of(run))
-    content = safe.content
     counts = tally.summary()["counts"]
-    unknown = adopted.unknown_types
-    skipped = (*notes, *content.skipped)[:LISTED]
-    return Imported(run.id, file.uri, content.format, is_known, counts, skipped, unknown)
+    return Imported(run.id, file.uri, content.format, is_known, counts, content.skipped[:LISTED])
 
 
-def _read_counts(safe: Safe) -> Counter[RunCount]:
-    content = safe.content
+def _read_counts(content: Foreign, redacted: int) -> Counter[RunCount]:
     by_loss = Counter(each.loss for each in content.skipped)
     return Counter(
         {
@@ -132,7 +118,7 @@ def _read_counts(safe: Safe) -> Counter[RunCount]:
             RunCount.SOURCE_TEXTS_READ: len(content.episodes),
             RunCount.ITEMS_UNREADABLE: by_loss["broken"] + by_loss["endless"],
             RunCount.ITEMS_DELETED_OR_DERIVED: by_loss["gone"],
-            RunCount.TEXTS_WITH_SECRETS: safe.redacted,
+            RunCount.TEXTS_WITH_SECRETS: redacted,
         }
     )
 
@@ -144,7 +130,7 @@ def _is_known(run: Run, file: ForeignFile) -> bool:
     return len(found) > 0
 
 
-def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
+def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[ExportPart]:
     """As much as a commit should hold; what has no claims comes with the first."""
     for start in range(0, max(len(adopted.messages), 1), size):
         messages = adopted.messages.slice(start, size)
@@ -158,22 +144,19 @@ def _parts(file: ForeignFile, adopted: Adopted, size: int) -> Iterator[Part]:
             aliases=adopted.aliases.clear() if start else adopted.aliases,
             episodes=adopted.episodes.clear() if start else adopted.episodes,
         )
-        yield Part(_source(file, "running"), file.content.format, part)
+        yield ExportPart(_source(file, "running"), file.content.format, part)
 
 
 def _store_and_apply(
-    run: Run, part: Part, settings: IngestSettings, require: bool, dry_run: bool
-) -> tuple[Counter[RunCount], tuple[Skipped, ...]]:
-    """Store a part as candidates and apply them; what is counted, and what is not taken over as the export has it."""
+    run: Run, part: ExportPart, settings: IngestSettings, require: bool, dry_run: bool
+) -> Counter[RunCount]:
+    """Store a part as candidates and apply them; what is counted."""
     if dry_run:
         known = len(stored_messages(store_of(run).snapshot(), part.adopted.messages["id"]))
-        return Counter({RunCount.ITEMS_KNOWN: known, RunCount.ITEMS_NEW: len(part.adopted.messages) - known}), ()
-    stored = store_candidates(run, part, settings)
+        return Counter({RunCount.ITEMS_KNOWN: known, RunCount.ITEMS_NEW: len(part.adopted.messages) - known})
+    counts = store_candidates(run, part, settings)
     applying = under_approval(run, "patch", settings.approval, require=require, risks=False)
-    applied = _outcomes(apply_patches(applying, settings, look_back=False))
-    notes = {RunCount.ENTITIES_OF_OTHER_TYPE: stored.other_types, RunCount.ENDS_KEPT: stored.kept_ends}
-    more = Counter({name: len(each) for name, each in notes.items()})
-    return stored.counts + applied + more, (*stored.other_types, *stored.kept_ends)
+    return counts + _outcomes(apply_patches(applying, settings, look_back=False))
 
 
 def _outcomes(applied: Applied) -> Counter[RunCount]:
@@ -238,8 +221,8 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     text, or no JSON, and where nothing shows which system wrote it.
     """
     given = Path(path).expanduser()
-    if system == SYSTEM or (system == "auto" and is_own_export(given)):
-        return _read_own(given)
+    if is_own_export(given):
+        raise UnusableInput(f"{_shown(given)} is an export of slowwave.", "slowwave import takes it as a whole.")
     files = _json_files(given)
     values: list[tuple[str, Any]] = []
     broken: list[Skipped] = []
@@ -259,22 +242,6 @@ def read_foreign(path: str | Path, system: str = "auto") -> ForeignFile:
     uri = _shown(given)
     content = read_export(values, system, broken, uri)
     return ForeignFile(uri, whole.hexdigest(), datetime.fromtimestamp(modified, UTC), content)
-
-
-def _read_own(folder: Path) -> ForeignFile:
-    """The tables of an export of our own, without vectors: these are computed again."""
-    manifest = read_manifest(folder)
-    tables, whole = {}, hashlib.blake2b(digest_size=16)
-    for name in OWN_TABLES:
-        parts = [empty_frame(name, 1).select(columns_of(name))]
-        if name in manifest.counts:
-            parts += [rows.select(columns_of(name)) for rows in read_rows_of(folder, manifest.format, name, 1, False)]
-            with (folder / f"{name}.{manifest.format}").open("rb") as file:
-                while part := file.read(PART):
-                    whole.update(part)
-        tables[name] = pl.concat(parts)
-    modified = (folder / MANIFEST).stat().st_mtime
-    return ForeignFile(_shown(folder), whole.hexdigest(), datetime.fromtimestamp(modified, UTC), parse_own(tables))
 
 
 def _json_files(path: Path) -> list[Path]:
@@ -325,22 +292,14 @@ def _values(path: Path, raw: bytes) -> Iterator[tuple[str, Any, str]]:
 
 
 def _lines(path: Path, text: bytes, error: orjson.JSONDecodeError) -> Iterator[tuple[str, Any, str]]:
-    lines = text.split(b"\n")
-    starts = [line.lstrip()[:1] for line in lines if line.strip()]
-    if len(starts) < 2 or starts.count(b"{") * 2 < len(starts) or not any(_is_object(line) for line in lines):
+    found = [(number, value, note) for number, value, note in load_lines(text.split(b"\n"))]
+    if not any(isinstance(value, dict) for _, value, _ in found):
         where = readable(str(error))
         raise UnusableInput(
             f"{_shown(path)} is no JSON: {where}.", f"{READS} If it was cut off, export it again."
         ) from error
-    for number, value, note in load_lines(lines):
+    for number, value, note in found:
         yield f"line {number}", value, note.reason if note is not None and note.kind == "unreadable" else ""
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(orjson.loads(line), dict)
-    except orjson.JSONDecodeError:
-        return False
 
 
 def _unreadable(path: Path, broken: list[Skipped]) -> UnusableInput:
@@ -363,13 +322,7 @@ LEAST_COSINE = 0.6  # what denies or opposes a statement is less like it than wh
 
 
 def audit_export(
-    path: str | Path,
-    settings: Settings,
-    system: str = "auto",
-    *,
-    now: datetime | None = None,
-    stale_days: int = 365,
-    examples: int = 3,
+    path: str | Path, settings: Settings, system: str = "auto", *, now: datetime | None = None, stale_days: int = 365
 ) -> Audit:
     """What is wrong with an export, by the rules and thresholds of the settings; reads the file and changes nothing.
 
@@ -377,19 +330,6 @@ def audit_export(
     """
     file = read_foreign(path, system)
     seat = open_embedder(settings.embedder)
-    texts = prototype_texts(settings.ingest.noise)
-    scorer = ContentScorer(seat.embed(texts.quality), seat.embed(texts.noise), settings.ingest.noise.noise_top_k)
-    merge = settings.consolidate
-    return audit(
-        file.content,
-        seat.embed(file.content.claims["statement"].to_list()),
-        scorer,
-        now or datetime.now(UTC),
-        file.uri,
-        stale_days=stale_days,
-        examples=examples,
-        resolve=min(merge.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE),
-        merge=merge,
-        evaluate=settings.ingest.evaluate,
-        noise=settings.ingest.noise,
-    )
+    resolve = min(settings.consolidate.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE)
+    vectors = seat.embed(file.content.claims["statement"].to_list())
+    return audit(file.content, vectors, now or datetime.now(UTC), settings, resolve, file.uri, stale_days)

@@ -1,4 +1,4 @@
-"""What `slowwave export` wrote comes back: row for row where its seal or a person vouches for it, else judged anew."""
+"""What `slowwave export` wrote comes back, row for row, where its seal or a person vouches for it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from recall.export import Manifest, read_manifest
 from recall.export_files import HAS_VECTOR, SealCheck, private_copy, read_rows_of
 from slowwave.decisions import decision, decision_frame
 from slowwave.errors import StoreMismatch, UnusableInput
-from slowwave.foreign.exports import SYSTEM
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.ranking.searched_texts import READ
-from slowwave.settings import IngestSettings
 from slowwave.validity import STATUSES
 from storage.changes import FACTS
 from storage.checks import PartialSnapshot
@@ -25,72 +23,48 @@ from storage.connection import namespaces
 from storage.doctor import defects
 from storage.export_key import known_key, named_key
 from storage.lease import IMPORTED
+from storage.migrations import make_indexes, make_text_indexes
 from storage.rows import exact_rows
 from storage.schema import Role
 from storage.snapshots import Reading
 from storage.store import Store
 from storage.tables import TABLES, WITH_VECTORS, tables_of
 from storage.transactions import Transaction
-from storage.upkeep import make_indexes, make_text_indexes
 from tasks.runtime.runs import Counts, Run, recorded, store_of, vector_column
 
-from .imports import Imported, import_export
+from .imports import Imported
 from .wording import OTHERS, Wording
 
-IMPORT = "import"
+IMPORT, SYSTEM = "import", "slowwave"
 LEFT_OUT = ("commits", "log_marks")
 """The history of versions, which the new namespace begins anew, and how far logs were counted that it does not have."""
 
 
 def import_own(
-    run: Run,
-    folder: Path,
-    settings: IngestSettings,
-    *,
-    key: str | None = None,
-    trust: bool = False,
-    require_approval: bool = False,
-    dry_run: bool = False,
+    run: Run, folder: Path, *, key: str | None = None, trust: bool = False, dry_run: bool = False
 ) -> Imported:
     """Import an export of our own.
 
     One that is as this store wrote it, or another store whose key is named (see `named_key`), comes back row for row
     into a namespace that holds nothing yet; so does one that a person trusts, if its rows agree with each other. All
     of that is published at once, or nothing is, and vectors that were left out are made anew with the model that the
-    export names. Everything else is stated anew and judged like an export of another system, into any namespace.
+    export names.
 
-    Raises `UnusableInput` where the namespace holds something, a file is damaged, or a person is
-    to approve of rows that come back as they are; then nothing is written.
+    Raises `UnusableInput` where nobody vouches for it, the namespace holds something, or a file is damaged; then
+    nothing is written.
     """
     with private_copy(folder) as files:
         manifest = read_manifest(files)
-        seal = _judged(run, manifest, files, named_key(key) if key else None)
-        if seal.standing == "whole" or trust:
-            if require_approval:
-                raise UnusableInput(
-                    "A whole memory comes back as it was, or not at all.", "Leave out --require-approval."
-                )
-            counts = _bring_back(
-                replace(run, embedder=manifest.embed_model), files, str(folder), manifest, seal, dry_run
+        known = named_key(key) if key else None if trust else known_key(run.store)
+        seal = manifest.judged(files, [known] if known else [])
+        if seal.standing != "whole" and not trust:
+            raise UnusableInput(
+                f"Nothing was imported. {seal.reason}",
+                "Name the export.key of the store that wrote it with --key; or take every row as it is with --trust.",
             )
-            return Imported(run.id, str(folder), SYSTEM, False, counts, (), {}, seal, as_it_is=True)
-    done = import_export(run, folder, settings, SYSTEM, require_approval=require_approval, dry_run=dry_run)
-    return replace(done, seal=seal)
-
-
-def _judged(run: Run, manifest: Manifest, files: Path, key: bytes | None) -> SealCheck:
-    """What the seal is worth to this store, and to the holder of another key.
-
-    A store whose own key cannot be read knows no export as its own, and says why.
-    """
-    known, trouble = [key] if key else [], ""
-    try:
-        own = known_key(run.store)
-        known += [own] if own else []
-    except UnusableInput as error:
-        trouble = str(error)
-    seal = manifest.judged(files, known)
-    return replace(seal, reason=f"{seal.reason} {trouble}") if trouble and seal.standing == "unknown key" else seal
+        own = replace(run, embedder=manifest.embed_model)
+        counts = _bring_back(own, files, str(folder), manifest, seal, dry_run)
+    return Imported(run.id, str(folder), SYSTEM, False, counts, (), seal)
 
 
 def _bring_back(run: Run, files: Path, path: str, manifest: Manifest, seal: SealCheck, dry_run: bool) -> dict[str, int]:
@@ -173,7 +147,7 @@ def _check_agreement(tx: Transaction) -> None:
         table, row, detail = found[0]
         raise UnusableInput(
             f"{len(found)} rows of the export do not agree with the rest; the first is {row} of {table}: {detail}",
-            "Leave out --trust: what can be used of it then comes in like an export of another system.",
+            "Export it again: what was edited by hand can be said with `slowwave observe`.",
         )
 
 

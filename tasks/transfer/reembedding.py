@@ -1,22 +1,19 @@
-"""Re-embedding: vectors of another embedding model are staged, weighed by the gate, and published in one commit."""
+"""Re-embedding: vectors of another embedding model are staged, and published in one commit."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
-import numpy as np
 import polars as pl
 
-from inference.embedding import Embedder, Vectors, open_embedder
+from inference.embedding import Embedder, open_embedder
 from slowwave.comparison.similarity import has_profile
 from slowwave.decisions import decision, decision_frame
 from slowwave.errors import Refused, SlowwaveError
-from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.run_counts import RunCount
 from slowwave.settings import ReembedSettings
 from slowwave.text import as_json, digest
@@ -27,7 +24,7 @@ from storage.snapshots import Reading, Snapshot
 from storage.store import Store
 from storage.tables import WITH_VECTORS
 from storage.transactions import Transaction
-from tasks.nightly.gate import Frozen, freeze_probes, note_unpublished, weigh
+from tasks.nightly.gate import Frozen, freeze_probes
 from tasks.orchestration.tallies import Tally
 from tasks.runtime.engine import report_progress, task
 from tasks.runtime.retrying import EMBEDS, LONGEST_WAIT_FOR_A_MODEL_S
@@ -40,33 +37,23 @@ ROUNDS = 8  # in which what was written meanwhile is embedded outside the lease
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What was embedded: of which versions of the tables, how many texts, in how many seconds; `known` were staged."""
+    """What was embedded: of which versions of the tables, how many texts; `known` were staged."""
 
     versions: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     embedded: int = 0
     known: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Rows by table that have new vectors, what was embedded besides, and what the gate said; none where it refused."""
+    """Rows by table that have new vectors, and what was embedded besides."""
 
     rows: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     caught_up: int = 0
-    seconds: float = 0.0
-    verdict: GateVerdict | None = None
 
 
 class _Gap(Exception):
     """A text is not staged: a run was undone meanwhile, and rows that were not there before are back."""
-
-
-class _Fell(Exception):
-    """The gate refuses what was written; the transaction is abandoned."""
-
-    def __init__(self, verdict: GateVerdict) -> None:
-        self.verdict = verdict
 
 
 def check_alone(run: Run) -> None:
@@ -107,7 +94,7 @@ async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Stag
     """Embed every text that is not staged yet, batch by batch; what is done stays done, whatever becomes of the run."""
     store, embedder = existing_store(run), open_embedder(model)
     snapshot = store.snapshot()
-    staging, began = Staging(store, model, embedder.dims), time.perf_counter()
+    staging = Staging(store, model, embedder.dims)
     total = sum(snapshot.count(name) for name in WITH_VECTORS)
     work, rows = _Embedding(embedder, staging, settings.batch_size), 0
     for texts in Wording(snapshot).every():
@@ -115,7 +102,7 @@ async def stage_vectors(run: Run, model: str, settings: ReembedSettings) -> Stag
         rows += len(texts)
         await report_progress("rows embedded", min(rows, total), total)
     work.finish()
-    return Staged(dict(snapshot.versions), work.embedded, work.known, time.perf_counter() - began)
+    return Staged(dict(snapshot.versions), work.embedded, work.known)
 
 
 class _Embedding:
@@ -151,30 +138,24 @@ class _Embedding:
 
 
 @task("publish vectors", about="{run.namespace}, {model}")
-def publish_vectors(
-    run: Run, model: str, settings: ReembedSettings, staged: Staged, frozen: Frozen | None
-) -> Published:
-    """Put the staged vectors in the place of the old ones, in one commit, unless recall would fall.
+def publish_vectors(run: Run, model: str, settings: ReembedSettings, staged: Staged) -> Published:
+    """Put the staged vectors in the place of the old ones, in one commit.
 
     What was written since it was staged is embedded before the lease is taken, again where that goes on, and at last,
     if it fits into a batch, within it. Raises `Refused` where it does not, and `StoreMismatch` where somebody else
     re-embedded the namespace meanwhile.
     """
     embedder, store = open_embedder(model), existing_store(run)
-    began = time.perf_counter()
     store.embedding = (run.embedder, store.head.dims)
     staging = Staging(store, embedder.name, embedder.dims)
     work = _Embedding(embedder, staging, settings.batch_size)
-    gate = _Gate(run, settings, frozen, _Prepared.of(embedder, frozen)) if frozen else None
     since: Mapping[str, int] | None = staged.versions
     for left in reversed(range(ROUNDS)):
         try:
             with store.commit(run.id, KIND, run.now) as tx:
                 if _has_caught_up(work, tx, since, is_last=not left):
-                    rows, verdict = _publish(run, store, tx, staging, embedder, gate)
-                    return Published(rows, work.embedded, time.perf_counter() - began, verdict)
-        except _Fell as fell:
-            return Published(verdict=note_unpublished(run, fell.verdict))
+                    rows = _publish(run, store, tx, staging, embedder)
+                    return Published(rows, work.embedded)
         except _Gap:
             since = None
         snapshot = store.snapshot()
@@ -199,14 +180,11 @@ def _has_caught_up(work: _Embedding, tx: Transaction, since: Mapping[str, int] |
     return False
 
 
-def _publish(
-    run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder, gate: _Gate | None
-) -> tuple[Mapping[str, int], GateVerdict | None]:
-    """Write all tables, and the decision; raises `_Fell` where the gate says no, `_Gap` where a text is missing."""
+def _publish(run: Run, store: Store, tx: Transaction, staging: Staging, embedder: Embedder) -> Mapping[str, int]:
+    """Write all tables, and the decision; raises `_Gap` where a text is missing."""
     head = tx.lease
     old = Snapshot(store.db, tx.versions, head.sequence, (head.embed_model, head.dims))
     rows = _Writing(tx, old, staging, embedder).write()
-    verdict = gate.ask(store, tx) if gate else None
     measures = {
         "from": head.embed_model,
         "to": embedder.name,
@@ -214,12 +192,9 @@ def _publish(
         "rows": sum(rows.values()),
     }
     reason = f"Vectors of {head.embed_model} gave way to those of {embedder.name}."
-    seen = {**measures, **({"gate": verdict.measures()} if verdict else {})}
-    tx.upsert(
-        "decisions",
-        decision_frame([decision(KIND, embedder.name, None, None, reason, run.now, seen, key=(run.id,))]),
-    )
-    return rows, verdict
+    row = decision(KIND, embedder.name, None, None, reason, run.now, measures, key=(run.id,))
+    tx.upsert("decisions", decision_frame([row]))
+    return rows
 
 
 class _Writing:
@@ -282,51 +257,6 @@ class _Writing:
         return as_json(listed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """An embedder that has the questions of the gate ready: no model is asked under the lease."""
-
-    embedder: Embedder
-    vectors: Mapping[str, Vectors]
-
-    @classmethod
-    def of(cls, embedder: Embedder, frozen: Frozen) -> _Prepared:
-        queries = list(dict.fromkeys(probe.query for probe in frozen.probes))
-        return cls(embedder, dict(zip(queries, embedder.embed(queries), strict=True)))
-
-    @property
-    def name(self) -> str:
-        """Model id."""
-        return self.embedder.name
-
-    @property
-    def dims(self) -> int:
-        """Length of a vector."""
-        return self.embedder.dims
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """(n, d) float32, unit rows."""
-        return np.stack([self.vectors[text] for text in texts])
-
-
-@dataclass(frozen=True, slots=True)
-class _Gate:
-    """The questions that were asked on old vectors, to be asked on new ones before anybody sees these."""
-
-    run: Run
-    settings: ReembedSettings
-    frozen: Frozen
-    prepared: _Prepared
-
-    def ask(self, store: Store, tx: Transaction) -> GateVerdict:
-        """Raises `_Fell` where recall would fall."""
-        state = Snapshot(store.db, tx.versions, tx.sequence, (self.prepared.name, self.prepared.dims))
-        verdict = weigh(self.run, self.frozen, self.settings.gate, store, state, self.prepared, tx.stay)
-        if verdict.fell:
-            raise _Fell(verdict)
-        return verdict
-
-
 def has_links(run: Run) -> bool:
     """Whether entities are linked that are alike."""
     return bool(existing_store(run).snapshot().count("entity_links"))
@@ -349,7 +279,6 @@ class ReembedTally(Tally):
     new: str = ""
     is_published: bool = False
     has_filled: bool = False
-    speed: str = ""
     always: ClassVar[tuple[RunCount, ...]] = (RunCount.TEXTS_EMBEDDED, RunCount.ROWS_REEMBEDDED)
 
     def surveyed(self, texts: int, left: int) -> None:
@@ -368,14 +297,7 @@ class ReembedTally(Tally):
         self.counts[RunCount.TEXTS_STAGED_BEFORE] += staged.known
         self.counts[RunCount.ROWS_REEMBEDDED] += sum(published.rows.values())
         self.counts.update({f"{name}: rows": number for name, number in published.rows.items()})
-        self.gated(published.verdict)
         self.is_published = bool(published.rows)
-        seconds = staged.seconds + published.seconds
-        rows = self.counts[RunCount.ROWS_REEMBEDDED]
-        self.speed = (
-            f"{staged.embedded / max(staged.seconds, 1e-9):,.0f} texts embedded a second; published in "
-            f"{published.seconds:,.1f} s; {rows / max(seconds, 1e-9):,.0f} rows a second in all."
-        )
 
     def linked_anew(self, links: int) -> None:
         """Links between entities that are alike by the new model."""
@@ -400,7 +322,7 @@ class ReembedTally(Tally):
             return [*dry, f"The memory has vectors of {self.new} already.", *([] if self.has_written else [idle])]
         if self.dry_run:
             return [*dry, turn, *profile]
-        if not self.is_published:
-            return [turn, "Nothing was published; what was embedded is kept for the next attempt."]
+        if self.state == "undone":
+            return [turn]
         set_it = f'Set embedder = "{self.new}" in slowwave.toml before anything else is written.'
-        return [turn, self.speed, set_it, *profile]
+        return [turn, set_it, *profile]

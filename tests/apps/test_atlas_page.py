@@ -9,7 +9,7 @@ import pytest
 from conftest import TINY
 from test_atlas import FACTS, HOSTILE, NOW, filled, seconds
 
-from apps.atlas_command import atlas_page
+from apps.transfer_commands import atlas_page
 from recall.atlas import atlas_data
 from scripts.browser import Browser, chromium
 from storage.store import Store

@@ -101,7 +101,7 @@ def test_the_doors_of_python_refuse_it_too(name: str, tmp_path: Path, template: 
         lambda: Store.open(str(template), name),
         lambda: Store.create(str(tmp_path / "memory"), name, (DEFAULT_EMBEDDER, 256)),
         lambda: slowwave.open_memory(str(template), name).recall("boats"),
-        lambda: Place(str(template), name, Settings()).memory().snapshot,
+        lambda: OpenMemory(Place(str(template), name, Settings())).snapshot,
         lambda: import_export(
             new_run("import", str(tmp_path / "memory"), name, DEFAULT_EMBEDDER, NOW),
             EXPORT, IngestSettings(),
@@ -139,7 +139,7 @@ HOSTILE_IDS = ("f_00000000' OR '1'='1", "../../etc", "f_%", "'; DROP TABLE facts
 
 def test_what_an_agent_calls_an_id_or_a_name_is_never_part_of_a_query(template: Path) -> None:
     async def session() -> list[Any]:
-        async with Client(make_server(Place(str(template), "default", Settings()).memory())) as client:
+        async with Client(make_server(OpenMemory(Place(str(template), "default", Settings())))) as client:
             return [
                 await client.call_tool(tool, {key: id})
                 for id in HOSTILE_IDS

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,7 +21,6 @@ from apps.environment import (
     examine,
     language_models,
     packages,
-    prefect_server,
     schema,
     store,
 )
@@ -43,8 +38,8 @@ REQUIRED = [
     [
         ({"fastapi": "0.139.2", "polars": "1.30"}, {}),
         ({"fastapi": "0.150.0rc1", "polars": "2.0"}, {}),
-        ({"fastapi": "0.151", "polars": "1.30"}, {"fastapi": "0.151 is too new; needed is <0.151,>=0.139."}),
-        ({"fastapi": "0.100", "polars": "1.30"}, {"fastapi": "0.100 is too old; needed is <0.151,>=0.139."}),
+        ({"fastapi": "0.151", "polars": "1.30"}, {"fastapi": "0.151 does not fit; needed is <0.151,>=0.139."}),
+        ({"fastapi": "0.100", "polars": "1.30"}, {"fastapi": "0.100 does not fit; needed is <0.151,>=0.139."}),
         ({"fastapi": "0.140"}, {"polars": "It is not installed."}),
     ],
 )
@@ -72,84 +67,16 @@ def test_keys_are_asked_for_the_models_of_the_settings_and_never_shown() -> None
     assert found(OPENAI_API_KEY="sk-1", ANTHROPIC_API_KEY="sk-2")["openai/gpt-5"] == "ok"
 
 
-def healthy(wanted: str) -> Iterator[int]:
-    """The port of a Prefect server: everybody may ask for its health, and for more with this `Authorization`."""
-
-    class Health(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            may_ask = self.path == "/api/health" or self.headers.get("Authorization", "") == wanted
-            self.send_response(200 if may_ask else 401)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Health) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
-
-
-BASIC = "Basic " + b64encode(b"somebody:hid%den").decode()
-
-
-@pytest.mark.parametrize(
-    ("user", "wanted", "environ"),
-    [
-        ("", "", {}),
-        ("somebody:hid%25den@", BASIC, {}),
-        ("", BASIC, {"PREFECT_API_AUTH_STRING": "somebody:hid%den"}),
-        ("", BASIC, {"PREFECT_API_AUTH_STRING": "somebody:hid%den", "PREFECT_API_KEY": "pnu_other"}),
-        ("", "Bearer pnu_hidden", {"PREFECT_API_KEY": "pnu_hidden"}),
-    ],
-)
-def test_a_prefect_server_is_asked_with_the_password_or_the_key_that_it_wants(
-    monkeypatch: pytest.MonkeyPatch, user: str, wanted: str, environ: Mapping[str, str]
-) -> None:
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    with contextmanager(healthy)(wanted) as port:
-        monkeypatch.setenv("PREFECT_API_URL", f"http://{user}127.0.0.1:{port}/api")
-        assert prefect_server() == Check("Prefect server", "ok", f"127.0.0.1:{port} answers.")
-        monkeypatch.setenv("PREFECT_API_AUTH_STRING", "somebody:wrong")
-        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
-        refused = prefect_server()
-    assert (refused.state, refused.found) == ("problem", f"127.0.0.1:{port} answers with 401.")
-    assert "PREFECT_API_AUTH_STRING" in refused.remedy
-
-
-@pytest.mark.parametrize(
-    ("url", "found"),
-    [
-        ("http://somebody:hidden@prefect.invalid/api", "prefect.invalid does not answer"),
-        ("http://somebody:hidden@prefect.invalid:8/api", "prefect.invalid:8 does not answer"),
-        ("http://somebody:hidden", "PREFECT_API_URL is not an address"),
-        ("http://some:body:hid/den@prefect.invalid/api", "PREFECT_API_URL is not an address"),
-    ],
-)
-def test_no_address_of_a_prefect_server_shows_its_password(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str, found: str
-) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", url)
-    monkeypatch.chdir(tmp_path)
-    gone = prefect_server()
-    assert gone.state == "problem"
-    assert gone.found.startswith(found)
-    assert "hid" not in repr(gone)
-
-
 def test_what_a_check_cannot_find_out_is_a_row_without_the_secrets_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> Check:
+    def broken(*_: object) -> Check:
         raise RuntimeError("no such server: pnu_a_hidden_key")
 
     monkeypatch.setenv("PREFECT_API_KEY", "pnu_a_hidden_key")
-    monkeypatch.setattr("apps.environment.prefect_server", broken)
+    monkeypatch.setattr("apps.environment.embedding_model", broken)
     place = Place(str(tmp_path / "memory"), "default", Settings())
-    row = next(row for row in examine(place) if row.check == "Prefect server")
+    row = next(row for row in examine(place) if row.check == "embedding model")
     assert row.found == "Not checked, RuntimeError: no such server: [secret]"
 
 
@@ -182,7 +109,7 @@ def test_the_command_ends_with_one_where_something_needed_is_missing(
     code, told = ended("--json")
     document = json.loads(told)
     assert (code, document["is_ready"]) == (0, True)
-    assert {"Python", "packages", "store", "schema", "embedding model"} <= {row["check"] for row in document["checks"]}
+    assert {"packages", "store", "schema", "embedding model"} <= {row["check"] for row in document["checks"]}
     (tmp_path / "slowwave.toml").write_text('[ingest.llm]\nmodel = "mistral/large"\n')
     monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
     code, told = ended()
@@ -199,7 +126,7 @@ class Missing:
         if name.partition(".")[0] in {missing}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Missing())
-from slowwave.launcher import main
+from slowwave.__main__ import main
 main()
 """
 

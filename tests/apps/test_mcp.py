@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import polars as pl
 import pytest
-from conftest import EPOCH
 from mcp.client import Client
 from mcp.server.mcpserver.exceptions import UnexpectedToolError
 from mcp_client import (
@@ -37,11 +35,11 @@ from apps.configuration import Place
 from apps.mcp.server import OneToken, allowed_names, make_server, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
 from inference.embedding import count_tokens
+from slowwave.api import OpenMemory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.proposals import Person as Decider
 from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
 from storage.store import Store
-from tasks.people.observations import propose_deletion
 from tasks.people.review import approve_for_later
 from tasks.runtime.runs import new_run
 
@@ -51,7 +49,7 @@ READS = {
     "list_proposals",
 }  # fmt: skip
 PAYS = {"ask"}
-DESTROYS = {"delete_observations", "execute_entity_split_tool", "review"}
+DESTROYS = {"delete_observations", "execute_entity_split_tool"}
 DOCUMENT = Path(__file__).parents[2] / "docs" / "mcp.md"
 
 
@@ -276,9 +274,7 @@ def test_a_deletion_waits_where_nobody_can_be_asked(url: str, memory: Path) -> N
         assert (await asked(client, "delete_observations", **asking))["proposal_id"] == first["proposal_id"]
         waiting = (await asked(client, "list_proposals", entity_name="Marta", action="delete"))["proposals"]
         assert named(waiting, "proposal_id") == [first["proposal_id"]]
-        shown = await asked(client, "review", proposal_ids=[first["proposal_id"]])
-        assert "cannot ask its person" in shown["message"]
-        assert MARTA[3] in shown["proposals"][0]["diff"][0]
+        assert MARTA[3] in first["diff"][0]
 
     let(url, session)
     assert MARTA[3] in facts_of(memory, "e_marta").values()
@@ -336,24 +332,6 @@ def test_what_was_approved_in_another_door_an_agent_carries_out(url: str, memory
     assert MARTA[3] not in facts_of(memory, "e_marta").values()
 
 
-def test_all_that_one_answer_decides_is_shown_before_what_each_would_change(url: str, memory: Path) -> None:
-    run, store = new_run("propose", str(memory), "default", DEFAULT_EMBEDDER), Store.open(str(memory))
-    first = propose_deletion(run, "e_house", ["f_00000007"]).id
-    waiting = [first, *(f"p_{number:08x}" for number in range(10))]
-    with store.commit("more", "more", EPOCH) as tx:
-        row = tx.by_ids("proposals", [first])
-        tx.upsert("proposals", pl.concat([row.with_columns(id=pl.lit(name)) for name in waiting[1:]]))
-    dan = Person(decision="reject", name="Dan")
-    told = let(url, lambda client: refused(client, "review", proposal_ids=waiting), dan)
-    assert "11 proposals are more than one form can show. Review them 10 at a time" in told
-    assert dan.shown == []
-    done = let(url, lambda client: asked(client, "review", proposal_ids=waiting[:10]), dan)
-    assert {each["state"] for each in done["proposals"]} == {"rejected"}
-    lines = dan.shown[0].splitlines()
-    assert [[name for name in waiting if name in line] for line in lines[1:11]] == [[name] for name in waiting[:10]]
-    assert len(lines) <= 70
-
-
 # On a store of one's own
 
 
@@ -362,7 +340,7 @@ def at(uri: Path, body: Callable[..., Coroutine[Any, Any, Any]], **settings: Any
 
     async def session() -> Any:
         place = Place(str(uri), "default", Settings.model_validate(settings))
-        async with Client(make_server(place.memory())) as client:
+        async with Client(make_server(OpenMemory(place))) as client:
             return await body(client)
 
     return asyncio.run(session())
@@ -413,9 +391,6 @@ def test_a_split_is_suggested_asked_for_and_made_in_sofias_words(spanish: Held) 
     plan = {"entity_name": "House", "approved_splits": splits, "plan_hash": suggestion["plan_hash"]}
     waiting = spanish.ask("execute_entity_split_tool", **plan)
     assert (waiting["state"], "large" in waiting["risks"]) == ("pending", True)
-    other = spanish.ask("delete_observations", entity_name="Marta", observations=[MARTA[0]])
-    alone = spanish.refused("review", proposal_ids=[waiting["proposal_id"], other["proposal_id"]])
-    assert "decided alone" in alone
     spanish.person.answer = {"decision": "approve", "name": "Ana"}
     done = spanish.ask("execute_entity_split_tool", **plan)
     assert (done["state"], done["moved_observations"], done["relations_created"]) == ("applied", 26, 4)
@@ -450,7 +425,7 @@ def test_reads_are_noted_when_the_server_ends(template: Path, tmp_path: Path) ->
     uri = shutil.copytree(template, tmp_path / "memory")
 
     async def session() -> None:
-        async with Client(make_server(Place.of(str(uri), "default").memory())) as client:
+        async with Client(make_server(OpenMemory(Place.of(str(uri), "default")))) as client:
             await asked(client, "open_nodes", names=["Marta"])
             await asked(client, "find_split_candidates")
 

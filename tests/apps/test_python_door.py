@@ -22,7 +22,7 @@ from stores import fact, remembered
 from talk import rows, started
 
 import slowwave
-from slowwave import OpenMemory, launcher, open_memory, types
+from slowwave import OpenMemory, installation, open_memory, types
 from slowwave.errors import UnknownName, UnusableInput
 from storage.store import Store
 from storage.undo import undo
@@ -338,7 +338,7 @@ def test_a_module_of_the_program_with_one_of_our_names_is_named_instead_of_hidde
     with pytest.raises(UnusableInput, match=r"'tasks' of .*tasks\.py.*Rename it"):
         open_memory(tmp_path)
     monkeypatch.undo()
-    launcher.bring_in()
+    installation.bring_in()
 
 
 @pytest.mark.proof
@@ -348,7 +348,7 @@ def test_the_examples_of_the_page_do_what_it_says_in_a_store_that_they_make(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UnusableInput, match="no store"):
         open_memory().recall("anything")
-    page = (Path(launcher.project_folder()) / "docs" / "python.md").read_text()
+    page = (Path(installation.project_folder()) / "docs" / "python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
     for block in blocks[:2]:

@@ -36,6 +36,7 @@ from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
 from flows.sleep import sleep
 from recall.proposals import list_proposals
+from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.ranking.order import UNLIKELY
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
@@ -54,7 +55,7 @@ NIGHT: Any = ("decay",)
 def served_memory(uri: Path) -> Path:
     """A small memory with hostile text, two proposals that wait, and a night that archived an entity."""
     small_memory(uri)
-    with Place.of(str(uri)).memory(is_logged=False) as memory:
+    with OpenMemory(Place.of(str(uri)), is_logged=False) as memory:
         memory.add_observations("Marta", HOSTILE)
     asyncio.run(sleep(store=str(uri), phases=NIGHT))
     run = new_run("propose", str(uri), "default", DEFAULT_EMBEDDER)
@@ -481,7 +482,7 @@ def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None
     (first,) = _runs(own, "observe")
     with program(own) as person:
         assert f'name="run" value="{first}"' in person.get(f"/runs/{first}/undo?cascade=yes").text
-        with Place.of(str(own)).memory(is_logged=False) as memory:
+        with OpenMemory(Place.of(str(own)), is_logged=False) as memory:
             fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
             (later,) = memory.retire(fact)
         before = Store.open(str(own)).head.sequence
@@ -498,7 +499,7 @@ def test_an_undo_takes_back_no_run_that_the_page_did_not_show(own: Path) -> None
 @pytest.mark.proof
 def test_what_prevents_an_undo_is_named_and_can_be_undone_with_it(own: Path) -> None:
     (first,) = _runs(own, "observe")
-    with Place.of(str(own)).memory(is_logged=False) as memory:
+    with OpenMemory(Place.of(str(own)), is_logged=False) as memory:
         fact = next(each.id for each in memory.facts_of("Marta")[1] if "window.broken" in each.statement)
         (later,) = memory.retire(fact)
     with program(own) as person:

@@ -19,7 +19,7 @@ from apps import printing
 from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
-from slowwave import open_memory
+from slowwave import OpenMemory, open_memory
 from slowwave.settings import Settings
 from slowwave.types import Decided, Story
 from slowwave.types.stories import sections_of
@@ -133,7 +133,7 @@ def test_python_and_agents_read_the_same_sentences(place: Path) -> None:
     assert text.splitlines()[:3] == ["Marta uses neovim.", f"Id: {NEOVIM}", "Holds since 2026-03-01."]
 
     async def over_mcp() -> Any:
-        async with Client(make_server(Place(str(place), "default", Settings()).memory())) as client:
+        async with Client(make_server(OpenMemory(Place(str(place), "default", Settings())))) as client:
             return await client.call_tool("why", {"id": NEOVIM})
 
     result = asyncio.run(over_mcp())

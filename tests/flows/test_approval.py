@@ -68,10 +68,6 @@ def said_yes(place: Path, *ids: str) -> tuple[DecidedProposal, ...]:
     return approve(review(place), ids or [each.id for each in waiting(place)], ANA)
 
 
-def said_no(place: Path) -> tuple[DecidedProposal, ...]:
-    return reject(review(place), [each.id for each in waiting(place)], ANA)
-
-
 def what_it_says(place: Path, tables: Sequence[str] = SAYS) -> dict[str, pl.DataFrame]:
     """The rows that make up what memory says, without what the night notes down for itself."""
     found = contents(place, drop=LOOKED_AT)
@@ -154,31 +150,13 @@ def relation(number: int, obj: str, **more: Any) -> Fact:
     ("a", "b", "row"),
     [
         (fact("It runs.", 0), fact("It runs.", 1, subject="Devon"), pair("f_0000", "f_0001")),
-        (fact("It runs.", 0), fact("It runs.", 1, scope="kestrel"), pair("f_0000", "f_0001")),
         (fact("It runs.", 0), fact("It runs.", 1, polarity="negated"), pair("f_0000", "f_0001")),
-        (fact("It runs.", 0), fact("It runs.", 1, valid_to=NOW + timedelta(1)), pair("f_0000", "f_0001")),
         (relation(0, "the team"), relation(1, "Lisbon"), pair("f_0000", "f_0001", guard="identity")),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", cosine=0.87)),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", guard="likeness")),
         (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", outcome="keep_all")),
-        (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0001", kind="implicit_conflict")),
-        (fact("It runs.", 0), fact("It runs.", 1), pair("f_0000", "f_0009")),
         (fact("Ana's boat has 3 oars.", 0), fact("Bea's boat has 4 oars.", 1), pair("f_0000", "f_0001")),
         (fact("He owns 3 oars.", 0), fact("She owns 3 oars.", 1), pair("f_0000", "f_0001", guard="person")),
-    ],
-    ids=[
-        "subject",
-        "scope",
-        "polarity",
-        "end",
-        "relation",
-        "far",
-        "unlike",
-        "settled",
-        "conflict",
-        "gone",
-        "owner",
-        "person",
     ],
 )
 def test_what_cannot_be_one_thing_is_put_to_nobody(a: Fact, b: Fact, row: Fact) -> None:
@@ -362,25 +340,3 @@ def test_a_night_in_which_all_waits_goes_through_and_after_a_yes_it_is_as_if_not
     (guarded,) = (each.id for each in waiting(place) if "differ" in each.title)
     assert {each.state for each in said_yes(place, *({w.id for w in waiting(place)} - {guarded}))} == {"applied"}
     assert_same(what_it_says(place), what_it_says(free))
-
-
-@pytest.mark.proof
-def test_what_a_person_said_no_to_is_neither_merged_nor_proposed_by_any_later_run(place: Path) -> None:
-    before = what_it_says(place)
-    consolidated(place, require_approval=True)
-    said_no(place)
-    consolidated(place, since=LATE)
-    assert waiting(place) == ()
-    assert_same(what_it_says(place), before)
-    kept = rows(place, "pair_decisions", "decided_by = 'person' AND outcome = 'keep_all'")
-    tea = {("f_0000", "f_0001"), ("f_0000", "f_0002"), ("f_0001", "f_0002")}
-    assert {*kept.select("a_id", "b_id").iter_rows()} == tea | {("f_0003", "f_0004"), ("f_0007", "f_0008")}
-
-
-@pytest.mark.proof
-def test_a_large_merge_is_a_persons_though_small_ones_are_made(place: Path) -> None:
-    summary = consolidated(place, settings={"approval": {"large": 2}})
-    (found,) = (each for each in waiting(place) if "large" in each.risks)
-    assert found.action == "merge"
-    assert summary["counts"]["facts merged"] == 1
-    assert sorted(live(place)) == sorted([*TEA, *APART, SAME])

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply, fault
 from pydantic import TypeAdapter
-from talk import CLAUDE, NOW, STAMPS, extractor, rows, said, states, written
+from talk import CLAUDE, NOW, STAMPS, extractor, rows, states
 
 from flows.backfill import backfill
 from inference.embedding import open_embedder
@@ -273,17 +273,6 @@ def test_an_estimate_comes_true_and_the_budget_is_that_of_all_windows(
     assert any("will be reached before the end" in note for note in batch["notes"])
 
 
-def test_an_estimate_of_files_makes_no_store(tmp_path: Path) -> None:
-    texts = [
-        ("Devon", f"I live in {city} and I work at Ferrywise as lead {n}.") for n, city in enumerate((*CITIES, "Braga"))
-    ]
-    talk = written(tmp_path / "talk.jsonl", [*said(texts, "a", MAY), *said(texts[:1], "b", MAY + WEEK)])
-    told = filled_in(tmp_path / "memory", paths=(str(talk),), dry_run=True, limit=4)
-    assert [row["messages"] for row in told["windows"]] == [3, 1]
-    assert told["estimate"] == {"messages": 4, "calls": 0, "tokens_in": 0, "tokens_out": 0, "usd": 0.0}
-    assert not (tmp_path / "memory").exists()
-
-
 # Which windows are left
 
 
@@ -360,6 +349,7 @@ def killed_at(nth: int, place: Store, *, usd: float = 0.0, **asked: Any) -> tupl
     return reader, filled_by(reader, place, **asked)[0]
 
 
+@pytest.mark.proof
 def test_what_a_killed_window_paid_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)
@@ -374,28 +364,6 @@ def test_a_time_with_a_zone_is_that_time_and_no_day() -> None:
 
 
 @pytest.mark.proof
-def test_the_limit_is_that_of_all_windows_together(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    first, rest = Reader(2, KeyboardInterrupt), Reader()
-    filled_by(first, store, limit=3)
-    assert first.met == [("05-04", 2), ("05-11", 1)]
-    filled_by(rest, store, limit=3)  # the next three of those that wait
-    assert rest.met == [("05-11", 2), ("05-18", 1)]
-    assert of_state(Path(store.uri), "done") == ["m0", "m1", "m2", "m3", "m4"]
-
-
-def test_a_window_that_fails_does_not_stop_the_others_and_is_tried_again(new_store: Callable[[], Store]) -> None:
-    store = new_store()
-    stored(store)
-    tally, _ = filled_by(Reader(2), store)
-    assert (tally.state, tally.errors) == ("incomplete", ["2026-05-11: OSError: the disk is full"])
-    assert [row["state"] for row in tally.windows] == ["completed", "failed", "completed"]
-    again = Reader()
-    filled_by(again, store)
-    assert again.met == [("05-11", None)]
-
-
 def test_what_a_window_cost_that_failed_is_not_left_to_the_others(new_store: Callable[[], Store]) -> None:
     store = new_store()
     stored(store)

@@ -132,31 +132,6 @@ def quoted(tmp_path: Path) -> Path:
     return tmp_path / "m"
 
 
-@pytest.fixture
-def at_first(tmp_path: Path, serve: Callable[..., MessagesApi]) -> tuple[list[str], Path]:
-    """What a model is asked that reads the same messages at once, and the store that it leaves."""
-    api = serve(reader)
-    read_at_first(talks(tmp_path, 2), tmp_path / "first")
-    return asked(api), tmp_path / "first"
-
-
-@pytest.mark.proof
-def test_what_a_budget_leaves_stays_a_quotation_until_it_is_read(
-    quoted: Path, at_first: tuple[list[str], Path], serve: Callable[..., MessagesApi]
-) -> None:
-    needed, first = at_first
-    before = live(quoted)
-    api = serve(reader)
-    summary = reread(quoted, max_calls=1)
-    assert summary["state"] == "stopped"
-    assert 0 < summary["counts"]["quotations replaced"] <= len(rows(quoted, "facts")) / 2
-    assert "25 messages are kept as quotations still: the same command goes on." in summary["notes"]
-    assert set(before) & set(live(quoted))
-    reread(quoted)
-    assert asked(api) == needed
-    assert live(quoted) == live(first)
-
-
 @pytest.mark.proof
 def test_what_a_person_pinned_stays_and_why_tells_what_became_of_the_others(
     quoted: Path, serve: Callable[..., MessagesApi], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -202,6 +177,7 @@ def test_a_night_reads_first_what_waits_but_only_within_a_budget(
     assert live(quoted) == before[1]
 
 
+@pytest.mark.proof
 def test_nothing_is_read_without_a_model_and_stats_tell_how_much_waits(
     quoted: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,13 +12,16 @@ from typing import Any
 
 import polars as pl
 import pytest
+from conftest import EPOCH
 from talk import NOW, assert_same, contents, dying, rows
 
+from flows.fleet import fleet
 from flows.sleep import NIGHT, Phase, sleep
 from flows.steward import steward
+from inference.embedding import open_embedder
 from slowwave.api import OpenMemory
-from slowwave.errors import RecallFell
-from slowwave.settings import SleepSettings, StewardSettings
+from slowwave.errors import NoStoreYet, RecallFell, UnknownName
+from slowwave.settings import FleetSettings, SleepSettings, StewardSettings
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.schema import Role
@@ -163,6 +166,7 @@ def test_merging_and_weighing_that_fail_leave_the_others_alone(
     assert summary["counts"]["facts pruned"] > 50
 
 
+@pytest.mark.proof
 def test_a_sweep_that_cannot_score_does_nothing_else(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rows(store, "facts").sort("id")
     with failing(monkeypatch, "steward.score"), pytest.raises(OSError, match="Input/output"):
@@ -210,16 +214,6 @@ def test_a_night_that_died_before_anybody_looked_is_checked_by_the_next(
     assert "undone" in rows(store, "runs", "flow = 'sleep'")["state"].to_list()
 
 
-@pytest.mark.proof
-def test_undo_of_a_night_takes_all_of_its_phases_back(store: Path) -> None:
-    before = contents(store, but=["decisions", "runs", "commits"])
-    summary = slept(store, ("steward", "decay"), probes=0)
-    assert summary["counts"]["steward: facts pruned"] > 50
-    report = undo(Store.open(str(store)), summary["run"], "u1", LATER)
-    assert set(report.runs) == {summary["run"], *summary["phases"].values()}
-    assert_same(contents(store, but=["decisions", "runs", "commits"]), before)
-
-
 # The night
 
 
@@ -256,9 +250,76 @@ def test_a_night_that_was_killed_goes_on_with_the_phases_that_are_left(
     assert slept(store, ("decay",), now=now, probes=0)["resumes"] == ""
 
 
+@pytest.mark.proof
 def test_a_night_that_only_shows_what_it_would_do_changes_nothing(store: Path) -> None:
     before = contents(store)
     settings = SleepSettings.model_validate({"consolidate": RULES, "steward": RULES})
     told = asyncio.run(sleep(store=str(store), settings=settings, now=LATER, dry_run=True))
     assert told["counts"]["steward: facts pruned"] > 50
     assert_same(contents(store), before)
+
+
+# A fleet of nights
+
+NAMES = ("other", "tenant-a", "tenant-b")
+
+
+@pytest.fixture(scope="module")
+def asleep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three namespaces, each with one entity of its own name of which nothing is known."""
+    place = tmp_path_factory.mktemp("fleet") / "memory"
+    seat = open_embedder()
+    Store.create(str(place), NAMES[0], (seat.name, seat.dims))
+    for name in NAMES:
+        if name != NAMES[0]:
+            shutil.copytree(place / NAMES[0], place / name)
+    for name in NAMES:
+        with Store.open(str(place), name).commit("made", "test", EPOCH) as tx:
+            tx.upsert("entities", pl.DataFrame({"id": [name], "canonical_name": [name], "name": [name]}))
+    return place
+
+
+@pytest.fixture
+def tenants(asleep: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(asleep, tmp_path / "memory"))
+
+
+def went(tenants: Path, pattern: str = "*", **width: Any) -> dict[str, Any]:
+    """A fleet of nights that only decay."""
+    settings = FleetSettings(sleep=SleepSettings.model_validate({"gate": {"enabled": False}}), **width)
+    return asyncio.run(fleet(namespace=pattern, store=str(tenants), phases=("decay",), settings=settings))
+
+
+def nights(tenants: Path) -> dict[str, int]:
+    return {name: Store.open(str(tenants), name).snapshot().count("runs", "flow = 'sleep'") for name in NAMES}
+
+
+def test_every_namespace_that_the_pattern_means_has_one_night_and_no_other(tenants: Path) -> None:
+    told = went(tenants, "tenant-*", width=2)
+    assert told["state"] == "completed"
+    assert [(row["namespace"], row["state"]) for row in told["namespaces"]] == [
+        ("tenant-a", "completed"), ("tenant-b", "completed"),
+    ]  # fmt: skip
+    assert nights(tenants) == {"other": 0, "tenant-a": 1, "tenant-b": 1}
+    for name in NAMES:
+        assert set(Store.open(str(tenants), name).snapshot().frame("entities")["id"]) <= {name}
+
+
+@pytest.mark.proof
+def test_one_that_fails_is_named_and_the_others_have_their_night(tenants: Path) -> None:
+    shutil.rmtree(tenants / "tenant-a" / "facts.lance")
+    told = went(tenants, "*", width=1)
+    assert told["state"] == "incomplete"
+    assert {row["namespace"]: row["state"] for row in told["namespaces"]} == {
+        "other": "completed", "tenant-a": "failed", "tenant-b": "completed",
+    }  # fmt: skip
+    assert "facts" in next(row["error"] for row in told["namespaces"] if row["state"] == "failed")
+    assert (nights(tenants)["other"], nights(tenants)["tenant-b"]) == (1, 1)
+
+
+def test_what_cannot_be_meant_is_said_before_anything_is_done(tenants: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="tenant-a"):
+        went(tenants, "tenent-*")
+    with pytest.raises(NoStoreYet):
+        went(tmp_path / "nowhere")
+    assert nights(tenants) == dict.fromkeys(NAMES, 0)

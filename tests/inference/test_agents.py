@@ -200,19 +200,18 @@ def test_a_limit_that_is_reached_ends_the_run_and_the_next_one_reads_the_rest(pr
     assert len(calls(log)) == 5  # the first answer is in the ledger
 
 
-@EACH
+FORMS = {"text": "invalid: ", "missed": "invalid: ", "half": "gave no answer", "refused": ""}
+ANY = {
+    "empty": "gave no answer: -",
+    "exit": "gave no answer (exit code 1): Oh no",
+    "busy": "transient: HTTP 503",
+    "flood": "wrote more than 8 MB",
+}
+
+
 @pytest.mark.parametrize(
-    ("failure", "said"),
-    [
-        ("text", "invalid: "),
-        ("missed", "invalid: "),
-        ("half", "gave no answer"),
-        ("empty", "gave no answer: -"),
-        ("exit", "gave no answer (exit code 1): Oh no"),
-        ("refused", ""),
-        ("busy", "transient: HTTP 503"),
-        ("flood", "wrote more than 8 MB"),
-    ],
+    ("provider", "failure", "said"),
+    [(name, *form) for name in sorted(AGENTS) for form in FORMS.items()] + [("codex", *form) for form in ANY.items()],
 )
 def test_what_cannot_be_used_is_asked_once_more_and_then_told(
     provider: str, failure: str, said: str, act: Act, monkeypatch: pytest.MonkeyPatch
@@ -284,26 +283,6 @@ def _is_alive(group: int) -> bool:
         path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()
     ]
     return any(state[2] == str(group) and state[0] != "Z" for state in states)
-
-
-def test_agents_answer_one_after_the_other(act: Act, monkeypatch: pytest.MonkeyPatch) -> None:
-    act("codex", {"output": GOOD["codex"]})
-    running, most = 0, 0
-    whole = agent_calls._run
-
-    async def counted(*given: Any) -> Any:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        try:
-            return await whole(*given)
-        finally:
-            running -= 1
-
-    monkeypatch.setattr(agent_calls, "_run", counted)
-    answers, _, _ = run("codex", 4, concurrency=4)
-    assert all(answer.value for answer in answers)
-    assert most == 1
 
 
 def test_what_may_be_absent_may_be_null_where_all_is_required_and_null_is_absent() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -42,12 +42,9 @@ def journals(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Store]
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessagesApi]:
+def api(serve: Callable[..., MessagesApi]) -> MessagesApi:
     """A server that answers every question."""
-    with MessagesApi(GOOD) as server:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789abcdef")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        yield server
+    return serve(GOOD)
 
 
 def seat(ledger: Any, time: Time | None = None, **chosen: Any) -> Language:
@@ -110,6 +107,7 @@ def test_tokens_and_dollars_of_a_day_are_kept(
     assert name in language.stopped_by
 
 
+@pytest.mark.proof
 def test_two_runs_at_once_overshoot_by_no_more_than_what_is_in_flight(
     api: MessagesApi, journals: Callable[[str], Store]
 ) -> None:
@@ -300,19 +298,6 @@ def test_an_hour_without_the_model_loses_nothing_and_pays_nothing_twice(api: Mes
     assert len(ledger.entries) == 24
     assert {entry.calls for entry in ledger.entries.values()} == {1}
     assert answered(first) == 4
-
-
-def test_a_provider_that_is_down_is_tried_once_by_each_later_question_of_the_run(api: MessagesApi) -> None:
-    async def go() -> list[int]:
-        counts = []
-        async with seat(MemoryLedger(), transient_retries=0) as language:
-            for number in range(3):
-                await language.ask_many(many(20, 100 * number), Verdict, "judge")
-                counts.append(len(api.requests))
-        return counts
-
-    api.otherwise = fault(503)
-    assert asyncio.run(go()) == [5, 6, 7]
 
 
 @pytest.mark.proof

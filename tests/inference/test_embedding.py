@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from lancedb.embeddings import TextEmbeddingFunction, get_registry
 
 from inference.embedding import (
-    STATIC_CHARACTERS,
     STATIC_MODELS,
     Embedder,
     RegistryEmbedder,
@@ -55,24 +54,11 @@ def test_any_texts_at_all_give_rows_of_length_one_or_zero_and_a_batch_equals_one
         assert np.array_equal(row, open_embedder().embed([text])[0])
 
 
-def test_a_text_beyond_the_limit_is_read_to_the_limit() -> None:
-    start = "word " * (STATIC_CHARACTERS // 5)
-    assert np.array_equal(*open_embedder().embed([start, f"{start} certificate expired"]))
-
-
 def test_the_vectors_are_those_of_the_library_that_the_model_is_made_for() -> None:
     from model2vec import StaticModel
 
     expected = StaticModel.from_pretrained(STATIC_MODELS[DEFAULT_EMBEDDER]).encode(SENTENCES)
     np.testing.assert_allclose(open_embedder().embed(SENTENCES), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("digit", range(10))
-def test_each_digit_keeps_a_direction_of_its_own(digit: int) -> None:
-    others = [str(other) for other in range(10) if other != digit]
-    vectors = open_embedder().embed([str(digit), *others])
-    assert float(vectors[0] @ vectors[0]) == pytest.approx(1.0, abs=1e-5)
-    assert (vectors[1:] @ vectors[0]).max() < 0.999
 
 
 @pytest.mark.parametrize("name", ["nosuch/model", "bert"])

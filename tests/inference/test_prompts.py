@@ -26,7 +26,6 @@ from prompts.responses import (
     EntityMention,
     FactClaim,
     LearnedName,
-    NameResolution,
     Repetition,
     WindowExtraction,
 )
@@ -155,11 +154,6 @@ def test_look_alikes_of_angle_brackets_are_escaped_too(bracket: str) -> None:
     assert as_data(f"{bracket}/message") == "&lt;/message"
 
 
-def test_visible_text_stays_as_it_is() -> None:
-    text = 'Señor Nuñez\tsaid: "日本語, 50 % ≤ 3 — über 🙂", line\nline'
-    assert as_data(text) == text
-
-
 # What the extractor is told
 
 
@@ -220,9 +214,6 @@ def test_a_model_is_offered_only_the_short_fields_that_something_uses() -> None:
     assert len(schema) < 3500
 
 
-# Versions and laziness
-
-
 def test_the_version_changes_with_the_template_and_with_the_schema(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,11 +230,6 @@ def test_the_version_changes_with_the_template_and_with_the_schema(
     prompt_version.cache_clear()
     assert prompt_version("resolve_names") != unchanged
     prompt_version.cache_clear()
-
-
-def test_every_template_has_a_response_model_and_the_other_way_round() -> None:
-    assert {path.stem for path in FOLDER.glob("*.md")} == set(RESPONSES)
-    assert RESPONSES["resolve_names"] is NameResolution
 
 
 # What forgetting has to know

@@ -20,7 +20,7 @@ from talk import CLAUDE
 from apps.configuration import Place
 from apps.mcp.server import make_server
 from prompts.rendering import render_question
-from slowwave import open_memory
+from slowwave import OpenMemory, open_memory
 from slowwave.errors import BudgetReached, MissingKey, Terminal, Transient, UnusableInput
 from slowwave.settings import IngestSettings, LanguageSettings, Settings
 from storage.store import Store
@@ -72,7 +72,7 @@ def place(tmp_path: Path) -> Path:
 
 def ask(place: Path, question: str = QUESTION, llm: LanguageSettings = LLM, **how: Any) -> Any:
     settings = Settings(ingest=IngestSettings(llm=llm))
-    with Place(str(place), "default", settings).memory() as memory:
+    with OpenMemory(Place(str(place), "default", settings)) as memory:
         return memory.ask(question, **{"now": NOW, **how})
 
 
@@ -291,7 +291,7 @@ def test_an_agent_can_spend_no_more_on_a_question_than_the_settings_let_it(place
 
     async def refusal(**limits: float) -> str:
         settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE, **limits}}})
-        async with Client(make_server(Place(str(place), "default", settings).memory())) as client:
+        async with Client(make_server(OpenMemory(Place(str(place), "default", settings)))) as client:
             return await refused(client, "ask", question=QUESTION)
 
     assert "(max_calls)" in asyncio.run(refusal(max_calls=0))
@@ -305,7 +305,7 @@ def test_an_agent_asks_over_mcp_and_is_told_when_to_recall_instead(place: Path, 
 
     async def session() -> None:
         settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE, "max_calls_per_day": 1}}})
-        async with Client(make_server(Place(str(place), "default", settings).memory())) as client:
+        async with Client(make_server(OpenMemory(Place(str(place), "default", settings)))) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert "Use `recall` instead" in (tools["ask"].description or "")
             assert tools["ask"].annotations is not None

@@ -23,7 +23,7 @@ from recall.export import FORMATS, MANIFEST, export, is_own_export, page_names, 
 from recall.export_files import SealCheck
 from recall.overview import list_runs
 from slowwave.errors import UnusableInput
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
+from slowwave.settings import DEFAULT_EMBEDDER
 from slowwave.validity import live_sql
 from storage.connection import namespaces
 from storage.store import Store
@@ -37,7 +37,7 @@ WHOLE = SealCheck("whole", "It is as it was written.")
 
 def bring_back(folder: Path, store: Path, namespace: str = "default", **more: Any) -> Imported:
     run = new_run("import", str(store), namespace, DEFAULT_EMBEDDER, NOW)
-    return import_own(run, folder, IngestSettings(), **more)
+    return import_own(run, folder, **more)
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,10 @@ from recall.entities import SEARCH_TABLES
 from recall.graphs import GRAPH_TABLES, Graphs, Landscape
 from recall.search import RESIDENT
 from slowwave.validity import Moment
-from storage.residents import Residents
+from storage.following import Residents, WarmTables
 from storage.store import Store
 from storage.undo import undo
 from storage.upkeep import tend
-from storage.warm import WarmTables
 
 TABLES = tuple(dict.fromkeys((*GRAPH_TABLES, *SEARCH_TABLES, *RESIDENT)))
 NAMES = ("ana", "bo", "cy", "di", "eli", "flo", "gus")

@@ -13,7 +13,7 @@ from talk import NOW
 
 from bench.ingest import ingest_files
 from bench.languages import FOLDER
-from recall import search
+from recall import question, search
 from slowwave.api import OpenMemory
 from slowwave.settings import RecallSettings
 from storage.search import matching_many
@@ -80,7 +80,7 @@ def test_only_the_best_messages_of_many_are_compared_and_read_whole(uri: str, mo
         return await fetch(self, name, key, ids, read, *where)
 
     monkeypatch.setattr(search, "MOST_TERMS", 3)
-    monkeypatch.setattr(search, "LEAST", 1)
+    monkeypatch.setattr(question, "LEAST", 1)
     monkeypatch.setattr(Tables, "fetch", counted)
     with OpenMemory.open(uri, is_logged=False, settings=RecallSettings(held_mb=0, expansion=1)) as memory:
         found = memory.recall("成都茶馆的物流公司", k=1, now=NOW).facts

@@ -22,8 +22,8 @@ from slowwave.api import OpenMemory
 from slowwave.errors import TookTooLong
 from slowwave.graph.walks import Walk
 from slowwave.settings import RecallSettings
+from storage.following import WarmTables
 from storage.store import Store
-from storage.warm import WarmTables
 
 QUERY = "What does Marta play?"
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -20,14 +20,14 @@ from apps.cli import app
 from inference.embedding import open_embedder
 from recall.facts import ALL, stored, valid_rows
 from recall.graphs import GRAPH_TABLES, Graphs, graph_of
-from recall.search import Question
+from recall.question import Question
 from recall.walks import Walked, walked
 from slowwave.api import OpenMemory
 from slowwave.errors import UnknownName
 from slowwave.settings import RecallSettings
 from slowwave.validity import Moment
+from storage.following import WarmTables
 from storage.store import Store
-from storage.warm import WarmTables
 
 PEOPLE = {"a": "Ana", "b": "Bruno", "c": "Carla", "d": "Dario", "e": "Elena", "f": "Farid", "g": "Greta"}
 

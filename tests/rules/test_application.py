@@ -43,15 +43,3 @@ def test_the_short_way_is_the_whole_way(told: list[list[dict[str, Any]]], near: 
             assert one.select(sorted(one.columns)).equals(other.select(sorted(other.columns))), name
         assert plan.again == whole.again
         memory.keep(plan)
-
-
-def test_a_statement_beside_others_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    ways = []
-    whole = application._merge_and_close
-    monkeypatch.setattr(application, "_merge_and_close", lambda *given: ways.append("whole") or whole(*given))
-    memory = Memory()
-    memory.tell(claim("Anna plays the cello.", kind="observation"), claim("Ben sold the red car.", "Ben"))
-    memory.tell(claim("Anna is allergic to nuts.", kind="observation", at=1))
-    assert (ways, len(memory.live())) == ([], 3)
-    memory.tell(claim("Anna plays the cello.", kind="observation", at=2))
-    assert (ways, len(memory.live())) == (["whole"], 3)

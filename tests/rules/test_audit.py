@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from talk import EXAMPLES
 
-from slowwave.foreign.audit_pairs import Audit, AuditFinding
+from slowwave.foreign.audit import Audit, AuditFinding
 from slowwave.settings import Settings
 from tasks.transfer.imports import audit_export
 
@@ -35,11 +35,6 @@ def memories(path: Path, *texts: str, owner: str = "ana", **more: Any) -> Path:
     return path
 
 
-def lines(path: Path, *values: dict[str, Any]) -> Path:
-    path.write_text("\n".join(map(json.dumps, values)), encoding="utf-8")
-    return path
-
-
 def told(finding: AuditFinding) -> list[str]:
     return [each.text for each in finding.examples]
 
@@ -49,11 +44,10 @@ def test_the_example_of_mem0_has_each_fault_that_was_put_into_it() -> None:
     counts = {name: (each.count, each.total) for name, each in found.items()}
     assert counts["exact_duplicates"] == (1, 10)
     assert counts["contradictions"] == (1, 10)
-    assert counts["over"] == (1, 11)
     assert counts["secrets"] == (1, 11)
     assert counts["orders"] == (1, 11)
-    assert counts["noise"] == (1, 11)
     assert counts["broken"] == (0, 11)
+    assert look(FOREIGN / "mem0.json", stale_days=1)["stale"].count > counts["stale"][0]
     assert "Does not like cilantro" in told(found["contradictions"])[0]
     assert "Tr4mway" not in json.dumps([each.as_json() for each in found.values()])
 
@@ -97,46 +91,6 @@ def test_numbers_of_other_days_and_other_things_contradict_nothing(tmp_path: Pat
     )
     found = look(memories(tmp_path / "m.json", *[text for pair in pairs for text in pair]))
     assert told(found["contradictions"]) == []
-
-
-def test_a_relation_that_allows_one_object_has_one(tmp_path: Path) -> None:
-    def lives(place: str, relation: str = "lives_in") -> dict[str, Any]:
-        return {"type": "relation", "from": "Ana", "to": place, "relationType": relation}
-
-    ana = {"type": "entity", "name": "Ana", "entityType": "person", "observations": []}
-    found = look(lines(tmp_path / "m.jsonl", ana, lives("Oslo"), lives("Bergen"), lives("Oslo", "visited")))
-    assert dict(found["contradictions"].kinds or {}) == {"one at a time": 1}
-    assert found["orphan_entities"].count == 0
-    assert (found["lost_ends"].count, found["lost_ends"].total) == (3, 3)  # no town is listed
-
-
-def test_stale_is_counted_among_what_holds_and_has_a_time(tmp_path: Path) -> None:
-    path = memories(tmp_path / "m.json", "Ana likes tea a lot", "Ana has a cat called Pixel")
-    assert (look(path)["stale"].count, look(path)["stale"].total) == (0, 2)
-    assert look(path, stale_days=30)["stale"].count == 2
-    assert look(FOREIGN / "memory.jsonl")["stale"].total == 0
-
-
-def test_what_our_gates_refuse_is_noise_and_short_facts_are_not(tmp_path: Path) -> None:
-    noise = ("Sounds good!", "Can you help me with that?", "drwxr-xr-x 2 root root 4096 build")
-    found = look(memories(tmp_path / "m.json", *noise, "Vegetarian", "Speaks Spanish"))["noise"]
-    assert (found.count, found.total) == (3, 5)
-
-
-def test_examples_are_as_many_as_asked_for_and_markdown_is_one_table(tmp_path: Path) -> None:
-    path = memories(tmp_path / "a|b.json", *["Ana likes <b>tea</b> | a lot"] * 5)
-    assert len(look(path, examples=2)["exact_duplicates"].examples) == 2
-    text = audit(path, examples=1).as_markdown()
-    assert "| Said before, word for word | 4 | 80.0% | 5 items that hold |" in text
-    assert "<b>" not in text
-    assert audit(path, examples=0).as_json()["findings"]["exact_duplicates"]["rate"] == 0.8
-
-
-def test_an_empty_memory_has_no_faults_and_a_rate_of_nothing_is_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "m.json"
-    path.write_text('{"results": []}', encoding="utf-8")
-    assert {each.count for each in audit(path).findings} == {0}
-    assert {each.rate for each in audit(path).findings} == {0.0}
 
 
 def test_an_audit_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

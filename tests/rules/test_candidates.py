@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patchwork import NOW, Memory, claim, day
 
-from slowwave.revision.evaluation import grounding
 from slowwave.revision.revision_state import RevisionState
-from slowwave.validity import check_transition, successors
+from slowwave.validity import check_transition, is_live, successors
 
 VIM = claim("Anna uses vim.", obj="vim", at=1)
 NEOVIM = claim("Anna uses neovim.", obj="neovim", at=10, resolves=[{"object": "vim"}])
@@ -55,33 +54,20 @@ def test_a_claim_becomes_an_invisible_candidate_with_its_provenance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "rank"), [("user", "user_stated"), ("assistant", "system_inferred"), ("document", "system_inferred")]
-)
-def test_what_a_person_says_is_stated_what_others_say_is_inferred(by: str, rank: str) -> None:
-    assert only(by=by)["entrenchment"] == rank
-
-
-@pytest.mark.parametrize(
-    ("said", "stored"),
+    ("said", "relation", "stored"),
     [
-        ("CAUSAL ", "causal"),
-        ("entity", "hierarchical"),
-        ("CoOccurrence", "co_occurrence"),
-        ("friendly", "semantic"),
-        (None, "semantic"),
+        ("CoOccurrence", "uses", "co_occurrence"),
+        ("friendly", "uses", "semantic"),
+        (None, "due_to", "causal"),
+        (None, "manages", "hierarchical"),
+        (None, "joined", "temporal"),
+        (None, "uses", "semantic"),
     ],
 )
-def test_an_unknown_edge_type_is_semantic_and_never_drops_the_claim(said: str | None, stored: str) -> None:
-    assert only(edge_type=said)["edge_type"] == stored
-
-
-@pytest.mark.parametrize(
-    ("relation", "stored"),
-    [("caused_by", "causal"), ("due_to", "causal"), ("fixed", "causal"), ("manages", "hierarchical"),
-     ("joined", "temporal"), ("uses", "semantic")],
-)  # fmt: skip
-def test_s2_11_a_relation_tells_its_edge_type_where_nobody_says_one(relation: str, stored: str) -> None:
-    assert only(relation=relation, edge_type=None)["edge_type"] == stored
+def test_an_unknown_edge_type_is_semantic_and_never_drops_the_claim(
+    said: str | None, relation: str, stored: str
+) -> None:
+    assert only(edge_type=said, relation=relation)["edge_type"] == stored
 
 
 @pytest.mark.parametrize(("given_", "stored"), [(None, 0.8), (1.7, 1.0), (-1.0, 0.0), (float("nan"), 0.8), (0.3, 0.3)])
@@ -91,13 +77,6 @@ def test_confidence_is_between_zero_and_one_and_has_a_default(given_: float | No
 
 def dated(statement: str, hint: str, **more: Any) -> dict[str, Any]:
     return Memory().candidates([claim(statement, temporal_hint=hint, **more)]).facts.row(0, named=True)
-
-
-def test_a_state_to_come_begins_then_and_one_that_is_over_has_ended() -> None:
-    begins = dated("Anna starts at Acme in 2031.", "in 2031", relation="works_at", obj="Acme")
-    over = dated("Anna lived in Faro from 2011 to 2014.", "from 2011 to 2014", relation="lives_in", obj="Faro")
-    assert [begins[name].year for name in ("valid_from", "event_at")] == [2031, 2031]
-    assert [over["valid_from"].year, over["valid_to"].year, over["event_at"]] == [2011, 2015, None]
 
 
 def test_a_sentence_about_the_past_stays_true_when_that_is_over() -> None:
@@ -138,34 +117,12 @@ def test_a_claim_about_nobody_known_is_dropped_and_an_unknown_object_is_text() -
     [
         ("Anna doesn’t use vim.", "negated"),
         ("Anna no longer uses vim.", "negated"),
-        ("Anna stopped using vim.", "negated"),
         ("Anna: “I quit smoking and I use vim.”", "affirmed"),
-        ("Anna neither likes nor uses vim.", "negated"),
         ("Anna uses vim, not emacs.", "affirmed"),
     ],
 )
 def test_the_polarity_of_a_relation_is_read_from_its_statement(statement: str, polarity: str) -> None:
     assert Memory().candidates([claim(statement, obj="vim")]).facts["polarity"].to_list() == [polarity]
-
-
-def test_a_sentence_that_is_no_relation_denies_nothing() -> None:
-    built = Memory().candidates([claim("Never deploy on Fridays.", relation="said")])
-    assert built.facts["polarity"].to_list() == ["affirmed"]
-
-
-def test_aspects_are_staged_and_unknown_ones_counted() -> None:
-    built = Memory().candidates([claim("Anna plays the guitar.", relation="plays", aspects=["health", "cooking"])])
-    assert built.facts["aspect_slugs"].to_list() == [["music", "health"]]
-    assert built.dropped["unknown_aspects"] == 1
-
-
-def test_there_is_one_batch_per_conversation() -> None:
-    built = Memory().candidates([VIM, {**NEOVIM, "conversation": "d"}, claim("Anna knows Ben.", obj="Ben")])
-    assert built.batches.select("source_key", "state", "candidates", "origin").rows() == [
-        ("c", "open", 2, "ingest"),
-        ("d", "open", 1, "ingest"),
-    ]
-    assert set(built.facts["patch_batch_id"]) == set(built.batches["id"])
 
 
 # --- evaluation
@@ -175,21 +132,6 @@ def verdict(statement: str, said: str | None = None, **more: Any) -> dict[str, A
     memory = Memory()
     plan = memory.judge(memory.candidates([claim(statement, said=said or statement, **more)]), content_gate=0.35)
     return plan.verdicts.row(0, named=True)
-
-
-@pytest.mark.parametrize(
-    ("statement", "said", "share"),
-    [
-        ("Anna prefers neovim.", "I prefer neovim now", 1.0),
-        ("Anna decided to use Postgres.", "we decided: postgres it is", 2 / 3),
-        ("Anna moved to Bergen in March.", "Nice weather.", 0.0),
-        ("It is.", "Yes", 1.0),
-    ],
-)
-def test_grounding_is_the_share_of_content_words_without_the_speaker(statement: str, said: str, share: float) -> None:
-    memory = Memory()
-    built = memory.candidates([claim(statement, said=said)])
-    assert grounding(built.facts, memory.messages).to_list() == [pytest.approx(share)]
 
 
 def test_an_ungrounded_statement_is_less_sure_and_fails_below_the_threshold() -> None:
@@ -294,13 +236,6 @@ def test_the_same_words_again_are_evidence_not_a_fact() -> None:
     repeat = memory.fact("anna USES vim")
     assert (repeat["status"], repeat["status_reason"]) == ("rejected", f"repeats {row['id']}")
     assert memory.decisions["action"].to_list() == ["create", "reassert"]
-
-
-def test_one_message_that_says_it_twice_counts_once() -> None:
-    memory = Memory()
-    memory.tell({**VIM, "message": "m"}, {**VIM, "message": "m", "statement": "Anna uses vim!"})
-    assert memory.fact("Anna uses vim.")["evidence_count"] + memory.fact("Anna uses vim!")["evidence_count"] == 2
-    assert memory.evidence.height == 1
 
 
 @pytest.mark.parametrize("other", [{"to": "kestrel"}, {"subject": "Ben"}])
@@ -441,27 +376,6 @@ def test_an_object_is_found_by_its_text_its_names_and_its_aliases(words: str) ->
     assert memory.live() == ["Anna uses neovim."]
 
 
-def test_only_relations_that_can_succeed_each_other_are_closed_by_a_word() -> None:
-    memory = Memory()
-    memory.tell(
-        claim("Anna lives in Oslo.", relation="lives_in", obj="Oslo"),
-        claim("Anna was born in Oslo.", relation="born_in", obj="Oslo"),
-        claim("Anna likes Oslo.", relation="likes", obj="Oslo"),
-        claim("Anna does not live in Oslo yet.", relation="lives_in", obj="Oslo"),
-        claim("Ben lives in Oslo.", subject="Ben", relation="lives_in", obj="Oslo"),
-    )
-    memory.tell(claim("Anna moved to Bergen.", relation="moved_to", obj="Bergen", at=9, resolves=[{"object": "Oslo"}]))
-    assert memory.facts.filter(pl.col("status") == "superseded")["statement"].to_list() == ["Anna lives in Oslo."]
-
-
-def test_an_unknown_relation_closes_the_only_lasting_fact_and_none_of_several() -> None:
-    for more, live in (((), 1), ((claim("Anna likes vim.", relation="likes", obj="vim"),), 3)):
-        memory = Memory()
-        memory.tell(VIM, *more)
-        memory.tell({**NEOVIM, "relation": "moved_her_dotfiles_to"})
-        assert len(memory.live()) == live
-
-
 def test_what_has_ended_is_closed_and_its_past_kept() -> None:
     memory = Memory()
     memory.tell(claim("Anna works at Acme.", relation="works_at", obj="Acme", at=1))
@@ -488,16 +402,6 @@ def test_a_retracted_mistake_was_never_true() -> None:
     assert memory.valid(2) == []
 
 
-@pytest.mark.parametrize("strong", [{"entrenchment": "user_stated"}, {"pinned": True}, {"entrenchment": "user_axiom"}])
-def test_a_weaker_source_never_closes_a_stronger_or_pinned_fact(strong: dict[str, Any]) -> None:
-    memory = Memory()
-    memory.tell({**VIM, "by": "assistant"})
-    memory.facts = memory.facts.with_columns(**{name: pl.lit(value) for name, value in strong.items()})
-    plan = memory.tell({**NEOVIM, "by": "assistant"})
-    assert memory.live() == ["Anna uses vim.", "Anna uses neovim."]
-    assert plan.summary() == {"create": 1, "refuse": 1}
-
-
 @pytest.mark.parametrize(
     ("new", "old", "is_refused"),
     [
@@ -513,52 +417,12 @@ def test_s1_22_a_weaker_source_is_refused_and_an_axiom_yields_to_nothing(new: st
     assert bool(RevisionState(NOW, {}).refusal(speaker | {"id": "new"}, speaker | {"id": "new"}, known)) is is_refused
 
 
-def test_what_is_said_later_replaces_even_when_it_became_true_earlier() -> None:
-    memory = Memory()
-    memory.tell({**VIM, "at": 10})
-    memory.tell({**NEOVIM, "at": 20, "temporal_hint": "since 2021"})
-    assert memory.live() == ["Anna uses neovim."]
-    assert memory.valid(15) == ["Anna uses neovim."]
-
-
 def test_what_is_replaced_ends_when_the_other_began_and_not_when_that_was_said() -> None:
     memory = Memory()
     memory.tell(VIM)
     memory.tell({**NEOVIM, "at": 40, "temporal_hint": f"since {day(20):%Y-%m-%d}"})
     begins = memory.fact("Anna uses neovim.")["valid_from"]
     assert memory.fact("Anna uses vim.")["valid_to"] == begins < day(40)
-
-
-def test_a_late_end_does_not_close_what_was_said_after_it() -> None:
-    memory = Memory()
-    memory.tell({**VIM, "at": 10})
-    plan = memory.tell(claim("Anna gave up vim.", relation="gave_up", obj="vim", at=2, ended=True))
-    assert "Anna uses vim." in memory.live()
-    assert plan.summary() == {"create": 1, "refuse": 1}
-
-
-def test_two_candidates_that_replace_each_other_leave_one() -> None:
-    memory = Memory()
-    memory.tell({**VIM, "message": "m", "resolves": [{"object": "neovim"}]}, {**NEOVIM, "at": 1, "message": "m"})
-    assert len(memory.live()) == 1
-
-
-def test_a_repeat_speaks_for_the_fact_it_repeats() -> None:
-    memory = Memory()
-    memory.tell(VIM, claim("Anna uses neovim.", obj="neovim", at=2))
-    memory.tell(NEOVIM)
-    old, head = memory.fact("Anna uses vim."), memory.fact("Anna uses neovim.", 2)
-    assert (old["replaced_by"], old["valid_to"], head["supersedes_id"]) == (head["id"], day(10), old["id"])
-
-
-def test_only_likeness_retires_nothing() -> None:
-    memory = Memory()
-    memory.tell(VIM)
-    plan = memory.tell(
-        claim("Anna uses neovim.", obj="neovim", at=2), cosines={("Anna uses neovim.", "Anna uses vim."): 0.99}
-    )
-    assert plan.summary() == {"create": 1}
-    assert len(memory.live()) == 2
 
 
 # --- laws
@@ -588,14 +452,22 @@ claims = st.builds(
     st.booleans(),
     st.sampled_from(["", ".", " today"]),
 )
-batches = st.lists(st.lists(claims, min_size=1, max_size=6), min_size=1, max_size=3)
+jobs = st.builds(
+    lambda place, at, sure: claim(
+        f"Anna works at {place} now.", relation="works_at", obj=place, at=at, confidence=sure
+    ),
+    st.sampled_from(["Acme", "Globex", "Initech"]),
+    st.integers(0, 12),
+    st.sampled_from([0.7, 0.8, 0.9]),
+)
+batches = st.lists(st.lists(claims | jobs, min_size=1, max_size=6), min_size=1, max_size=4)
 
 
 @pytest.mark.proof
-@given(batches)
+@given(batches, st.sampled_from(["recency", "confidence"]))
 @settings(max_examples=12, deadline=None)
-def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
-    memory = Memory()
+def test_laws_of_application(told: list[list[dict[str, Any]]], strategy: str) -> None:
+    memory = Memory(revise={"strategy": strategy})
     for batch in told:
         built = memory.candidates(batch)
         before = memory.facts
@@ -621,9 +493,12 @@ def test_laws_of_application(told: list[list[dict[str, Any]]]) -> None:
         assert [
             getattr(again, name).height for name in ("facts", "evidence", "lineage", "aspects", "decisions", "batches")
         ] == [0] * 6
+        # a relation of one object has at most one head
+        assert memory.facts.filter(is_live(NOW), predicate="works_at")["object_text"].n_unique() <= 1
     steps = dict(memory.facts.filter(pl.col("replaced_by").is_not_null()).select("id", "replaced_by").iter_rows())
     assert all(start not in successors(end, steps) for start, end in steps.items())
     assert set(steps.values()) <= set(memory.facts["id"])
+    assert set(memory.facts.filter(status="superseded")["id"]) <= set(steps)
     closed = memory.facts.filter(pl.col("valid_to").is_not_null())
     assert (closed["valid_to"] >= closed["valid_from"]).all()
     counts = memory.evidence.group_by("fact_id").len().rename({"fact_id": "id"})

@@ -60,11 +60,6 @@ def test_s1_03_facts_at_the_resolve_cosine_are_one_cluster_and_those_below_are_n
     assert found(at_angles(0.59)) == []
 
 
-def test_s1_03_the_same_words_join_what_vectors_keep_apart() -> None:
-    assert found(at_angles(0.10), jaccard=0.85) == [["f00000", "f00001"]]
-    assert found(at_angles(0.10), jaccard=0.84) == []
-
-
 def chain(length: int) -> Vectors:
     """Facts of which each is like the one before and no other: every link turns into a direction of its own."""
     apart = np.eye(length, dtype=np.float32)

@@ -53,12 +53,6 @@ def test_a_fact_is_no_candidate_of_itself_nor_of_another_scope() -> None:
     assert named(facts({"a": SAID["a"]}), pool) == ["b", "c", "d", "e"]
 
 
-def test_each_claim_has_its_turn() -> None:
-    asked = facts({"x": "The retry limit of the gateway fell."})
-    asked = pl.concat([asked, facts({"x": "Bees are kept near the lake by my sister."})])
-    assert set(named(asked, facts(SAID), 2)) == {"c", "d"}
-
-
 def test_meaning_decides_where_no_word_is_shared() -> None:
     vectors = np.eye(5, dtype=np.float32)
     found = find_counterparts(facts({"x": "Honey comes at dawn"}), vectors[2:3], facts(SAID), vectors, 1)

@@ -74,19 +74,12 @@ def test_97_percent_are_found_in_their_sentence_and_understood_and_none_but_the_
         ("since March last year", "since", "2025-03-01", None),
         ("in the summer of last year", "event", "2025-06-01", "2025-08-31"),
         ("on 3 May next year", "plan", "2027-05-03", "2027-05-03"),
-        ("from March to May", "event", "2025-03-01", "2025-05-31"),
         ("starting next week", "plan", "2026-04-13", "2026-04-19"),
-        ("November 21 and 23", "event", "2025-11-21", "2025-11-23"),
         ("Monday to Wednesday", "plan", "2026-04-13", "2026-04-15"),
-        ("a year and a half ago", "event", "2024-10-01", "2024-10-31"),
-        ("two decades ago", "event", "2006-01-01", "2006-12-31"),
         ("the last week of March", "event", "2026-03-25", "2026-03-31"),
         ("the last weekend of May", "plan", "2026-05-30", "2026-05-31"),
-        ("in the 90s", "event", "1990-01-01", "1999-12-31"),
         ("the end of next month", "plan", "2026-05-21", "2026-05-31"),
-        ("next Friday", "plan", "2026-04-17", "2026-04-17"),
         ("on New Year’s Eve", "event", "2025-12-31", "2025-12-31"),
-        ("until Friday", "", None, "2026-04-10"),
     ],
 )
 def test_words_mean_a_first_and_a_last_day(words: str, kind: str, first: str, last: str | None) -> None:
@@ -109,13 +102,9 @@ def test_a_state_begins_and_ends_without_happening() -> None:
         "when I was ten",
         "after 3 May",
         "on 31 February",
-        "in 9999 years",
-        "3 May 1066",
         "3/5/2024",
         "",
-        "yesterday next week",
         "the 45th",
-        "for 30 seconds now",
     ],
 )
 def test_words_that_name_no_time_or_no_possible_one_mean_nothing(words: str) -> None:
@@ -128,7 +117,6 @@ def test_words_that_name_no_time_or_no_possible_one_mean_nothing(words: str) -> 
         ("2023", "2023-01-01", "2023-12-31", "year"),
         ("2023-02", "2023-02-01", "2023-02-28", "month"),
         ("2023-02-03T10:30:00Z", "2023-02-03", "2023-02-03", "day"),
-        ("2022-12/2023-02-03", "2022-12-01", "2023-02-03", "month"),
         (" 2022 / 2023 ", "2022-01-01", "2023-12-31", "year"),
     ],
 )
@@ -144,17 +132,11 @@ def test_a_day_on_either_side_of_today_has_no_date_without_a_kind(words: str) ->
     assert resolve_times(words, SAID, kind="event").event_at is not None
 
 
-def test_a_long_answer_for_a_date_is_cut_in_its_reason() -> None:
-    times = resolve_times("one day", SAID, model_date="x" * 50)
-    assert times == Times(SAID, reason=f"{'x' * 40}: no date that can be")
-
-
 @pytest.mark.parametrize(
     ("words", "model", "agrees"),
     [
         ("last week", "2024-11-04", True),
         ("last week", "2024-11-03", False),
-        ("in May", "2024-05-31", True),
         ("in May", "2024-06-01", False),
         ("on 2 June", "2023-06-02", True),
         ("on 2 June", "2024-06-02", True),
@@ -177,11 +159,6 @@ def test_a_range_is_as_exact_as_its_end_unless_its_beginning_is_rough(words: str
     assert resolve_times(words, SAID, kind="state").precision == precision
 
 
-def test_a_state_that_only_the_model_dates_ends_with_its_range() -> None:
-    times = resolve_times("as a boy", SAID, model_date="2011/2014", kind="state")
-    assert (day(times.valid_from), day(times.valid_to)) == ("2011-01-01", "2015-01-01")
-
-
 @pytest.mark.parametrize(
     ("words", "kind", "expected"),
     [
@@ -190,19 +167,13 @@ def test_a_state_that_only_the_model_dates_ends_with_its_range() -> None:
         ("3 March", "deadline", ("2027-03-03", "2027-03-03", "day", "deadline")),
         ("by 3 March", "", ("2027-03-03", "2027-03-03", "day", "deadline")),
         ("since two years", "", ("2024-01-01", None, "around", "since")),
-        ("in 2021", "since", ("2021-01-01", None, "year", "since")),
-        ("in June", "until", (None, "2026-06-30", "month", "until")),
         ("from 2 June", "deadline", ("2026-06-02", "2026-06-02", "day", "plan")),
         ("from 3 to 7 June", "deadline", ("2026-06-03", "2026-06-07", "day", "deadline")),
         ("2 June 2027", "event", ("2027-06-02", "2027-06-02", "day", "plan")),
         ("today", "plan", ("2026-04-09", "2026-04-09", "day", "plan")),
         ("yesterday", "plan", ("2026-04-08", "2026-04-08", "day", "event")),
         ("by 2 June 2025", "", ("2025-06-02", None, "day", "before")),
-        ("by today", "", ("2026-04-09", "2026-04-09", "day", "deadline")),
-        ("2 June 2027", "since", ("2027-06-02", "2027-06-02", "day", "plan")),
         ("2 June", "state", ("2026-06-02", "2026-06-02", "day", "plan")),
-        ("since 2021", "until", ("2021-01-01", None, "year", "since")),
-        ("2 June 2025", "plan", ("2025-06-02", "2025-06-02", "day", "event")),
         ("2 June 2025", "state", ("2025-06-02", None, "day", "state")),
     ],
 )
@@ -217,7 +188,6 @@ def test_the_kind_of_a_model_counts_where_the_words_say_none_and_the_date_fits(
     [
         (["Kickoff, 8 September 2026"], "2026-09-08"),
         (["2026-09-08-kickoff"], "2026-09-08"),
-        (["20260908 kickoff"], "2026-09-08"),
         (["Kickoff", "8 September 2026", "9 September 2026"], "2026-09-08"),
         (["Kickoff, 8 September"], None),
         (["Invoice due 8 September 2026"], None),
@@ -235,7 +205,6 @@ def test_a_note_has_the_first_day_that_its_names_tell_with_a_year(names: list[st
     [
         ("Log > 2026-09-08\nIt rained on 3 May 2020.\nIt stopped.", "2026-09-08"),
         ("2025-01-01 > Tuesday, 8 September 2026:\nIt rained.", "2026-09-08"),
-        ("20260908\nIt rained.", "2026-09-08"),
         ("Log > Kickoff, 8 September 2026\nIt rained.", None),
         ("2026-09-08 > Evening\nIt rained.", None),
         ("It rained.\n2026-09-08", None),
@@ -248,16 +217,12 @@ def test_a_passage_has_the_day_that_is_the_whole_of_its_last_heading(passage: st
 @pytest.mark.parametrize(
     ("words", "model", "kind", "reason"),
     [
-        ("November 21 and 23", "2123-11-21", "plan", "too far ahead"),
         ("on November 25", "2023-11-25", "plan", "over, and planned"),
         ("last week", "2025-11", "event", "far from the words"),
-        ("yesterday", "2023-11-17", "event", "far from the words"),
-        ("soon", "2024-11-17", "plan", "over, and planned"),
         ("one day", "2075", "plan", "too far ahead"),
         ("yesterday", "the day before", "event", "no date that can be"),
         ("yesterday", "2024-02-31", "event", "no date that can be"),
         ("yesterday", "1066-10-14", "event", "no date that can be"),
-        ("one day", "1873", "event", "no date that can be"),
         ("yesterday", "2024-11-20/2024-11-02", "event", "no date that can be"),
     ],
 )
@@ -301,13 +266,6 @@ def test_no_time_ends_before_it_begins_no_event_is_to_come_and_no_plan_is_over(
     if times.event_at and times.event_until:
         assert times.event_at < times.event_until
         assert times.event_at <= said if times.kind == "event" else times.event_until > said
-
-
-@settings(deadline=None)
-@given(st.text(max_size=80), st.text(max_size=20))
-def test_any_text_is_survived(words: str, model: str) -> None:
-    find_hint(words)
-    resolve_times(words, SAID, model_date=model)
 
 
 def test_a_deadline_that_is_just_over_keeps_the_date_of_the_model() -> None:

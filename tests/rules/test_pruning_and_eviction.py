@@ -18,10 +18,8 @@ from slowwave.lifecycle.pruning_and_eviction import (
     is_due,
     is_learning,
     plan_cap,
-    plan_orphans,
     plan_prune,
     plan_retirement,
-    removable,
     without_pointers,
 )
 from slowwave.lifecycle.usage_scores import usage_of
@@ -109,6 +107,9 @@ def test_a_faded_fact_tells_what_it_was_measured_by_oldest_first() -> None:
     }  # fmt: skip
 
 
+# Eviction
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [(None, 0.5, True), (0.5, 0.6, True), (0.6, 0.5, True), (0.5, 0.59, False), (0.21, 0.2, False), (0.2, 0.19, True)],
@@ -116,9 +117,6 @@ def test_a_faded_fact_tells_what_it_was_measured_by_oldest_first() -> None:
 def test_a_score_is_due_that_is_new_a_step_away_or_beyond_a_mark(old: float | None, new: float, expected: bool) -> None:
     frame = pl.DataFrame({"quality_score": [old], "score": [new]}, schema_overrides={"quality_score": pl.Float64})
     assert frame.select(is_due([0.2, 0.9], 0.0999)).item() is expected
-
-
-# Eviction
 
 
 def test_what_pointed_at_a_deleted_fact_points_at_nothing_or_at_what_came_before_it() -> None:
@@ -149,30 +147,6 @@ def test_what_pointed_at_a_deleted_fact_points_at_nothing_or_at_what_came_before
         ("circle", None, None, None, False, None, None),
         ("stays", "kept", None, None, False, None, "kept"),
     ]
-
-
-def test_an_orphan_is_active_unpinned_unseen_whole_and_unknown_and_the_longest_unseen_is_first() -> None:
-    found = plan_orphans(
-        entities(
-            {"id": "b"}, {"id": "a"}, {"id": "older", "seen_at": ago(200), "status": None}, {"id": "whole"},
-            {"id": "pinned", "pinned": True}, {"id": "paused", "status": "paused"}, {"id": "seen", "seen_at": ago(90)},
-            {"id": "part", "parent_entity_id": "whole"}, {"id": "known"}, {"id": "unpinned", "pinned": False},
-        ),
-        pl.Series(["known"]), ago(90),
-    )  # fmt: skip
-    assert found["id"].to_list() == ["older", "a", "b", "unpinned"]
-
-
-def test_an_orphan_that_no_row_names_can_be_deleted_also_if_it_was_archived() -> None:
-    found = removable(
-        entities(
-            {"id": "a"}, {"id": "archived", "status": "archived"}, {"id": "paused", "status": "paused"},
-            {"id": "merged", "status": "archived", "merged_into": "winner"}, {"id": "winner"}, {"id": "named"},
-            {"id": "known"},
-        ),
-        pl.Series(["known"]), pl.Series(["named"]), ago(90),
-    )  # fmt: skip
-    assert found.select("id", "status").rows() == [("a", "active"), ("archived", "active")]
 
 
 def crowd() -> pl.DataFrame:
@@ -224,6 +198,3 @@ def test_where_there_is_room_or_no_cap_nobody_goes(most: int) -> None:
     plan = plan_cap(crowd(), known(fact("f")), most)
     assert (len(plan.entities), len(plan.facts), plan.active, plan.left_over) == (0, 0, 6, 0)
     assert plan.entities.schema["degree"] == pl.Int64
-
-
-# Decisions

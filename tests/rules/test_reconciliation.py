@@ -21,10 +21,10 @@ from slowwave.deduplication.blocking import TOPICS, find_topics
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_words, merge_by, select_seeds
 from slowwave.deduplication.merged_facts import merge_clusters
 from slowwave.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
-from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, only_live, plan_reconciliation
+from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
 from slowwave.settings import MergeSettings
 from slowwave.text import row_id
-from slowwave.validity import check_transition, is_live, successors, valid_facts
+from slowwave.validity import is_live, successors, valid_facts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -32,7 +32,6 @@ VERSION = "v1"
 LIMITS = MergeSettings(resolve_cosine=0.60, merge_cosine=0.92)
 PAIRS = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 ALIKE = ("Ana drinks green tea in the office kitchen", "Ana drinks green tea in the office kitchen!")
-CHANGED = ("reworded", "evidence", "lineage", "aspects", "pairs", "batches", "decisions")
 
 
 def day(number: float) -> datetime:
@@ -200,21 +199,10 @@ def test_s1_10_of_equals_the_later_is_absorbed_by_the_earlier() -> None:
     assert losers(pool_of(fact("b", ALIKE[0], at=0), fact("a", ALIKE[0], at=1))) == {"a": "b"}
 
 
-def test_the_same_meaning_is_merged_where_every_guard_agrees() -> None:
-    a, b = fact("a", "Ana works in the garden"), fact("b", "Ana is working in the garden", at=1)
-    rule = by_words(MergeSettings(text_dedup=0.99, merge_cosine=0.92))
-    merges = merge_by(pool_of(a, b, cosine=0.97), rule)
-    assert merges.duplicates.select("loser_id", "winner_id", "stage").rows() == [("b", "a", "meaning")]
-    assert merge_by(pool_of(a, b, cosine=0.91), rule).duplicates.is_empty()
-
-
 GOLDEN = [
     ("The limit is 100 requests per minute", "The limit is 1000 requests per minute"),
     ("The user does like cilantro", "The user does not like cilantro"),
-    ("Ana likes cilantro", "Ana does not like cilantro"),
-    ("The service runs on Python 3.11", "The service runs on Python 3.12"),
     ("The user prefers dark roast coffee", "The user prefers light roast coffee"),
-    ("Ana pays Ben", "Ben pays Ana"),
 ]
 
 
@@ -250,26 +238,6 @@ def test_s1_09_facts_of_different_scopes_are_never_compared() -> None:
     assert merges.undecided.is_empty()
 
 
-@pytest.mark.parametrize(
-    "loser",
-    [
-        {"pinned": True, "entrenchment": "system_inferred"},
-        {"entrenchment": "user_axiom"},
-        {"entrenchment": "user_stated"},
-    ],
-)
-def test_g4_a_pinned_axiomatic_or_stronger_fact_survives(loser: dict[str, Any]) -> None:
-    weak = fact("a", ALIKE[0], entrenchment="system_inferred", evidence_count=9, confidence=1.0)
-    assert losers(pool_of(weak, fact("b", ALIKE[0], at=5, **loser))) == {"a": "b"}
-
-
-@pytest.mark.parametrize(
-    "better", [{"evidence_count": 2}, {"confidence": 0.9}, {"statement": ALIKE[0]}, {"created_at": day(-1)}]
-)
-def test_of_equal_rank_survives_what_has_more_evidence_is_surer_shorter_or_older(better: dict[str, Any]) -> None:
-    assert losers(pool_of(fact("a", ALIKE[0] + "!!"), fact("b", ALIKE[0] + "!!") | better)) == {"a": "b"}
-
-
 def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
     words = ALIKE[0]
     chain = [fact("a", words), fact("b", words, at=1), fact("c", words, at=2)]
@@ -283,11 +251,6 @@ def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
     other = fact("c", "Ana drinks black tea in the office kitchen")
     pool = pool_of(fact("a", words), fact("b", words), other, cosine=0.96)
     assert losers(pool) == {"b": "a"}
-
-
-def test_a_pair_without_a_seed_is_left_alone() -> None:
-    pool = pool_of(fact("a", ALIKE[0], is_seed=False), fact("b", ALIKE[0], is_seed=False))
-    assert merge_by(pool, by_words(LIMITS)).duplicates.is_empty()
 
 
 @pytest.mark.parametrize(("by", "version"), [("person", ""), ("model", VERSION)])
@@ -314,17 +277,6 @@ def test_a_pair_that_another_prompt_kept_is_asked_again() -> None:
 def test_s1_03_a_pair_without_a_seed_is_not_asked_about(by_pairs: bool) -> None:
     assert questions(pool_of(TEA | {"is_seed": False}, CHAI | {"is_seed": False}, cosine=0.75), by_pairs=by_pairs) == []
     assert questions(pool_of(TEA | {"is_seed": False}, CHAI, cosine=0.75), by_pairs=by_pairs) == [("a", "b")]
-
-
-def test_t28_of_a_chain_at_the_threshold_only_what_is_in_one_cluster_is_asked_about() -> None:
-    facts = [fact(f"f{n:02d}", f"Statement number {n} of something else") for n in range(20)]
-    vectors = np.eye(20, dtype=np.float32)
-    for place in range(1, 20):
-        vectors[place] = 0.61 * vectors[place - 1] + np.sqrt(1 - 0.61**2) * vectors[place]
-    links = {(f"f{n:02d}", f"f{n + 1:02d}"): 0.61 for n in range(19)}
-    pool = CandidateSet(frame(facts), pairs_of(facts, links), prompt_version=VERSION)
-    asked = choose_pairs(pool, merge_by(pool, by_words(LIMITS)), vectors, LIMITS, 0.60, by_pairs=False)
-    assert 0 < len(asked) < 19
 
 
 def test_what_two_persons_do_is_not_compared_unless_one_relates_to_the_other() -> None:
@@ -395,15 +347,6 @@ def test_s1_14_small_batches_go_pair_by_pair_unless_it_is_forced(seeds: int, mod
 # S1-06, S1-07, S1-08: what becomes of the facts
 
 
-def test_s1_06_an_absorbed_fact_is_superseded_and_its_interval_stays_open() -> None:
-    made = plan(pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0], at=2)))
-    lost = row(made, "b")
-    assert (lost["status"], lost["replaced_by"], lost["valid_to"], lost["expired_at"]) == ("superseded", "a", None, NOW)
-    assert lost["status_reason"].startswith("dedup:")
-    assert made.lineage.select("old_id", "new_id", "reason").rows() == [("b", "a", "dedup")]
-    check_transition("active", lost["status"])
-
-
 def test_s1_06_a_survivor_takes_the_best_of_all_it_absorbed() -> None:
     pool = pool_of(
         fact("a", ALIKE[0], at=9, evidence_count=3, aspect_slugs=["health"]),
@@ -417,6 +360,11 @@ def test_s1_06_a_survivor_takes_the_best_of_all_it_absorbed() -> None:
     assert kept["supersedes_id"] == "c"
     assert made.aspects.select("fact_id", "slug").rows() == [("a", "music")]
     assert made.summary()["merged"] == 2
+
+
+def test_s1_08_a_survivor_is_marked_that_nobody_looked_for() -> None:
+    made = plan(pool_of(fact("a", ALIKE[0]), fact("y", ALIKE[0], is_seed=False, evidence_count=3)))
+    assert (row(made, "a")["replaced_by"], row(made, "y")["consolidated_at"]) == ("y", NOW)
 
 
 def test_c13_messages_are_counted_once_and_none_is_lost() -> None:
@@ -446,7 +394,7 @@ def test_s1_07_what_is_kept_apart_changes_nothing_but_the_marks_and_is_remembere
 def test_s1_06_a_model_merges_two_facts_and_says_so() -> None:
     made = plan(pool_of(TEA, CHAI, cosine=0.75), [same("a", "b")])
     gone, kept = row(made, "b"), row(made, "a")
-    assert (gone["status"], gone["replaced_by"], gone["valid_to"]) == ("superseded", "a", None)
+    assert (gone["status"], gone["replaced_by"], gone["valid_to"], gone["expired_at"]) == ("superseded", "a", None, NOW)
     assert (kept["valid_from"], kept["evidence_count"], kept["statement"]) == (day(0), 2, TEA["statement"])
     assert made.lineage["reason"].to_list() == ["consolidated"]
     assert (made.summary()["merged"], made.pairs["outcome"].to_list()) == (1, ["supersede"])
@@ -457,13 +405,6 @@ def test_s1_08_everything_that_was_processed_is_marked() -> None:
     pool = pool_of(TEA, CHAI, neighbour, alone, cosine=0.75, a__z=0.1, b__z=0.1, y__z=0.1)
     made = plan(pool, [same("a", "b"), keep("b", "y")])
     assert set(made.facts.filter(pl.col("consolidated_at") == NOW)["id"]) == {"a", "b", "y", "z"}
-
-
-def test_s1_08_a_survivor_is_marked_that_nobody_looked_for() -> None:
-    pool = pool_of(fact("a", ALIKE[0]), fact("y", ALIKE[0], is_seed=False, evidence_count=3))
-    made = plan(pool)
-    assert row(made, "a")["replaced_by"] == "y"
-    assert row(made, "y")["consolidated_at"] == NOW
 
 
 def test_s1_08_a_failure_leaves_its_seeds_unmarked_until_the_third() -> None:
@@ -513,25 +454,9 @@ def test_with_a_model_nothing_waits_and_what_waited_is_settled() -> None:
 # Order, circles, races
 
 
-def test_t36_a_fact_is_absorbed_once_and_a_survivor_that_is_gone_absorbs_nothing() -> None:
-    pool = pool_of(TEA, CHAI, fact("c", "Ana likes green tea"), cosine=0.75)
-    made = plan(pool, [same("a", "b"), same("b", "c")])
-    assert made.lineage.select("old_id", "new_id").rows() == [("b", "a")]
-    assert row(made, "c")["status"] == "active"
-
-
 def test_t36_who_was_absorbed_is_not_absorbed_again() -> None:
     facts = pool_of(TEA, CHAI, fact("c", "Ana likes green tea"), cosine=0.75).facts
     assert merge_clusters(facts, Merges(), [("b", "a"), ("b", "c")]).steps == {"b": "a"}
-
-
-def test_a_survivor_may_itself_be_absorbed_later_and_everything_goes_on_in_the_last() -> None:
-    pool = pool_of(TEA, CHAI, fact("c", "Ana likes green tea in the morning", at=7), cosine=0.75)
-    made = plan(pool, [same("a", "b"), same("c", "a")])
-    assert (row(made, "b")["replaced_by"], row(made, "a")["replaced_by"]) == ("a", "c")
-    assert row(made, "c")["valid_from"] == day(0)
-    assert set(made.evidence.filter(pl.col("fact_id") == "c")["message_id"]) == {"m_a", "m_b"}
-    assert row(made, "c")["evidence_count"] == 3
 
 
 def test_t35_a_replacement_that_would_close_a_circle_is_refused() -> None:
@@ -540,25 +465,6 @@ def test_t35_a_replacement_that_would_close_a_circle_is_refused() -> None:
     assert made.lineage.is_empty()
     assert losers(pool_of(fact("a", ALIKE[0], replaced_by="b"), fact("b", ALIKE[0]))) == {"b": "a"}
     assert plan(pool_of(fact("a", ALIKE[0], replaced_by="b"), fact("b", ALIKE[0]))).lineage.is_empty()
-
-
-def test_t40_what_died_meanwhile_is_left_out_and_its_question_is_asked_again() -> None:
-    pool = pool_of(TEA, CHAI, fact("c", ALIKE[0]), fact("d", ALIKE[0]), cosine=0.75, c__d=0.99)
-    merges, judged = merge_by(pool, by_words(LIMITS)), [same("a", "b")]
-    assert merges.duplicates["loser_id"].to_list() == ["d"]
-    left, fewer, answers = only_live(pool, merges, judged, pl.Series(["a", "d"]))
-    assert fewer.duplicates.is_empty()
-    assert [each.verdict for each in answers] == [""]
-    made = plan(left, answers, fewer)
-    assert made.lineage.is_empty()
-    assert made.facts["id"].to_list() == ["d"]
-
-
-def test_t40_a_loser_that_was_pinned_meanwhile_stays() -> None:
-    pool = pool_of(fact("a", ALIKE[0]), fact("b", ALIKE[0], at=1))
-    merges = merge_by(pool, by_words(LIMITS))
-    pinned = replace(pool, facts=pool.facts.with_columns(pinned=pl.col("id") == "b"))
-    assert plan(pinned, merges=merges).lineage.is_empty()
 
 
 def test_s1_20_every_decision_says_what_it_saw_and_who_decided() -> None:
@@ -687,16 +593,5 @@ def test_consolidating_again_changes_nothing(data: st.DataObject) -> None:
     assert set(left).isdisjoint(pool.seeds())
     again = replace(pool, facts=live.with_columns(is_seed=False), decided=made.pairs)
     second = plan(again, now=NOW + timedelta(days=1))
-    assert all(getattr(second, name).is_empty() for name in ("facts", *CHANGED))
-
-
-@settings(max_examples=5, deadline=None)
-@given(_pools())
-def test_every_merge_passes_its_guards_with_the_survivor_itself(pool: CandidateSet) -> None:
-    merges = merge_by(pool, by_words(LIMITS))
-    assert merges.duplicates["loser_id"].n_unique() == len(merges.duplicates)
-    assert set(merges.duplicates["loser_id"]).isdisjoint(merges.duplicates["winner_id"])
-    known = {each["id"]: each for each in pool.facts.iter_rows(named=True)}
-    for loser, winner in merges.duplicates.select("loser_id", "winner_id").iter_rows():
-        two = [known[loser] | {"is_seed": True}, known[winner] | {"is_seed": True}]
-        assert losers(CandidateSet(frame(two), pairs_of(two, {(loser, winner): 1.0}))) == {loser: winner}
+    tables = ("facts", "reworded", "evidence", "lineage", "aspects", "pairs", "batches", "decisions")
+    assert all(getattr(second, name).is_empty() for name in tables)

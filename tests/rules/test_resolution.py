@@ -164,16 +164,8 @@ def test_a_name_of_two_other_types_means_neither() -> None:
 
 
 def test_a_name_said_under_several_types_takes_the_commonest_that_is_not_concept() -> None:
-    done = Memory().take(
-        raw(
-            ("Kestrel", "concept"),
-            ("Kestrel", "concept"),
-            ("kestrel", "project"),
-            ("kestrel", "tool"),
-            ("kestrel", "tool"),
-        )
-    )
-    assert done.entities["entity_type"].to_list() == ["tool"]
+    kinds = ("concept", "concept", "project", "tool", "tool")
+    assert Memory().take(raw(*(("Kestrel", kind) for kind in kinds))).entities["entity_type"].to_list() == ["tool"]
 
 
 def test_a_name_that_means_a_known_entity_is_merged_and_never_compared_again() -> None:
@@ -205,15 +197,13 @@ def test_the_rungs_of_the_ladder_are_literal(cosine: float, how: str) -> None:
     plan = plan_resolution(mentions_in(raw("Postgres")), memory.entities, memory.aliases, near, BY_MEANING)
     assert plan.outcomes["how"].to_list() == [how]
     assert plan.questions.height == (how == "ask")
-
-
-@pytest.mark.parametrize(("answers", "same"), [({0: True}, True), ({0: False}, False), ({}, False)])
-def test_an_ambiguous_name_is_what_the_answer_says_and_new_without_one(answers: dict[int, bool], same: bool) -> None:
-    memory = Memory()
-    memory.take(raw("PostgreSQL"))
-    done = memory.take(raw("Postgres"), [(0, new_id("postgresql", "tool"), 0.8)], answers)
-    assert (meaning(done)["postgres"] == new_id("postgresql", "tool")) is same
-    assert done.decisions["decided_by"].to_list() == (["model"] if same else [])
+    for answers, is_same in (({0: True}, True), ({0: False}, False), ({}, False)):
+        done = finish(plan, answers, NOW)
+        same = how == "similar" or (how == "ask" and is_same)
+        assert (meaning(done)["postgres"] == new_id("postgresql", "tool")) is same
+        assert done.decisions["decided_by"].to_list() == {"ask": ["model"], "similar": ["rule"]}.get(
+            how if same else "", []
+        )
 
 
 def test_s2_07_of_a_store_the_nearest_five_of_the_same_type_are_compared(tmp_path: Path) -> None:
@@ -242,22 +232,10 @@ def test_s2_07_of_a_store_the_nearest_five_of_the_same_type_are_compared(tmp_pat
     }
 
 
-def test_a_chain_of_likeness_ends_in_one_entity() -> None:
-    memory = Memory()
-    done = memory.take(
-        raw("alpha one", "alpha uno", "alpha eins"),
-        [(1, new_id("alpha one", "tool"), 0.9), (2, new_id("alpha uno", "tool"), 0.8)],
-        {0: True},
-    )
-    assert set(meaning(done).values()) == {new_id("alpha one", "tool")}
-
-
 @pytest.mark.parametrize(
     ("name", "other"),
     [
-        ("Anna (sister of Ben)", "Anna (sales)"),
         ("Anna (sister of Ben)", "Anna"),
-        ("Python 2", "Python 3"),
         ("Level 3", "Level"),
     ],
 )
@@ -387,22 +365,13 @@ def test_a_full_name_learned_late_joins_who_was_known_by_the_first_name_and_is_s
     assert memory.entities["name"].to_list() == ["Anna Keller"]
 
 
-def test_names_of_things_are_not_joined_by_their_first_word() -> None:
-    memory = Memory()
-    memory.take(people("Apache Kafka", "Northwind Bakery", kind="organization"))
-    memory.take(people("Apache", "Northwind", kind="organization"))
-    assert memory.entities.height == 4
-
-
 def test_another_spelling_joins_in_any_order_of_arrival() -> None:
-    for names in (("José Núñez Prado", "Jose Nunez Prado"), ("Jose Nunez Prado", "José Núñez Prado")):
+    one, other = "José Núñez Prado", "Jose Nunez Prado"
+    for batches in ([one], [other]), ([other], [one]), ([one, other],):
         memory = Memory()
-        for name in names:
-            memory.take(people(name))
+        for names in batches:
+            memory.take(people(*names))
         assert memory.entities.height == 1
-    together = Memory()
-    together.take(people("José Núñez Prado", "Jose Nunez Prado"))
-    assert together.entities.height == 1
 
 
 def kin(name: str, owner: str | None = None, known_as: str | None = None) -> pl.DataFrame:
@@ -419,7 +388,7 @@ def test_kin_are_one_whoever_speaks_and_are_joined_to_their_name() -> None:
     assert meaning(memory.take(people("Lotte", "Evan's wife"))) == {"lotte": ours, "evan's wife": ours}
 
 
-@pytest.mark.parametrize("role", ["sister", "brother", "son", "daughter", "dog", "roommate"])
+@pytest.mark.parametrize("role", ["sister", "dog"])
 def test_of_a_role_that_several_can_have_no_name_is_joined_and_a_person_is_asked_of_each(role: str) -> None:
     memory, known_as = Memory(), f"evan's {role}"
     memory.take(people(known_as))
@@ -430,29 +399,18 @@ def test_of_a_role_that_several_can_have_no_name_is_joined_and_a_person_is_asked
         assert [set(ids) for ids in asked] == [{new_id(known_as, "person"), new_id(name.lower(), "person")}]
 
 
-@pytest.mark.parametrize("role", ["manager", "wife", "boss", "therapist", "landlord"])
-@pytest.mark.parametrize("first", [[], ["ada's {role}"]])
-def test_a_role_that_one_has_means_who_was_named_last(role: str, first: list[str]) -> None:
+@pytest.mark.parametrize("role", ["manager", "wife", "landlord"])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_role_that_one_has_means_who_was_named_last_whatever_is_read_later(role: str, is_known: bool) -> None:
     memory, known_as = Memory(), f"ada's {role}"
-    for each in first:
-        memory.take(people(each.format(role=role)))
+    if is_known:
+        memory.take(people(known_as))
     memory.take(kin("Ingrid Holm", known_as=known_as))
-    before = meaning(memory.take(people(known_as)))[known_as]
+    assert meaning(memory.take(people(known_as)))[known_as] != new_id("bruno reis", "person")
     memory.take(kin("Bruno Reis", known_as=known_as))
+    memory.take(kin("Karl Lund", known_as=known_as).with_columns(seen_at=pl.lit(NOW - timedelta(days=9))))
     assert meaning(memory.take(people(known_as))) == {known_as: new_id("bruno reis", "person")}
-    assert before != new_id("bruno reis", "person")
     assert memory.aliases.filter(alias_name=known_as).height == 1
-
-
-def test_who_was_named_earlier_and_is_read_later_does_not_take_a_role_back() -> None:
-    memory = Memory()
-    memory.take(kin("Bruno Reis", known_as="ada's manager"))
-    memory.take(kin("Ingrid Holm", known_as="ada's manager").with_columns(seen_at=pl.lit(NOW - timedelta(days=9))))
-    assert meaning(memory.take(people("Ada's manager"))) == {"ada's manager": new_id("bruno reis", "person")}
-
-
-def test_my_manager_is_nobody_where_nobody_knows_whose() -> None:
-    assert Memory().take(kin("my manager")).names.is_empty()
 
 
 def test_what_is_no_name_has_no_row_and_is_counted() -> None:

@@ -15,27 +15,22 @@ from talk import (
     CLAUDE,
     NOW,
     START,
-    Line,
     assert_same,
     contents,
     extractor,
-    known_of,
     learn,
     rows,
     said,
-    states,
     texts_of,
     written,
 )
 
 from slowwave.extraction.roster import (
     NAMESPACE,
-    UNNAMED,
     Owner,
     is_name,
     is_nameless_row,
     is_same_person,
-    mentioned_names,
     owner_id,
     owner_of,
     roster,
@@ -135,12 +130,6 @@ def test_the_roster_numbers_who_speaks_then_what_is_mentioned_each_once() -> Non
     ]  # fmt: skip
 
 
-def test_names_are_found_in_capitalised_groups_of_words_and_in_each_part_of_them() -> None:
-    found = mentioned_names([turn("I met Anna de la Cruz at Ferrywise. nothing else")])
-    assert {"anna de la cruz", "anna", "ferrywise"} <= {*found}
-    assert "nothing" not in found
-
-
 # On a store
 
 
@@ -213,24 +202,12 @@ Reads = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("model", [CLAUDE, "quotes"])
-def test_the_nameless_user_is_one_entity_that_is_found_as_user(reads: Reads, tmp_path: Path, model: str) -> None:
-    reads(WORK, llm={"model": model, "concurrency": 1})
-    reads(("User", "I live in Lisbon with my two children."), llm={"model": model, "concurrency": 1})
-    store = tmp_path / "m"
-    assert people(store) == {UNNAMED: owner_id()}
-    assert aliases(store, owner_id()) == {"user", "the user"}
-    assert len(about(store, owner_id())) >= 2
-    assert is_sound(store)
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(("order", "model"), [(1, CLAUDE), (-1, CLAUDE), (1, "quotes")])
 def test_a_name_that_is_given_before_or_after_facts_were_filed_is_the_owners(
-    reads: Reads, tmp_path: Path, order: int
+    reads: Reads, tmp_path: Path, order: int, model: str
 ) -> None:
     for talk in [[("user", "Hi, I'm Craig.")], [WORK]][::order]:
-        reads(*talk)
+        reads(*talk, llm={"model": model, "concurrency": 1})
     store = tmp_path / "m"
     assert people(store) == {"Craig": owner_id()}
     assert aliases(store, owner_id()) == {"user", "the user", "craig"}
@@ -269,51 +246,12 @@ def test_the_merge_is_part_of_the_commit_that_stores_what_was_read(reads: Reads,
 
 
 @pytest.mark.proof
-def test_a_scope_in_which_another_name_is_given_has_an_owner_of_its_own(reads: Reads, tmp_path: Path) -> None:
-    reads(("user", "Hi, I'm Craig."), WORK)
-    reads(("user", "Hi, I'm Mia."), ("user", "I sail every weekend in Porto."), scope="atlas")
-    store = tmp_path / "m"
-    assert people(store) == {"Craig": owner_id(), "Mia": owner_id("atlas")}
-    assert any("Porto" in each for each in about(store, owner_id("atlas")))
-    assert not any("Porto" in each for each in about(store, owner_id()))
-    assert is_sound(store)
-
-
-@pytest.mark.proof
-def test_a_second_name_that_cannot_be_the_first_is_refused_with_a_decision(reads: Reads, tmp_path: Path) -> None:
-    reads(("user", "Hi, I'm Craig."), WORK)
-    reads(("user", "Hello, my name is Mia and I sail every weekend."))
-    store = tmp_path / "m"
-    assert people(store)["Craig"] == owner_id()
-    assert "mia" not in aliases(store, owner_id())
-    [reason] = decided(store, "refuse")
-    assert "'Mia'" in reason
-
-
-@pytest.mark.proof
 def test_who_speaks_under_a_first_name_is_not_taken_for_the_owner_without_asking(reads: Reads, tmp_path: Path) -> None:
     reads(("Marta", "I work at Google as a nurse."))
     reads(("user", "I'm Marta."), WORK)
     store = tmp_path / "m"
     assert not any("Google" in each for each in about(store, owner_id()))
     assert decided(store, "unclear_name")
-
-
-@pytest.mark.proof
-def test_a_word_of_which_something_is_known_is_not_the_owner(reads: Reads, tmp_path: Path) -> None:
-    fact = {"m": 0, "s": "Crystal is a language that compiles to machine code.", "about": "Crystal"}
-    answer = {"new": [{"name": "Crystal", "type": "concept"}], "facts": [fact]}
-    reads(("Devon", "Crystal is a language that compiles to machine code."), model=Reader({"compiles": answer}))
-    reads(("user", "Hi, I'm Crystal."), WORK)
-    assert not any("machine code" in each for each in about(tmp_path / "m", owner_id()))
-
-
-def test_an_answer_of_which_no_fact_can_be_used_leaves_its_messages_to_another_try(
-    reads: Reads, tmp_path: Path
-) -> None:
-    broken = {"facts": [{"m": "message 0", "s": "Ferrywise employs the user.", "about": "1"}]}
-    reads(WORK, model=Reader({"Ferrywise": broken}))
-    assert {*states(tmp_path / "m").values()} == {"failed"}
 
 
 @pytest.mark.proof
@@ -339,44 +277,3 @@ def test_a_text_that_asks_for_it_renames_and_merges_nobody(reads: Reads, tmp_pat
     assert before.items() <= found.items()
     assert {"mallory", "anna"}.isdisjoint(aliases(tmp_path / "m", owner_id()))
     assert not rows(tmp_path / "m", "entities")["merged_into"].drop_nulls().to_list()
-
-
-# In order
-
-
-def chat(*turns: tuple[str, str], name: str = "c1", day: int = 0) -> list[Line]:
-    return said(turns, name, START + timedelta(days=day))
-
-
-@pytest.mark.proof
-def test_what_shares_no_speaker_is_asked_in_the_same_round_and_what_does_in_the_next(
-    tmp_path: Path, serve: Callable[..., MessagesApi]
-) -> None:
-    model, store = Reader(), tmp_path / "m"
-    serve(model)
-    lines = [
-        *chat(("Marta", "I sail every weekend in Porto."), name="a"),
-        *chat(("Devon", "I prefer rooibos tea to coffee."), name="b", day=1),
-        *chat(("Marta", "I sold my boat in Porto."), name="c", day=2),
-    ]
-    told = learn(written(tmp_path / "a.jsonl", lines), store, **paid(), extract={"window_messages": 1})
-    assert sorted(model.fresh()[:2]) == [["I prefer rooibos tea to coffee."], ["I sail every weekend in Porto."]]
-    assert model.fresh()[2:] == [["I sold my boat in Porto."]]
-    assert [[*known_of(each)] for each in model.windows[:2]] == [[], []]
-    assert "Marta: I sail every weekend in Porto." in known_of(model.windows[2])
-    kinds = rows(store, "commits").filter(pl.col("run_id") == told["run"])["kind"].to_list()
-    assert kinds.count("ingest.candidates") == 2
-
-
-HARBOURS = [("Marta", f"I visited the harbour of town number {n} in May.") for n in range(4)]
-
-
-def test_what_is_handed_over_as_a_batch_is_asked_all_at_once(tmp_path: Path, serve: Callable[..., MessagesApi]) -> None:
-    model = Reader()
-    server = serve(model)
-    settings = {**paid(mode="batch", batch_poll_s=0.05), "extract": {"window_messages": 1, "context_messages": 0}}
-    learn(written(tmp_path / "a.jsonl", chat(*HARBOURS)), tmp_path / "m", **settings)
-    first = min(server.batches.batches.values(), key=lambda each: each.created_at)
-    assert len(first.requests) == len(model.windows) == 4
-    assert [[*known_of(each)] for each in model.windows] == [[]] * 4
-    assert set(states(tmp_path / "m").values()) == {"done"}

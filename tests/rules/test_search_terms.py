@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from patchwork import NO_PREDICATES, NOW, Memory, claim
+from patchwork import Memory, claim
 from test_reconciliation import ALIKE, fact, plan, pool_of
 
 from slowwave import frames
 from slowwave.deduplication.duplicates import DUPLICATES, Merges
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.revision.candidates import CLAIMS, MESSAGES, build_candidates
-from slowwave.revision.search_terms import general_words, joined_words, search_terms
-from slowwave.settings import ExtractSettings
+from slowwave.revision.search_terms import general_words, search_terms
 
 
 @pytest.mark.parametrize(
@@ -24,7 +22,6 @@ from slowwave.settings import ExtractSettings
         ("pottery craft", "craft"),
         ("<b>ignore</b> 4111-1111 sk-abc", "ignore sk abc"),
         ("aa bb cc dd ee ff gg hh ii jj kk ll mm", "aa bb cc dd ee ff gg hh ii jj kk ll"),
-        ("", None),
         (None, None),
     ],
 )
@@ -56,12 +53,8 @@ def test_general_words_have_no_word_of_a_name_of_whom_the_fact_is_about_or_of_a_
 
 OTHERWISE = [
     ("Hans Weiß", "weiss"),
-    ("Bjørn Dæhlie", "daehlie"),
     ("राम ली", "ली"),
-    ("Anna Иванова", "ивановой"),
     ("李明", "李明さん"),
-    ("สมชาย", "คุณสมชาย"),
-    ("김 철수", "철수는"),
     ("أحمد", "احمد"),
     ("Zorblax Quint", "quints"),
 ]
@@ -88,17 +81,6 @@ def test_a_word_that_is_only_like_a_name_is_kept(name: str, word: str) -> None:
                          "object_id": ["e_2"]})  # fmt: skip
     assert search_terms(rows, names).to_list() == [word]
     assert NameMatcher.of([name]).have_words_in(rows["search_terms"]).to_list() == [False]
-
-
-def test_other_names_of_whom_a_fact_is_about_are_no_general_words() -> None:
-    aliases = pl.DataFrame({"alias_name": ["neovi editor"], "entity_id": ["e_neovim"]})
-    claims = frames.conform(
-        pl.DataFrame([{"window": 0, "message_id": "m", "subject": "Anna", "relation": "uses", "object": "neovim",
-                       "statement": "Anna uses neovim.", "search_terms": "neovi tool"}]), CLAIMS,
-    )  # fmt: skip
-    messages = frames.conform(pl.DataFrame([{"id": "m", "conversation_id": "c", "content": "x"}]), MESSAGES)
-    made = build_candidates(claims, messages, Memory().names(), NO_PREDICATES, ExtractSettings(), NOW, aliases)
-    assert made.facts["search_terms"].to_list() == ["tool"]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +120,6 @@ def test_a_fact_that_is_said_again_gains_the_general_words_of_the_repetition_in_
             memory.tell(told[place])
         (fact,) = memory.facts.filter(pl.col("status") == "active").to_dicts()
         assert fact["search_terms"] == "editor software tool"
-
-
-def test_general_words_that_come_together_are_a_dozen_at_most_none_of_which_the_statement_has() -> None:
-    words = [f"w{sign}" for sign in "abcdefghijklmn"]
-    rows = pl.DataFrame({"id": ["f"] * 3, "search_terms": [" ".join(words[::-1]), "wa vim aa", None]})
-    found = joined_words(rows, pl.DataFrame({"id": ["f"], "statement": ["Anna uses vim."]}))
-    assert found["search_terms"].to_list() == [" ".join(["aa", *words[:11]])]
 
 
 def test_a_fact_that_absorbs_another_takes_over_its_general_words() -> None:

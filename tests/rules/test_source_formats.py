@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from slowwave.ingestion.agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
+from slowwave.ingestion.agent_sessions import gemini_sessions, parse_codex, parse_gemini
 from slowwave.ingestion.chat_exports import (
     day_order,
     names_of,
@@ -24,7 +21,7 @@ from slowwave.ingestion.chat_exports import (
 from slowwave.ingestion.commit_logs import parse_git_log
 from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
 from slowwave.ingestion.mail import own_words, parse_mail
-from slowwave.ingestion.parsers import TEXT_PARSERS, conversation_of
+from slowwave.ingestion.parsers import conversation_of
 from slowwave.ingestion.transcripts import Message, Origin
 
 ORIGIN = Origin("file", "global")
@@ -75,14 +72,10 @@ def test_json_is_known_by_its_keys_under_any_name(head: str, suffix: str, format
     ("head", "format"),
     [
         ("[02/03/2026, 21:15:32] Nora: Nine.\n[02/03/2026, 21:16:00] Ben: Ten.", "whatsapp"),
-        ("\u200e[02.03.26, 21:15:32] Boats: \u200eencrypted\n[02.03.26, 21:16:00] Ben: Ten.", "whatsapp"),
         ("02/03/2026, 21:15 - Nora: Nine.\r\n02/03/2026, 21:16 - Ben: Ten.", "whatsapp"),
-        ("3/2/26, 9:15\u202fPM - Nora: Nine.\n3/2/26, 9:16\u202fPM - Ben: Ten.", "whatsapp"),
-        ("[02/03/2026 à 21:15:32] Nora : Nine.\n[02/03/2026 à 21:16:00] Ben: Ten.", "whatsapp"),
         ('[02.03.26, 21:15:32] Ana "Nani" Ruiz: Nine.\n[02.03.26, 21:16:00] Ana "Nani" Ruiz: Ten.', "whatsapp"),
         (COMMIT + "    Use UTC\n", "git-log"),
         ("From nora@example.com Mon Mar  2 09:00:00 2026\n" + MAIL + "\nNine.\n", "mail"),
-        ("Received: by example.com\n" + MAIL + "\nNine.\n", "mail"),
         (CURSOR, "cursor"),
     ],
 )
@@ -94,34 +87,12 @@ def test_text_is_known_by_its_lines_under_any_name(head: str, suffix: str, forma
     ("head", "suffix", "format"),
     [
         ("2026-03-02 21:15:00 - INFO: started\n2026-03-02 21:16:00 - INFO: stopped", ".log", "text"),
-        ("[2026-03-02 21:15:00] production.ERROR: started\n[2026-03-02 21:16:00] production.ERROR: x", ".log", "text"),
         ("[12/05/2026 09:00:01] server: started\n[12/05/2026 09:00:02] server: stopped", ".log", "text"),
-        ("[12/05/2026 09:00:01] <nora> see: x\n[12/05/2026 09:00:02] <ben> so: y", ".log", "text"),
         ("Changes\n\n12/05/2026 10:00 - Version 2: new\n13/05/2026 10:00 - Version 3: newer", ".txt", "text"),
         (MAIL + "\nNine.\n", ".md", "markdown"),
-        (CURSOR, ".md", "cursor"),
         (MAIL.replace("Message-ID", "X-Id") + "\nNine.\n", ".eml", "mail"),
-        ("From here on 2 March 2026\nFrom: Nora\nDate: today\n\nNine.", ".txt", "text"),
-        ("commit 9f1c0d2 broke it.\n\nAuthor: me", ".txt", "text"),
         ("# Boats\n\nA chat was _Exported on 3/2/2026 from Cursor_.\n", ".md", "markdown"),
-        ('{"type": "note", "ts": 1772442000, "text": "x", "user": "n"}\n', ".jsonl", "messages"),
-        (
-            '{"timestamp": "2026-03-02", "type": "x", "payload": {}, "content": "y", "role": "user"}\n',
-            ".jsonl",
-            "messages",
-        ),
-        ('{"conversation_id": "c", "chat_messages": [{"role": "user", "content": "x"}]}\n', ".jsonl", "messages"),
-        (
-            '[{"uuid": "1", "prompt_template": "t", "docs": [], "messages": [{"role": "user", "content": "x"}]}]',
-            ".json",
-            "messages",
-        ),
         ('{"role": "user", "content": "{\\"type\\": \\"response_item\\", \\"payload\\": {}}"}\n', ".jsonl", "messages"),
-        (
-            '{"type":"user","sessionId":"s","uuid":"u","message":{"role":"user","content":"x"}}\n',
-            ".jsonl",
-            "claude-code",
-        ),
     ],
 )
 def test_what_only_looks_like_another_format_is_read_as_before(head: str, suffix: str, format: str) -> None:
@@ -134,16 +105,6 @@ def claude(*listed: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def turn(uuid: str, text: str, sender: str = "human", **fields: Any) -> dict[str, Any]:
     return {"uuid": uuid, "text": text, "sender": sender, "created_at": "2026-03-02T09:00:00Z", "content": []} | fields
-
-
-def test_a_person_of_claude_ai_has_the_name_of_the_list_of_people() -> None:
-    origin = Origin("file", "global", names_of([{"uuid": "a", "full_name": "Nora Quint", "email_address": "n@x.org"}]))
-    found = messages(parse_claude_ai(claude(turn("1", "Nine?"), turn("2", "Ten.", "assistant")), origin))
-    assert [(one.speaker, one.role, one.content, one.title) for one in found] == [
-        ("Nora Quint", "user", "Nine?", "Boats"),
-        ("assistant", "assistant", "Ten.", "Boats"),
-    ]
-    assert {one.speaker for one in messages(parse_claude_ai(claude(turn("1", "Nine?")), ORIGIN))} == {"user"}
 
 
 ROOT = "00000000-0000-4000-8000-000000000000"
@@ -195,7 +156,6 @@ def test_a_thread_of_slack_is_a_conversation_with_its_first_message_and_replies_
         ("<@U1> &amp; <@U9>", "Nora Quint & U9"),
         ("<@U9|ana> in <#C1|quay> and <#C2>", "ana in #quay and #C2"),
         ("see <https://example.com/a|the list>", "see the list (https://example.com/a)"),
-        ("<https://example.com|example.com> <mailto:a@b.org|a@b.org>", "example.com a@b.org"),
         ("2 &lt; 3 <", "2 < 3 <"),
     ],
 )
@@ -217,9 +177,7 @@ def test_bots_of_slack_are_tools_and_its_notices_no_messages() -> None:
     [
         ("export/harbour/2026-03-02.json", "slack", "slack/harbour"),
         ("WhatsApp Chat - Nora/_chat.txt", "whatsapp", "WhatsApp Chat - Nora"),
-        ("_chat.txt", "whatsapp", "_chat"),
         ("src/harbour/history.txt", "git-log", "harbour"),
-        ("src/git-log.txt", "git-log", "src"),
     ],
 )
 def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format: str, name: str) -> None:
@@ -249,20 +207,10 @@ def spoken(words: str, role: str = "user") -> dict[str, Any]:
     return codex(type="message", role=role, content=[{"type": "input_text", "text": words}])
 
 
-def test_the_lines_of_codex_belong_to_the_session_and_project_of_its_first_line() -> None:
-    origin = codex_origin(json.loads(CODEX), ORIGIN)
-    assert codex_origin(spoken("Nine?"), origin) is origin
-    assert messages(parse_codex(spoken("Nine?"), origin)) == [
-        Message("s", "", "user", "user", "Nine?", NINE, "harbour")
-    ]
-
-
 @pytest.mark.parametrize(
     "line",
     [
         codex("event_msg", type="user_message", message="Nine?"),
-        codex(type="reasoning", summary=[]),
-        spoken("x", "developer"),
         spoken("<environment_context>\n<cwd>/x</cwd>"),
         spoken("# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>"),
     ],
@@ -283,29 +231,11 @@ def test_of_a_request_from_an_editor_only_the_words_of_the_person_count() -> Non
         (codex(type="function_call", name="exec", arguments='{"cmd":"ls"}'), 'exec {"cmd":"ls"}'),
         (codex(type="custom_tool_call", name="apply_patch", input="*** Begin"), "apply_patch *** Begin"),
         (codex(type="function_call_output", output={"content": "a.py", "success": True}), "a.py"),
-        (codex(type="local_shell_call", action={"command": ["ls"]}), 'local_shell_call {"command":["ls"]}'),
     ],
 )
 def test_calls_of_tools_in_codex_are_excerpts(line: dict[str, Any], words: str) -> None:
     [found] = messages(parse_codex(line, ORIGIN))
     assert (found.role, found.content, found.is_excerpt) == ("tool", words, True)
-
-
-def test_a_session_of_gemini_has_its_people_assistant_and_tools() -> None:
-    call = {"name": "read_file", "args": {"path": "a"}, "resultDisplay": "x = 1"}
-    session = {"sessionId": "s", "projectHash": "h", "summary": "Boats", "messages": [
-        {"id": "1", "timestamp": "2026-03-02T09:00:00Z", "type": "user", "content": [{"text": "Nine?"}]},
-        {"id": "2", "timestamp": "2026-03-02T09:00:01Z", "type": "gemini", "content": "", "toolCalls": [call, 3]},
-        {"id": "3", "type": "info", "content": "Cancelled."},
-        {"id": "4", "content": "x"},
-    ]}  # fmt: skip
-    found = list(parse_gemini(session, ORIGIN))
-    assert [(one.message_id, one.role, one.content, one.at, one.title) for one in messages(found)] == [
-        ("1", "user", "Nine?", NINE, "Boats"),
-        ("2/1", "tool", 'read_file {"path":"a"}\nx = 1', NINE + 10**6, "Boats"),
-    ]
-    assert notes(found) == ["a notice of the program"]
-    assert notes(found, "unreadable") == ["an object without a type instead of a message"]
 
 
 def test_a_session_of_gemini_in_lines_has_the_last_form_of_each_message_that_was_not_taken_back() -> None:
@@ -340,11 +270,8 @@ def test_a_session_of_gemini_in_lines_has_the_last_form_of_each_message_that_was
     [
         (["13/02/2026, 09:00 - N: x"], "dmy"),
         (["2/13/26, 9:00 AM - N: x"], "mdy"),
-        (["2026-03-02, 09:00 - N: x"], "ymd"),
         (["1/2/26, 09:00 - N: x", "1/3/26, 09:00 - N: x", "2/1/26, 09:00 - N: x"], "mdy"),
-        (["1/2/26, 9:00 AM - N: x", "2/1/26, 9:00 AM - N: x", "1/3/26, 9:00 AM - N: x"], "mdy"),
         (["11/2/26, 9:00 PM - N: x", "1/3/26, 9:00 PM - N: x"], "dmy"),
-        (["1/2/26, 9:00 PM - N: x"], "mdy"),
     ],
 )
 def test_the_order_of_day_and_month_is_that_in_which_the_chat_goes_on(lines: list[str], order: str) -> None:
@@ -379,13 +306,9 @@ def test_a_chat_of_whatsapp_is_one_conversation_and_later_lines_belong_to_their_
     ("line", "words"),
     [
         ("Ada: \u200eIMG-1.jpg (file attached)\nWe decided on the blue boat", "We decided on the blue boat"),
-        ("Ada: the cache is now Map<String, Boat>", "the cache is now Map<String, Boat>"),
-        ("Ada: Ten. <This message was edited>", "Ten."),
         ("Ada: Dez. \u200e<whatever it says>", "Dez."),
         ('Ana "Nani" Ruiz: Nine.', "Nine."),
-        ('Ada: the "blue: one"', 'the "blue: one"'),
         ('Ada changed the subject to "Boats: all"', None),
-        ("Ada hat den Betreff zu „Boote: alle“ geändert", None),
         ("Ada: \u200eIMG-1.jpg (file attached)", None),
     ],
 )
@@ -442,21 +365,15 @@ def test_mails_of_one_thread_are_one_conversation() -> None:
     ("body", "own"),
     [
         ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12, Nora <n@x.org> wrote:\n> When?\n", "Nine."),
-        ("Nine.\n\nOn Mon, 2 Mar 2026 at 10:12,\nNora <n@x.org> wrote:\n\n> When?\n> Now?\n", "Nine."),
         ("> When?\nNine.\n> Where?\nHere.", "Nine.\nHere."),
         ("Nine.\n\n-----Original Message-----\nFrom: Nora\nWhen?", "Nine."),
-        ("Nine.\n\n________________________________\nFrom: Nora\nSent: Monday\n\nWhen?", "Nine."),
         ("Nine.\n\nFrom: Nora <n@x.org>\nSent: Monday, March 2\nTo: Ben\n\nWhen?", "Nine."),
-        ("Nine.\n\n________________________________\nDe : Nora\nEnvoyé : lundi\n\nQuand ?", "Nine."),
-        ("Nine.\n____________________\nboats mailing list\nhttps://x.org", "Nine."),
         ("Nine.\n\n____________________\n\nPart two: ten.", "Nine.\n\n____________________\n\nPart two: ten."),
         ("Nine.\n-- \nNora\nHarbour", "Nine."),
-        ("Nine.\n\nSent from my iPhone", "Nine."),
         (
             f"{LONG}\ncouncil said.\n\n- {LONG}\n- and more\nBye,\nNora",
             f"{LONG} council said.\n\n- {LONG}\n- and more\nBye,\nNora",
         ),
-        ("On Monday Ben wrote:\nfirst a list, then a letter.", "On Monday Ben wrote:\nfirst a list, then a letter."),
         ("--help shows more.\n--- a/x\nFrom: here: we go", "--help shows more.\n--- a/x\nFrom: here: we go"),
     ],
 )
@@ -501,7 +418,6 @@ def test_text_that_is_made_to_take_long_ends(piece: str) -> None:
     [
         {"List_Unsubscribe": "<https://example.com>"},
         {"Auto_Submitted": "auto-replied"},
-        {"X_Gmail_Labels": "Spam,Unread"},
         {"X_Gmail_Labels": 'Unread, "Drafts"'},
     ],
 )
@@ -517,12 +433,9 @@ def test_mails_that_nobody_wrote_or_wanted_are_skipped_and_counted(headers: dict
     ("sender", "speaker"),
     [
         ("=?utf-8?q?M=C3=BCller=2C_Ada?= <a@x.org>", "Ada Müller"),
-        ("=?utf-8?q?M=C3=BCller?=,\n =?utf-8?q?_Ada?= <a@x.org>", "Müller"),
         ('"Quint, Nora" <n@x.org>', "Nora Quint"),
         ('"M\udcc3\udcbcller, J\udcc3\udcbcrgen" <j@x.org>', "Jürgen Müller"),
         ('"von der Leyen, Ursula" <u@x.org>', "Ursula von der Leyen"),
-        ('"Quint, Inc." <n@x.org>', "Quint, Inc."),
-        ("a@x.org (Ada)", "Ada"),
     ],
 )
 def test_the_speaker_of_a_mail_has_the_whole_name(sender: str, speaker: str) -> None:
@@ -553,26 +466,31 @@ def commit(words: str, author: str = "Nora Quint", extra: str = "", sha: str = "
 
 
 def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
-    signed = "\n\nSigned-off-by: Nora <n@example.com>"
-    words = f"Keep times in UTC instead of local time\n\nIt moved{signed}"
-    log = (
-        commit(words)
-        + " a.py | 2 +-\n    1 file changed\n\n"
-        + commit("Use pnpm because of the lock file", sha="8e0b9c1")
-    )
+    words = "Keep times in UTC instead of local time\n\nIt moved"
+    log = commit(f"{words}\n\nSigned-off-by: Nora <n@example.com>") + " a.py | 2 +-\n    1 file changed\n\n"
+    log += commit("Use pnpm because of the lock file", sha="8e0b9c1")
     found = list(parse_git_log(log.splitlines(keepends=True), Origin("harbour")))
-    assert [(line, *one[:6]) for line, one in found if isinstance(one, Message)] == [
-        (
-            1,
-            "harbour-8e0b9c1",
-            "9f1c0d2",
-            "user",
-            "Nora Quint",
-            "Keep times in UTC instead of local time\n\nIt moved",
-            NINE,
-        ),
-        (14, "harbour-8e0b9c1", "8e0b9c1", "user", "Nora Quint", "Use pnpm because of the lock file", NINE),
-    ]
+    assert [line for line, _ in found] == [1, 14]
+    first, second = messages(found)
+    assert first == Message("harbour-8e0b9c1", "9f1c0d2", "user", "Nora Quint", words, NINE, first.scope)
+    assert (second.conversation_id, second.message_id) == ("harbour-8e0b9c1", "8e0b9c1")
+
+
+@pytest.mark.parametrize(
+    ("text", "decides"),
+    [
+        (commit("Switch the cache from Redis to Valkey"), True),
+        (commit("Drop support for Node 18"), True),
+        (commit("feat: retry three times, as the API times out often"), True),
+        (commit("Lines are no longer than 120"), False),
+        (commit("Bump boat from 1.0 to 2.0"), False),
+        (commit("Merge branch 'x' because of y", extra="Merge: 1234567 89abcde\n"), False),
+        (commit("Use x instead of y", "renovate[bot]"), False),
+    ],
+)
+def test_a_decision_is_a_choice_a_replacement_or_a_reason_and_the_rest_is_counted(text: str, decides: bool) -> None:
+    found = list(parse_git_log(text.splitlines(), ORIGIN))
+    assert (len(messages(found)), len(notes(found))) == ((1, 0) if decides else (0, 1))
 
 
 def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() -> None:
@@ -589,37 +507,6 @@ def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() ->
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        commit("Bump boat from 1.0 to 2.0"),
-        commit("Merge branch 'x' because of y", extra="Merge: 1234567 89abcde\n"),
-        commit("Use x instead of y", "renovate[bot]"),
-    ],
-)
-def test_a_commit_that_decides_nothing_is_skipped_and_counted(text: str) -> None:
-    found = list(parse_git_log(text.splitlines(), ORIGIN))
-    assert len(notes(found)) == len(found) == 1
-
-
-@pytest.mark.parametrize(
-    ("subject", "decides"),
-    [
-        ("Switch the cache from Redis to Valkey", True),
-        ("Drop support for Node 18", True),
-        ("docs: we keep times in UTC", True),
-        ("feat: retry three times, as the API times out often", True),
-        ("Pin the image, since newer ones fail", True),
-        ("Test tags, as well as names", False),
-        ("Treat tags as the default", False),
-        ("Lines are no longer than 120", False),
-        ("Fix crash in parser", False),
-    ],
-)
-def test_a_decision_is_a_choice_a_replacement_or_a_reason(subject: str, decides: bool) -> None:
-    assert bool(messages(parse_git_log(commit(subject).splitlines(), ORIGIN))) == decides
-
-
-@pytest.mark.parametrize(
     "date", ["Mon Mar 2 10:00:00 2026 +0100", "2026-03-02 10:00:00 +0100", "2026-03-02T10:00:00+01:00", "1772442000"]
 )
 def test_dates_of_git_are_read_in_its_usual_forms(date: str) -> None:
@@ -629,20 +516,3 @@ def test_dates_of_git_are_read_in_its_usual_forms(date: str) -> None:
         "\n\n", "\nCommit: Ben <b@x>\nCommitDate: 2027-01-01\n\n", 1
     )
     assert messages(parse_git_log(full.splitlines(), ORIGIN))[0].at == NINE
-
-
-PIECES = st.sampled_from([
-    "commit 9f1c0d2\n", "Author: N <n@x>\n", "Date: x\n", "    because\n", "\n", "From a Mon 2026\n", "--b\n",
-    "\udcff\n", "From: N <n@x.org>\n", "Content-Type: multipart/mixed; boundary=b\n", "Content-Type: message/rfc822\n",
-    "Date: =?x?q?=ff?=\n", "Subject: =?utf-8?b?w?=\n", "Content-Transfer-Encoding: base64\n", "Message-ID: <>\n",
-    "Content-Type: text/html\n", "<p></div><![x\n", "[02/03/2026, 21:15:32] N: x\n", "99/99/99, 9:99 - N: x\n", "---\n",
-    "**User**\n", "_Exported on 99/99/2026 at 99:99:99 GMT+99 from Cursor (1)_\n",
-])  # fmt: skip
-
-
-@pytest.mark.parametrize("name", sorted(TEXT_PARSERS))
-@given(lines=st.lists(PIECES | st.text(max_size=12), max_size=25))
-def test_no_text_breaks_a_parser_and_each_finding_has_its_line(name: str, lines: list[str]) -> None:
-    found = list(TEXT_PARSERS[name](lines, ORIGIN))
-    assert all(0 < line <= len(lines) for line, _ in found)
-    assert all(one.content.strip() or name == "cursor" for one in messages(found))

@@ -27,11 +27,6 @@ def test_names_stand_inside_sentences_or_are_technologies() -> None:
     assert candidate_names(text) == ("ana", "ben", "carla", "docker", "postgres")
 
 
-def test_the_first_word_of_a_sentence_is_no_name() -> None:
-    assert candidate_names("Berlin is large. Paris too.") == ()
-    assert candidate_names("We left Berlin. We saw Paris.") == ("berlin", "paris")
-
-
 @pytest.mark.parametrize(
     ("turns", "seen", "names", "expected"),
     [
@@ -41,7 +36,6 @@ def test_the_first_word_of_a_sentence_is_no_name() -> None:
         ([-SAME], (), (), 0.5),  # the cosine counts from zero on
         ([SAME], (), ("ana",), 0.5),
         ([SAME], ("ana",), ("ana", "ben"), 0.25),
-        ([OTHER], (), ("ana",), 1.0),
     ],
 )
 def test_surprise_is_half_distance_and_half_new_names(
@@ -64,12 +58,6 @@ def test_s2_72_the_threshold_itself_is_enough() -> None:
         chosen = SurpriseSettings(enabled=True, threshold=threshold)
         plan = plan_surprise(messages(("c", 0, "again")), SAME.reshape(1, 2), state, chosen)
         assert plan.decisions["extract"].to_list() == [extracted]
-
-
-def test_a_skipped_turn_is_remembered_too() -> None:
-    plan = plan_surprise(messages(("c", 0, "a"), ("c", 1, "b")), np.tile(SAME, (2, 1)), {}, ON)
-    assert plan.decisions["extract"].to_list() == [True, False]
-    assert len(plan.states["c"].recent_turns) == 2
 
 
 def test_conversations_are_apart_and_each_in_its_own_order() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from patchwork import NOW, Memory, claim, day
-from talk import learn, rows, said, written
+from patchwork import Memory, claim, day
 
 from slowwave import frames
 from slowwave.revision.revision_state import RETIRED
@@ -46,15 +44,11 @@ def test_what_leans_on_a_fact_is_suspect_when_that_ends(end: dict[str, Any]) -> 
     "other",
     [
         claim("Anna likes the Acme coffee.", relation="likes", obj="Acme coffee", at=2),
-        claim("Anna said that Acme is loud.", relation="said", at=2),
         claim("Anna joined Acme in January.", relation="joined", obj="Acme", at=2),
-        claim("Anna does not manage Acme.", relation="manages", obj="Acme", at=2),
         claim("Anna leads the Acmeville choir.", relation="leads", obj="Acmeville choir", at=2),
-        claim("Anna lives in Oslo.", relation="lives_in", obj="Oslo", at=2),
         claim("Ben leads the Acme data team.", subject="Ben", relation="leads", obj="Acme data team", at=2),
         claim("Anna works part-time at Initech, next to Acme.", relation="works_at", obj="Initech", at=2),
         {**TEAM, "to": "kestrel"},
-        {**TEAM, "at": 11},
         {**TEAM, "at": 10},
     ],
 )
@@ -79,11 +73,6 @@ def test_it_is_trusted_again_when_it_is_said_after_the_end_and_not_by_what_comes
     assert plan.summary() == {"reassert": 1, "trust": 1}
 
 
-def test_repeating_or_absorbing_makes_nothing_suspect() -> None:
-    memory = told(ACME, TEAM, then={**ACME, "at": 10})
-    assert memory.facts["suspect_of"].drop_nulls().is_empty()
-
-
 def test_what_was_made_of_a_retired_fact_is_suspect_and_what_followed_it_is_not() -> None:
     retired = pl.DataFrame([{"id": "a", "ended_at": day(3)}], schema=RETIRED)
     lineage = pl.DataFrame(
@@ -92,14 +81,3 @@ def test_what_was_made_of_a_retired_fact_is_suspect_and_what_followed_it_is_not(
     )  # fmt: skip
     staying = frames.conform(pl.DataFrame({"id": ["b", "c"]}), frames.FACTS).select("id")
     assert find_derived(retired, lineage, staying).rows() == [("b", "a")]
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("reads_relations")
-def test_suspects_are_marked_through_ingest(tmp_path: Path) -> None:
-    first = [("Ben", "I work at Acme as the data lead."), ("Ben", "I live in Oslo and love it.")]
-    learn(written(tmp_path / "a.jsonl", said(first)), tmp_path / "m")
-    second = said([("Ben", "I work at Globex now, the commute is short.")], "c2", NOW)
-    learn(written(tmp_path / "b.jsonl", second), tmp_path / "m")
-    marked = rows(tmp_path / "m", "facts", "suspect_of IS NOT NULL")
-    assert marked["predicate"].to_list() == ["has_role"]

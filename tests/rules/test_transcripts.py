@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from slowwave.errors import UnknownName
 from slowwave.ingestion.conversations import Conversations
-from slowwave.ingestion.formats import Note, binary_kind, encoding_of, load_lines, load_values, sniff_format
-from slowwave.ingestion.parsers import NEXT_ORIGIN, PARSERS, known_format
+from slowwave.ingestion.formats import Note, load_lines, load_values
+from slowwave.ingestion.parsers import known_format
 from slowwave.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 from slowwave.timestamps import parse_time
 
@@ -40,13 +40,10 @@ def notes(found: Iterable[Message | Note], kind: str = "unreadable") -> list[str
     ("written", "micros"),
     [
         ("2026-03-02T09:00:00Z", NINE),
-        ("2026-03-02T18:00:00+09:00", NINE),
         ("Mon, 02 Mar 2026 09:00:00 GMT", NINE),
         (1772442000.25, NINE + 250_000),
         (1772442000000, NINE),
         (NINE, NINE),
-        (NINE * 1000, NINE),
-        ("1772442000", NINE),
         ("20260302", NINE - 9 * 3600 * 10**6),
         (0, 0),
         ("", None),
@@ -78,21 +75,13 @@ def test_a_time_survives_iso_notation_exactly(moment: datetime) -> None:
         ({"role": "Nora Quist"}, "user", "Nora Quist"),
         ({"role": None, "speaker": "Nora"}, "user", "Nora"),
         ({"role": None, "speaker": "Assistant"}, "assistant", "assistant"),
-        ({"role": None, "speaker": "Claude"}, "user", "Claude"),
-        ({"role": "claude"}, "assistant", "assistant"),
         ({"role": {"role": "user", "name": "Nora"}}, "user", "Nora"),
-        ({"role": "oracle", "speaker": "Nora"}, "user", "Nora"),
         ({"role": "user", "speaker": "  Nora \n Quist\u202e"}, "user", "Nora Quist"),
     ],
 )
 def test_roles_and_speakers_have_one_form(fields: dict[str, Any], role: str, speaker: str) -> None:
     found = message(parse_message(said(**fields), ORIGIN))
     assert (found.role, found.speaker) == (role, speaker)
-
-
-def test_other_names_of_the_fields_are_understood() -> None:
-    item = {"session_id": 7, "id": "m1", "sender": "human", "name": "Nora", "text": "Hi", "created_at": NINE // 1000}
-    assert message(parse_message(item, ORIGIN)) == Message("7", "m1", "user", "Nora", "Hi", NINE, "global")
 
 
 def test_a_list_of_content_parts_becomes_one_text_and_its_tools_messages_of_their_own() -> None:
@@ -109,30 +98,12 @@ def test_a_list_of_content_parts_becomes_one_text_and_its_tools_messages_of_thei
     ]
 
 
-def test_a_conversation_with_a_list_of_messages_hands_its_name_and_time_down() -> None:
-    item = {
-        "uuid": "conv", "name": "Boats", "created_at": "2026-03-02T09:00:00Z",
-        "chat_messages": [
-            {"uuid": "a", "sender": "human", "text": "When?"},
-            {"uuid": "b", "sender": "assistant", "text": "At nine.", "created_at": "2026-03-02T09:00:01Z"},
-        ],
-    }  # fmt: skip
-    found = [one for one in parse_message(item, ORIGIN) if isinstance(one, Message)]
-    assert [(one.conversation_id, one.message_id, one.at, one.title) for one in found] == [
-        ("conv", "a", NINE, "Boats"),
-        ("conv", "b", NINE + 10**6, "Boats"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
         (None, "nothing instead of an object"),
-        ([1], "a list instead of an object"),
         ({"role": "user"}, "neither content nor text"),
         (said(content=42), "content is a number"),
-        (said(content={"nested": True}), "content is an object without text"),
-        (said(role=["user"]), "role is a list"),
         (said(conversation_id={}), "conversation_id is an object"),
     ],
 )
@@ -154,27 +125,8 @@ def claude(content: object, **fields: Any) -> dict[str, Any]:
     } | fields  # fmt: skip
 
 
-def test_a_line_of_claude_code_has_its_session_project_and_time() -> None:
-    found = message(parse_claude_code(claude("Use pnpm."), ORIGIN))
-    assert found == Message("s", "u", "user", "user", "Use pnpm.", NINE, "harbour")
-
-
 def test_a_project_folder_is_found_in_a_windows_path() -> None:
     assert message(parse_claude_code(claude("Hi", cwd="C:\\src\\harbour"), ORIGIN)).scope == "harbour"
-
-
-def test_thinking_is_dropped_and_long_tool_output_shortened() -> None:
-    content = [
-        {"type": "thinking", "thinking": "hm"},
-        {"type": "text", "text": "Found it."},
-        {"type": "tool_result", "content": [{"type": "text", "text": "x" * 9000}]},
-    ]
-    found = [one for one in parse_claude_code(claude(content, type="assistant"), ORIGIN) if isinstance(one, Message)]
-    frame, _ = gather(*found)
-    assert [(role, len(said)) for role, said in frame.select("role", "content").iter_rows()] == [
-        ("assistant", 9),
-        ("tool", 500),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -182,9 +134,7 @@ def test_thinking_is_dropped_and_long_tool_output_shortened() -> None:
     [
         {"type": "summary", "summary": "Boats", "leafUuid": "x"},
         claude("Caveat: …", isMeta=True),
-        claude("This session is being continued", isCompactSummary=True),
         claude("<command-name>/model</command-name>"),
-        claude("[Request interrupted by user for tool use]"),
         claude([{"type": "thinking", "thinking": "hm"}]),
         claude("<system-reminder>be nice</system-reminder>"),
     ],
@@ -275,34 +225,6 @@ def test_nesting_beyond_measure_is_a_note_and_no_crash(opening: str) -> None:
     assert note.kind == "unreadable"
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=12,
-)
-FIELDS = [
-    "conversation_id", "role", "speaker", "content", "text", "messages", "occurred_at",
-    "message_id", "scope", "type", "message", "uuid", "sessionId", "cwd", "timestamp", "isMeta",
-    "mapping", "current_node", "author", "parts", "content_type", "metadata", "children", "parent",
-    "id", "name", "title", "payload", "ts", "thread_ts", "user", "user_profile", "subtype", "bot_id", "chat_messages",
-    "sender", "attachments", "created_at", "account", "parent_message_uuid", "toolCalls", "args", "output", "arguments",
-]  # fmt: skip
-ITEMS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.dictionaries(st.sampled_from(FIELDS), JSON), max_size=9)
-
-
-@pytest.mark.parametrize("name", sorted(PARSERS))
-@given(item=ITEMS | JSON)
-def test_no_value_breaks_a_parser_or_the_frame(name: str, item: object) -> None:
-    gathered = Conversations(NOW, 50_000)
-    origin = NEXT_ORIGIN[name](item, ORIGIN) if name in NEXT_ORIGIN else ORIGIN
-    for one in PARSERS[name](item, origin):
-        if isinstance(one, Message):
-            gathered.add_all([one])
-    frame = gathered.take(NOW)
-    assert frame["occurred_at"].null_count() == 0
-    assert frame["id"].is_unique().all()
-
-
 def gather(*items: Message, limit: int = 50_000) -> tuple[Any, list[str]]:
     gathered = Conversations(NOW, limit)
     found = [note.reason for item in items for note in gathered.add_all([item])[0]]
@@ -374,50 +296,6 @@ def test_a_message_of_nothing_but_thinking_or_blanks_is_skipped() -> None:
     frame, found = gather(spoken("<think>hm"), spoken(" \t "), spoken("\u200b"))
     assert frame.is_empty()
     assert found == ["a message without text"] * 3
-
-
-@pytest.mark.parametrize(
-    ("head", "suffix", "format"),
-    [
-        ('{"conversation_id": "c", "role": "user", "content": "x"}\n', ".txt", "messages"),
-        ('garbage\n{"role": "user", "content": "x"}\n', ".jsonl", "messages"),
-        ('[\n {"role": "user", "content": "x"}', ".json", "messages"),
-        ('{"type":"summary","summary":"x","leafUuid":"y"}\n', ".jsonl", "claude-code"),
-        ('{"parentUuid":null,"type":"user","sessionId":"s","message":{"role":"user"', ".jsonl", "claude-code"),
-        ('[{"title":"x","create_time":1.0,"mapping":{"a":{"message":{"content"', ".json", "chatgpt"),
-        ('{"role": "user", "content": "see {\\"mapping\\": 1, \\"title\\": 2}"}\n', ".jsonl", "messages"),
-        ("# Boats\n\nThey leave at nine.", "", "markdown"),
-        ("They leave at nine.\n# no comment", ".txt", "text"),
-        ("{not json at all", ".txt", "text"),
-        ("[]", ".json", "messages"),
-        ('{"id": 1, "question": "x"}\n', ".jsonl", ""),
-    ],
-)
-def test_the_format_is_seen_in_the_content(head: str, suffix: str, format: str) -> None:
-    assert sniff_format(head, suffix) == format
-
-
-@pytest.mark.parametrize(
-    ("written", "encoding"),
-    [
-        ("I live in Évora.".encode(), "utf-8"),
-        ("I live in Évora.".encode("utf-8-sig"), "utf-8-sig"),
-        ("I live in Évora.".encode("utf-16"), "utf-16"),
-        ("João não come açúcar em Évora.".encode("latin-1"), "cp1252"),
-        ("Я живу в Москве и работаю инженером на большом заводе.".encode("cp1251"), "cp1251"),
-        ("Setúbal é bonita".encode() + b" \xff\xfe here", "utf-8"),
-        ("I live in Évora.".encode()[:11], "utf-8"),
-    ],
-)
-def test_the_encoding_is_seen_in_the_bytes(written: bytes, encoding: str) -> None:
-    assert encoding_of(written) == encoding
-
-
-def test_binary_is_told_from_text_with_a_stray_control_character() -> None:
-    assert binary_kind(bytes(range(256)))
-    assert binary_kind(b"\x1f\x8b\x08abc") == "a gzip archive"
-    assert not binary_kind(b"a raw \x00 inside a long enough line of ordinary text" * 3)
-    assert not binary_kind("wide".encode("utf-16"))
 
 
 def test_an_unknown_format_is_named_with_the_known_ones() -> None:

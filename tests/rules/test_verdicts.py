@@ -51,9 +51,6 @@ def merged(*statements: str, keep: int = 1, **columns: list[Any]) -> Merge:
     [
         ("The gateway allows 1000 requests per minute.", "The gateway allows 100 requests per minute.", "words"),
         ("Marta does not like coffee.", "Marta likes tea.", "polarity"),
-        ("Marta likes tea.", "Marta no longer likes tea.", "polarity"),
-        ("Marta swims in July.", "Marta swims in June.", "words"),
-        ("Marta lives in Oslo.", "Marta lives in Bergen.", "words"),
         ("Marta keeps it in `stock_view`.", "Marta keeps it in `order_view`.", "words"),
     ],
 )
@@ -68,7 +65,6 @@ def test_what_contradicts_the_other_or_would_lose_words_of_both_is_not_merged(on
     [
         SERVER,
         MANAGED,
-        ("Marta waits two days.", "Marta waits 2 days."),
         ("Marta and Sam plan a hike together soon.", "Marta wants to plan a hike with Sam soon."),
     ],
 )
@@ -83,7 +79,6 @@ def test_of_two_that_say_the_same_the_sentence_stays_that_the_model_chose(pair: 
     [
         ("Marta went to Oslo.", "Marta went to Oslo on Monday."),
         ("The gateway allows 100 requests.", "The gateway allows 100 requests and 5 retries."),
-        ("Marta lives by the sea.", "Marta lives by the sea near Oslo."),
     ],
 )
 def test_the_one_that_says_more_stays_whichever_the_model_chose(less: str, more: str, keep: int) -> None:
@@ -94,7 +89,6 @@ def test_the_one_that_says_more_stays_whichever_the_model_chose(less: str, more:
     ("columns", "guard"),
     [
         ({"subject_id": ["e_marta", "e_devon"]}, "identity"),
-        ({"subject_id": ["e_marta", None]}, "identity"),
         ({"scope": ["global", "p1"]}, "scope"),
         ({"polarity": ["affirmed", "negated"]}, "polarity"),
         ({"valid_to": [None, DAY]}, "validity"),
@@ -112,7 +106,6 @@ def test_facts_of_two_subjects_scopes_ends_or_both_fixed_are_not_merged(columns:
     [
         {"pinned": [True, False]},
         {"entrenchment": ["user_axiom", "user_stated"]},
-        {"entrenchment": ["user_stated", "system_inferred"]},
     ],
 )
 def test_s1_22_what_is_pinned_an_axiom_or_better_entrenched_stays(columns: dict[str, Any], keep: int) -> None:
@@ -121,19 +114,6 @@ def test_s1_22_what_is_pinned_an_axiom_or_better_entrenched_stays(columns: dict[
 
 
 # What is read of an answer, and what is shown
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {},
-        {"verdicts": "same"},
-        {"verdicts": [None, 3, "same", {"n": 1}, {"n": "x", "v": "same"}, {"n": 1, "v": "merge"}]},
-        {"verdicts": [{"n": 1, "v": "same", "keep": 7}]},
-    ],
-)
-def test_what_cannot_be_read_of_an_answer_is_no_error(answer: dict[str, Any]) -> None:
-    assert Reconciliation.model_validate(answer).verdicts == []
 
 
 def test_the_rest_of_an_answer_is_used() -> None:

@@ -314,14 +314,6 @@ def test_of_paths_as_short_the_surest_is_told() -> None:
     assert graph.edges["id"].gather(way).to_list() == ["ac", "cd"]
 
 
-def test_relations_that_are_not_allowed_are_not_walked_at_all() -> None:
-    graph = graph_of(CHAIN)
-    ground = WalkGraph(graph, np.array([True, False, True]))
-    for walk in (breadth_first, spread):
-        found = walk(ground, from_(graph, A=1.0), WalkSettings(max_hops=5), NOW, 9)
-        assert [name for name, *_ in told(graph, found)] == ["ab"]
-
-
 def test_s2_71_a_link_to_a_similar_entity_leads_on_and_is_no_fact() -> None:
     graph = graph_of([edge("bc", "B", "C")], "A")
     links = build_graph(graph.ids, pl.DataFrame([edge("l1", "A", "B", 0.9)], schema=frames.EDGES))

@@ -53,12 +53,6 @@ def shape(windows: Sequence[PlannedWindow]) -> list[tuple[list[str], list[str]]]
     return [([row for row in each.message_ids if row not in each.new_ids], list(each.new_ids)) for each in windows]
 
 
-def test_a_window_is_full_by_count_and_shows_the_messages_before_it() -> None:
-    assert shape(planned(said(range(7)))) == [
-        ([], ["c0", "c1", "c2"]), (["c1", "c2"], ["c3", "c4", "c5"]), (["c4", "c5"], ["c6"]),
-    ]  # fmt: skip
-
-
 def test_earlier_messages_are_context_and_end_a_window_where_they_stand_between_new_ones() -> None:
     assert shape(planned(said([2, 3, 5]), said([0, 1, 4]))) == [(["c0", "c1"], ["c2", "c3"]), (["c3", "c4"], ["c5"])]
 
@@ -85,30 +79,12 @@ def test_a_window_ends_where_the_topic_turns_and_the_next_one_still_shows_what_w
     assert shape(planned(about("aabba"), messages=10)) == [([], [f"c{n}" for n in range(5)])]
 
 
-def test_a_window_ends_where_its_topic_gets_too_long() -> None:
-    long = with_topics(about("aaaaa", chars=1000), NoiseSettings())
-    assert [len(each.new_ids) for each in planned(long, messages=10)] == [2, 2, 1]
-    silent = with_topics(about("   ", chars=1000), NoiseSettings())
-    assert [len(each.new_ids) for each in planned(silent, messages=10)] == [2, 1]
-
-
 def test_what_has_no_vector_turns_nothing_and_conversations_have_topics_of_their_own() -> None:
     both = pl.concat([about(" a b"), about("ba a", "d")]).sample(fraction=1.0, shuffle=True, seed=3)
     parted = with_topics(both, NoiseSettings())
     assert parted["id"].to_list() == ["c0", "c1", "c2", "c3", "d0", "d1", "d2", "d3"]
     assert parted["topic"].to_list() == [0, 0, 0, 1, 0, 1, 1, 1]
     assert with_topics(about(""), NoiseSettings())["topic"].to_list() == []
-
-
-def test_turns_are_numbered_from_zero_and_name_their_speaker_or_role() -> None:
-    nameless = said([1]).with_columns(
-        speaker=pl.lit(None, pl.String), content=pl.lit(None, pl.String), scope=pl.lit(None, pl.String)
-    )
-    [window] = planned(nameless, said([0]))
-    assert [(turn.index, turn.speaker, turn.text, turn.is_context) for turn in window.window.turns] == [
-        (0, "Marta", "words", True), (1, "user", "", False),
-    ]  # fmt: skip
-    assert window.window.scope == "global"
 
 
 @settings(deadline=None)

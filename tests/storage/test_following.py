@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stores import as_another_process, fact
 
-from storage import residents, snapshots, vectors
-from storage.residents import Condition, Resident, Residents, ResidentSpec, State
+from storage import following, residents, snapshots, vectors
+from storage.following import Residents, State, WarmTables
+from storage.residents import Condition, Resident, ResidentSpec
 from storage.rows import id_filters
 from storage.store import Store
 from storage.undo import undo
 from storage.upkeep import tend
-from storage.warm import WarmTables
 from tasks.runtime.runs import vector_column
 
 SPECS = {
@@ -187,7 +187,7 @@ def test_what_is_written_is_taken_over_and_not_read_again(filled: Store, monkeyp
     reader = Reader(filled)
     reader.state()
     monkeypatch.setattr(Residents, "_loaded", None)  # nothing may be read whole any more
-    monkeypatch.setattr(residents, "read_step", None)
+    monkeypatch.setattr(following, "read_step", None)
     do(filled, "put", [0, 30], 1)
     assert len(reader.state()["facts"]) == 13
     reader.close()
@@ -216,14 +216,14 @@ def test_of_the_commits_of_others_only_the_difference_is_read(filled: Store, mon
     reader.state()
     monkeypatch.setattr(Residents, "_loaded", None)
     sizes: list[int] = []
-    real = residents.read_step
+    real = following.read_step
 
     async def measured(*given: Any, **how: Any) -> Any:
         step = await real(*given, **how)
         sizes.append(step.size)
         return step
 
-    monkeypatch.setattr(residents, "read_step", measured)
+    monkeypatch.setattr(following, "read_step", measured)
     as_another_process(monkeypatch)
     do(filled, "put", [0, 31], 2)
     do(filled, "remove", [5], 3)

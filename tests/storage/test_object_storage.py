@@ -26,8 +26,8 @@ from storage.doctor import examine
 from storage.export_key import known_key, named_key, own_key
 from storage.lease import Clock, make_once
 from storage.store import Store
-from storage.telemetry import stored_bytes
 from storage.undo import undo
+from storage.upkeep import stored_bytes
 
 pytest.importorskip("moto", reason="the S3 emulator moto is not installed")
 pytest.importorskip("flask", reason="the S3 emulator moto has no server without Flask")

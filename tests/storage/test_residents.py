@@ -14,16 +14,17 @@ from stores import CLOSED, Row, fact, remembered
 from talk import NOW
 
 from recall.loop import Deadline
+from recall.question import Question
 from recall.recaller import UNASKED
-from recall.search import RESIDENT, Question
+from recall.search import RESIDENT
 from slowwave.api import OpenMemory
 from slowwave.errors import UnusableInput
 from slowwave.settings import RecallSettings
 from slowwave.types import Recollection
 from slowwave.validity import Moment
-from storage import residents, vectors
+from storage import following, residents, vectors
 from storage.columns import WordIndex
-from storage.residents import Residents
+from storage.following import Residents
 from storage.store import Store
 from storage.upkeep import tend
 
@@ -172,15 +173,15 @@ def test_a_fact_that_is_held_ends_when_its_time_has_come(tmp_path: Path) -> None
 
 
 def test_a_large_state_is_held_from_the_second_question_on(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residents, "AT_ONCE", 0)
+    monkeypatch.setattr(following, "AT_ONCE", 0)
     loads: list[str] = []
-    load = residents.Residents._loaded
+    load = following.Residents._loaded
 
     async def noted(self: Any, tables: Any, name: str) -> Any:
         loads.append(name)
         return await load(self, tables, name)
 
-    monkeypatch.setattr(residents.Residents, "_loaded", noted)
+    monkeypatch.setattr(following.Residents, "_loaded", noted)
     with opened(uri) as memory:
         first = memory.recall(QUESTIONS[0], now=NOW)
         assert not loads

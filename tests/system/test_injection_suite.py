@@ -315,7 +315,7 @@ AGENT = (
 
 async def answers(store: Path) -> list[Any]:
     """What an agent is given by the tools that read."""
-    async with Client(make_server(Place(str(store), "default", Settings()).memory())) as client:
+    async with Client(make_server(OpenMemory(Place(str(store), "default", Settings())))) as client:
         return [await client.call_tool(name, arguments) for name, arguments in AGENT]
 
 

@@ -78,13 +78,11 @@ def test_every_road_to_an_active_fact_passes_the_ledger(tmp_path: Path) -> None:
         approve(run("review", "asked"), waiting, Person("ana", "python"))
         import_export(run("import", "foreign"), EXAMPLES / "foreign" / "mem0.json", IngestSettings())
         export(Store.open(str(home)), folder, "jsonl", NOW)
-        import_own(run("import", "whole"), folder, IngestSettings())
-        (folder / "messages.jsonl").write_text("", encoding="utf-8")
-        import_own(run("import", "judged"), folder, IngestSettings())
+        import_own(run("import", "whole"), folder)
     assert {kind for kind, count in made.items() if count} == {
         "ingest.apply", "observe", "undo", "review", "import.export",
     }  # fmt: skip
-    for name in ("default", "asked", "foreign", "whole", "judged"):
+    for name in ("default", "asked", "foreign", "whole"):
         assert Store.open(str(home), name).snapshot().count("facts", "status = 'active'"), name
 
 
@@ -138,6 +136,37 @@ def test_imports_point_down_only() -> None:
     script = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([script, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def imported(module: str, is_package: bool, tree: ast.Module, known: set[str]) -> set[str]:
+    """The modules of `known` that a module imports, be it inside functions or for the type checker alone."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: module.count(".") + 1 - node.level + is_package] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found |= ({f"{base}.{each.name}" for each in node.names} & known) or {base}
+    return (found & known) - {module}
+
+
+def test_no_two_files_import_each_other_not_even_by_way_of_others() -> None:
+    trees = {path.removesuffix(".py").replace("/", "."): tree for path, tree in sources(*FLOORS)}
+    modules = {name.removesuffix(".__init__"): (name.endswith("__init__"), tree) for name, tree in trees.items()}
+    left = {name: imported(name, *module, {*modules}) for name, module in modules.items()}
+    while free := {name for name, needs in left.items() if not needs}:
+        left = {name: needs - free for name, needs in left.items() if name not in free}
+    assert left == {}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for path, tree in sources(*FLOORS):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(path)
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
 
 
 def test_no_flow_hides_a_module_that_can_be_imported() -> None:

@@ -146,7 +146,7 @@ def test_agents_and_the_model_that_answers_see_no_later_words_either(
 
     async def over_mcp(at: datetime) -> str:
         settings = Settings.model_validate({"ingest": {"llm": {"model": CLAUDE}}})
-        async with Client(make_server(Place(str(moves), "default", settings).memory())) as client:
+        async with Client(make_server(OpenMemory(Place(str(moves), "default", settings)))) as client:
             told: list[Any] = [
                 await asked(client, "recall", query=ASKED, as_of=at.isoformat(), token_budget=4000),
                 await asked(client, "as_of", entity_name="Marta", time=at.isoformat()),

@@ -51,7 +51,7 @@ DIST_INFO = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENS
 
 def test_the_version_stands_in_one_place_and_its_copies_are_the_same() -> None:
     assert PROJECT["project"]["dynamic"] == ["version", "readme"]
-    assert PROJECT["tool"]["hatch"]["version"]["path"] == "slowwave/__init__.py"
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "slowwave/version.py"
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
     assert json.loads((ROOT / PLUGIN).read_text(encoding="utf-8"))["version"] == __version__
     manifest = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
@@ -161,7 +161,7 @@ def test_a_shell_gets_commands_and_options_without_anything_heavy(
     line: str, offered: set[str], absent: set[str], tmp_path: Path
 ) -> None:
     code = (
-        "import sys; from slowwave.launcher import main\n"
+        "import sys; from slowwave.__main__ import main\n"
         "try: main()\n"
         "finally: print(*{'polars', 'lancedb', 'numpy', 'prefect'} & {*sys.modules}, file=sys.stderr)"
     )
@@ -305,7 +305,7 @@ def test_the_demo_runs_from_the_wheel_and_imports_nothing_from_the_checkout(buil
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     code = f"""
 import sys
-from slowwave.launcher import main
+from slowwave.__main__ import main
 try: main()
 finally:
     files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]

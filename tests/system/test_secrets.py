@@ -19,10 +19,10 @@ from messages_api import Body, MessagesApi, Reply, fault, filled
 from planted import KINDS, Planted, bytes_of, rows_of
 from talk import CLAUDE, NOW, learn, said, texts_of, written
 
-from apps.atlas_command import atlas_page
 from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
+from apps.transfer_commands import atlas_page
 from inference.secrets import clean_error, without_secrets
 from recall.atlas import atlas_data
 from slowwave.api import OpenMemory
@@ -168,7 +168,7 @@ async def agent(store: Path, planted: Planted) -> list[str]:
         ("history", {"subject": "Marta"}),
         ("consolidation_report", {}),
     ]
-    async with Client(make_server(Place(str(store), "default", Settings()).memory())) as client:
+    async with Client(make_server(OpenMemory(Place(str(store), "default", Settings())))) as client:
         return [str(await client.call_tool(name, arguments)) for name, arguments in calls]
 
 

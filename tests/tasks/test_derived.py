@@ -34,17 +34,9 @@ SEAT = open_embedder(DEFAULT_EMBEDDER)
 Link = tuple[str, str, float]
 
 
-@pytest.fixture(scope="module")
-def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store without rows, to be copied."""
-    uri = tmp_path_factory.mktemp("links") / "memory"
-    Store.create(str(uri), "default", (SEAT.name, SEAT.dims))
-    return uri
-
-
 @pytest.fixture
-def place(blank: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(blank, tmp_path / "memory"))
+def place(empty_memory: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(empty_memory, tmp_path / "memory"))
 
 
 def at(*degrees: float | None) -> pl.Series:
@@ -87,47 +79,16 @@ def cosine(degrees: float) -> float:
     return round(float(np.cos(np.radians(degrees))), 4)
 
 
-def test_s2_71_entities_from_the_threshold_are_linked_once_whichever_was_looked_at(place: Path) -> None:
-    put(place, {"kafka": 0, "redis": 20, "tea": 90, "coffee": 100, "rain": 220, "mute": None})
-    assert link(place, ["redis", "coffee", "mute"]) == 2
-    assert links(place) == [("coffee", "tea", cosine(10)), ("kafka", "redis", cosine(20))]
-
-
-def test_s2_71_the_threshold_itself_is_enough(place: Path) -> None:
-    put(place, {"a": 0, "b": float(np.degrees(np.arccos(0.85))), "c": float(-np.degrees(np.arccos(0.8499)))})
-    link(place)
-    assert links(place) == [("a", "b", 0.85)]
-
-
-def test_s2_71_each_entity_looks_for_no_more_than_its_nearest(place: Path) -> None:
-    put(place, {"a": 0, "b": 1, "c": 3, "d": 7, "e": 15})
-    link(place, ["a"], top_k=2)
-    assert links(place) == [("a", "b", cosine(1)), ("a", "c", cosine(3))]
-    link(place, top_k=1)
-    assert [pair[:2] for pair in links(place)] == [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
-
-
-def test_s2_71_off_means_off(place: Path) -> None:
-    put(place, {"a": 0, "b": 1})
-    assert link(place, enabled=False) == 0
-    assert links(place) == []
-
-
-def test_t33_a_link_is_a_row_of_its_own_table_and_changes_no_other(place: Path) -> None:
-    put(place, {"a": 0, "b": 1})
+def test_t33_a_link_is_a_row_of_its_own_table_changes_no_other_and_is_written_once(place: Path) -> None:
+    put(place, {"a": 0, "b": 1, "mute": None})
     before = contents(place, but=("entity_links",))
-    link(place)
+    assert link(place, enabled=False) == 0
+    assert link(place) == 1
     assert_same(contents(place, but=("entity_links",)), before)
     assert links(place) == [("a", "b", cosine(1))]
     assert not examine(Store.open(str(place)))
-
-
-def test_nothing_is_written_when_nothing_changed(place: Path) -> None:
-    put(place, {"a": 0, "b": 5, "c": 9})
-    assert link(place) == 3
     written = Store.open(str(place)).head.sequence
-    assert link(place, later=1) == 0
-    assert link(place, ["b"], later=2) == 0
+    assert link(place, later=1) == link(place, ["b"], later=2) == 0
     assert Store.open(str(place)).head.sequence == written
 
 
@@ -142,14 +103,14 @@ def test_t34_the_latest_cosine_replaces_the_one_before_and_the_link_stays_the_sa
     assert (second[0], second[1]) == (first[0], first[1] + timedelta(days=3))
 
 
-@pytest.mark.parametrize("gone", [{"status": "archived"}, {"merged_into": "a", "status": "archived"}])
-def test_archived_and_merged_entities_have_no_links(place: Path, gone: dict[str, str]) -> None:
-    put(place, {"a": 0, "b": 5, "c": 20})
+def test_archived_and_merged_entities_have_no_links(place: Path) -> None:
+    put(place, {"a": 0, "b": 5, "c": 20, "d": 8})
     link(place)
-    put(place, {"b": 5}, **gone)
-    assert link(place, ["c"], later=1) == 2
+    put(place, {"b": 5}, status="archived")
+    put(place, {"d": 8}, status="archived", merged_into="a")
+    link(place, ["c"], later=1)
+    link(place, later=2)
     assert links(place) == [("a", "c", cosine(20))]
-    assert link(place, later=2) == 0
 
 
 def test_what_was_split_is_not_linked_with_what_it_was_split_from(place: Path) -> None:
@@ -159,6 +120,7 @@ def test_what_was_split_is_not_linked_with_what_it_was_split_from(place: Path) -
     assert links(place) == [("part", "rest", cosine(1))]
 
 
+@pytest.mark.proof
 def test_s2_71_when_the_time_is_up_what_was_found_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(derived, "BATCH", 2)
     put(place, {name: 10.0 * n for n, name in enumerate("abcdefgh")})
@@ -176,6 +138,7 @@ def test_s2_71_when_the_time_is_up_what_was_found_is_kept(place: Path, monkeypat
     assert ("e", "f", cosine(10)) in links(place)
 
 
+@pytest.mark.proof
 def test_t40_what_another_run_changes_meanwhile_is_not_linked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(place, {"a": 0, "b": 5, "c": 20, "d": 30})
 
@@ -211,6 +174,26 @@ def passed(held: pl.DataFrame, angles: dict[str, float], asked: Sequence[str], c
     plan = plan_links(held, pairs, measured, looked_at, ends, chosen, NOW)
     kept = held.join(plan.links, on="id", how="anti").filter(~pl.col("id").is_in(plan.gone.implode()))
     return pl.concat([kept, plan.links]).sort("a_id", "b_id")
+
+
+def linked(angles: dict[str, float], asked: Sequence[str], **more: Any) -> list[Link]:
+    """The links that a pass over some finds where there were none."""
+    found = passed(frames.empty(frames.ENTITY_LINKS), angles, asked, ON.model_copy(update=more))
+    return found.select("a_id", "b_id", pl.col("cosine").round(4)).rows()
+
+
+def test_s2_71_entities_from_the_threshold_are_linked_once_whichever_was_looked_at() -> None:
+    angles = {"kafka": 0.0, "redis": 20.0, "tea": 90.0, "coffee": 100.0, "rain": 220.0}
+    assert linked(angles, ["redis", "coffee"]) == [("coffee", "tea", cosine(10)), ("kafka", "redis", cosine(20))]
+    enough, less = (float(np.degrees(np.arccos(number))) for number in (0.85, 0.8499))
+    assert linked({"a": 0.0, "b": enough - 1e-9, "c": -less}, ["a"]) == [("a", "b", 0.85)]
+
+
+def test_s2_71_each_entity_looks_for_no_more_than_its_nearest() -> None:
+    angles = {"a": 0.0, "b": 1.0, "c": 3.0, "d": 7.0, "e": 15.0}
+    assert linked(angles, ["a"], top_k=2) == [("a", "b", cosine(1)), ("a", "c", cosine(3))]
+    pairs = [pair[:2] for pair in linked(angles, sorted(angles), top_k=1)]
+    assert pairs == [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 
 
 NAMES = st.sampled_from("abcdefghij")

@@ -20,7 +20,7 @@ from talk import EXAMPLES, assert_same, contents, rows
 
 from slowwave.errors import UnusableInput
 from slowwave.foreign.adoption import adopt, without_secrets
-from slowwave.foreign.exports import read_export
+from slowwave.foreign.parsers import read_export
 from slowwave.foreign.records import Foreign
 from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.validity import is_live
@@ -87,15 +87,6 @@ def read(path: Path, system: str = "auto") -> Foreign:
 # Reading
 
 
-@pytest.mark.parametrize(
-    ("name", "system", "claims", "entities"),
-    [("mem0.json", "mem0", 11, 3), ("graphiti.json", "graphiti", 3, 5), ("memory.jsonl", "mcp-memory", 7, 3)],
-)
-def test_each_system_is_known_by_what_it_writes(name: str, system: str, claims: int, entities: int) -> None:
-    found = read(FOREIGN / name)
-    assert (found.format, len(found.claims), found.entities["name"].n_unique()) == (system, claims, entities)
-
-
 def test_the_same_memories_are_read_from_every_shape_that_mem0_gives_them(write: Write) -> None:
     one = memory("Likes tea")
     payload = {"id": "1", "payload": {"data": "Likes tea", "created_at": one["created_at"], "user_id": "ana"}}
@@ -109,25 +100,6 @@ def test_the_same_memories_are_read_from_every_shape_that_mem0_gives_them(write:
         row = read(write(shape)).claims.row(0, named=True)
         assert (row["subject"], row["statement"], row["key"]) == ("ana", "Likes tea", "1")
         assert row["valid_from"] == datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def test_of_a_history_only_what_is_current_is_kept(write: Write) -> None:
-    def event(kind: str, id: str, new: str | None, at: str) -> dict[str, Any]:
-        return {"id": f"h{at}", "memory_id": id, "old_memory": None, "new_memory": new, "event": kind, "updated_at": at}
-
-    history = [
-        event("ADD", "1", "Likes tea", "2026-01-01T00:00:00Z"),
-        event("UPDATE", "1", "Likes coffee", "2026-02-01T00:00:00Z"),
-        event("ADD", "2", "Has a cat", "2026-01-01T00:00:00Z"),
-        event("DELETE", "2", None, "2026-03-01T00:00:00Z"),
-    ]
-    alone = read(write(history))
-    assert alone.claims["statement"].to_list() == ["Likes coffee"]
-    listed = read(write({"results": [memory("Likes coffee"), memory("Has a cat", "2")], "history": history}))
-    assert listed.claims.select("statement", "valid_from").rows() == [
-        ("Likes coffee", datetime(2026, 2, 1, tzinfo=UTC))
-    ]
-    assert [each.loss for each in listed.skipped] == ["gone"]
 
 
 def test_nodes_may_be_listed_behind_the_edges_that_name_them_and_dumped_by_neo4j(write: Write) -> None:
@@ -181,14 +153,12 @@ JSON = st.recursive(
     ),
     max_leaves=4,
 )
-EVENT = {"id": "h", "memory_id": "1", "event": "UPDATE", "new_memory": "Likes tea", "updated_at": "2026-02-01"}
 LINK = {"source": "ana", "relationship": "knows", "target": "bo", "source_type": "person", "confidence": 0.5}
 EPISODE = {"uuid": "p", "content": "Ana said so.", "valid_at": "2026-01-01", "group_id": "g"}
 WHOLE: dict[str, dict[str, list[dict[str, Any]]]] = {
     "mem0": {
         "results": [memory("Likes tea", metadata={}, payload=None, role="user"), memory("Has a cat", "2")],
         "relations": [LINK],
-        "history": [EVENT],
     },
     "graphiti": {**graph(edge("Ana works at Acme", episodes=["p"], group_id="g")), "episodes": [EPISODE]},
     "mcp-memory": {
@@ -214,7 +184,7 @@ def test_whatever_stands_in_a_field_is_read_left_out_or_told(system: str, data: 
     except UnusableInput:  # nothing of it can be used
         return
     assert all(each.reason and each.place for each in found.skipped)
-    adopted = adopt(without_secrets(found).content, NOW)
+    adopted = adopt(without_secrets(found)[0], NOW)
     assert len(adopted.claims) <= sum(len(items) + 1 for items in whole.values())
 
 
@@ -260,25 +230,20 @@ def test_an_import_learns_what_holds_and_keeps_the_past_as_past(imported: tuple[
     assert "On call until the end of March" not in held
     assert not rows(store, "facts").filter(pl.col("status") == "candidate").height
     assert len(rows(store, "aspect_scores")) == 14
+    times = dict(rows(store, "facts").select("statement", "valid_from").iter_rows())
+    assert times["Marta works at Ferrywise as the backend lead"] == datetime(2026, 3, 2, 17, 10, tzinfo=UTC)
+    same = facts.filter(pl.col("statement").str.starts_with("Prefers to be asked"))
+    assert same["evidence_count"].to_list() == [2]  # confirmed and not doubled
 
 
-def test_times_of_the_export_are_kept_and_zones_respected(imported: tuple[Path, dict[str, Imported]]) -> None:
-    facts = dict(rows(imported[0], "facts").select("statement", "valid_from").iter_rows())
-    assert facts["Marta works at Ferrywise as the backend lead"] == datetime(2026, 3, 2, 17, 10, tzinfo=UTC)
-    assert facts["Devon Clarke works at Ferrywise"] == datetime(2026, 4, 1, tzinfo=UTC)
-
-
-def test_secrets_and_orders_are_never_stored_as_they_are(
-    imported: tuple[Path, dict[str, Imported]], write: Write
+@pytest.mark.proof
+def test_a_secret_is_stored_nowhere_and_a_memory_that_gives_orders_is_marked_and_refused(
+    imported: tuple[Path, dict[str, Imported]],
 ) -> None:
     store, told = imported
     assert told["mem0.json"].counts["texts with secrets taken out"] == 1
     for frame in contents(store).values():
         assert "Tr4mway" not in str(frame.select(pl.selectors.string()).rows())
-
-
-def test_a_memory_that_gives_orders_is_marked_and_refused(imported: tuple[Path, dict[str, Imported]]) -> None:
-    store, told = imported
     assert told["mem0.json"].counts["items that give orders"] == 1
     assert not [said for said in live(store) if "Ignore all" in said]
     marked = rows(store, "messages", "has_injection")
@@ -292,7 +257,7 @@ def test_what_is_called_by_an_order_or_a_secret_is_left_out(write: Write) -> Non
         "sk-proj-abcdefghijklmnopqrstuvwxyz0123",
     )
     relations = [{"source": "ana", "relationship": "knows", "target": name} for name in (*names, "bo")]
-    safe = without_secrets(read(write({"results": [], "relations": relations}))).content
+    safe = without_secrets(read(write({"results": [], "relations": relations})))[0]
     assert safe.claims["object"].to_list() == ["bo"]
     assert not {*names} & {*safe.entities["name"]}
     assert {each.reason.split(" ", 2)[2] for each in safe.skipped} == {
@@ -300,23 +265,15 @@ def test_what_is_called_by_an_order_or_a_secret_is_left_out(write: Write) -> Non
     }  # fmt: skip
 
 
+@pytest.mark.proof
 def test_words_for_kinds_of_things_become_ours_or_concepts_with_a_count(
     imported: tuple[Path, dict[str, Imported]],
 ) -> None:
-    store, told = imported
+    store, _ = imported
     kinds = dict(rows(store, "entities").select("canonical_name", "entity_type").iter_rows())
     assert (kinds["ferrywise"], kinds["pixel"], kinds["alcântara"]) == ("organization", "concept", "place")
-    assert told["graphiti.json"].unknown_types == {"Pet": 1}
-    assert told["memory.jsonl"].unknown_types == {"ritual": 1}
     aliases = dict(rows(store, "entity_aliases").select("alias_name", "entity_id").iter_rows())
     assert aliases["tomás_rey"] == aliases["tomás rey"]
-
-
-def test_what_says_the_same_is_confirmed_and_not_doubled(imported: tuple[Path, dict[str, Imported]]) -> None:
-    store, told = imported
-    same = rows(store, "facts", "status = 'active' AND statement LIKE 'Prefers to be asked%'")
-    assert same["evidence_count"].to_list() == [2]
-    assert told["mem0.json"].counts["facts confirmed"] == 1
 
 
 @pytest.mark.proof
@@ -335,20 +292,6 @@ def test_what_is_known_imports_nothing_and_what_changed_takes_the_place_of_what_
     ]  # fmt: skip
     was = rows(known, "facts", "statement = 'Drinks coffee every morning'").row(0, named=True)
     assert (was["status"], was["valid_to"]) == ("superseded", datetime(2026, 5, 1, tzinfo=UTC))
-
-
-@pytest.mark.proof
-def test_what_is_not_taken_over_as_the_export_has_it_is_counted_with_examples(write: Write, known: Path) -> None:
-    ana = {"source": "ana", "source_type": "company", "relationship": "owns", "target": "harbour_crane"}
-    open_ended = memory("Owns a red bicycle", "6")
-    done = bring(write({"results": [open_ended], "relations": [ana]}), known)
-    assert done.counts["ends taken away, kept here"] == done.counts["entities of another type here"] == 1
-    assert [(each.place, each.reason, each.loss) for each in done.skipped] == [
-        ("", "ana (organization in the export) is filed under the person of that name", "adjusted"),
-        ("results[0]", "its end is gone from the export; the fact keeps it: 2030-01-01", "adjusted"),
-    ]
-    kept = rows(known, "facts", "statement = 'Owns a red bicycle' AND status = 'active'")
-    assert kept["valid_to"].to_list() == [datetime(2030, 1, 1, tzinfo=UTC)]
 
 
 @pytest.mark.proof
@@ -397,11 +340,3 @@ def test_what_was_over_before_it_came_in_ends_nothing_and_hides_nothing() -> Non
     assert memory.valid(6) == ["Anna works at Acme", "Anna works at Globex now"]
     # What is not over does end it, and what is over beside it in one batch does not hide it.
     assert ended(memory, (at("Initech", 20), 21), (at("Initech", 30, " now"), None)) == ["Anna works at Initech now"]
-
-
-def test_a_fact_that_was_said_again_since_outlives_a_report_of_its_end() -> None:
-    memory = Memory(THEN)
-    memory.tell(at("Acme", 10))
-    assert ended(memory, (at("Acme", 1), 5)) == ["Anna works at Acme"]
-    assert ended(memory, (at("Acme", 12), 20)) == []
-    assert memory.facts.filter(pl.col("status_reason").str.starts_with("ended by")).height == 1

@@ -12,14 +12,12 @@ import pytest
 from messages_api import MessagesApi, fault
 from talk import CLAUDE, extractor, rows, said, states, written
 from test_backfill import stored
-from typer.testing import CliRunner
 
-from apps.cli import app
 from flows.inbox import inbox
 from slowwave.errors import NoStoreYet, NothingYet, SlowwaveError
 from slowwave.settings import ExtractSettings, IngestSettings
 from storage.store import Store
-from tasks.ingest.inbox import Arrival, Rounds, half_read, listed, look_into, put_away
+from tasks.ingest.inbox import Arrival, Rounds, half_read, look_into, put_away
 from tasks.runtime.runs import existing_run, new_run
 
 RULES = IngestSettings.model_validate({"llm": {"model": "quotes"}, "extract": {"enabled": False}})
@@ -83,14 +81,7 @@ def test_a_file_that_is_still_written_waits_and_one_that_changed_since_it_was_se
     assert path.exists()
 
 
-def test_what_lies_in_done_under_the_same_name_stays(tmp_path: Path) -> None:
-    for words in ("one", "two"):
-        (tmp_path / "a.md").write_text(words)
-        [arrival] = listed(str(tmp_path), "default", by_folder=True)
-        put_away(str(tmp_path), arrival)
-    assert sorted(path.read_text() for path in (tmp_path / "done").iterdir()) == ["one", "two"]
-
-
+@pytest.mark.proof
 def test_in_a_folder_that_is_not_ours_nothing_moves_and_only_what_looks_readable_is_read(tmp_path: Path) -> None:
     folder, place = tmp_path / "in", tmp_path / "m"
     folder.mkdir()
@@ -105,28 +96,6 @@ def test_in_a_folder_that_is_not_ours_nothing_moves_and_only_what_looks_readable
     written(folder / "talk.jsonl", [*said(), *said(conversation="c3")])
     assert outcomes(looked(folder, place, **how))["talk.jsonl"] == "read"
     assert names(folder) == was
-
-
-def test_watching_once_says_by_its_exit_code_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "broken.json").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
-    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
-    command = ["watch", str(folder), "--once", "--settle", "0", "--store", str(tmp_path / "m")]
-    told = CliRunner().invoke(app, command)
-    assert told.exit_code == 1
-    assert told.stdout.count("broken.json") == 1
-    assert "1 unusable, 0 waiting, 1 passed over" in told.stdout
-    (folder / "broken.json").unlink()
-    assert CliRunner().invoke(app, command).exit_code == 0
-    for state, code in (("stopped", 3), ("incomplete", 1)):
-        done = Rounds(())
-        done.ran([], {"run": "ingest-1", "state": state, "stopped_by": "max_calls is reached"})
-        done.stopped |= {"a.md": "Its messages wait."} if state == "stopped" else {}
-        monkeypatch.setattr("apps.ingest_commands._look", lambda *_, done=done, **__: done.summary())
-        told = CliRunner().invoke(app, command)
-        assert told.exit_code == code
-    assert "Some messages could not be extracted" in told.stderr
 
 
 def test_a_tenant_that_cannot_be_read_does_not_starve_the_others(

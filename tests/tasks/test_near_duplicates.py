@@ -12,27 +12,28 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from conftest import EPOCH
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_api import Body, MessagesApi, Reply
 from stores import observation
-from talk import CLAUDE, assert_same, contents, overtaken, rows, verdict
+from talk import CLAUDE, overtaken, rows, verdict
 
 from inference.embedding import open_embedder
 from slowwave import frames
-from slowwave.deduplication.blocking import find_nearest_pairs
+from slowwave.deduplication.blocking import find_nearest_pairs, find_pairs
 from slowwave.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
 from slowwave.deduplication.merged_facts import combine, combined_notes
-from slowwave.errors import SlowwaveError
 from slowwave.lifecycle.usage_scores import usage_of
 from slowwave.revision.candidates import MAX_STATEMENT_BYTES
-from slowwave.settings import StewardSettings
+from slowwave.settings import MergeSettings, StewardSettings
 from storage.doctor import examine
+from storage.search import unit_matrix
 from storage.store import Store
 from tasks.nightly import fact_reconciliation
 from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.runtime.run_pages import TaskResult
-from tasks.runtime.runs import existing_run, language_of
+from tasks.runtime.runs import Run, existing_run, language_of
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 T0 = datetime(2026, 5, 1, 9, tzinfo=UTC)
@@ -228,11 +229,6 @@ def test_s4_09_containment_splice_or_both_below_each_other() -> None:
     assert combine("a" + twenty, twenty + "b") == f"a{twenty}b"
 
 
-def test_s4_09_both_orders_fit_and_the_kept_text_comes_first() -> None:
-    first, second = "one two three four five", "six seven eight nine ten"
-    assert combine(f"{first} {second}", f"{second} {first}") == f"{first} {second} {first}"
-
-
 def test_s4_09_a_note_gets_no_other_words_for_an_article_or_beyond_the_longest_statement() -> None:
     def of(keep: str, *drops: str) -> dict[str, str]:
         return combined_notes(pl.DataFrame([{"id": "a", "keep": keep, "drop": drop} for drop in drops]))
@@ -247,24 +243,15 @@ def test_s4_09_a_note_gets_no_other_words_for_an_article_or_beyond_the_longest_s
 # In a store
 
 
-@pytest.fixture(scope="module")
-def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store without facts, to be copied."""
-    place = tmp_path_factory.mktemp("blank") / "store"
-    seat = open_embedder()
-    Store.create(str(place), "default", (seat.name, seat.dims))
-    return place
-
-
 Made = Callable[..., Path]
 
 
 @pytest.fixture
-def remember(blank: Path, tmp_path: Path) -> Made:
+def remember(empty_memory: Path, tmp_path: Path) -> Made:
     """Make a store that holds these facts, what they were recalled, and a message for each."""
 
     def make(*facts: Fact, hits: Mapping[str, int] | None = None) -> Path:
-        place = Path(shutil.copytree(blank, tmp_path / "store"))
+        place = Path(shutil.copytree(empty_memory, tmp_path / "store"))
         write(place, facts, hits or {})
         return place
 
@@ -322,10 +309,6 @@ def live(place: Path) -> list[str]:
     return rows(place, "facts", "status = 'active' AND expired_at IS NULL")["id"].to_list()
 
 
-def sequence(place: Path) -> int:
-    return Store.open(str(place)).head.sequence
-
-
 @pytest.mark.proof
 def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(remember: Made) -> None:
     place = remember(
@@ -362,16 +345,7 @@ def test_the_fact_that_was_recalled_more_takes_over_everything_of_the_others(rem
     assert examine(Store.open(str(place))) == ()
 
 
-def test_consolidation_still_sees_the_originals_and_a_second_sweep_looks_at_nothing(remember: Made) -> None:
-    place = remember(fact("a"), fact("b", SPELLINGS[1], 1), fact("c", PLAIN, vector=apart(0)))
-    swept(place)
-    assert rows(place, "facts")["consolidated_at"].null_count() == 3
-    assert rows(place, "fact_scores").select("id", "compared_at").rows() == [("a", NOW), ("c", NOW)]
-    before = sequence(place)
-    assert swept(place) == TaskResult()
-    assert sequence(place) == before
-
-
+@pytest.mark.proof
 def test_what_consolidation_compared_is_not_looked_at_but_met(remember: Made) -> None:
     done = {"consolidated_at": T0}
     place = remember(fact("a", **done), fact("b", SPELLINGS[1], 1, **done))
@@ -392,41 +366,7 @@ def test_the_oldest_come_first_the_rest_next_time_and_scores_stay_as_they_are(re
     assert [swept(place, merge_scan=2).counts.get("facts compared", 0) for _ in range(2)] == [1, 0]
 
 
-def test_what_guards_keep_apart_waits_for_somebody_who_can_tell(remember: Made) -> None:
-    other = TEA.replace("green", "black")
-    place = remember(fact("a"), fact("b", other, 1), fact("c", TEA, 2, scope="ferrywise"))
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["pairs left undecided"]) == (0, 1)
-    assert live(place) == ["a", "b", "c"]
-    [pair] = rows(place, "pair_decisions").iter_rows(named=True)
-    assert (pair["a_id"], pair["b_id"], pair["kind"], pair["outcome"]) == ("a", "b", "redundant", "pending")
-    assert pair["guard"]
-
-
-def test_likeness_in_words_alone_never_merges(remember: Made) -> None:
-    devon = {"subject_id": "e_devon", "scope": "ferrywise"}
-    place = remember(
-        fact("a"), fact("b", SPELLINGS[1], 1, vector=apart(0.8801)),
-        fact("c", **devon), fact("d", SPELLINGS[1], 1, vector=apart(0.8799), **devon),
-    )  # fmt: skip
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["pairs left undecided"]) == (1, 0)
-    assert live(place) == ["a", "c", "d"]
-
-
 @pytest.mark.proof
-def test_a_dry_run_tells_the_same_and_writes_nothing(remember: Made) -> None:
-    facts = (fact("a"), fact("b", SPELLINGS[1], 1), fact("c", TEA.replace("green", "black"), 2))
-    place = remember(*facts)
-    before, at = contents(place), sequence(place)
-    told = swept(place, dry_run=True)
-    assert sequence(place) == at
-    assert_same(contents(place), before)
-    assert told == swept(place)
-    assert told.counts["facts merged"] == 1
-    assert told.decisions[0].action == "absorb"
-
-
 def test_s4_08_a_few_of_the_nearest_are_compared_and_not_the_first_alone(remember: Made) -> None:
     done = {"consolidated_at": T0}
     nearest = fact("x", TEA.replace("green", "black"), vector=apart(0.99), **done)
@@ -465,36 +405,7 @@ def test_s4_09_of_two_notes_the_longer_text_goes_on_in_a_new_row(remember: Made)
     assert examine(Store.open(str(place))) == ()
 
 
-def test_s4_09_what_is_no_note_or_is_pinned_or_lacks_no_word_keeps_its_text(remember: Made) -> None:
-    observed = {"kind": "observation", "subject_id": "e_devon"}
-    place = remember(
-        fact("a", PLAIN, **observed), fact("b", FRAMED, 1, **observed),
-        fact("c", PLAIN, kind="note", pinned=True), fact("d", FRAMED, 1, kind="note"),
-        fact("e", PLAIN, kind="note", scope="ferrywise"), fact("f", PLAIN + "!", 1, kind="note", scope="ferrywise"),
-    )  # fmt: skip
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["facts reworded"], live(place)) == (3, 0, ["a", "c", "e"])
-
-
-# What happens meanwhile
-
-
-def test_s4_09_a_note_keeps_its_text_where_the_new_one_cannot_be_embedded(
-    remember: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = remember(*notes(PLAIN, FRAMED))
-
-    def out_of_reach(*_: Any) -> Any:
-        raise SlowwaveError("The provider does not answer.")
-
-    embed = fact_reconciliation.embedded_wordings
-    monkeypatch.setattr(
-        fact_reconciliation,
-        "embedded_wordings",
-        lambda run, plan: out_of_reach() if len(plan.reworded) else embed(run, plan),
-    )
-    found = swept(place)
-    assert (found.counts["facts merged"], found.counts["facts reworded"], live(place)) == (1, 0, ["n0"])
+# While another run writes
 
 
 @pytest.mark.proof
@@ -537,3 +448,49 @@ def test_a_model_decides_what_guards_keep_apart(remember: Made, serve: Callable[
     assert len(live(place)) == 1
     assert rows(place, "facts")["consolidated_at"].null_count() == 2
     assert rows(place, "lineage")["reason"].to_list() == ["consolidated"]
+
+
+# Which facts are read to be compared (S1-02)
+
+KNOWN, NEW = 4000, 30
+
+
+def facts_of(seed: int) -> pl.DataFrame:
+    """Known facts in random directions, and new ones each near to a hundredth known one."""
+    rows = np.random.default_rng(seed).standard_normal((KNOWN, 4)).astype(np.float32)
+    rows = np.concatenate([rows, rows[: NEW * 100 : 100] + 0.01])
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    numbers = range(KNOWN + NEW)
+    return pl.DataFrame(
+        {
+            "id": [f"f{n:05d}" for n in numbers],
+            "scope": "global",
+            "kind": "note",
+            "status": "active",
+            "statement": [f"matter{n} thing{n}" for n in numbers],
+            "vector": pl.Series(rows.tolist(), dtype=pl.Array(pl.Float32, 4)),
+        }
+    )
+
+
+def test_new_facts_of_a_large_store_get_the_same_pairs_without_reading_the_others(
+    new_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, frame, settings = new_store(), facts_of(5), MergeSettings()
+    with store.commit("r", "test", EPOCH) as tx:
+        tx.upsert("facts", frame)
+    run = Run("r", "ingest", store.uri, store.namespace, EPOCH, "test")
+    seeds = frame["id"].tail(NEW)
+
+    def pairs(facts: pl.DataFrame) -> pl.DataFrame:
+        asked = facts.with_columns(is_seed=pl.col("id").is_in(seeds.implode()))
+        found = find_pairs(asked, unit_matrix(asked["vector"], 4), settings, 0.9)
+        return found.select("a_id", "b_id")
+
+    snapshot = store.snapshot()
+    expected = pairs(fact_reconciliation.whole_scopes(run, snapshot, pl.Series(["global"])))
+    monkeypatch.setattr(fact_reconciliation, "whole_scopes", pytest.fail)
+    read = fact_reconciliation._compared(run, snapshot, seeds, settings)
+    assert pairs(read).equals(expected)
+    assert len(expected) >= NEW
+    assert len(read) < len(frame) / 2

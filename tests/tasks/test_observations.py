@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from inspect import signature
 from pathlib import Path
@@ -17,18 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measures import match_type
-from talk import NOW, contents, dying, learn, rows, said, written
+from talk import NOW, contents, learn, rows, said, written
 
-from apps.cli import main
 from apps.people_commands import duplicates as duplicates_command
-from inference.embedding import Embedder, open_embedder
+from inference.embedding import open_embedder
 from recall.entity_review import duplicates_of
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.comparison import similarity
 from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
 from slowwave.deduplication.observations import (
-    connected,
     find_duplicates,
     named_by,
     plan_flags,
@@ -52,7 +48,6 @@ from storage.search import unit_matrix
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.derived import refresh_profiles
-from tasks.entities.retirement import clear_stale_flags
 from tasks.ingest.statements import find_target
 from tasks.people.observations import observe, retire
 from tasks.runtime.runs import Run, new_run, store_of
@@ -119,17 +114,6 @@ def test_the_pairs_are_those_that_comparing_all_of_them_finds(
     assert sorted((a, b, kind) for part in found for a, b, _, kind in part.iter_rows()) == sorted(expected)
 
 
-def test_a_cosine_that_is_rounded_differently_is_counted_once() -> None:
-    random = np.random.default_rng(1)
-    vectors = unit(random.normal(size=(60, 256)))
-    texts = pl.Series(["one two", "one two and very much more than that"] * 30)
-    products = (vectors @ vectors.T)[np.triu_indices(60, 1)]
-    for border in np.sort(products)[::100]:
-        parts = pl.concat(list(similar_pairs(texts, vectors, SimilarityThresholds(float(border)))))
-        assert parts.select("a", "b").is_duplicated().sum() == 0
-        assert (parts["match_type"] == "cosine").sum() == (products.astype(float) >= float(border)).sum()
-
-
 def test_a_short_text_whose_words_a_long_one_holds_is_a_duplicate_by_containment() -> None:
     assert round(len(LONG) / len(SHORT), 2) == 3.16
     found = find_duplicates(facts(SHORT, LONG), unit([[1, 0], [1, 1]]))
@@ -148,33 +132,6 @@ def test_pairs_are_unordered_clusters_hold_what_they_connect_and_scopes_stay_apa
     assert found.clusters == (("f0", "f1", "f2"), ("f3", "f4"))
     apart = near.with_columns(scope=pl.Series(["a", "b", "a", "a", "b"]))
     assert find_duplicates(apart, vectors).found == 0
-
-
-def test_all_pairs_are_counted_and_clustered_however_few_are_listed() -> None:
-    found = find_duplicates(facts(*["tea"] * 40), unit([[1, 0]] * 40), limit=3)
-    assert (len(found.pairs), found.found, len(found.clusters[0])) == (3, 780, 40)
-
-
-def test_two_readings_of_one_sentence_are_marked_and_listed_last() -> None:
-    twins = facts("Ana works at Acme", "Ana works at Acme", "Ana worked at Acme").with_columns(
-        message_id=pl.Series(["m", "m", "n"])
-    )
-    found = find_duplicates(twins, unit([[1, 0], [1, 0], [1, 0.1]]))
-    assert found.pairs["one_sentence"].to_list() == [False, False, True]
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(1, 30), st.lists(st.tuples(st.integers(0, 29), st.integers(0, 29)), max_size=40))
-def test_clusters_are_the_partition_that_the_pairs_make(count: int, pairs: list[tuple[int, int]]) -> None:
-    held = [(a % count, b % count) for a, b in pairs]
-    a, b = (np.array([pair[end] for pair in held], dtype=np.int64) for end in (0, 1))
-    labels = connected(np.arange(count), a, b)
-    whole = [{n} for n in range(count)]
-    for first, second in held:
-        joined = whole[first] | whole[second]
-        for member in joined:
-            whole[member] = joined
-    assert labels.tolist() == [min(part) for part in whole]
 
 
 # Flags
@@ -208,12 +165,6 @@ def test_the_best_match_is_the_nearest_then_the_most_contained_then_the_lowest_i
     vectors = unit([[1, 0], [1, 0], [1, 0.1], [1, 0]])
     planned = plan_flags(observations(("n", "ana", "one five")), unit([[1, 0]]), more, vectors)
     assert planned["similar_to_id"].to_list() == ["z"]
-
-
-def test_a_long_observation_that_holds_the_new_one_flags_it_though_another_is_nearer() -> None:
-    live = observations(("near", "ana", "Ana likes other drinks"), ("long", "ana", LONG))
-    planned = plan_flags(observations(("n", "ana", SHORT)), unit([[1, 0]]), live, unit([[1, 0.7], [0, 1]]))
-    assert planned.row(0)[2:4] == (True, "long")
 
 
 def test_a_flag_is_stale_when_its_partner_no_longer_holds() -> None:
@@ -274,12 +225,6 @@ def test_an_entity_is_told_with_its_observations_and_relations() -> None:
         "Marta (person) [active]: Likes tea | [note] Ask her first | Rel: works_at → Ferrywise; lives_in → Lisbon"
     )
     assert entity_text(MARTA, [], []) == "Marta (person) [active]"
-
-
-def test_up_to_ten_observations_are_all_there_however_long() -> None:
-    told = entity_text(MARTA, observed(10, "{} " + "word " * 300), [])
-    assert told.count(" | ") == 9
-    assert len(told) > CHARACTERS
 
 
 def test_of_more_the_first_three_the_last_seven_and_the_most_diverse_stay_in_their_place() -> None:
@@ -409,15 +354,6 @@ def test_saying_it_again_changes_nothing_and_is_not_counted(marta: tuple[Path, A
     assert differing(store, before) == []
 
 
-@pytest.mark.proof
-def test_the_same_in_other_words_confirms_what_is_known(marta: tuple[Path, Added]) -> None:
-    store, first = marta
-    again = tell(store, "Marta Oliveira", "prefers green tea.", now=NOW + timedelta(days=1))
-    assert outcomes(again) == ["confirmed"]
-    assert again.outcomes[0].fact_id == first.outcomes[2].fact_id
-    assert live(store)[TEA]["evidence_count"] == 2
-
-
 def test_orders_to_the_reader_are_refused_and_secrets_do_not_arrive(tmp_path: Path) -> None:
     store, key = tmp_path / "m", "sk-ant-api03-" + "a1B2" * 12
     texts = (
@@ -464,52 +400,7 @@ def test_what_cannot_be_an_entity_is_refused(
         find_target(reading, name, kind, NOW, ResolveSettings(), create=True)
 
 
-def test_a_name_of_one_other_type_is_that_entity_unless_types_are_kept_apart(
-    first_observed: tuple[Path, Added],
-) -> None:
-    reading = Store.open(str(first_observed[0])).snapshot()
-    met = find_target(reading, "MARTA OLIVEIRA", "persona", NOW, ResolveSettings())
-    assert (met.id, met.name, met.is_new) == (first_observed[1].entity_id, "Marta Oliveira", False)
-    assert find_target(reading, "Marta Oliveira", "tool", NOW, ResolveSettings()).id == met.id
-    with pytest.raises(UnusableInput, match="Unknown entity"):
-        find_target(reading, "Marta Oliveira", "tool", NOW, ResolveSettings(type_strict=True))
-
-
 @pytest.mark.proof
-def test_what_a_killed_run_did_not_store_is_added_when_it_is_said_again(
-    marta: tuple[Path, Added], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = contents(marta[0])
-    with dying(monkeypatch, "observe", "before"):
-        tell(marta[0], "Marta Oliveira", "Owns a boat")
-    assert differing(marta[0], before) == []
-    assert outcomes(tell(marta[0], "Marta Oliveira", "Owns a boat")) == ["added"]
-    assert "Owns a boat" in live(marta[0])
-
-
-def test_embedding_that_fails_keeps_nothing_out(marta: tuple[Path, Added], monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Embedder, texts: Sequence[str]) -> Vectors:
-        raise ConnectionError("no network")
-
-    monkeypatch.setattr(type(open_embedder(DEFAULT_EMBEDDER)), "embed", broken)
-    added = tell(marta[0], "Marta Oliveira", "Prefers green tea with lemon and a little honey")
-    assert outcomes(added) == ["added"]
-    assert not added.outcomes[0].similarity_flag
-
-
-@pytest.mark.proof
-def test_an_observation_is_undone_to_the_last_byte(marta: tuple[Path, Added]) -> None:
-    before = contents(marta[0])
-    later = run_of(marta[0], now=NOW + timedelta(hours=1))
-    observe(later, "Marta Oliveira", ["Owns a boat"], IngestSettings())
-    assert {"messages", "episodes", "facts", "fact_evidence"} <= set(differing(marta[0], before))
-    undo(Store.open(str(marta[0])), later.id, "undo-1", NOW)
-    assert differing(marta[0], before) == []
-
-
-# Duplicates in a store
-
-
 def test_every_observation_of_the_entity_is_compared_not_only_the_nearest_of_all(marta: tuple[Path, Added]) -> None:
     store = marta[0]
     text = "Prefers green tea in the very early morning"
@@ -525,6 +416,9 @@ def test_every_observation_of_the_entity_is_compared_not_only_the_nearest_of_all
     added = tell(store, "Marta Oliveira", text)
     assert outcomes(added) == ["added"]
     assert added.outcomes[0].similar_to_id == own["id"][0]
+
+
+# Duplicates in a store
 
 
 def vectors_of(store: Path, *statements: str) -> pl.Series:
@@ -613,6 +507,7 @@ def test_all_are_retired_or_none_and_the_error_says_why(marta: tuple[Path, Added
     assert all(frame.equals(before[name]) for name, frame in contents(store).items())
 
 
+@pytest.mark.proof
 def test_what_is_pinned_is_not_retired_and_a_dry_run_changes_nothing(marta: tuple[Path, Added]) -> None:
     store, added = marta
     quartet, cello, *_ = (str(each.fact_id) for each in added.outcomes)
@@ -625,18 +520,6 @@ def test_what_is_pinned_is_not_retired_and_a_dry_run_changes_nothing(marta: tupl
     planned = retire(run_of(store, "retire"), added.entity_id, [cello], dry_run=True)
     assert planned.facts == ((cello, CELLO),)
     assert all(frame.equals(before[name]) for name, frame in contents(store).items())
-
-
-def test_stale_flags_are_cleared_in_one_commit_and_only_once(marta: tuple[Path, Added]) -> None:
-    store, run = marta[0], run_of(marta[0], "sleep")
-    assert clear_stale_flags(run) == 0
-    with store_of(run).commit(run.id, "test", NOW) as tx:
-        partner = tx.by_ids("facts", [live(store)[QUARTET]["id"]], with_vector=True)
-        tx.upsert("facts", partner.with_columns(status=pl.lit("archived"), expired_at=NOW))
-    sequence = store_of(run).head.sequence
-    assert (clear_stale_flags(run), clear_stale_flags(run)) == (1, 0)
-    assert store_of(run).head.sequence == sequence + 1
-    assert not live(store)[CELLO]["similarity_flag"]
 
 
 # Profiles
@@ -665,50 +548,3 @@ def test_profiles_are_made_once_and_renewed_where_something_changed(tmp_path: Pa
     expected = open_embedder(DEFAULT_EMBEDDER).embed([vector["text"][0]])[0]
     assert np.allclose(vector["vector"].to_numpy()[0], expected, atol=1e-6)
     assert "Prefers green tea" in vector["text"][0]
-
-
-# The command line
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Run a command on the store `m` in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "250")
-
-    def run(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["slowwave", *args, "--store", "m"])
-        code = 0
-        try:
-            main()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return run
-
-
-@pytest.mark.proof
-def test_observing_reviewing_and_retiring_from_the_command_line(command: Command, marta: tuple[Path, Added]) -> None:
-    code, out, _ = command("observe", "Marta Oliveira", "Owns a boat", TEA, "--json")
-    assert (code, [each["outcome"] for each in json.loads(out)["outcomes"]]) == (0, ["added", "known"])
-    code, out, _ = command("observe", "Ferrywise", "Runs ferries on the Tagus", "--create", "--type", "organization")
-    assert code == 0
-    assert "Back with: slowwave undo observe-" in out
-    assert "Back with" not in command("observe", "Ferrywise", "Runs ferries on the Tagus")[1]
-    code, out, _ = command("duplicates", "Marta", "--json")
-    assert (code, json.loads(out)["duplicates_found"]) == (0, 1)
-    code, out, _ = command("duplicates", "Marta", "--threshold", "1", "--containment", "1")
-    assert code == 0
-    assert "1 pairs of 5 observations look alike" in out
-    longer = str(marta[1].outcomes[0].fact_id)
-    code, out, _ = command("retire", "Marta", longer, "--dry-run", "--json")
-    assert (code, json.loads(out)["retired"]) == (0, [{"id": longer, "content": QUARTET}])
-    code, out, _ = command("retire", "Marta", longer, "--json")
-    assert (code, len(json.loads(out)["flags_cleared"])) == (0, 1)
-    assert command("duplicates", "Marta")[:2] == (0, "None of the 4 observations of Marta Oliveira look alike.\n")
-    assert command("undo", json.loads(out)["run"], "--json")[0] == 0
-    assert json.loads(command("duplicates", "Marta", "--json")[1])["duplicates_found"] == 1

@@ -1,9 +1,8 @@
-"""An export of our own is taken as it is where its seal or a person vouches for it; any other is judged anew."""
+"""An export of our own is taken as it is where its seal or a person vouches for it; any other is refused."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import stat
 from collections.abc import Callable
@@ -16,13 +15,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import NOW, learn, rows, said, written
+from talk import NOW, learn, said, written
 
 from recall.export import MANIFEST, export, read_manifest
 from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
+from slowwave.settings import DEFAULT_EMBEDDER
 from storage.connection import namespaces
-from storage.doctor import examine
 from storage.export_key import KEY_FILE, known_key, named_key, own_key
 from storage.store import Store
 from tasks.runtime.runs import new_run
@@ -48,7 +46,7 @@ def exported(memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def bring(folder: Path, store: Path, namespace: str = "back", **more: Any) -> Imported:
     run = new_run("import", str(store), namespace, DEFAULT_EMBEDDER, NOW)
-    return import_own(run, folder, IngestSettings.model_validate({"llm": {"model": "quotes"}}), **more)
+    return import_own(run, folder, **more)
 
 
 def changed(folder: Path, place: Path, **changes: Change) -> Path:
@@ -71,151 +69,33 @@ def active(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def tampered(lines: list[dict[str, Any]]) -> None:
-    """A key, an order, a pin with the strongest rank, and a subject that is not there."""
-    first, second, third, fourth = active(lines)[:4]
-    first["statement"] = f"{first['statement'].rstrip('.')}, with the key {SECRET}."
-    second["statement"] = ORDER
-    third.update(pinned=True, entrenchment="user_axiom")
-    fourth["subject_id"] = "e_nobody"
-
-
-def everything(store: Path, namespace: str = "back") -> str:
-    snapshot = Store.open(str(store), namespace).snapshot()
-    names = ("facts", "messages", "entities", "entity_aliases", "fact_evidence", "decisions", "refusals", "runs")
-    return "\n".join(snapshot.frame(name).write_json() for name in names)
-
-
 def in_namespace(store: Path, table: str, where: str | None = None, namespace: str = "back") -> pl.DataFrame:
     return Store.open(str(store), namespace).snapshot().frame(table, where)
 
 
-# What is judged
-
-
 @pytest.mark.proof
-def test_an_edited_export_brings_in_no_key_no_order_no_pin_and_no_fact_about_nobody(
-    memory: Path, exported: Path, tmp_path: Path
-) -> None:
+def test_an_edited_export_brings_in_nothing(memory: Path, exported: Path, tmp_path: Path) -> None:
     here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    edited = changed(exported, tmp_path / "edited", facts=tampered)
-    done = bring(edited, here)
-    assert done.seal is not None
-    assert (done.seal.standing, done.as_it_is) == ("changed", False)
-    assert SECRET not in everything(here)
-    live = in_namespace(here, "facts", "status = 'active'")
-    assert len(live) >= 3
-    assert not any("previous instructions" in statement for statement in live["statement"])
-    assert done.counts["items that give orders"] >= 1
-    assert not live["pinned"].any()
-    assert "user_axiom" not in set(live["entrenchment"])
-    assert examine(Store.open(str(here), "back")) == ()
-    told = " ".join(each.reason for each in done.skipped)
-    for words in ("its subject e_nobody is not in the export", "its pin is not taken", "its rank user_axiom"):
-        assert words in told
-    created = in_namespace(here, "decisions", "action = 'create'")["subject_id"]
-    assert set(live["id"]) <= set(created)
-
-
-@pytest.mark.proof
-def test_general_words_of_what_is_judged_come_in_without_names_secrets_and_orders(
-    exported: Path, tmp_path: Path
-) -> None:
-    given = ("aa bb cc dd ee ff gg hh", f"craft {SECRET}", ORDER, "marta trip")
-
-    def word(lines: list[dict[str, Any]]) -> None:
-        for line, words in zip(active(lines), given, strict=False):
-            line["search_terms"] = words
-
-    done = bring(changed(exported, tmp_path / "worded", facts=word), tmp_path / "other")
-    assert not done.as_it_is
-    now = in_namespace(tmp_path / "other", "facts", "status = 'active'")["search_terms"].drop_nulls()
-    assert sorted(now) == ["aa bb cc dd ee ff gg hh", "craft", "trip"]
-
-
-@pytest.mark.proof
-def test_what_is_judged_keeps_names_statements_times_and_the_messages_they_rest_on(
-    memory: Path, exported: Path, tmp_path: Path
-) -> None:
-    done = bring(exported, tmp_path / "other")
-    assert done.seal is not None
-    assert done.seal.standing == "unknown key"
-    was, now = (rows(memory, "facts"), in_namespace(tmp_path / "other", "facts"))
-    held = was.filter((pl.col("status") == "active") & pl.col("subject_id").is_not_null())
-    kept = now.filter(pl.col("status") == "active")
-    assert set(held["statement"]) == set(kept["statement"])
-    times = held.select("statement", "valid_from", "valid_to").join(
-        kept.select("statement", "valid_from", "valid_to"), on="statement"
-    )
-    assert times["valid_from"].equals(times["valid_from_right"].alias("valid_from"))
-    assert times["valid_to"].equals(times["valid_to_right"].alias("valid_to"))
-    ends = pl.concat([held["subject_id"], held["object_id"]]).drop_nulls().unique()
-    names = rows(memory, "entities").filter(pl.col("id").is_in(ends.implode()))["canonical_name"]
-    assert set(names) <= set(in_namespace(tmp_path / "other", "entities")["canonical_name"])
-    texts = set(in_namespace(tmp_path / "other", "messages")["content"])
-    assert set(rows(memory, "messages", "has_injection = false")["content"]) <= texts
-    assert in_namespace(tmp_path / "other", "fact_evidence")["fact_id"].is_in(now["id"].implode()).all()
-
-
-@pytest.mark.proof
-def test_what_is_judged_comes_into_a_memory_that_holds_something_and_twice_is_once(
-    memory: Path, exported: Path, tmp_path: Path
-) -> None:
-    here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    (here / KEY_FILE).unlink()
-    before = len(rows(here, "facts"))
-    first = bring(exported, here, "default")
-    again = bring(exported, here, "default")
-    assert (first.is_known, again.is_known) == (False, True)
-    assert len(rows(here, "facts", "status = 'active'")) == len(rows(memory, "facts", "status = 'active'"))
-    assert len(rows(here, "facts")) >= before
-
-
-@pytest.mark.proof
-def test_signs_that_nobody_sees_hide_no_order(exported: Path, tmp_path: Path) -> None:
-    def hide(lines: list[dict[str, Any]]) -> None:
-        active(lines)[0]["statement"] = "\u200b".join(ORDER)
-
-    done = bring(changed(exported, tmp_path / "edited", facts=hide), tmp_path / "m")
-    assert done.counts["items that give orders"] >= 1
-
-
-ODD = st.sampled_from([None, "", " ", "e_nobody", "x" * 5000, "\u202e", ORDER, SECRET])
-TIMES = st.sampled_from([None, "1970-01-01T00:00:00.000000Z", "2200-01-01T00:00:00.000000Z"])
-IS_TIME = re.compile(r"\d{4}-\d\d-\d\dT.*Z")
-
-
-@pytest.mark.proof
-@settings(max_examples=5, deadline=None)
-@given(data=st.data())
-def test_whatever_is_edited_what_comes_in_agrees_with_itself(
-    data: st.DataObject, exported: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    def edit(lines: list[dict[str, Any]]) -> None:
-        for _ in range(data.draw(st.integers(1, 6)) if lines else 0):
-            line = data.draw(st.sampled_from(lines))
-            column = data.draw(st.sampled_from(sorted(line)))
-            was = line[column]
-            is_time = isinstance(was, str) and IS_TIME.fullmatch(was)
-            line[column] = data.draw(TIMES if is_time else ODD if isinstance(was, str) else st.none())
-
-    folder = tmp_path_factory.mktemp("odd")
-    tables = ("facts", "entities", "entity_aliases", "fact_evidence", "messages")
-    edited = changed(exported, folder / "edited", **dict.fromkeys(tables, edit))
-    bring(edited, folder / "m")
-    assert examine(Store.open(str(folder / "m"), "back")) == ()
-    assert SECRET not in everything(folder / "m")
+    edited = changed(exported, tmp_path / "edited", facts=lambda lines: active(lines)[0].update(pinned=True))
+    for folder, store, words in (
+        (edited, here, "Changed after it was written|What its manifest says was changed"),
+        (exported, tmp_path / "other", "a key that is not known here"),
+    ):
+        with pytest.raises(UnusableInput, match=words) as refused:
+            bring(folder, store)
+        assert "--trust" in refused.value.remedy
+        assert "back" not in namespaces(str(store))
 
 
 # What a person trusts
 
 
+@pytest.mark.proof
 def test_what_a_person_trusts_comes_in_as_it_is_and_the_ledger_says_so(exported: Path, tmp_path: Path) -> None:
     def pin(lines: list[dict[str, Any]]) -> None:
         active(lines)[0].update(pinned=True, entrenchment="user_axiom")
 
     done = bring(changed(exported, tmp_path / "edited", facts=pin), tmp_path / "m", trust=True)
-    assert done.as_it_is
     assert in_namespace(tmp_path / "m", "facts", "pinned")["entrenchment"].to_list() == ["user_axiom"]
     [said_so] = in_namespace(tmp_path / "m", "decisions", "action = 'import'").to_dicts()
     assert (said_so["decided_by"], said_so["subject_id"], said_so["run_id"]) == ("person", done.run, done.run)
@@ -224,40 +104,15 @@ def test_what_a_person_trusts_comes_in_as_it_is_and_the_ledger_says_so(exported:
     assert json.loads(said_so["measures"])["active facts"] == live
 
 
-def point_nowhere(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["subject_id"] = "e_nobody"
-
-
-def say_nonsense(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["status"] = "certain"
-
-
-def deny_itself(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["expired_at"] = "2021-01-01T00:00:00.000000Z"
-
-
-def lose_its_sentence_id(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["id"] = None
-
-
-def say_it_twice(lines: list[dict[str, Any]]) -> None:
-    lines.append(active(lines)[0])
-
-
-def be_no_number(lines: list[dict[str, Any]]) -> None:
-    active(lines)[0]["confidence"] = {"of": "course"}
-
-
 @pytest.mark.proof
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (point_nowhere, "subject_id names e_nobody, which entities does not have"),
-        (say_nonsense, "certain is no status of a fact"),
-        (deny_itself, "active though it has expired"),
-        (lose_its_sentence_id, "has no id"),
-        (say_it_twice, "2 rows have this key"),
-        (be_no_number, "cannot be read"),
+        (lambda lines: active(lines)[0].update(subject_id="e_nobody"), "subject_id names e_nobody, which entities"),
+        (lambda lines: active(lines)[0].update(status="certain"), "certain is no status of a fact"),
+        (lambda lines: active(lines)[0].update(id=None), "has no id"),
+        (lambda lines: lines.append(active(lines)[0]), "2 rows have this key"),
+        (lambda lines: active(lines)[0].update(confidence={"of": "course"}), "cannot be read"),
     ],
 )
 def test_trust_does_not_cover_rows_that_refer_to_nothing_or_have_another_shape(
@@ -281,11 +136,11 @@ def test_its_own_store_and_whoever_names_its_key_take_an_export_as_it_is(
     copied = Path(shutil.copy(memory / KEY_FILE, tmp_path / "copy.key"))
     for number, key in enumerate((str(memory), str(copied), str(memory / KEY_FILE))):
         done = bring(exported, tmp_path / f"m{number}", key=key)
-        assert done.as_it_is
+        assert done.seal is not None
         [said_so] = in_namespace(tmp_path / f"m{number}", "decisions", "action = 'import'").to_dicts()
         assert (said_so["decided_by"], json.loads(said_so["measures"])["seal"]) == ("rule", "whole")
     here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    assert bring(exported, here).as_it_is
+    assert bring(exported, here).counts["facts"]
     with pytest.raises(UnusableInput, match="no export key at"):
         bring(exported, tmp_path / "m9", key=str(tmp_path / "nowhere"))
     (tmp_path / "bad.key").write_text("none of it")
@@ -293,32 +148,14 @@ def test_its_own_store_and_whoever_names_its_key_take_an_export_as_it_is(
         bring(exported, tmp_path / "m9", key=str(tmp_path / "bad.key"))
 
 
-def test_files_of_two_exports_of_one_store_do_not_pass_for_one(memory: Path, exported: Path, tmp_path: Path) -> None:
-    here = Path(shutil.copytree(memory, tmp_path / "memory"))
-    store = Store.open(str(here))
-    with store.commit("test", "test", NOW) as tx:
-        tx.delete("facts", tx.frame("facts", None, ["id"])["id"][:1])
-    later = export(store, tmp_path / "later", "jsonl", NOW)[1]
-    assert read_manifest(later).judged(later, [own_key(str(here))]).standing == "whole"
-    mixed = Path(shutil.copytree(exported, tmp_path / "mixed"))
-    shutil.copy(later / "facts.jsonl", mixed / "facts.jsonl")
-    assert (
-        read_manifest(mixed).judged(mixed, [own_key(str(here))]).reason == "Changed after it was written: facts.jsonl."
-    )
-    swapped = Path(shutil.copytree(exported, tmp_path / "swapped"))
-    shutil.copy(exported / "facts.jsonl", swapped / "facts_archive.jsonl")
-    assert read_manifest(swapped).judged(swapped, [own_key(str(here))]).standing == "changed"
-
-
 @pytest.mark.proof
-def test_an_export_without_a_seal_is_judged(exported: Path, memory: Path, tmp_path: Path) -> None:
+def test_an_export_without_a_seal_is_refused(exported: Path, memory: Path, tmp_path: Path) -> None:
     old = Path(shutil.copytree(exported, tmp_path / "old"))
     manifest = json.loads((old / MANIFEST).read_text(encoding="utf-8"))
     del manifest["seal"]
     (old / MANIFEST).write_text(json.dumps({**manifest, "version": 1}), encoding="utf-8")
-    done = bring(old, tmp_path / "m", key=str(memory))
-    assert done.seal is not None
-    assert (done.seal.standing, done.as_it_is) == ("no seal", False)
+    with pytest.raises(UnusableInput, match="It has no seal"):
+        bring(old, tmp_path / "m", key=str(memory))
 
 
 @cache
@@ -326,6 +163,7 @@ def parts_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.read_bytes()}
 
 
+@pytest.mark.proof
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_no_changed_byte_of_any_part_passes_for_whole(
@@ -350,6 +188,7 @@ def test_no_changed_byte_of_any_part_passes_for_whole(
 # The key
 
 
+@pytest.mark.proof
 def test_the_key_is_made_once_only_its_owner_reads_it_and_no_export_holds_it(
     memory: Path, exported: Path, tmp_path: Path
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,12 @@ import pytest
 from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stores import keeper, observation
+from stores import fact as any_fact
+from stores import observation, remembered
 from talk import assert_same, contents, rows
 
+from flows.restore import restore as restore_flow
+from flows.undo import undo as undo_flow
 from inference.embedding import open_embedder
 from recall.history import archived
 from slowwave import frames
@@ -28,6 +33,7 @@ from storage.store import Store
 from storage.undo import undo
 from tasks.entities.retirement import Restored, restore
 from tasks.nightly.scoring_and_pruning import prune, score
+from tasks.people.observations import retire
 from tasks.runtime.runs import Run, existing_run
 
 Row = dict[str, Any]
@@ -62,22 +68,6 @@ def gone(key: str, days: float = 10, why: str = "pruned", **more: Any) -> Row:
 
 
 ANA = {"id": "e_ana", "canonical_name": "ana", "name": "Ana", "entity_type": "person", "status": "active"}
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with the vectors of the bundled embedder, whose learning period is over."""
-    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
-    event = {"fact_id": "elsewhere", "cosine": 0.6, "rank": 1, "query_hash": "q", "at": EPOCH}
-    events = pl.DataFrame([{"id": f"r{n}", **event} for n in range(50)])
-    Store.create(str(uri), "default", (seat.name, seat.dims)).append("retrieval_events", events, EPOCH)
-    return uri
-
-
-@pytest.fixture
-def keep(empty: Path, tmp_path: Path) -> Keep:
-    """Make stores that hold these rows, by table."""
-    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = LATER, name: str = "restore-1") -> Run:
@@ -215,20 +205,17 @@ def test_of_a_run_comes_back_what_may_and_the_rest_is_told(keep: Keep) -> None:
         restore(a_run(uri), of_run="steward-9")
 
 
-@pytest.mark.parametrize(
-    ("ids", "run", "error", "why"),
-    [
+def test_what_cannot_be_restored_is_said(keep: Keep) -> None:
+    uri = keep(facts=[fact("here"), gone("away")], runs=[{"id": "made-2", "flow": "made"}])
+    for ids, run, error, why in (
         (["nothing"], None, UnknownName, "nothing"),
         (["here"], None, UnusableInput, "here is active"),
         ([], None, UnusableInput, "Name facts"),
         (["away"], "steward-1", UnusableInput, "Name facts"),
         ([], "made-2", UnusableInput, "Nothing that run made-2 retired"),
-    ],
-)
-def test_what_cannot_be_restored_is_said(keep: Keep, ids: list[str], run: str | None, error: Any, why: str) -> None:
-    uri = keep(facts=[fact("here"), gone("away")], runs=[{"id": "made-2", "flow": "made"}])
-    with pytest.raises(error, match=why):
-        restore(a_run(uri), ids, run)
+    ):
+        with pytest.raises(error, match=why):
+            restore(a_run(uri), ids, run)
 
 
 def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
@@ -251,3 +238,68 @@ def test_the_archive_is_listed_with_reason_time_and_score(keep: Keep) -> None:
     with pytest.raises(UnknownName, match="pruned"):
         archived(snapshot, "purned")
     assert archived(Store.open(str(keep())).snapshot(), "pruned") == (0, ())
+
+
+# The flows `undo` and `restore`
+
+IDS = ("f_1_aaaaaaaa", "f_1_bbbbbbbb")
+SAID = ("Marta likes tea.", "Marta paints boats.")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two observations of Marta; to be copied."""
+    facts = [
+        any_fact(each, text, kind="observation", owner_entity_id="e_marta", object_text=text, statement_hash=text)
+        for each, text in zip(IDS, SAID, strict=True)
+    ]
+    place = tmp_path_factory.mktemp("made") / "memory"
+    remembered(place, facts)
+    return place
+
+
+@pytest.fixture
+def memory(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "memory"))
+
+
+def retired(memory: Path) -> str:
+    """Archive both; returns the id of the run."""
+    run = existing_run("retire", str(memory), "default")
+    retire(run, "e_marta", IDS)
+    return run.id
+
+
+def statuses(memory: Path) -> list[str]:
+    return rows(memory, "facts")["status"].to_list()
+
+
+def done(coroutine: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    return asyncio.run(coroutine)
+
+
+def test_an_undo_tried_dry_changes_nothing_and_then_the_beginning_of_an_id_is_enough(memory: Path) -> None:
+    before, run = contents(memory), retired(memory)
+    after = contents(memory)
+    looked = done(undo_flow(run, store=str(memory), dry_run=True))
+    assert (looked["runs"], looked["put_back"]["facts"], looked["dry_run"]) == ((run,), 2, True)
+    assert_same(contents(memory), after)
+    assert done(undo_flow(run[:-2], store=str(memory)))["runs"] == (run,)
+    assert_same(contents(memory), before)
+
+
+# Restore
+
+
+@pytest.mark.proof
+def test_a_restore_brings_back_facts_or_all_that_a_run_archived_and_can_be_taken_back(memory: Path) -> None:
+    run = retired(memory)
+    looked = done(restore_flow(run=run, store=str(memory), dry_run=True))
+    assert (looked["run"], len(looked["restored"]), statuses(memory)) == (None, 2, ["archived", "archived"])
+    first = done(restore_flow(IDS[:1], store=str(memory)))
+    assert first["restored"] == [{"id": IDS[0], "statement": SAID[0]}]
+    assert statuses(memory) == ["active", "archived"]
+    second = done(restore_flow(run=run, store=str(memory)))
+    assert [each["id"] for each in second["restored"]] == [IDS[1]]
+    assert done(undo_flow(second["run"], store=str(memory)))["runs"] == (second["run"],)
+    assert statuses(memory) == ["active", "archived"]

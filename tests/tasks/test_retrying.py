@@ -6,31 +6,26 @@ import asyncio
 import importlib
 import pkgutil
 import string
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from conftest import ON_A_SERVER
-from lancedb.embeddings import TextEmbeddingFunction, get_registry
 from messages_api import MessagesApi
 from prefect import Flow, Task
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from talk import CLAUDE, NOW, learn, rows, said, written
+from talk import CLAUDE, learn, said, written
 
 import flows
 import tasks
-from flows.ingest import ingest
 from slowwave.errors import LeaseBusy, Terminal, Transient, UnusableInput
-from slowwave.settings import IngestSettings
-from storage.store import Store
 from tasks.runtime.engine import flow, is_inline, side_by_side, task
 from tasks.runtime.retrying import FLOW_TRIES, ONCE, RETRIES, Tries
 
@@ -115,20 +110,6 @@ def test_what_does_not_pass_ends_a_task_at_once_and_what_passes_after_the_last_t
     assert (wrong.calls, down.calls) == (1, 3)
 
 
-@pytest.mark.parametrize("is_async", [True, False])
-def test_a_task_called_by_hand_or_where_retries_are_off_is_tried_once(
-    either: str, is_async: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_hand, off = Failing(Transient("down")), Failing(LeaseBusy("held"))
-    work = _work(by_hand, is_async=is_async)
-    with pytest.raises(Transient):
-        asyncio.run(work()) if is_async else work()
-    monkeypatch.setenv(RETRIES, "off")
-    with pytest.raises(LeaseBusy):
-        _in_flow(_work(off, is_async=is_async))
-    assert (by_hand.calls, off.calls) == (1, 1)
-
-
 def test_a_task_that_takes_too_long_ends_and_is_not_tried_again(either: str) -> None:
     calls = []
 
@@ -195,95 +176,6 @@ def test_a_flow_is_run_again_after_what_passes_and_only_then(either: str, error:
 
 
 # Real work
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits of the real tasks are not waited for in full."""
-    monkeypatch.setattr(Tries, "wait_s", lambda self, retry: 0.2)
-
-
-@pytest.fixture
-def busy_for(tmp_path: Path) -> Iterator[Callable[[float], None]]:
-    """Another writer that holds the namespace for so many seconds, from now on."""
-    threads: list[threading.Thread] = []
-
-    def hold(seconds: float) -> None:
-        has_it = threading.Event()
-
-        def write() -> None:
-            with Store.open(str(tmp_path / "m")).commit("other", "test", NOW):
-                has_it.set()
-                time.sleep(seconds)
-
-        threads.append(threading.Thread(target=write))
-        threads[-1].start()
-        assert has_it.wait(10)
-
-    yield hold
-    for thread in threads:
-        thread.join()
-
-
-@pytest.mark.proof
-def test_a_lease_that_is_busy_for_a_while_does_not_end_a_run(
-    either: str, tmp_path: Path, busy_for: Callable[[float], None], quick: None
-) -> None:
-    learn(written(tmp_path / "a.jsonl", said()), tmp_path / "m")
-    busy_for(2.0)
-    later = written(tmp_path / "b.jsonl", said(conversation="c2"))
-    told = learn(later, tmp_path / "m", retention={"lease_s": 30.0, "lease_wait_s": 0.3})
-    assert told["state"] == "completed"
-    assert told["counts"]["messages extracted"] > 0
-    assert rows(tmp_path / "m", "runs")["state"].to_list() == ["completed", "completed"]
-
-
-class Limited(TextEmbeddingFunction):  # type: ignore[misc]
-    """Refuses some requests with a 429, and counts what it was sent."""
-
-    name: str = "limited"
-    refused: ClassVar[int] = 0
-    sent: ClassVar[Counter[str]] = Counter()
-
-    def ndims(self) -> int:
-        """Eight."""
-        return 8
-
-    def generate_embeddings(self, texts: list[str], *args: Any, **kwargs: Any) -> list[list[float]]:
-        """The first characters' numbers."""
-        if type(self).refused:
-            type(self).refused -= 1
-            error = RuntimeError("rate limit reached")
-            error.status_code = 429  # type: ignore[attr-defined]
-            raise error
-        type(self).sent.update(texts)
-        return [[float(ord(each)) for each in text.ljust(8)[:8]] for text in texts]
-
-
-@pytest.fixture
-def limited() -> Iterator[str]:
-    """The name of an embedding model whose provider limits requests."""
-    alias = f"limited-{uuid4().hex}"
-    get_registry().register(alias)(Limited)
-    Limited.refused = 0
-    Limited.sent.clear()
-    yield f"{alias}/words"
-    get_registry()._functions.pop(alias)
-
-
-@pytest.mark.proof
-def test_an_embedder_that_answers_429_twice_does_not_end_an_ingest(
-    either: str, tmp_path: Path, limited: str, quick: None
-) -> None:
-    talk = written(tmp_path / "talk.jsonl", said())
-    Limited.refused = 2
-    settings = IngestSettings.model_validate({"llm": {"model": "quotes"}})
-    told: dict[str, Any] = asyncio.run(
-        ingest([str(talk)], store=str(tmp_path / "m"), embedder=limited, settings=settings, now=NOW)  # type: ignore[arg-type]
-    )
-    assert (told["state"], Limited.refused) == ("completed", 0)
-    assert told["counts"]["messages extracted"] > 0
-    assert rows(tmp_path / "m", "messages")["id"].is_duplicated().sum() == 0
 
 
 async def _task_names(prefix: str, at_least: int) -> Counter[str]:

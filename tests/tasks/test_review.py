@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import polars as pl
 import pytest
 from console import Console, console
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+from prefect.exceptions import Pause
+from prefect.flow_engine import run_flow
+from prefect.states import Pending
+from pydantic import ValidationError
 from stores import fact, remembered
 from talk import STAMPS, assert_same, contents, rows
 
+from flows.review import review
 from recall.proposals import Proposal, list_proposals, proposal_named, story_of_proposal
-from slowwave.api import OpenMemory, open_memory
+from slowwave.api import open_memory
 from slowwave.errors import Refused, UnusableInput
 from slowwave.review.changes import NOW
 from slowwave.review.proposals import (
     MAX_NAME,
     MAX_NOTE,
     Person,
+    ProposalQuestion,
     Proposing,
     ReviewDecision,
     cleaned,
-    without,
+    verdicts_of,
 )
 from storage.doctor import examine
 from storage.store import Store
@@ -40,7 +51,8 @@ from storage.undo import undo
 from tasks.people.forgetting import find_subject, forget
 from tasks.people.observations import propose_deletion
 from tasks.people.review import approve, approve_for_later, reject
-from tasks.people.review_runs import apply_verdicts, decide, modify, with_ways_on
+from tasks.people.review_forms import filled_in, form_of
+from tasks.people.review_runs import apply_verdicts, decide, with_ways_on
 from tasks.runtime.runs import Run, existing_run, store_of
 from tasks.runtime.writing import proposing
 
@@ -179,17 +191,7 @@ def test_the_ledger_tells_who_said_yes_or_no_to_what_through_which_door(memory: 
     assert f"Ana approved it on {T2:%Y-%m-%d}." in " ".join(text.split())
 
 
-def test_what_waits_is_believed_until_somebody_says_yes_also_when_asked_for_the_time_between(memory: Path) -> None:
-    [waits] = waiting(memory, 0)
-    approve(run_at(memory, T3), [waits.id], ANA)
-    with OpenMemory.open(str(memory), "default") as known:
-        between = {each.id for each in known.facts_of("Marta", known_as_of=T2, now=T3 + timedelta(1))[1]}
-        now = {each.id for each in known.facts_of("Marta", now=T3 + timedelta(1))[1]}
-    assert IDS[0] in between
-    assert IDS[0] not in now
-    assert rows(memory, "facts", f"id = '{IDS[0]}'")["expired_at"].item() == T3
-
-
+@pytest.mark.proof
 def test_a_yes_for_later_changes_nothing_and_is_checked_again_when_it_is_carried_out(memory: Path) -> None:
     [waits] = waiting(memory, 0)
     before = contents(memory)
@@ -250,28 +252,6 @@ def test_of_two_proposals_about_one_row_the_second_is_stale_and_the_rest_is_carr
     assert sorted(rows(memory, "facts", "status = 'active'")["id"]) == [IDS[1], IDS[2], IDS[4]]
 
 
-def test_what_rests_on_what_another_changes_is_stale_although_they_share_no_row(memory: Path) -> None:
-    [first] = waiting(memory, 3)
-    second = drafted(memory, 0, ["e_marta"], "split", owner_entity_id="e_other")
-    done = approve(run_at(memory, T2), [first.id, second.id], ANA)
-    assert [each.state for each in done] == ["applied", "stale"]
-    assert rows(memory, "facts", f"id = '{IDS[0]}'")["owner_entity_id"].item() == "e_marta"
-
-
-# Modifying
-
-
-def test_a_modified_deletion_waits_for_a_yes_of_its_own_in_place_of_the_old_one(memory: Path) -> None:
-    waits = proposed(memory, 0, 1)
-    done = modify(run_at(memory, T2), waits.id, without(waits.ask, [IDS[1][14:]]), ANA)
-    fresh = one_of(memory, done.id)
-    assert (fresh.state, fresh.ask) == ("pending", {"observations": [IDS[0]]})
-    assert one_of(memory, waits.id).state == "replaced"
-    with pytest.raises(UnusableInput, match="Nothing of"):
-        modify(run_at(memory, T3), fresh.id, fresh.ask, ANA)
-    assert one_of(memory, fresh.id).state == "pending"
-
-
 # Verdicts of a form
 
 
@@ -289,6 +269,7 @@ def test_what_a_person_says_is_stored_as_one_readable_line_without_secrets(words
     assert len(Person(f"{words} {more}", "python").name) <= MAX_NAME
 
 
+@pytest.mark.proof
 def test_verdicts_are_carried_out_as_one_run_that_can_be_undone_and_a_second_time_does_no_harm(memory: Path) -> None:
     yes, no = waiting(memory, 0, 1)
     before = contents(memory)
@@ -408,3 +389,104 @@ def test_names_notes_and_reasons_reach_neither_the_store_nor_a_terminal_as_they_
     assert "\u202e" not in stored
     with pytest.raises(UnusableInput, match="Nobody's name"):
         approve_for_later(run_at(memory, T2), waiting(memory, 3)[0].id, Person("\u200b\x1b", "mcp"))
+
+
+# The form of the flow
+
+EVIL = "Marta wrote <b>[click](http://evil.example)</b> | `x` \n# big"
+SPLIT = ProposalQuestion(
+    "p_1", "split", "Split Marta", True, ("High risk: large. Two topics.", *(f"~ facts {n}" for n in range(20)))
+)
+MERGE = ProposalQuestion("p_2", "merge", EVIL, False, ("Low risk.", f"~ facts “{EVIL}”"))
+
+
+def answer(**more: Any) -> dict[str, Any]:
+    return {"name": "Ana", "low_risk": "each for itself", **more}
+
+
+def test_the_form_wants_a_name_and_one_decision_and_leaves_everything_waiting_by_default() -> None:
+    form = form_of([SPLIT, MERGE])
+    schema = form.model_json_schema()
+    assert schema["required"] == ["name"]
+    assert schema["properties"]["low_risk"]["default"] == "each for itself"
+    assert "low_risk" not in form_of([SPLIT]).model_json_schema()["properties"]
+    with pytest.raises(ValidationError):
+        form(**{})
+    filled = form(**answer()).model_dump()
+    assert filled_in([SPLIT, MERGE], filled) == {"p_1": "wait", "p_2": "wait"}
+    assert verdicts_of([SPLIT, MERGE], filled_in([SPLIT, MERGE], filled), "reject") == {"p_2": "reject"}
+    boxes = {name: box for name, box in schema["$defs"].items() if name.startswith("Proposal")}
+    choices = {name: box["properties"]["decision"]["enum"] for name, box in boxes.items()}
+    assert all(each == ["wait", "approve", "reject"] for each in choices.values())
+    assert form_of([MERGE], "Ana").model_json_schema()["properties"]["name"]["default"] == "Ana"
+
+
+def test_stored_text_is_only_text_on_the_page_and_a_long_difference_is_cut() -> None:
+    description = str(form_of([SPLIT, MERGE])._description)
+    assert "<b>" not in description
+    assert "[click]" not in description
+    assert "http://" not in description
+    assert "\n# big" not in description
+    assert len(form_of([SPLIT]).model_json_schema()["properties"]["proposal_01"]["description"]) < 300
+
+
+# Without Prefect
+
+
+def test_without_prefect_the_flow_says_what_waits_and_where_to_decide(made: Path) -> None:
+    told = asyncio.run(review(store=str(made), limit=2))
+    assert told["state"] == "completed"
+    assert [each["title"] for each in told["waiting"]] == [f"Let “Marta {SAID[n]}” go" for n in (0, 1)]
+    assert "slowwave review list" in told["note"]
+    assert asyncio.run(review(store=str(made), action="split"))["note"] == "Nothing waits."
+    assert rows(made, "runs", "flow = 'review'").is_empty()
+
+
+# Under Prefect
+
+
+async def begun(client: PrefectClient, store: Path, **more: Any) -> UUID:
+    """A flow run of a deployment, as a worker finds it."""
+    flow = await client.create_flow(review)  # type: ignore[arg-type]
+    deployment = await client.create_deployment(flow, name="review")
+    parameters = {"store": str(store), **more}
+    made = await client.create_flow_run_from_deployment(deployment, parameters=parameters, state=Pending())
+    return made.id
+
+
+async def executed(client: PrefectClient, run: UUID) -> Any:
+    """Execute it from its first line, as a worker does in a new process; returns its state."""
+    found = await client.read_flow_run(run)
+    with suppress(Pause):
+        return await run_flow(review, flow_run=found, parameters=found.parameters, return_type="state")  # type: ignore[arg-type]
+    return (await client.read_flow_run(run)).state
+
+
+def test_the_run_waits_for_a_person_and_carries_out_what_they_say(engine: None, memory: Path) -> None:
+    async def told() -> None:
+        async with get_client() as client:
+            run = await begun(client, memory, person="Ana")
+            state = await executed(client, run)
+            assert (state.name, state.state_details.pause_key) == ("Suspended", "review")
+            assert rows(memory, "runs", "flow = 'review'").is_empty()
+            later = proposed(memory, 2)  # the form does not know it
+            refused = await client.resume_flow_run(run, run_input={"name": ""})
+            assert refused.status.value == "REJECT"
+            retired(memory, 0)
+            right = answer(low_risk="reject", proposal_01={"decision": "approve"}, proposal_04={"decision": "reject"})
+            assert (await client.resume_flow_run(run, run_input=right)).status.value == "ACCEPT"
+            state = await executed(client, run)
+            assert state.name == "Completed"
+            done = await state.result()
+            assert [each["state"] for each in done["decided"]] == ["stale", "rejected", "rejected", "rejected"]
+            assert (done["by"], done["state"]) == ("Ana", "incomplete")
+            assert one_of(memory, later.id).state == "pending"
+            ended = rows(memory, "proposals", "state = 'rejected'")
+            assert {*ended.select("decider", "door").iter_rows()} == {("Ana", "prefect")}
+            mine = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+            pages = {page.key: str(page.data) for page in await client.read_artifacts(artifact_filter=mine)}
+            assert "4 waiting" in pages["review-waiting"]
+            assert "refused: stale" in pages["review-summary"]
+            assert "slowwave undo review-" in pages["review-summary"]
+
+    asyncio.run(told())

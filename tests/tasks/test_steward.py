@@ -14,7 +14,7 @@ import pytest
 from conftest import EPOCH
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stores import keeper, observation
+from stores import observation
 from talk import assert_same, contents, dying, overtaken, rows
 
 from inference.embedding import open_embedder
@@ -144,12 +144,12 @@ def test_a_score_is_written_when_it_moved_a_step_or_crossed_a_mark(old: float | 
     assert pair.select(is_due((0.1, 0.05), 0.01)).item() is due
 
 
-# What fades (S4-07)
-
-
 def test_a_whole_step_is_enough() -> None:
     pair = pl.DataFrame({"quality_score": [0.5, 0.5], "score": [0.25, 0.2500001]})
     assert pair.select(is_due((), 0.25)).to_series().to_list() == [True, False]
+
+
+# What fades (S4-07)
 
 
 def test_all_three_conditions_must_hold() -> None:
@@ -198,23 +198,8 @@ def test_what_was_put_back_ages_from_then() -> None:
 # In a store
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty store with the vectors of the bundled embedder, whose learning period is over."""
-    seat, uri = open_embedder(), tmp_path_factory.mktemp("empty") / "store"
-    store = Store.create(str(uri), "default", (seat.name, seat.dims))
-    store.append("retrieval_events", pl.DataFrame([recalled("elsewhere", n) for n in range(50)]), EPOCH)
-    return uri
-
-
 def recalled(key: str, number: int = 0) -> Row:
     return {"id": f"{key}-{number}", "fact_id": key, "cosine": 0.6, "rank": 1, "query_hash": "q", "at": NOW}
-
-
-@pytest.fixture
-def keep(empty: Path, tmp_path: Path) -> Keep:
-    """Make stores that hold these rows, by table."""
-    return keeper(empty, tmp_path)
 
 
 def a_run(uri: Path, now: datetime = NOW, name: str = "steward-1") -> Run:
@@ -267,18 +252,17 @@ def test_scores_keep_what_else_their_rows_hold_and_go_with_their_facts(keep: Kee
     assert (row["id"], row["compared_at"], row["scored_at"]) == ("a", EPOCH, NOW)
 
 
-def test_what_a_fact_absorbed_was_recalled_keeps_the_survivor(keep: Keep) -> None:
+def test_what_a_fact_absorbed_was_recalled_and_a_recall_that_nobody_counted_yet_save_it(keep: Keep) -> None:
     step = {"id": "l", "old_id": "absorbed", "new_id": "heir", "reason": "dedup"}
     conflict = {**step, "id": "m", "new_id": "rival", "reason": "conflict"}
     gone = fact("absorbed", status="superseded", replaced_by="heir")
-    uri = keep(facts=[fact("heir"), fact("rival"), gone], lineage=[step, conflict], fact_usage=[used("absorbed")])
-    assert prune(a_run(uri), HOW).ids == ("rival",)
-
-
-def test_a_recall_that_nobody_counted_yet_saves_a_fact(keep: Keep) -> None:
-    uri = keep(facts=[fact("asked"), fact("never")])
+    uri = keep(
+        facts=[fact("heir"), fact("rival"), fact("asked"), gone],
+        lineage=[step, conflict],
+        fact_usage=[used("absorbed")],
+    )
     Store.open(str(uri)).append("retrieval_events", pl.DataFrame([recalled("asked")]), NOW)
-    assert prune(a_run(uri), HOW).ids == ("never",)
+    assert prune(a_run(uri), HOW).ids == ("rival",)
 
 
 def test_a_fading_fact_is_archived_with_what_hangs_on_it_and_undo_brings_all_back(keep: Keep) -> None:
@@ -312,17 +296,6 @@ def test_a_fading_fact_is_archived_with_what_hangs_on_it_and_undo_brings_all_bac
     assert prune(a_run(uri, NOW + timedelta(hours=1), "steward-2"), HOW).ids == ()  # put back: it counts as new
 
 
-def test_a_dry_run_tells_what_would_be_pruned_and_changes_nothing(keep: Keep) -> None:
-    uri = keep(facts=[fact("a"), fact("b", 250), fact("c", 2)])
-    before, commits_before = contents(uri), Store.open(str(uri)).head.sequence
-    would = prune(a_run(uri), HOW, dry_run=True)
-    assert would.ids == ("a", "b")
-    assert_same(before, contents(uri))
-    assert Store.open(str(uri)).head.sequence == commits_before
-    assert prune(a_run(uri), HOW) == would
-    assert prune(a_run(uri), HOW) == Pruned()
-
-
 def test_while_it_learns_the_steward_scores_and_prunes_nothing(keep: Keep) -> None:
     uri, more = keep(facts=[fact("old")]), StewardSettings(learning_events=51)
     assert is_learning(a_run(uri), more)
@@ -348,6 +321,7 @@ def test_a_store_whose_recalls_cannot_be_counted_is_learning(keep: Keep) -> None
     assert is_learning(store, HOW)
 
 
+@pytest.mark.proof
 def test_a_sweep_that_dies_between_batches_is_finished_by_the_next(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
     uri, by_two = keep(facts=[fact(f"f{n}", 300 - n) for n in range(5)]), StewardSettings(batch_size=2)
     with dying(monkeypatch, "steward.prune", "after", nth=2):
@@ -358,6 +332,7 @@ def test_a_sweep_that_dies_between_batches_is_finished_by_the_next(keep: Keep, m
     assert set(rows(uri, "facts")["status_reason"]) == {"pruned"}
 
 
+@pytest.mark.proof
 def test_what_is_pinned_recalled_or_retired_meanwhile_is_left_alone(
     keep: Keep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,16 +351,6 @@ def test_what_is_pinned_recalled_or_retired_meanwhile_is_left_alone(
     with overtaken(monkeypatch, "steward.prune", other):
         assert prune(a_run(uri), HOW).ids == ("fading",)
     assert rows(uri, "facts", "status = 'archived'")["id"].to_list() == ["fading"]
-
-
-def test_a_recall_that_is_logged_meanwhile_saves_a_fact(keep: Keep, monkeypatch: pytest.MonkeyPatch) -> None:
-    uri = keep(facts=[fact("asked"), fact("never")])
-
-    def other() -> None:
-        Store.open(str(uri)).append("retrieval_events", pl.DataFrame([recalled("asked")]), NOW)
-
-    with overtaken(monkeypatch, "steward.prune", other):
-        assert prune(a_run(uri), HOW).ids == ("never",)
 
 
 def test_the_filter_of_the_store_lets_every_fact_pass_that_the_rule_prunes(keep: Keep) -> None:
@@ -409,10 +374,10 @@ def test_the_filter_of_the_store_lets_every_fact_pass_that_the_rule_prunes(keep:
 
 
 @pytest.fixture(scope="module")
-def asked(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def asked(empty_memory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six facts in as many messages; one is scored at the limit of recall, four below, of which three are protected."""
     seat, uri = open_embedder(), tmp_path_factory.mktemp("asked") / "store"
-    shutil.copytree(empty, uri)
+    shutil.copytree(empty_memory, uri)
     keys = ("new", "worthy", "faded", "pinned", "axiom", "kept")
     said = [f"Ana keeps bees on the roof of house {key}" for key in keys]
     vectors = pl.Series("vector", seat.embed(said), dtype=pl.Array(pl.Float32, seat.dims))

@@ -13,13 +13,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talk import dying, overtaken, started
+from talk import dying, started
 
 from inference.embedding import open_embedder
 from slowwave import frames
 from slowwave.api import OpenMemory
 from slowwave.lifecycle.usage_scores import (
-    LARGEST_SET,
     company,
     entity_usage_of,
     evolved_weight,
@@ -115,20 +114,8 @@ def test_ten_recalls_fade_to_a_half_in_a_fortnight_and_one_does_not_vanish_at_on
     usage = faded(counted([("ten", 0.5, NOW)] * 10, [("one", 0.5, NOW)]), NOW + 14 * DAY)
     assert links(usage) == pytest.approx({"ten": 4.8767, "one": 0.487675}, abs=1e-4)
     assert dict(usage.select("id", "hit_count").iter_rows()) == {"ten": 10, "one": 1}
-
-
-def test_a_link_too_weak_to_tell_is_gone_and_a_recall_starts_it_anew() -> None:
-    usage = faded(counted([("a", 0.5, NOW)]), NOW + 90 * DAY)
-    assert links(usage) == {"a": 0.0}
-    assert links(faded(counted([("a", 0.5, NOW)]), NOW + 89 * DAY))["a"] > 0.01
-    assert links(counted([("a", 0.5, NOW + 95 * DAY)], usage=usage)) == {"a": 1.0}
-    assert links(counted([("a", 0.5, NOW), ("a", 0.5, NOW + 95 * DAY)])) == {"a": 1.0}
-
-
-def test_with_lambda_one_nothing_fades() -> None:
-    usage = counted([("a", 0.5, NOW)])
-    forever = SETTINGS.model_copy(update={"link_weight_decay_lambda": 1.0})
-    assert weaken_links(usage, NOW + 999 * DAY, forever).is_empty()
+    assert links(faded(usage, NOW + 90 * DAY))["one"] == 0.0  # too weak to tell
+    assert links(faded(usage, NOW + 89 * DAY))["one"] > 0.01
 
 
 def test_a_clock_that_runs_backwards_fades_nothing_twice() -> None:
@@ -142,20 +129,7 @@ def test_a_clock_that_runs_backwards_fades_nothing_twice() -> None:
     assert late["last_retrieved_at"].to_list() == [NOW + 2 * DAY]
 
 
-HOURS = st.lists(st.integers(0, 24 * 200), min_size=1, max_size=12)
 LOGS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 24 * 120)), min_size=1, max_size=15)
-
-
-@settings(max_examples=7, deadline=None)
-@given(st.integers(1, 40), HOURS)
-def test_fading_often_is_fading_once(recalls_so_far: int, looks: list[int]) -> None:
-    start = counted([("a", 0.5, NOW)] * recalls_so_far)
-    times = sorted(NOW + timedelta(hours=hour) for hour in looks)
-    often = start
-    for time in times:
-        often = faded(often, time)
-        assert weaken_links(often, time, SETTINGS).is_empty()
-    assert_alike(often, faded(start, times[-1]))
 
 
 @settings(max_examples=10, deadline=None)
@@ -227,13 +201,6 @@ def test_two_entities_of_one_read_keep_company_once_whoever_else_reads_them() ->
     assert later.select("id", "count", "last_at").rows() == [
         ("a b", 3, NOW + DAY), ("a c", 1, NOW + DAY), ("b c", 1, NOW + DAY),
     ]  # fmt: skip
-
-
-def test_of_a_read_that_returns_everything_only_some_entities_keep_company() -> None:
-    names = [f"e{number:03d}" for number in range(3 * LARGEST_SET)]
-    met = company(reads(*[(name, "q", NOW) for name in reversed(names)]))
-    assert len(met) == LARGEST_SET * (LARGEST_SET - 1) // 2
-    assert {*met["a_id"], *met["b_id"]} == {*names[:LARGEST_SET]}
 
 
 def test_an_entity_takes_over_the_reads_of_those_merged_into_it_and_shares_their_days() -> None:
@@ -373,18 +340,10 @@ def test_a_death_while_counting_loses_nothing_and_counts_nothing_twice(
     assert hits(place) == {"f1": 2, "f2": 1}
 
 
-def test_what_another_run_counted_in_the_meantime_is_not_counted_again(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log_recalls(place, "f1")
-    with overtaken(monkeypatch, "usage.count", lambda: count_usage(a_run(place, 1))):
-        assert count_usage(a_run(place)) == TaskResult()
-    assert hits(place) == {"f1": 1}
-
-
 # Undo
 
 
+@pytest.mark.proof
 def test_counters_that_a_later_run_went_on_with_stay_as_they_are(place: Path) -> None:
     log_recalls(place, "f1")
     with (store := Store.open(str(place))).commit("steward-1", "test", NOW) as tx:
@@ -418,6 +377,7 @@ def test_links_fade_in_one_commit_that_writes_only_what_fades(place: Path) -> No
     assert store.head.sequence == sequence
 
 
+@pytest.mark.proof
 def test_entities_are_weighed_by_relations_alone_and_only_changes_are_written(place: Path) -> None:
     store = Store.open(str(place))
     with store.commit("more", "test", NOW) as tx:
@@ -455,6 +415,7 @@ def test_a_question_is_logged_without_the_secrets_in_it(place: Path) -> None:
     assert asked["query"][0].startswith("Where does Bruno live? My token is")
 
 
+@pytest.mark.proof
 def test_each_relation_on_the_way_to_a_neighbour_counts_once_and_has_no_cosine(place: Path) -> None:
     with OpenMemory.open(str(place)) as memory:
         memory.neighbours("Ana", now=NOW)
@@ -465,15 +426,6 @@ def test_each_relation_on_the_way_to_a_neighbour_counts_once_and_has_no_cosine(p
     ]  # fmt: skip
     count_usage(a_run(place))
     assert store.snapshot().count("co_occurrences") == 3
-
-
-def test_what_cannot_be_logged_fails_no_read(
-    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(Store, "append", lambda *_: 1 / 0)
-    with OpenMemory.open(str(place)) as memory:
-        assert memory.recall("Where does Bruno live?", now=NOW).facts
-    assert "access events were lost" in caplog.text
 
 
 def test_what_maintenance_reads_is_logged_nowhere(place: Path) -> None:

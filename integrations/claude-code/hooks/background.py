@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import sys
 import time
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import memory as plugin
 
 if TYPE_CHECKING:
-    from slowwave.api import OpenMemory
+    from slowwave import OpenMemory
 
 ABOUT = "What was decided, what does the user prefer, and what is still to do?"
 ALSO = ("rules, conventions and decisions of this project", "what to remember for next time")
@@ -35,6 +34,8 @@ MOST_SENTENCES, MOST_FACTS = 8, 8
 IDLE_S, LOOK_S, LINE_S = 1800.0, 20.0, 2.0
 MOST_SESSIONS = 50
 NICE = 10
+BUDGET_SPENT = 3
+"""The exit code after which the rest of the messages is stored and waits."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -48,7 +49,6 @@ def read() -> None:
         projects = sorted(set(fill_inbox()))
         if plugin.waiting("inbox", ".jsonl"):
             look()
-            shutil.rmtree(plugin.work("inbox", "done"), ignore_errors=True)
         if projects:
             write_blocks(projects)
 
@@ -96,9 +96,12 @@ def _private(path: str, flags: int) -> int:
 
 
 def look() -> None:
-    """Let slowwave read the inbox, as `slowwave watch` does; what cannot be read stays, with the reason."""
-    watch = ["watch", plugin.work("inbox"), "--once", "--move", "--settle", "0", "--json", *plugin.rules()]
-    plugin.run(plugin.find_command(), *watch)
+    """Let slowwave read the inbox. What was stored is removed; after any other end it stays, for the next time."""
+    names = plugin.waiting("inbox", ".jsonl")
+    ended = plugin.run(plugin.find_command(), "ingest", plugin.work("inbox"), "--json", *plugin.rules())
+    if ended in (0, BUDGET_SPENT):
+        for name in names:
+            os.remove(plugin.work("inbox", name))
 
 
 # Blocks

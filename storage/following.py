@@ -1,0 +1,461 @@
+"""Following: tables in memory and open handles go with the commits, so that the next question finds them at the newest.
+
+Of what this process wrote the rows are handed over (`row_steps`). Of commits of others the difference of two versions
+is read: each row has the version that last wrote it, its mark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from .columns import Column, Columns, WordIndex, column_of, release_unused_memory
+from .connection import engine_session, folder_on_disk, freshness
+from .residents import Part, Resident, ResidentSpec
+from .row_steps import BY_KEY, Change, RowStep, follow, own_rows, own_steps
+from .rows import MARK, id_filters, quoted
+from .snapshots import IN_MEMORY
+from .vectors import VectorRows
+from .warm import Tables
+
+if TYPE_CHECKING:
+    from lancedb import AsyncConnection, AsyncTable
+
+    from .head import Head
+    from .store import Store
+
+log = logging.getLogger("slowwave")
+
+AT_ONCE = 16 << 20
+"""Bytes on disk up to which the first question reads the tables into memory: faster than one question by queries.
+Larger tables are read at the second question to one state, so that the first one does not wait for all of them."""
+PART = 4_096
+"""Vectors that are read at a time."""
+TOO_MANY, FEW = 0.2, 1_000
+"""Share of changed rows from which reading the whole table is faster than following it, and what is never many."""
+KEPT_STEPS = 512
+"""Steps of a table that are remembered, for what else follows it."""
+HEADS = 3
+"""How often the head is read again, at most, where memory is ahead of it."""
+
+State = Mapping[str, Resident]
+SURPRISING = ("repair", "forget", "import", "reembed", "migrate")
+"""Kinds of commits, or their beginnings, after which rows may have marks that are older than the commit."""
+COMPACTING = "upkeep"
+"""The kind of commit after which new rows may lie before old ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What commits did beside writing rows behind the others.
+
+    `undone` has, by table, the version before the first run that was taken back; a table that `is_in_order` has its new
+    rows at its end.
+    """
+
+    undone: Mapping[str, int]
+    is_in_order: bool
+
+
+class Residents:
+    """The tables in memory, by name, at the state of the last question; none if they take more than `most` bytes.
+
+    What commits change is taken over. A table of which too much changed is read anew, beside the old one where that can
+    still follow. May be asked in any thread; tables are read on one event loop.
+    """
+
+    def __init__(self, store: Store, wanted: Mapping[str, ResidentSpec], most: int, *, is_pinned: bool = False) -> None:
+        """Those that are pinned stay at the state that they are first asked for, and nobody hands them anything."""
+        self._store, self._address, self._wanted, self._most = store, str(store.db.uri), wanted, most
+        self._tables: dict[str, tuple[int, Resident]] = {}
+        self._state: State = {}
+        self._at: Mapping[str, int] = {}
+        self._sequence = 0
+        self._of: tuple[object, str] | None = None
+        self._requested: Mapping[str, int] = {}
+        self._steps: dict[str, list[RowStep]] = {name: [] for name in wanted}
+        self._renewed: dict[str, asyncio.Task[None]] = {}
+        self._loading, self._lock = asyncio.Lock(), threading.RLock()
+        if not is_pinned:
+            follow(self._address, (*wanted, *BY_KEY))
+            IN_MEMORY[self._address] = self
+
+    def belong_to(self, folder: object, model: str) -> None:
+        """Forget everything if another store lies in the folder now, or its vectors are of another model."""
+        with self._lock:
+            if self._of not in (None, (folder, model)):
+                self.forget()
+            self._of = folder, model
+
+    def forget(self) -> None:
+        """Drop everything, to be read anew."""
+        with self._lock:
+            self._tables, self._state, self._at, self._sequence = {}, {}, {}, 0
+            self._steps = {name: [] for name in self._wanted}
+
+    def current(self, versions: Mapping[str, int]) -> State | None:
+        """The tables of this state; None if `of` must first read something, or another store lies there now."""
+        if self._of is not None and folder_on_disk(self._address) != self._of[0]:
+            return None
+        at = {name: versions.get(name, 1) for name in self._wanted}
+        with self._lock:
+            if at == self._at:
+                return self._state
+            return self._state if self._state and self._follow(at, partial(own_steps, self._address)) else None
+
+    def written(self, name: str, version: int, ids: Iterable[str]) -> list[pl.DataFrame] | None:
+        """Those of the rows that are there in a version of any table, if this process wrote all of them last."""
+        rows = own_rows(self._address, name, version, ids)
+        return None if rows is None else [pl.DataFrame(pl.from_arrow(row)) for row in rows]
+
+    def is_ahead(self, versions: Mapping[str, int]) -> bool:
+        """Whether a commit that came after this state was taken over meanwhile."""
+        with self._lock:
+            return any(version > versions.get(name, 1) for name, (version, _) in self._tables.items())
+
+    async def of(self, tables: Tables, *, is_eager: bool = False) -> State:
+        """The tables of this state; with `is_eager` they are read at the first question."""
+        versions = {name: tables.versions[name] for name in self._wanted}
+        async with self._loading:
+            if (state := self.current(versions)) is not None:
+                return state
+            if self._state and await self._follow_others(tables, versions):
+                return self._state
+            stats = await asyncio.gather(*[(await tables.table(name)).stats() for name in self._wanted])
+            size = sum(int(each["total_bytes"]) for each in stats)
+            if self._most >= size > AT_ONCE and not is_eager and versions != self._requested:
+                self._requested = versions
+                return {}
+            read: dict[str, tuple[int, Resident]] = {}
+            if size <= self._most:
+                for name, version in versions.items():
+                    known = self._tables.get(name)
+                    is_same = known is not None and known[0] == version
+                    read[name] = known if known and is_same else (version, await self._loaded(tables, name))
+                    release_unused_memory()
+            with self._lock:
+                self._steps = {name: [] for name in self._wanted}
+                self._sequence = tables.sequence
+                self._take(read, versions)
+        return self._state
+
+    def steps(self, name: str, before: int, after: int) -> list[RowStep] | None:
+        """What was taken over between two versions of a table; None where that is not known."""
+        if before == after:
+            return []
+        with self._lock:
+            steps = self._steps.get(name, [])
+            begun = next((n for n, step in enumerate(steps) if step.before == before), None)
+            ended = next((n for n, step in enumerate(steps) if step.after == after), None)
+            return None if begun is None or ended is None or ended < begun else steps[begun : ended + 1]
+
+    def _take(self, tables: dict[str, tuple[int, Resident]], at: Mapping[str, int]) -> None:
+        self._tables, self._at = tables, dict(at)
+        self._state = {name: table for name, (_, table) in tables.items()}
+
+    def _follow(self, at: Mapping[str, int], find: Callable[[str, int, int], list[RowStep] | None]) -> bool:
+        """Take over the steps that `find` gives for each table; whether they lead to this state."""
+        found = {name: find(name, self._tables[name][0], version) for name, version in at.items()}
+        if any(steps is None for steps in found.values()):
+            return False
+        tables = {}
+        try:
+            for name, steps in found.items():
+                resident = self._tables[name][1]
+                for step in steps or ():
+                    resident = resident.after(step)
+                tables[name] = at[name], resident
+        except Exception as error:  # whatever it is, the tables themselves are right
+            log.warning("tables in memory are read anew: %s", error)
+            return False
+        for name, steps in found.items():
+            self._steps[name] = [*self._steps[name], *(steps or ())][-KEPT_STEPS:]
+        self._take(tables, at)
+        return True
+
+    async def _follow_others(self, tables: Tables, at: Mapping[str, int]) -> bool:
+        """Read what the commits of others changed, of all tables at once."""
+        known, since = self._tables, await self._since(tables)
+
+        async def read(name: str) -> list[RowStep] | None:
+            have, resident = known[name]
+            if (own := own_steps(self._address, name, have, at[name])) is not None:
+                return own
+            spec, returned = self._wanted[name], None if since is None else self._returned(name, since, have)
+            columns, is_in_order = [*spec.read, *spec.followed], since is not None and since.is_in_order
+            step = await read_step(tables, name, have, resident, columns, returned, is_in_order=is_in_order)
+            return None if step is None else [step]
+
+        steps = dict(zip(at, await asyncio.gather(*map(read, at)), strict=True))
+        with self._lock:
+            if self._tables is not known:  # a commit of this process was taken over meanwhile
+                return self.current(at) is not None
+            if not self._follow(at, lambda name, have, want: steps[name]):
+                return False
+            self._sequence = tables.sequence
+            return True
+
+    async def _since(self, tables: Tables) -> Since | None:
+        """What the commits since the last state did to the order and the marks of rows; None: not known."""
+        seen = self._sequence
+        if not 0 < seen <= tables.sequence:
+            return None
+        try:
+            commits = await tables.open("commits", tables.history)
+            query = commits.query().offset(max(await commits.count_rows() - (tables.sequence - seen), 0))
+            since = pl.DataFrame(pl.from_arrow(await query.select(["sequence", "kind", "undoes"]).to_arrow()))
+        except (ValueError, RuntimeError, OSError):  # cleaned up meanwhile
+            return None
+        if since.filter(pl.col("sequence") > seen)["sequence"].n_unique() != tables.sequence - seen:
+            return None
+        kinds, undone = since["kind"], since["undoes"].explode().drop_nulls().unique().to_list()
+        if any(kind.startswith(SURPRISING) for kind in kinds):
+            return None
+        found: dict[str, int] = {}
+        if undone:
+            rows = commits.query().where(f"run_id IN ({', '.join(map(quoted, undone))})").select(["before"])
+            for before in map(json.loads, (await rows.to_arrow())["before"].to_pylist()):
+                for name, version in before.items():
+                    found[name] = min(version, found.get(name, version))
+        return Since(found, is_in_order=COMPACTING not in [*kinds])
+
+    def _returned(self, name: str, since: Since, have: int) -> frozenset[str] | None:
+        """The rows that were changed by what was taken back since the version in memory; None where not known."""
+        version = since.undone.get(name, have)
+        if version >= have:
+            return frozenset()
+        steps = [step for step in self._steps[name] if step.after > version]
+        if not steps or steps[0].before > version:
+            return None
+        return frozenset().union(*(step.ids for step in steps))
+
+    def renew(self, tables: Tables) -> None:
+        """Begin to read tables anew of which much changed; the old ones answer meanwhile."""
+        for name, (version, resident) in self._tables.items():
+            if resident.is_ragged and name not in self._renewed:
+                self._renewed[name] = asyncio.create_task(self._read_anew(tables, name, version))
+
+    async def _read_anew(self, tables: Tables, name: str, version: int) -> None:
+        try:
+            fresh = await self._loaded(tables, name)
+            with self._lock:
+                now, _ = self._tables[name]
+                steps = self.steps(name, version, now)
+                if steps is not None and self._at.get(name) == now:
+                    for step in steps:
+                        fresh = fresh.after(step)
+                    self._take({**self._tables, name: (now, fresh)}, self._at)
+            release_unused_memory()
+        finally:
+            self._renewed.pop(name, None)
+
+    async def _loaded(self, tables: Tables, name: str) -> Resident:
+        spec = self._wanted[name]
+        table = await tables.table(name)
+        size = await table.count_rows()
+        # one column at a time: of several that are read at once, all are in memory twice
+        columns, kinds = dict[str, Column](), dict[str, pl.DataType]()
+        for column in spec.columns:
+            values = await tables.column(name, column)
+            columns[column], kinds[column] = column_of(values), values.dtype
+        vectors = await _vectors(table, size, spec.is_compared) if spec.has_vectors else VectorRows(size, 0)
+        earlier = [self._tables[name][1].words] if name in self._tables else []
+        texts = await tables.column(name, spec.words) if spec.words else None
+        words = None
+        if texts is not None:
+            words = await asyncio.to_thread(WordIndex, texts.fill_null(""), *(each for each in earlier if each))
+        if spec.words is not None:
+            kinds.setdefault(spec.words, pl.String())
+        if spec.has_vectors:
+            kinds["vector"] = pl.Array(pl.Float32, vectors.dims)
+        return Resident(spec, pl.Schema(kinds), [Part(Columns(columns, size), vectors, words, spec.end)])
+
+
+async def _vectors(table: AsyncTable, count: int, is_compared: bool) -> VectorRows:
+    """The vectors of a table, zeros where there is none.
+
+    Read in parts and apart from other columns: what LanceDB reads at once it keeps for as long as any column lives.
+    """
+    query = table.query().select(["vector"])
+    dims = (await table.schema()).field("vector").type.list_size
+    vectors = VectorRows(count, dims)
+    for start in range(0, count, PART):
+        begun = start
+        for chunk in (await query.limit(PART).offset(start).to_arrow())["vector"].chunks:
+            own = np.zeros((len(chunk), dims), np.float32)
+            own[chunk.is_valid().to_numpy(zero_copy_only=False)] = chunk.flatten().to_numpy().reshape(-1, dims)
+            vectors.write(begun, own)
+            begun += len(chunk)
+    if is_compared:
+        await asyncio.to_thread(vectors.seal)
+    return vectors
+
+
+# What the commits of others did to a table.
+
+
+async def read_step(
+    tables: Tables,
+    name: str,
+    before: int,
+    known: Resident,
+    columns: Sequence[str],
+    returned: frozenset[str] | None,
+    *,
+    is_in_order: bool,
+) -> RowStep | None:
+    """The difference of two versions as a step with these columns; None where it is large, or cannot be read.
+
+    `known` is the table at the version `before`. Rows of newer marks were written since; they are the last ones where
+    the table `is_in_order`, not compacted meanwhile. A restored version has rows with the marks they had: `returned`
+    are those for which this may be so. Where it may be any (None), or the number of rows does not agree, both versions
+    are compared.
+    """
+    after, most = tables.versions[name], max(int(TOO_MANY * len(known)), FEW)
+    if after < before:
+        return None
+    try:
+        table = await tables.table(name)
+        if returned is not None:
+            size = await table.count_rows()
+            written = await _written_since(table, before, columns, size, max(size - len(known), 0), most, is_in_order)
+            maybe = sorted(returned - {*written["id"]})
+            back = [await _rows(table, where, columns) for where in id_filters(maybe)]
+            written = pl.concat([written, *back])
+            gone = frozenset(known.values("id", known.places("id", maybe))) - {*written["id"]}
+            new = len(written) - len(known.places("id", written["id"]))
+            if size == len(known) - len(gone) + new:
+                return _step(before, after, written, gone, most)
+        marks = [await _rows(each, None, ["id", MARK]) for each in (await tables.open(name, before), table)]
+        changed = marks[1].join(marks[0], on=["id", MARK], how="anti")["id"]
+        ids = known.column("id")
+        gone = frozenset(ids.filter(~ids.is_in(marks[1]["id"].implode())))
+        if len(changed) + len(gone) > most:
+            return None
+        parts = [await _rows(table, where, columns) for where in id_filters(changed.to_list())]
+    except (ValueError, RuntimeError, OSError):
+        return None
+    written = pl.concat(parts) if parts else await _rows(table, "false", columns)
+    return _step(before, after, written, gone, most)
+
+
+async def _written_since(
+    table: AsyncTable, before: int, columns: Sequence[str], size: int, more: int, most: int, is_in_order: bool
+) -> pl.DataFrame:
+    """The rows with newer marks: from the end of the table, which has some `more`, until one is older."""
+    count = more + 2
+    while is_in_order and count <= most:
+        query = table.query().offset(max(size - count, 0)).limit(count).select([*columns, MARK])
+        rows = pl.DataFrame(pl.from_arrow(await query.to_arrow()))
+        if count >= size or rows[MARK][0] <= before:
+            return rows.filter(pl.col(MARK) > before).drop(MARK)
+        count *= 4
+    return await _rows(table, f"{MARK} > {before}", columns)
+
+
+async def _rows(table: AsyncTable, where: str | None, columns: Sequence[str]) -> pl.DataFrame:
+    query = table.query().select(list(columns))
+    return pl.DataFrame(pl.from_arrow(await (query.where(where) if where else query).to_arrow()))
+
+
+def _step(before: int, after: int, written: pl.DataFrame, gone: frozenset[str], most: int) -> RowStep | None:
+    if len(written) + len(gone) > most:
+        return None
+    changes: tuple[Change, ...] = (written.to_arrow(),) if len(written) else ()
+    return RowStep(before, after, (*changes, gone) if gone else changes)
+
+
+# Open handles.
+
+
+class WarmTables:
+    """The named tables of a namespace at its newest commit, reopened only where a commit moved them.
+
+    Belongs to the event loop it is first used on. `latest` is the newest state at the last call. With `pinned`
+    versions and the model of their vectors, those of an earlier commit, it stays at them. `residents` say which tables
+    are held in memory, and may be shared by several of one namespace.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        names: Sequence[str],
+        pinned: tuple[Mapping[str, int], str] | None = None,
+        residents: Residents | None = None,
+    ) -> None:
+        self._store, self._names, self._pinned, self._residents = store, tuple(names), pinned, residents
+        self._folder: tuple[int, int] | None = None
+        self._db: AsyncConnection | None = None
+        self.latest: Tables | None = None
+
+    async def newest(self, *, is_eager: bool = False, on_change: Callable[[], None] = lambda: None) -> Tables:
+        """The tables of the newest commit; the very object of the last time if nothing has moved.
+
+        With `is_eager` the tables in memory are read at once. `on_change` is called before they are, which may take
+        long.
+        """
+        if (folder := folder_on_disk(str(self._store.db.uri))) != self._folder:
+            self._folder, self._db, self.latest = folder, None, None
+        head, (versions, model) = await self._state()
+        if self._residents is not None:
+            self._residents.belong_to(folder, model)
+            for tries in range(HEADS):
+                if self._pinned or not self._residents.is_ahead(versions):
+                    break
+                if tries == HEADS - 1:
+                    self._residents.forget()  # the folder holds an earlier state, as a copy that was put back
+                head, (versions, model) = await self._state()  # a commit was taken over after the head was read
+        wanted = {name: versions.get(name, 1) for name in self._names}  # version 1 is the table before its first row
+        tables = self.latest
+        if tables is None or tables.versions != wanted or tables.embed_model != model:
+            known = tables.versions if tables is not None else {}
+            handles = {} if tables is None else tables.handles
+            stays = {name: handle for name, handle in handles.items() if known.get(name) == wanted[name]}
+            tables = Tables(wanted, stays, self._open, model)
+        if self._residents is not None:
+            residents = self._residents.current(tables.versions)
+            if residents is None:
+                on_change()
+                seen = (
+                    tables
+                    if head is None
+                    else replace(tables, sequence=head.sequence, history=head.versions["commits"])
+                )
+                reading = self._residents.of(seen, is_eager=is_eager)
+                residents = await asyncio.shield(reading)  # goes on for the next question if this one is given up
+            if residents is not tables.residents:
+                tables = replace(tables, residents=residents, steps=self._residents.steps)
+                self._residents.renew(tables)
+        self.latest = tables
+        return tables
+
+    async def _state(self) -> tuple[Head | None, tuple[Mapping[str, int], str]]:
+        """The head, if the tables follow it, and the versions and the model of their vectors."""
+        if self._pinned:
+            return None, self._pinned
+        head = self._store.head if self._store.is_local else await asyncio.to_thread(lambda: self._store.head)
+        return head, (head.versions, head.embed_model)
+
+    async def _open(self, name: str, version: int) -> AsyncTable:
+        if self._db is None:
+            import lancedb
+
+            address, options = str(self._store.db.uri), self._store.db.storage_options
+            self._db = await lancedb.connect_async(
+                address,
+                storage_options=options,
+                read_consistency_interval=freshness(address),
+                session=engine_session(),
+            )
+        table = await self._db.open_table(name)
+        await table.checkout(version)
+        return table
