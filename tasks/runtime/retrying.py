@@ -55,7 +55,7 @@ TASK_TRIES = Tries((2.0, 4.0, 8.0, 16.0, 32.0), jitter=0.3)  # a minute in all, 
 FLOW_TRIES = Tries((60.0, 60.0))
 
 LONGEST_TASK_S = 6 * 3600.0
-LONGEST_WAIT_FOR_A_MODEL_S = 60 * 3600.0  # of which `a batch` may take 200,000 s
+LONGEST_WAIT_FOR_A_MODEL_S = 60 * 3600.0  # of which a batch may take 200,000 s
 
 _in_flow: ContextVar[bool] = ContextVar("in_flow", default=False)
 
