@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from slowwave.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
-from slowwave.lexicon.labels import Locale
-from slowwave.settings import LISTED, SHARED, LanguageSettings, Settings, nearest
-from slowwave.settings.seed_names import SPELLINGS, paths_in, translated
+from slowwave.common.errors import SlowwaveError, UnknownName, UnknownSetting, UnusableInput
+from slowwave.common.lexicon.labels import Locale
+from slowwave.common.settings import LISTED, SHARED, LanguageSettings, Settings, nearest
+from slowwave.common.settings.seed_names import SPELLINGS, paths_in, translated
 
 if TYPE_CHECKING:
     from storage.store import Store

@@ -17,11 +17,11 @@ from typing import Any
 from flows.communities import communities
 from flows.ingest import ingest
 from recall.overview import changes, repeated, stats
-from slowwave.api import OpenMemory
-from slowwave.errors import UnusableInput
-from slowwave.installation import project_folder
-from slowwave.settings import CommunitySettings, IngestSettings, LanguageSettings
-from slowwave.types import Community, RecalledFact
+from slowwave.common.errors import UnusableInput
+from slowwave.common.installation import project_folder
+from slowwave.common.settings import CommunitySettings, IngestSettings, LanguageSettings
+from slowwave.common.types import Community, RecalledFact
+from slowwave.integrations.python_api import OpenMemory
 from storage.connection import has_namespace
 from storage.store import Store
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.errors import UnusableInput
-from slowwave.lexicon.labels import Locale, shown_relation, shown_type
-from slowwave.text import short_id
+from slowwave.common.errors import UnusableInput
+from slowwave.common.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.common.text import short_id
 
 from .configuration import Place
 from .options import DryRun, ExactEntity, Ids, JsonOption, add_command

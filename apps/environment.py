@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from packaging.requirements import Requirement
 
-from slowwave.errors import MissingKey, SlowwaveError
-from slowwave.installation import REINSTALL
+from slowwave.common.errors import MissingKey, SlowwaveError
+from slowwave.common.installation import REINSTALL
 
 from .configuration import Place
 from .printing import out, print_json, table
@@ -197,7 +197,7 @@ def _folder(folder: Path) -> Iterator[Check]:
 
 
 def _schema(place: Place) -> Check:
-    from slowwave.errors import NoStoreYet, UnknownName
+    from slowwave.common.errors import NoStoreYet, UnknownName
     from storage.store import Store
     from storage.tables import SCHEMA_VERSION
 

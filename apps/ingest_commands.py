@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from slowwave.arguments import checked_time
-from slowwave.errors import UnusableInput
-from slowwave.ingestion.parsers import FORMATS, known_format
-from slowwave.lifecycle.run_counts import RunCount, shown_counts
-from slowwave.settings import BackfillSettings, IngestSettings, LanguageSettings
-from slowwave.timestamps import parse_moment
+from slowwave.common.arguments import checked_time
+from slowwave.common.errors import UnusableInput
+from slowwave.common.run_counts import RunCount, shown_counts
+from slowwave.common.settings import BackfillSettings, IngestSettings, LanguageSettings
+from slowwave.common.timestamps import parse_moment
+from slowwave.reading.ingestion.parsers import FORMATS, known_format
 
 from .configuration import FILE, Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
@@ -235,7 +235,7 @@ def backfill(
     """
     from flows.backfill import STAGES
     from flows.backfill import backfill as flow
-    from slowwave.ingestion.windows import Period  # imports Polars
+    from slowwave.reading.ingestion.windows import Period  # imports Polars
 
     periods = get_args(Period)
     if window not in periods:

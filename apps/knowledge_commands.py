@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.api import OpenMemory
-from slowwave.arguments import checked_time
-from slowwave.lexicon.labels import Locale, is_denial, shown_relation, shown_type
-from slowwave.text import short_id
+from slowwave.common.arguments import checked_time
+from slowwave.common.lexicon.labels import Locale, is_denial, shown_relation, shown_type
+from slowwave.common.text import short_id
+from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
 from .options import AsOf, EntityName, JsonOption, KnownAsOf, Limit, add_command
@@ -28,7 +28,7 @@ from .tables import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from slowwave.types import Entity, RecalledFact
+    from slowwave.common.types import Entity, RecalledFact
 
 SHOWN = 50
 TypesOption = Annotated[

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
-from slowwave.api import OpenMemory
-from slowwave.arguments import checked_time
-from slowwave.errors import RecallFell, UnusableInput
-from slowwave.settings import (
+from slowwave.common.arguments import checked_time
+from slowwave.common.errors import RecallFell, UnusableInput
+from slowwave.common.settings import (
     CommunitySettings,
     ConsolidateSettings,
     DecaySettings,
@@ -20,8 +19,9 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
-from slowwave.text import short_id
-from slowwave.timestamps import parse_moment
+from slowwave.common.text import short_id
+from slowwave.common.timestamps import parse_moment
+from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place, parse_settings, with_flags
 from .options import (
@@ -41,7 +41,7 @@ from .options import (
 from .printing import count_table, end, out, print_json, progress, show_calls, show_notes, table
 
 if TYPE_CHECKING:
-    from slowwave.types import Community
+    from slowwave.common.types import Community
 
 W = TypeVar("W", ConsolidateSettings, StewardSettings, DecaySettings, CommunitySettings, SleepSettings, ReembedSettings)
 N = TypeVar("N", bound=str)
@@ -88,7 +88,7 @@ def consolidate(
     A second run changes nothing and costs nothing.
     """
     from flows.consolidate import consolidate as flow
-    from slowwave.deduplication.pairs_for_a_model import Mode
+    from slowwave.facts.deduplication.pairs_for_a_model import Mode
 
     if mode not in get_args(Mode):
         raise UnusableInput(f"There is no mode {mode!r}.", f"Choose one of {', '.join(get_args(Mode))}.")

@@ -16,9 +16,9 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.errors import UnusableInput
-from slowwave.text import digest
-from slowwave.types import Ingested, Mention
+from slowwave.common.errors import UnusableInput
+from slowwave.common.text import digest
+from slowwave.common.types import Ingested, Mention
 from storage.snapshots import Snapshot
 
 from .configuration import Place, with_flags

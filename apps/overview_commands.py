@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.api import OpenMemory
-from slowwave.errors import UnusableInput
-from slowwave.lexicon.labels import Locale, shown_type
-from slowwave.text import short_id
+from slowwave.common.errors import UnusableInput
+from slowwave.common.lexicon.labels import Locale, shown_type
+from slowwave.common.text import short_id
+from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
 from .maintain_commands import run_flow
@@ -177,7 +177,7 @@ def _known(place: Place, names: Sequence[str], is_stored: bool) -> Profiles:
 
 def _show_aspects(known: Profiles) -> None:
     """A row for each aspect: its score of 100, and that of each namespace where there are several."""
-    from slowwave.aspects import shown  # imports Polars
+    from slowwave.facts.aspects import shown  # imports Polars
 
     names = list(known.each) if len(known.each) > 1 else []
     rows = [
@@ -194,7 +194,7 @@ def _show_aspects(known: Profiles) -> None:
 
 
 def _show_facts_of_aspect(place: Place, slug: str, limit: int, as_json: bool) -> None:
-    from slowwave.aspects import aspect_named
+    from slowwave.facts.aspects import aspect_named
 
     aspect, now = aspect_named(slug), datetime.now(UTC)
     with OpenMemory(place) as memory:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused
-from slowwave.text import short_id
+from slowwave.common.errors import Refused
+from slowwave.common.text import short_id
+from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place
 from .options import DryRun, EntityName, JsonOption, Limit, Yes, add_command
 from .printing import check_that_somebody_can_answer, err, out, print_json, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.types import Added, DuplicatePair, DuplicateReport, Outcome
+    from slowwave.common.types import Added, DuplicatePair, DuplicateReport, Outcome
     from tasks.entities.retirement import Restored
     from tasks.people.forgetting import Report
     from tasks.runtime.runs import Run

@@ -18,12 +18,12 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from slowwave.errors import BudgetReached, UnusableInput
-from slowwave.lifecycle.run_counts import shown_counts
-from slowwave.text import readable
+from slowwave.common.errors import BudgetReached, UnusableInput
+from slowwave.common.run_counts import shown_counts
+from slowwave.common.text import readable
 
 if TYPE_CHECKING:
-    from slowwave.types import RecalledFact
+    from slowwave.common.types import RecalledFact
 
 NUMBERS = (
     "#", "count", "score", "confidence", "commits", "calls", "usd", "threshold", "reads", "pairs", "importance",

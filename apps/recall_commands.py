@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from slowwave.api import GraphMode, OpenMemory
-from slowwave.arguments import TOKEN_BUDGET, checked_time
-from slowwave.types import NOTHING_KNOWN
+from slowwave.common.arguments import TOKEN_BUDGET, checked_time
+from slowwave.common.types import NOTHING_KNOWN
+from slowwave.integrations.python_api import GraphMode, OpenMemory
 
 from .configuration import Place
 from .options import (
@@ -36,7 +36,7 @@ from .tables import (
 )
 
 if TYPE_CHECKING:
-    from slowwave.types import Recollection, Reply
+    from slowwave.common.types import Recollection, Reply
 
 
 def register(app: typer.Typer) -> None:
@@ -70,7 +70,7 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Find the facts that answer a question, with validity and source, and passages of messages."""
-    from slowwave.ranking.order import UNLIKELY, is_weak
+    from recall.ranking.order import UNLIKELY, is_weak
 
     with OpenMemory(place) as memory:
         found = memory.recall(

@@ -13,8 +13,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from slowwave.errors import Refused, UnusableInput
-from slowwave.text import short_id
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.text import short_id
 
 from .configuration import Place, person_name
 from .options import By, JsonOption, Limit, Yes, add_command

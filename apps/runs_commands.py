@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.errors import UnusableInput
-from slowwave.lifecycle.run_counts import shown_counts
-from slowwave.timestamps import in_utc
+from slowwave.common.errors import UnusableInput
+from slowwave.common.run_counts import shown_counts
+from slowwave.common.timestamps import in_utc
 
 from .configuration import Place
 from .options import DryRun, JsonOption, Yes, add_command
@@ -105,7 +105,7 @@ def _window(window: Mapping[str, str] | None) -> str:
     if window is None:
         return ""
     since, until = (in_utc(datetime.fromisoformat(window[end])) for end in ("since", "until"))
-    from slowwave.ingestion.windows import window_name  # imports Polars
+    from slowwave.reading.ingestion.windows import window_name  # imports Polars
 
     return window_name(since, until)
 

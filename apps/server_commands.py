@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused, UnusableInput
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.integrations.python_api import OpenMemory
 
 from .configuration import Place, store_uri
 from .options import JsonOption, add_command

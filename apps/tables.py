@@ -12,18 +12,18 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from slowwave.lexicon.labels import Locale, shown_relation, shown_type
-from slowwave.text import short_id
-from slowwave.timestamps import day_of
-from slowwave.types.stories import sections_of
+from slowwave.common.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.common.text import short_id
+from slowwave.common.timestamps import day_of
+from slowwave.common.types.stories import sections_of
 
 from .printing import marked_statement, out, printable, table, validity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from slowwave.types import Passage, RecalledFact, Recollection, Story, UncertainFact, Version
-    from slowwave.types.stories import StorySection
+    from slowwave.common.types import Passage, RecalledFact, Recollection, Story, UncertainFact, Version
+    from slowwave.common.types.stories import StorySection
 
 Speakers = Mapping[tuple[str, str], str]
 """Who said it, by conversation and message."""

@@ -15,15 +15,15 @@ import typer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from slowwave.errors import UnusableInput
-from slowwave.lifecycle.run_counts import shown_counts
+from slowwave.common.errors import UnusableInput
+from slowwave.common.run_counts import shown_counts
 
 from .configuration import Place
 from .options import DryRun, JsonOption, RequireApproval, add_command
 from .printing import err, out, print_json, progress, show_undo, table
 
 if TYPE_CHECKING:
-    from slowwave.foreign.audit import Audit
+    from slowwave.integrations.foreign.audit import Audit
     from tasks.transfer.imports import Imported
 
 SHOWN = 20

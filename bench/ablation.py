@@ -22,10 +22,10 @@ import numpy as np
 import polars as pl
 
 from recall.context import MOST_FACTS
-from slowwave.api import OpenMemory
-from slowwave.filters.noise import _early_gates
-from slowwave.settings import RecallSettings
-from slowwave.words import _stems_of_short
+from slowwave.common.settings import RecallSettings
+from slowwave.common.words import _stems_of_short
+from slowwave.integrations.python_api import OpenMemory
+from slowwave.reading.filters.noise import _early_gates
 
 from . import data, languages
 from .figures import Figure, Options
@@ -90,8 +90,8 @@ def _gates_that_stay_open(settings: Any) -> list[pl.Expr]:
     return [pl.when(pl.lit(False)).then(gate) for gate in _early_gates(settings)]
 
 
-DURABILITY = "slowwave.filters.durability"
-QUOTES, NOISE = "slowwave.extraction.quotes", "slowwave.filters.noise"
+DURABILITY = "slowwave.reading.filters.durability"
+QUOTES, NOISE = "slowwave.reading.extraction.quotes", "slowwave.reading.filters.noise"
 FAMILIES = (
     Family("durability", {f"{DURABILITY}:refusal_of": _nothing("")}, rows="S0-27", at_ingest=True),
     Family("durability: small talk", {f"{DURABILITY}:_SMALL_TALK": re.compile("(?!)")}, rows="S0-27", at_ingest=True),
@@ -101,17 +101,19 @@ FAMILIES = (
         {f"{NOISE}:_early_gates": _gates_that_stay_open},
         rows="S4-12 to S4-18",
         at_ingest=True,
-        counted=("slowwave.lexicon.noise_phrases",),
+        counted=("slowwave.common.lexicon.noise_phrases",),
     ),
     Family("neighbouring sentences together", {f"{QUOTES}:JOIN_CHARS": 0}, at_ingest=True),
     Family("sentences about somebody before", {f"{QUOTES}:_leans": _nothing(False)}, at_ingest=True),
     Family("words of time", {f"{QUOTES}:find_hint": _nothing("")}, rows="S2-15", at_ingest=True),
-    Family("names in sentences", {"slowwave.extraction.names:spot": _nothing([])}, rows="S2-02", at_ingest=True),
+    Family(
+        "names in sentences", {"slowwave.reading.extraction.names:spot": _nothing([])}, rows="S2-02", at_ingest=True
+    ),
     Family("introductions", {"tasks.ingest.identities:introductions": _nothing([])}, at_ingest=True),
     Family(
         "times in questions",
         {"recall.recaller:period_of": _nothing(None)},
-        counted=("slowwave.extraction.question_times",),
+        counted=("slowwave.reading.extraction.question_times",),
     ),
     Family("events as times", {"recall.recaller:event_in": _nothing(None)}),
     Family("relations of a question", {"recall.search:asked_words": _nothing("")}),
@@ -123,11 +125,11 @@ FAMILIES = (
     Family("use of entities", recall={"limbic": False}, rows="S0-26"),
     Family(
         "question words of other languages",
-        {"recall.search:without_asking": _same, "slowwave.words:without_asking": _same},
+        {"recall.search:without_asking": _same, "slowwave.common.words:without_asking": _same},
     ),
-    Family("spread over messages", {"slowwave.ranking.order:SPREAD": 0.0}),
+    Family("spread over messages", {"recall.ranking.order:SPREAD": 0.0}),
     Family("shared words of quotations", {"recall.search:QUOTED": 1.0}),
-    Family("shared words of facts", {"slowwave.ranking.order:OVERLAP_WEIGHT": 0.0}),
+    Family("shared words of facts", {"recall.ranking.order:OVERLAP_WEIGHT": 0.0}),
     Family("people and walks", recall={"others_weight": 1.0, "graph": "none"}),
     Family("neighbours and joined sentences", {f"{QUOTES}:JOIN_CHARS": 0}, {"neighbours": 0.0}, at_ingest=True),
 )

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.comparison.similarity import Vectors
-from slowwave.revision.referenced_facts import claims_of, find_counterparts
-from slowwave.text import prose
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.text import prose
+from slowwave.facts.revision.referenced_facts import claims_of, find_counterparts
+from slowwave.integrations.python_api import OpenMemory
 from storage.search import unit_matrix
 from storage.store import Store
 

@@ -12,9 +12,9 @@ import polars as pl
 import pyarrow as pa
 
 from inference.embedding import Embedder, open_embedder
-from slowwave import frames
-from slowwave.aspects import aspect_rows, classify
-from slowwave.text import digest, normalise_name, normalise_statement, row_id
+from slowwave.common import frames
+from slowwave.common.text import digest, normalise_name, normalise_statement, row_id
+from slowwave.facts.aspects import aspect_rows, classify
 from storage.migrations import make_text_indexes
 from storage.reembedding import batches
 from storage.rows import column_names, exact_rows

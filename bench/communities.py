@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave import frames
+from slowwave.common import frames
 from slowwave.graph.community_detection import propagate_labels
 from slowwave.graph.graph import Graph, build_graph
 

@@ -13,9 +13,9 @@ import polars as pl
 
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.settings import ConsolidateSettings
-from slowwave.text import statement_hash
+from slowwave.common.settings import ConsolidateSettings
+from slowwave.common.text import statement_hash
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 
 from . import data, paraphrases, synthetic

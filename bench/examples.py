@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from slowwave.api import OpenMemory
+from slowwave.integrations.python_api import OpenMemory
 
 from . import data
 from .figures import Figure, Options

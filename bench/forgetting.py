@@ -15,9 +15,9 @@ from pathlib import Path
 import polars as pl
 
 from flows.steward import Phase, steward
-from slowwave.api import OpenMemory
-from slowwave.settings import StewardSettings
-from slowwave.validity import live_sql
+from slowwave.common.settings import StewardSettings
+from slowwave.common.validity import live_sql
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 
 from . import data

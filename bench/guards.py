@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.comparison.guards import guards_pass
-from slowwave.comparison.similarity import word_overlap
-from slowwave.settings import MergeSettings
-from slowwave.text import sentences as split_sentences
+from slowwave.common.comparison.guards import guards_pass
+from slowwave.common.comparison.similarity import word_overlap
+from slowwave.common.settings import MergeSettings
+from slowwave.common.text import sentences as split_sentences
 
 from . import data
 from .figures import Absent, Figure, Options, measured

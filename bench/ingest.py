@@ -21,7 +21,7 @@ ORCHESTRATION_BAR = 15.0
 STAGES: Mapping[str, tuple[str, ...]] = {
     "reading files": ("tasks.ingest.reading:read_source",),
     "redaction and injection": (
-        "slowwave.ingestion.conversations:redact_all", "tasks.ingest.admission:injection_flags",
+        "slowwave.reading.ingestion.conversations:redact_all", "tasks.ingest.admission:injection_flags",
     ),
     "gates": ("tasks.ingest.admission:gate", "tasks.ingest.admission:learn_noise"),
     "embedding": ("inference.embedding:StaticEmbedder.embed",),
@@ -76,7 +76,7 @@ def ingest_files(
 ) -> dict[str, Any]:
     """Run the flow `ingest` without a key, with these settings, at this time; returns its summary."""
     from flows.ingest import ingest
-    from slowwave.settings import IngestSettings
+    from slowwave.common.settings import IngestSettings
 
     settings = IngestSettings.model_validate({"llm": {"model": "quotes"}, **chosen})
     found: dict[str, Any] = asyncio.run(ingest(paths, store=store, namespace=namespace, settings=settings, now=now))

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 from random import Random
 
-from slowwave.api import OpenMemory
-from slowwave.settings import RecallSettings
+from slowwave.common.settings import RecallSettings
+from slowwave.integrations.python_api import OpenMemory
 
 from .big_store import build_store
 from .figures import Figure, Options, in_fresh_process, measured, peak_memory_mib, percentiles

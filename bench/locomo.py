@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slowwave.api import OpenMemory
+from slowwave.integrations.python_api import OpenMemory
 
 from . import data
 from .baselines import PlainSearch

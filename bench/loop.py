@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.errors import UnknownName
+from slowwave.common.errors import UnknownName
 from slowwave.integrations.langgraph import SlowwaveStore
+from slowwave.integrations.python_api import OpenMemory
 
 from . import synthetic
 from .big_store import write_store

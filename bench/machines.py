@@ -137,7 +137,7 @@ def talk(place: Path, store: Path, namespace: str) -> set[str]:
     import asyncio
 
     from flows.ingest import ingest
-    from slowwave.settings import IngestSettings
+    from slowwave.common.settings import IngestSettings
 
     settings = IngestSettings.model_validate({"llm": {"model": "quotes"}})
     lines = [_line(turn) for turn in range(MESSAGES)]

@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave import frames
-from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.duplicates import CandidateSet, by_use, merge_by
-from slowwave.settings import StewardSettings
+from slowwave.common import frames
+from slowwave.common.settings import StewardSettings
+from slowwave.facts.deduplication.blocking import find_nearest_pairs
+from slowwave.facts.deduplication.duplicates import CandidateSet, by_use, merge_by
 
 from .big_store import fact_rows
 from .consolidation import FACTS, QUICK, SEED, Planted, plant

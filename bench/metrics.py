@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from slowwave.types import RecalledFact
+from slowwave.common.types import RecalledFact
 
 
 def named_messages(facts: Iterable[RecalledFact]) -> list[str]:

@@ -14,8 +14,8 @@ from random import Random
 from typing import Any, get_args
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.settings import GraphMode, RecallSettings
+from slowwave.common.settings import GraphMode, RecallSettings
+from slowwave.integrations.python_api import OpenMemory
 from tasks.nightly.scoring_and_pruning import count_usage, weigh_entities
 from tasks.runtime.runs import new_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 from rapidfuzz.distance import JaroWinkler
 
-from slowwave.resolution.name_matching import match_names
+from slowwave.entities.name_matching import match_names
 
 from .figures import Absent, Figure, Options, measured
 

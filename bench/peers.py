@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from inference.embedding import Embedder, open_embedder
-from slowwave.api import OpenMemory
+from slowwave.integrations.python_api import OpenMemory
 
 from . import synthetic
 from .big_store import write_store

@@ -22,8 +22,8 @@ import flows.ingest  # noqa: F401, so that its imports are not measured
 from flows.decay import decay
 from flows.steward import steward
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.settings import DecaySettings, StewardSettings
+from slowwave.common.settings import DecaySettings, StewardSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.snapshots import numbered_rows, read_rows
 from storage.store import Store

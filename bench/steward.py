@@ -12,8 +12,8 @@ import polars as pl
 
 from flows.steward import Phase, steward
 from inference.embedding import open_embedder
-from slowwave.settings import StewardSettings
-from slowwave.validity import live_sql
+from slowwave.common.settings import StewardSettings
+from slowwave.common.validity import live_sql
 from storage.store import Store
 from storage.upkeep import tend
 

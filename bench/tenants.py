@@ -58,7 +58,7 @@ def mark_of(namespace: str) -> str:
 def ingest_some(tenant: Tenant, chance: random.Random) -> dict[str, Any]:
     """Ingest a little conversation."""
     from flows.ingest import ingest
-    from slowwave.settings import IngestSettings
+    from slowwave.common.settings import IngestSettings
 
     name = f"{tenant.who}-{tenant.number}"
     lines = [_line(tenant, name, turn, chance) for turn in range(chance.randint(1, 3))]
@@ -81,7 +81,7 @@ def _line(tenant: Tenant, name: str, turn: int, chance: random.Random) -> dict[s
 
 def observe_some(tenant: Tenant, chance: random.Random) -> dict[str, Any]:
     """What the tool `add_observations` of the MCP server does."""
-    from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
+    from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings
     from tasks.people.observations import observe
     from tasks.runtime.runs import new_run
 
@@ -95,7 +95,7 @@ def observe_some(tenant: Tenant, chance: random.Random) -> dict[str, Any]:
 def consolidate_all(tenant: Tenant, _: random.Random) -> dict[str, Any]:
     """The flow `consolidate`."""
     from flows.consolidate import consolidate
-    from slowwave.settings import ConsolidateSettings
+    from slowwave.common.settings import ConsolidateSettings
 
     chosen = ConsolidateSettings.model_validate({"llm": {"model": "quotes"}, "retention": _retention()})
     return _flow(consolidate, tenant, chosen)
@@ -104,7 +104,7 @@ def consolidate_all(tenant: Tenant, _: random.Random) -> dict[str, Any]:
 def sweep(tenant: Tenant, _: random.Random) -> dict[str, Any]:
     """The flow `steward`."""
     from flows.steward import steward
-    from slowwave.settings import StewardSettings
+    from slowwave.common.settings import StewardSettings
 
     chosen = StewardSettings.model_validate({"llm": {"model": "quotes"}, "retention": _retention()})
     return _flow(steward, tenant, chosen)
@@ -113,7 +113,7 @@ def sweep(tenant: Tenant, _: random.Random) -> dict[str, Any]:
 def sleep_once(tenant: Tenant, _: random.Random) -> dict[str, Any]:
     """The flow `sleep`."""
     from flows.sleep import sleep
-    from slowwave.settings import SleepSettings
+    from slowwave.common.settings import SleepSettings
 
     chosen = SleepSettings.model_validate({"retention": _retention()})  # without a key the rules are its model
     return _flow(sleep, tenant, chosen)
@@ -146,7 +146,7 @@ DEEDS: Mapping[Deed, int] = {
 
 def retention() -> Any:
     """A short lease and much patience."""
-    from slowwave.settings import RetentionSettings
+    from slowwave.common.settings import RetentionSettings
 
     return RetentionSettings.model_validate(_retention())
 
@@ -160,7 +160,7 @@ def work(
     limit: int = sys.maxsize,
 ) -> None:  # fmt: skip
     """Do one thing after the other in one namespace after the other; tell of each in a file, when it is done."""
-    from slowwave.errors import Fenced, SlowwaveError
+    from slowwave.common.errors import Fenced, SlowwaveError
 
     chance = random.Random(seed)
     with (folder / f"told-{who}.jsonl").open("a", encoding="utf-8") as told:

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import polars as pl
 
 from recall.graphs import Graphs
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.settings import WalkSettings
+from slowwave.common.validity import Moment
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
 from slowwave.graph.name_index import index_names
 from slowwave.graph.walks import Seeds, WalkGraph, breadth_first, shortest_path, spread
-from slowwave.settings import WalkSettings
-from slowwave.validity import Moment
 from storage.store import Store
 
 from . import synthetic

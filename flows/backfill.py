@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from slowwave.errors import RecallFell
-from slowwave.ingestion.windows import Period, moment
-from slowwave.settings import BackfillSettings, ExtractSettings
+from slowwave.common.errors import RecallFell
+from slowwave.common.settings import BackfillSettings, ExtractSettings
+from slowwave.reading.ingestion.windows import Period, moment
 from tasks.ingest.reading import look_at
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.orchestration.backfill_estimate import estimate, estimate_summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from slowwave.settings import CommunitySettings
+from slowwave.common.settings import CommunitySettings
 from tasks.nightly.community_refresh import refresh_communities
 from tasks.orchestration.phases import conclude, gated, tidy
 from tasks.orchestration.tallies import CommunityTally

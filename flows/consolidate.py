@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from slowwave.deduplication.pairs_for_a_model import Mode
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.settings import ConsolidateSettings
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import ConsolidateSettings
+from slowwave.facts.deduplication.pairs_for_a_model import Mode
 from tasks.entities.derived import refresh_profiles
 from tasks.entities.retirement import clear_stale_flags
 from tasks.ingest.artifacts import link_artifacts

@@ -6,8 +6,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.settings import DecaySettings
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import DecaySettings
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.eviction import archive_facts, archive_orphans, cap_beliefs, cap_entities
 from tasks.nightly.scoring_and_pruning import count_usage, fade_links

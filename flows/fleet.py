@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from inference.secrets import without_secrets
-from slowwave.lifecycle.run_counts import effects
-from slowwave.settings import FleetSettings, SleepSettings
+from slowwave.common.run_counts import effects
+from slowwave.common.settings import FleetSettings, SleepSettings
 from storage.connection import namespaces_like
 from tasks.runtime.engine import flow, is_inline, task
 from tasks.runtime.retrying import ONCE

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
-from slowwave.timestamps import in_utc
+from slowwave.common.errors import SlowwaveError, UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings
+from slowwave.common.timestamps import in_utc
 from tasks.ingest.inbox import (
     Arrival,
     Rounds,

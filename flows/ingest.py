@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from inference.language import has_reader
-from slowwave.lifecycle.run_counts import RunCount, by_label
-from slowwave.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
+from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestSettings
 from storage.connection import has_namespace
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
@@ -28,7 +28,7 @@ from tasks.runtime.engine import INGESTED, announce, flow, report_progress
 from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
-Format = Literal[  # those of `slowwave.ingestion.parsers`; the form needs them in words
+Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
     "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor", "slack", "whatsapp",
     "mail", "git-log", "markdown", "text",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from inference.embedding import open_embedder
-from slowwave.settings import DEFAULT_EMBEDDER, ReembedSettings
+from slowwave.common.settings import DEFAULT_EMBEDDER, ReembedSettings
 from tasks.entities.derived import link_entities
 from tasks.nightly.gate import check_recall
 from tasks.orchestration.phases import conclude, weighed

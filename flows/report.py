@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from slowwave.settings import ReportSettings
+from slowwave.common.settings import ReportSettings
 from tasks.people.reporting import ProposedSplits, look_over, propose_splits, publish_report, with_waiting
 from tasks.runtime.engine import flow
 from tasks.runtime.runs import existing_run

@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
-from slowwave.errors import RecallFell
-from slowwave.settings import SleepSettings
+from slowwave.common.errors import RecallFell
+from slowwave.common.settings import SleepSettings
 from tasks.ingest.rereading import reading_of_night
 from tasks.orchestration.phases import NightTally, attempt, begin_night, close_night, weighed
 from tasks.runtime.engine import flow

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Literal
 
 from inference.language import Language
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.settings import StewardSettings
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import StewardSettings
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.nightly.scoring_and_pruning import count_usage, is_learning, prune, score, weigh_entities

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slowwave.settings import RetentionSettings
+from slowwave.common.settings import RetentionSettings
 from tasks.orchestration.phases import tend_all, weighed
 from tasks.orchestration.tallies import UpkeepTally, publish_summary
 from tasks.runtime.engine import flow

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 
 from pydantic import BaseModel, ValidationError
 
-from slowwave.filters.redaction import redact_values
-from slowwave.ingestion.transcripts import READER
-from slowwave.records import Prompt, Usage
-from slowwave.settings import LanguageSettings
+from slowwave.common.records import Prompt, Usage
+from slowwave.common.settings import LanguageSettings
+from slowwave.reading.filters.redaction import redact_values
+from slowwave.reading.ingestion.transcripts import READER
 
 from .agents import AGENTS, Agent, AgentReply, AnswerTooLong, NoReply, Request, object_in
 from .failures import message_of

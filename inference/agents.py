@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from slowwave.errors import MissingDependency, SlowwaveError
-from slowwave.ingestion.transcripts import READER
-from slowwave.text import as_json
+from slowwave.common.errors import MissingDependency, SlowwaveError
+from slowwave.common.text import as_json
+from slowwave.reading.ingestion.transcripts import READER
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Generic
 
-from slowwave.records import LOST, OPEN_BATCH, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
-from slowwave.text import as_json, row_id
+from slowwave.common.records import LOST, OPEN_BATCH, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
+from slowwave.common.text import as_json, row_id
 
 from .failures import Failure, Kind, failure_of, failure_of_item
 from .rate_limits import RateLimit

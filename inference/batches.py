@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic
 
-from slowwave.records import (
+from slowwave.common.records import (
     COLLECTED,
     LOST,
     OPEN_BATCH,
@@ -24,7 +24,7 @@ from slowwave.records import (
     SubmittedBatch,
     Usage,
 )
-from slowwave.settings import LanguageSettings
+from slowwave.common.settings import LanguageSettings
 
 from .batch_submission import GONE, BatchApi, BatchFailure, BatchResult, Submission, parts_of
 from .budget import Reservation

@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime
 from math import ceil
 from types import MappingProxyType
 
-from slowwave.errors import BudgetReached
-from slowwave.records import Prompt, Usage
+from slowwave.common.errors import BudgetReached
+from slowwave.common.records import Prompt, Usage
 
 from .agents import AGENTS
 

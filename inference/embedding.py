@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
-from slowwave.settings import DEFAULT_EMBEDDER
+from slowwave.common.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
+from slowwave.common.settings import DEFAULT_EMBEDDER
 
 from .secrets import without_secrets
 

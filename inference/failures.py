@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from slowwave.errors import MissingKey, SlowwaveError, UnusableInput
-from slowwave.records import REFUSED
+from slowwave.common.errors import MissingKey, SlowwaveError, UnusableInput
+from slowwave.common.records import REFUSED
 
 from .agents import AGENTS, LimitReached, NoReply
 from .providers import KEYS, WITHOUT_KEY, Choice

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from slowwave.errors import Terminal, UnusableInput
-from slowwave.records import OPEN_BATCH, Prompt, SubmittedBatch, Usage
-from slowwave.settings import LanguageSettings
+from slowwave.common.errors import Terminal, UnusableInput
+from slowwave.common.records import OPEN_BATCH, Prompt, SubmittedBatch, Usage
+from slowwave.common.settings import LanguageSettings
 
 from .agent_calls import AgentClient
 from .agents import AGENTS
@@ -45,7 +45,7 @@ Rule = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 def extract_facts(context: Mapping[str, Any]) -> dict[str, Any]:
     """What is found in the window without a model."""
-    from slowwave.extraction.quotes import extract_window
+    from slowwave.reading.extraction.quotes import extract_window
 
     return extract_window(context["window"])
 

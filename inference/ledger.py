@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from typing import Protocol
 
-from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
-from slowwave.text import digest
+from slowwave.common.records import LedgerEntry, Prompt, SubmittedBatch, Usage
+from slowwave.common.text import digest
 
 
 class Ledger(Protocol):

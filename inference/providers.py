@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, UnknownName, UnusableInput
-from slowwave.settings import LanguageSettings
+from slowwave.common.errors import MissingDependency, MissingKey, SlowwaveError, UnknownName, UnusableInput
+from slowwave.common.settings import LanguageSettings
 
 from .agents import AGENTS
 from .secrets import without_secrets

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slowwave.settings import DEFAULT_MODEL
+from slowwave.common.settings import DEFAULT_MODEL
 
 from .agents import AGENTS, Agent
 from .providers import KEYS, ollama_url

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from slowwave.errors import SlowwaveError
-from slowwave.filters.redaction import redact_values
-from slowwave.records import Prompt, Usage
-from slowwave.settings import LanguageSettings
+from slowwave.common.errors import SlowwaveError
+from slowwave.common.records import Prompt, Usage
+from slowwave.common.settings import LanguageSettings
+from slowwave.reading.filters.redaction import redact_values
 
 from .budget import ANSWER_TOKENS, Price, price_of, tokens_read
 from .failures import CUT_STOPS, REFUSED_STOPS, Failure, Kind, failure_of, fatal_error

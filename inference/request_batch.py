@@ -15,9 +15,9 @@ from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from slowwave.errors import Terminal, UnusableInput
-from slowwave.records import LedgerEntry, Prompt, Usage
-from slowwave.text import as_json
+from slowwave.common.errors import Terminal, UnusableInput
+from slowwave.common.records import LedgerEntry, Prompt, Usage
+from slowwave.common.text import as_json
 
 from .budget import Budget
 from .ledger import Bookkeeper, ledger_key, prompt_hash, schema_hash

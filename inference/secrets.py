@@ -7,8 +7,8 @@ import os
 import re
 from collections.abc import Iterator
 
-from slowwave.errors import SlowwaveError
-from slowwave.filters.redaction import redact
+from slowwave.common.errors import SlowwaveError
+from slowwave.reading.filters.redaction import redact
 
 MARK = "[secret]"
 _SHORTEST = 8  # what is shorter stands in ordinary words

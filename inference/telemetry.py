@@ -11,7 +11,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
-from slowwave.records import LedgerEntry
+from slowwave.common.records import LedgerEntry
 
 SCOPE = "slowwave"
 OPERATION = "chat"

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from pydantic import BaseModel
 
-from slowwave.lexicon.languages import ENGLISH, NAMES, language_of
-from slowwave.records import (
+from slowwave.common.lexicon.languages import ENGLISH, NAMES, language_of
+from slowwave.common.records import (
     ArtifactQuestion,
     CommunityQuestion,
     NameQuestion,
@@ -29,9 +29,9 @@ from slowwave.records import (
     SessionQuestion,
     Window,
 )
-from slowwave.revision.predicates import DEFAULT as KNOWN_RELATIONS
-from slowwave.settings import ExtractSettings
-from slowwave.text import as_json, digest
+from slowwave.common.settings import ExtractSettings
+from slowwave.common.text import as_json, digest
+from slowwave.facts.revision.predicates import DEFAULT as KNOWN_RELATIONS
 
 from .responses import (
     ArtifactLinks,

@@ -13,6 +13,7 @@ From a question to an answer
 - `access_events`: which facts and entities reads returned
 - `kept`: what is read once, as long as no commit changes it
 - `loop`: one event loop, so that plain calls read in parallel
+- `ranking`: in which order facts and entities are recalled
 
 What is known of one thing
 - `facts`: facts with names and messages

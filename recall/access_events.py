@@ -17,14 +17,14 @@ from uuid import uuid4
 import numpy as np
 import polars as pl
 
-from slowwave import frames
-from slowwave.filters.redaction import redact_all
+from recall.ranking.entity_weights import Company, build_company, limbic_factors, standing
+from slowwave.common import frames
+from slowwave.common.settings import LimbicSettings
+from slowwave.common.text import digest, readable
+from slowwave.common.timestamps import in_utc
+from slowwave.common.types import Neighbourhood, RecalledFact
 from slowwave.lifecycle.usage_scores import entity_usage_of, survivors
-from slowwave.ranking.entity_weights import Company, build_company, limbic_factors, standing
-from slowwave.settings import LimbicSettings
-from slowwave.text import digest, readable
-from slowwave.timestamps import in_utc
-from slowwave.types import Neighbourhood, RecalledFact
+from slowwave.reading.filters.redaction import redact_all
 from storage.rows import empty_frame
 from storage.store import Store
 from storage.warm import Tables

@@ -17,10 +17,10 @@ from inference.providers import WITHOUT_KEY
 from inference.request_batch import ModelAnswer
 from prompts.rendering import render_question
 from prompts.responses import QuestionAnswer
-from slowwave.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, TookTooLong, Transient
-from slowwave.records import Prompt
-from slowwave.settings import LanguageSettings
-from slowwave.types import Passage, RecalledFact, Reply
+from slowwave.common.errors import BudgetReached, MissingKey, SlowwaveError, Terminal, TookTooLong, Transient
+from slowwave.common.records import Prompt
+from slowwave.common.settings import LanguageSettings
+from slowwave.common.types import Passage, RecalledFact, Reply
 from storage.paid_answers import StoredAnswers
 from storage.rows import new_run_id
 from storage.store import Store

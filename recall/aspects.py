@@ -13,12 +13,12 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
-from slowwave.errors import UnusableInput
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import AspectSettings
+from slowwave.common.types import RecalledFact
+from slowwave.common.validity import Moment, live_sql
+from slowwave.facts.aspects import BY_SLUG, COUNTED, TAGGED, Aspect, aspect_named, score, score_aspects, shown
 from slowwave.lifecycle.usage_scores import evolved_weight
-from slowwave.settings import AspectSettings
-from slowwave.types import RecalledFact
-from slowwave.validity import Moment, live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from storage.store import Store

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from slowwave.common.settings import AspectSettings
+from slowwave.common.validity import live_sql
 from slowwave.graph.community_detection import places_of
 from slowwave.graph.map_layout import lay_out
-from slowwave.settings import AspectSettings
-from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from storage.store import Store
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.validity import MAX_CHAIN, is_live
+from slowwave.common.validity import MAX_CHAIN, is_live
 from storage.snapshots import Snapshot
 
 from .facts import ALL

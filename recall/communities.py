@@ -12,10 +12,10 @@ from datetime import datetime
 
 import polars as pl
 
+from slowwave.common.types import Community, Member
+from slowwave.common.validity import live_sql
 from slowwave.graph.community_detection import MIN_MEMBERS, member_lists
 from slowwave.graph.community_plan import community_names
-from slowwave.types import Community, Member
-from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 
 from .entities import LISTED

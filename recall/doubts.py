@@ -10,11 +10,11 @@ from types import MappingProxyType
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.ranking.order import named_in, words_of
-from slowwave.settings import BeliefSettings
-from slowwave.types import Mention, Provenance, RecalledFact, UncertainFact
-from slowwave.validity import JUDGED, Moment, live_sql
+from recall.ranking.order import named_in, words_of
+from slowwave.common import frames
+from slowwave.common.settings import BeliefSettings
+from slowwave.common.types import Mention, Provenance, RecalledFact, UncertainFact
+from slowwave.common.validity import JUDGED, Moment, live_sql
 from storage.residents import Row
 from storage.rows import quoted
 from storage.snapshots import Snapshot
@@ -133,7 +133,7 @@ def uncertain(
 
     Empty when a live fact relates the two: what is known is never mixed with what is not.
     """
-    from slowwave.revision.pending_beliefs import decayed_at
+    from slowwave.facts.revision.pending_beliefs import decayed_at
 
     pair = _between(entity_a, entity_b)
     if snapshot.count("facts", f"({pair}) AND {_KNOWLEDGE} AND {live_sql(now)}"):
@@ -160,7 +160,7 @@ def _between(a: str, b: str) -> str:
 
 def _evidence(snapshot: Snapshot, beliefs: pl.DataFrame) -> dict[str, list[Provenance]]:
     """By belief: the messages that hint at it with the words that come nearest to it, in order of time."""
-    from slowwave.revision.candidates import quotes
+    from slowwave.facts.revision.candidates import quotes
 
     hints = snapshot.by_ids("belief_evidence", beliefs["id"], ["belief_id", "message_id", "at"], key="belief_id")
     messages = snapshot.by_ids("messages", hints["message_id"], ["id", "conversation_id", "message_id", "content"])

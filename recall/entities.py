@@ -14,16 +14,16 @@ import numpy.typing as npt
 import polars as pl
 from rapidfuzz import fuzz, process
 
-from slowwave.aspects import NO_KNOWLEDGE
-from slowwave.errors import UnknownName, UnusableInput
+from recall.ranking.entity_weights import FACTORS, base_scores, rank_entities
+from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.lexicon.labels import canonical_type
+from slowwave.common.settings import RecallSettings
+from slowwave.common.text import normalise_name
+from slowwave.common.types import Entity, FoundEntity, RankedEntity
+from slowwave.common.validity import MAX_CHAIN, live_sql
+from slowwave.facts.aspects import NO_KNOWLEDGE
 from slowwave.graph.links import is_filed_elsewhere
 from slowwave.graph.name_index import NameIndex, index_names, query_words
-from slowwave.lexicon.labels import canonical_type
-from slowwave.ranking.entity_weights import FACTORS, base_scores, rank_entities
-from slowwave.settings import RecallSettings
-from slowwave.text import normalise_name
-from slowwave.types import Entity, FoundEntity, RankedEntity
-from slowwave.validity import MAX_CHAIN, live_sql
 from storage.residents import Condition
 from storage.rows import mentioning, quoted
 from storage.search import nearest

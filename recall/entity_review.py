@@ -8,9 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.comparison.similarity import SimilarityThresholds
-from slowwave.deduplication.observations import KINDS, SimilarObservations, find_duplicates
-from slowwave.errors import UnusableInput
+from slowwave.common.comparison.similarity import SimilarityThresholds
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import SplitSettings
+from slowwave.common.text import normalise_name
+from slowwave.common.types import DuplicatePair, DuplicateReport, Observation
+from slowwave.common.validity import live_sql
+from slowwave.facts.deduplication.observations import KINDS, SimilarObservations, find_duplicates
 from slowwave.review.split_plan import SplitPart, plan_hash
 from slowwave.review.split_suggestions import (
     SplitCandidate,
@@ -24,10 +28,6 @@ from slowwave.review.split_suggestions import (
     threshold_column,
     words_in,
 )
-from slowwave.settings import SplitSettings
-from slowwave.text import normalise_name
-from slowwave.types import DuplicatePair, DuplicateReport, Observation
-from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.search import unit_matrix
 from storage.snapshots import Reading, Snapshot

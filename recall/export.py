@@ -17,10 +17,10 @@ from xml.sax.saxutils import escape, quoteattr
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
-from slowwave.errors import StoreMismatch, UnusableInput
+from slowwave.common.errors import StoreMismatch, UnusableInput
+from slowwave.common.text import readable
+from slowwave.common.validity import live_sql
 from slowwave.graph.graph import NAMED_WITH
-from slowwave.text import readable
-from slowwave.validity import live_sql
 from storage.export_key import own_key
 from storage.reembedding import batches
 from storage.snapshots import Snapshot

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 
 import polars as pl
 
-from slowwave.errors import UnusableInput
+from slowwave.common.errors import UnusableInput
 from storage.reembedding import batches
 from storage.rows import empty_frame, filled
 from storage.snapshots import Snapshot

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from recall.ranking.order import RankedFact
+from slowwave.common.types import Entity, Provenance, RecalledFact
+from slowwave.common.validity import MAX_CHAIN, Moment, live_sql
 from slowwave.graph.links import is_filed_elsewhere
-from slowwave.ranking.order import RankedFact
-from slowwave.types import Entity, Provenance, RecalledFact
-from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.residents import Row
 from storage.rows import mentioning
 from storage.snapshots import Snapshot

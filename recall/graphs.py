@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.validity import JUDGED, Moment
 from slowwave.graph.community_detection import places_of
 from slowwave.graph.graph import NAMED_WITH, Graph, Places, build_graph, changed_graph, named_together
 from slowwave.graph.name_index import NO_COMMUNITY
 from slowwave.graph.walks import WalkGraph
 from slowwave.lifecycle.usage_scores import evolved_weight
-from slowwave.validity import JUDGED, Moment
 from storage.snapshots import Snapshot
 
 from .communities import MEMBERS

@@ -10,14 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.errors import UnknownName
-from slowwave.lexicon.labels import canonical_relation
+from slowwave.common.errors import UnknownName
+from slowwave.common.lexicon.labels import canonical_relation
+from slowwave.common.records import REDUNDANT
+from slowwave.common.text import short_id
+from slowwave.common.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
+from slowwave.common.types.stories import clipped
+from slowwave.common.validity import MAX_CHAIN, Moment, as_known, oldest_first
 from slowwave.lifecycle.quotations import REREAD
-from slowwave.records import REDUNDANT
-from slowwave.text import short_id
-from slowwave.types import Chain, Decided, Entity, Mention, Pair, Provenance, Story, Version
-from slowwave.types.stories import clipped
-from slowwave.validity import MAX_CHAIN, Moment, as_known, oldest_first
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD

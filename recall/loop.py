@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
-from slowwave.types import Recollection
+from slowwave.common.types import Recollection
 from storage.telemetry import ended_span, measure
 
 # The time that a recall may take at most, all its reads and its walk together (S2-44).

@@ -10,12 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.run_counts import effects
+from slowwave.common.settings import RecallSettings, StewardSettings
+from slowwave.common.validity import live_sql
 from slowwave.lifecycle.pruning_and_eviction import events_to_learn, is_learning
-from slowwave.lifecycle.run_counts import effects
 from slowwave.lifecycle.usage_scores import usage_of
-from slowwave.settings import RecallSettings, StewardSettings
-from slowwave.validity import live_sql
 from storage.lease import IMPORTED
 from storage.quotations import count_quoted
 from storage.rows import quoted

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.entrenchment import ENDS, is_kept
-from slowwave.validity import MAX_CHAIN
+from slowwave.common.entrenchment import ENDS, is_kept
+from slowwave.common.validity import MAX_CHAIN
 from storage.residents import MatchedRows
 from storage.warm import Tables, found_in
 

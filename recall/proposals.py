@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.deduplication.observations import named_by
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.types import Mention, Provenance
+from slowwave.facts.deduplication.observations import named_by
 from slowwave.review.changes import NOW, RowChange, changed_words, decoded, in_words, parts_in_words
 from slowwave.review.proposals import named_observations, observations_in
-from slowwave.types import Mention, Provenance
 from storage.changes import SLOT, STATE, basis_of, facts_by_id, owners_in
 from storage.rows import quoted
 from storage.snapshots import Reading

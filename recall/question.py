@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.ranking.questions import Period
-from slowwave.validity import Moment
+from recall.ranking.questions import Period
+from slowwave.common.validity import Moment
 from storage.residents import Condition
 from storage.rows import quoted
 

@@ -14,12 +14,12 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from inference.embedding import Embedder, open_embedder
-from slowwave.arguments import at_least_one
-from slowwave.errors import StoreMismatch, UnusableInput
-from slowwave.ranking.order import Step, is_weak
-from slowwave.ranking.questions import Period, event_in, period_beside, period_of
-from slowwave.settings import BeliefSettings, GraphMode, RecallSettings
-from slowwave.types import (
+from recall.ranking.order import Step, is_weak
+from recall.ranking.questions import Period, event_in, period_beside, period_of
+from slowwave.common.arguments import at_least_one
+from slowwave.common.errors import StoreMismatch, UnusableInput
+from slowwave.common.settings import BeliefSettings, GraphMode, RecallSettings
+from slowwave.common.types import (
     FoundEntity,
     Passage,
     RankedEntity,
@@ -27,7 +27,7 @@ from slowwave.types import (
     Recollection,
     UncertainFact,
 )
-from slowwave.validity import Moment
+from slowwave.common.validity import Moment
 from storage.disk import plain_errors
 from storage.following import Residents, WarmTables
 from storage.snapshots import Snapshot
@@ -157,7 +157,8 @@ class Recaller:
         only: str | None = None,
         also: Sequence[str] = (),
     ) -> list[Recollection]:
-        """The answers to these queries, in their order, from one state; for the arguments see `slowwave.api`.
+        """The answers to these queries, in their order, from one state; for the arguments see
+        `slowwave.integrations.python_api`.
 
         All are embedded in one call and compared with all facts in one product. They may take so many times
         `recall_timeout_ms` as there are queries, and where that is over none has an answer.

@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.errors import UnusableInput
+from slowwave.common import frames
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import ReportSettings
+from slowwave.common.types import DuplicatePair
+from slowwave.common.validity import Moment, live_sql
 from slowwave.lifecycle.usage_scores import entity_usage_of, fold_reads, weigh
 from slowwave.review import report as rules
-from slowwave.settings import ReportSettings
-from slowwave.types import DuplicatePair
-from slowwave.validity import Moment, live_sql
 from storage.rows import CREATED
 from storage.snapshots import Reading, Snapshot
 

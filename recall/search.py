@@ -1,7 +1,7 @@
 """Search: the words of messages and the meaning of facts, in one order.
 
 Two rounds of reads: full text over messages beside vectors over facts, then everything about the messages that look
-best, and the facts that a walk along relations came by. `slowwave.ranking.order` says why these two channels, how they
+best, and the facts that a walk along relations came by. `recall.ranking.order` says why these two channels, how they
 are put together, and what becomes of the scores afterwards.
 """
 
@@ -15,8 +15,7 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from slowwave.lexicon.languages import without_asking
-from slowwave.ranking.order import (
+from recall.ranking.order import (
     QUOTED,
     Evidence,
     RankedFact,
@@ -29,10 +28,11 @@ from slowwave.ranking.order import (
     with_neighbours,
     word_overlaps,
 )
-from slowwave.ranking.questions import asked_words
-from slowwave.settings import RecallSettings
-from slowwave.text import prose, signs_of
-from slowwave.words import stems
+from recall.ranking.questions import asked_words
+from slowwave.common.lexicon.languages import without_asking
+from slowwave.common.settings import RecallSettings
+from slowwave.common.text import prose, signs_of
+from slowwave.common.words import stems
 from storage.columns import best_scores, index_terms
 from storage.residents import Condition, ResidentSpec, Row
 from storage.rows import quoted

@@ -1,4 +1,4 @@
-"""From what search compared to an answer: the order of facts (`slowwave.ranking.order`), their names and provenance,
+"""From what search compared to an answer: the order of facts (`recall.ranking.order`), their names and provenance,
 and passages.
 """
 
@@ -12,9 +12,8 @@ from itertools import chain, islice
 import numpy as np
 import polars as pl
 
-from slowwave.filters.durability import only_small_talk
-from slowwave.ranking.entity_weights import fact_factors
-from slowwave.ranking.order import (
+from recall.ranking.entity_weights import fact_factors
+from recall.ranking.order import (
     RankedFact,
     entities_named,
     fuse,
@@ -27,12 +26,13 @@ from slowwave.ranking.order import (
     weighted,
     word_overlaps,
 )
-from slowwave.ranking.questions import Period
-from slowwave.settings import LimbicSettings, RecallSettings
-from slowwave.text import FORGOTTEN
-from slowwave.types import Passage, RecalledFact
-from slowwave.validity import Moment
-from slowwave.words import stems
+from recall.ranking.questions import Period
+from slowwave.common.settings import LimbicSettings, RecallSettings
+from slowwave.common.text import FORGOTTEN
+from slowwave.common.types import Passage, RecalledFact
+from slowwave.common.validity import Moment
+from slowwave.common.words import stems
+from slowwave.reading.filters.durability import only_small_talk
 from storage.residents import Row
 from storage.warm import Tables
 
@@ -171,7 +171,7 @@ async def _messages(tables: Tables, known: Mapping[str, Row], ids: Iterable[str 
     return {**known, **{row["id"]: row for row in await tables.rows("messages", "id", missing, MESSAGE)}}
 
 
-# Passages: pieces of the messages that match a question, read with their text (`slowwave.ranking.order`).
+# Passages: pieces of the messages that match a question, read with their text (`recall.ranking.order`).
 
 
 OVERLAP_WEIGHT = 0.5

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 
 import polars as pl
 
-from slowwave.errors import UnknownName, UnusableInput
-from slowwave.types import Artifact, Episode
+from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.types import Artifact, Episode
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 

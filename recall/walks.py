@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slowwave.errors import UnknownName
+from slowwave.common.errors import UnknownName
+from slowwave.common.settings import RecallSettings, WalkSettings
+from slowwave.common.types import Entity, Neighbour, Neighbourhood, Path, RecalledFact
+from slowwave.common.validity import Moment
 from slowwave.graph.graph import EDGE_ALIASES, EDGE_TYPES, Graph, Offsets, Places
 from slowwave.graph.links import HIERARCHICAL
 from slowwave.graph.links import KIND as STRUCTURAL
 from slowwave.graph.name_index import choose_seeds, query_words
 from slowwave.graph.walks import UNREACHED, Rings, Seeds, Walk, breadth_first, rings, shortest_path, spread
-from slowwave.settings import RecallSettings, WalkSettings
-from slowwave.types import Entity, Neighbour, Neighbourhood, Path, RecalledFact
-from slowwave.validity import Moment
 from storage.snapshots import Snapshot
 
 from .entities import near_entities

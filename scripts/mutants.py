@@ -122,7 +122,9 @@ def change(file: MutatedFile, mutant: str) -> str:
 def main() -> int:
     """Try the mutants that fit, and tell which survived."""
     about = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    about.add_argument("patterns", nargs="*", default=["*"], help="of names, as in 'slowwave.comparison.guards.*'")
+    about.add_argument(
+        "patterns", nargs="*", default=["*"], help="of names, as in 'slowwave.common.comparison.guards.*'"
+    )
     about.add_argument("--each", type=int, help="at most so many of each module, drawn by chance; all by default")
     about.add_argument("--seed", type=int, default=0, help="of the draw: another seed draws other mutants")
     about.add_argument("--processes", type=int, default=1, help="mutants tried at once")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from slowwave.settings.seed_names import GROUPS, SYSTEMS, SeedName
+from slowwave.common.settings.seed_names import GROUPS, SYSTEMS, SeedName
 
 INTRO = """# Names of other systems
 

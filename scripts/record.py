@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from apps.demo import RECORDED, RECORDED_AT, learn
-from slowwave.settings import LanguageSettings
-from slowwave.text import as_json
+from slowwave.common.settings import LanguageSettings
+from slowwave.common.text import as_json
 from storage.store import Store
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from scripts.man_page import completion, man_page
 from scripts.names_page import names_page
 from scripts.release import address, registry_manifest, server_name
-from slowwave.settings import SHARED, Settings
+from slowwave.common.settings import SHARED, Settings
 from storage.schema import STAMPS, ColumnSpec, Role, Table
 from storage.tables import TABLES
 
@@ -61,7 +61,7 @@ model = "anthropic/claude-haiku-4-5"
 
 Names of other systems are in [names](names.md), words in the [glossary](glossary.md), numbers
 such as S4-06 in the [specification](internal/specification.md). `make docs` generates this
-page from `slowwave/settings/`.
+page from `slowwave/common/settings/`.
 """
 COMMON_INTRO = "## Common\n"
 TUNING_INTRO = """## Tuning

@@ -8,7 +8,7 @@ import os
 import sys
 from contextlib import suppress
 
-from slowwave.installation import REINSTALL, project_folder
+from slowwave.common.installation import REINSTALL, project_folder
 
 ALLOCATIONS = 50_000
 """Between two looks for garbage: what a command imports stays, and Python's own 700 would search it again and again."""

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from slowwave.errors import UndoRefused
+from slowwave.common.errors import UndoRefused
+from slowwave.common.validity import live_sql
+from slowwave.facts.revision.mutual_exclusion import single_valued
 from slowwave.graph.community_detection import without_members
 from slowwave.review.changes import RowChange
-from slowwave.revision.mutual_exclusion import single_valued
-from slowwave.validity import live_sql
 
 from .rows import MARK, id_filters
 from .schema import Role

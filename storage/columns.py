@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from slowwave.text import segmented
+from slowwave.common.text import segmented
 
 Places = npt.NDArray[np.int64]
 Row = Mapping[str, Any]

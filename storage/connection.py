@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
+from slowwave.common.errors import NoStoreYet, UnknownName, UnusableInput
 
 from .object_storage import exist, folders, is_remote, one_endpoint
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from slowwave.errors import NoRoom, NoStoreYet, SlowwaveError, StoreMismatch
-from slowwave.validity import time_sql
+from slowwave.common.errors import NoRoom, NoStoreYet, SlowwaveError, StoreMismatch
+from slowwave.common.validity import time_sql
 
 from .object_storage import is_remote
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.errors import SlowwaveError
+from slowwave.common.errors import SlowwaveError
 
 from . import checks
 from .checks import DefectKind, PartialSnapshot

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from slowwave.common.text import as_json, timed_id
 from slowwave.review.changes import NOW, RowChange, describe, encoded, hash_of, otherwise_of, repeat_key
 from slowwave.review.proposals import (
     NODES,
@@ -23,7 +24,6 @@ from slowwave.review.proposals import (
     is_always_a_persons,
     risks_of,
 )
-from slowwave.text import as_json, timed_id
 
 from .changes import FACT_TABLES, Preconditions, named_ids
 from .rows import empty_frame, filled, table_named

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from slowwave.errors import Refused
+from slowwave.common.errors import Refused
 from slowwave.lifecycle.erasure import VOCABULARY, with_words_of
 from slowwave.lifecycle.forgotten_names import NameMatcher
 

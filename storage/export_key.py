@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from slowwave.errors import UnusableInput
+from slowwave.common.errors import UnusableInput
 
 from .connection import address_of
 from .lease import claimed, first_claim

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slowwave.errors import Fenced, LeaseBusy, UnusableInput
+from slowwave.common.errors import Fenced, LeaseBusy, UnusableInput
 
 from .connection import HEAD, answer, newest_file_on_disk, query_of
 from .lease import Clock, holder, is_over, is_surely_dead, length_of, new_owner, with_time

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from slowwave.errors import UnusableInput
+from slowwave.common.errors import UnusableInput
 
 if TYPE_CHECKING:
     from pyarrow import fs

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from slowwave.records import OPEN_BATCH, LedgerEntry, SubmittedBatch, Usage
-from slowwave.validity import time_sql
+from slowwave.common.records import OPEN_BATCH, LedgerEntry, SubmittedBatch, Usage
+from slowwave.common.validity import time_sql
 
 from .lease import is_surely_alive, is_surely_dead, new_owner
 from .rows import CREATED, id_filters

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from slowwave.text import digest
+from slowwave.common.text import digest
 
 from .migrations import make_indexes, make_text_indexes
 from .rows import exact_rows

@@ -10,7 +10,7 @@ from uuid import uuid4
 import polars as pl
 import pyarrow as pa
 
-from slowwave.errors import UnknownName
+from slowwave.common.errors import UnknownName
 
 from .schema import STAMPS, Table
 from .tables import TABLES

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
-from slowwave.errors import StoreMismatch
+from slowwave.common.errors import StoreMismatch
 
 from .connection import HEAD, connect, has_namespace
 from .object_storage import is_remote

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from slowwave.text import SCRIPTS_OF_SIGNS, signs_of
+from slowwave.common.text import SCRIPTS_OF_SIGNS, signs_of
 
 from .columns import best_scores
 from .connection import answer, answers, query_of

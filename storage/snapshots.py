@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import polars as pl
 
-from slowwave.errors import SlowwaveError, StoreMismatch
+from slowwave.common.errors import SlowwaveError, StoreMismatch
 
 from .connection import answer, manifest_on_disk, numbered, query_of
 from .disk import WAY_OUT, broken_files, damaged, is_of_files, plain_errors

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
-from slowwave.settings import RetentionSettings
+from slowwave.common.errors import Fenced, LeaseBusy, NoStoreYet, StoreMismatch, UnknownName
+from slowwave.common.settings import RetentionSettings
 
 from .connection import HEAD, NO_STORE, connect, has_namespace, namespaces, place_for_making
 from .disk import in_plain_words, plain_errors

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from slowwave.errors import Fenced, StoreMismatch
+from slowwave.common.errors import Fenced, StoreMismatch
 
 from .connection import answer, is_newest_on_disk, manifest_on_disk, query_of
 from .head import HeadRow, Lease

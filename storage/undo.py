@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from slowwave.errors import UndoRefused, UnknownName
+from slowwave.common.errors import UndoRefused, UnknownName
 
 from .changes import (
     WHOLES,

@@ -24,7 +24,7 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 from stores import observation
 
 from inference.embedding import open_embedder
-from slowwave.text import normalise_name
+from slowwave.common.text import normalise_name
 from storage.store import Store
 
 ROOT = Path(__file__).parents[1]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slowwave.comparison.similarity import SimilarityThresholds
-from slowwave.words import tokens
+from slowwave.common.comparison.similarity import SimilarityThresholds
+from slowwave.common.words import tokens
 
 
 def containment(a: str, b: str) -> float:

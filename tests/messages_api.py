@@ -21,8 +21,8 @@ from pydantic import BaseModel, Field
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
-from slowwave.records import Prompt
-from slowwave.settings import LanguageSettings
+from slowwave.common.records import Prompt
+from slowwave.common.settings import LanguageSettings
 
 Body = dict[str, Any]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.revision.application import ApplicationPlan, Surroundings, plan_application
-from slowwave.revision.candidates import CLAIMS, DIRECTIVES, MESSAGES, Candidates, build_candidates
-from slowwave.revision.evaluation import EvaluationPlan, evaluate
-from slowwave.revision.repetition import NEIGHBOURS
-from slowwave.settings import EvaluateSettings, ExtractSettings, ReviseSettings
-from slowwave.validity import is_live, valid_facts
+from slowwave.common import frames
+from slowwave.common.settings import EvaluateSettings, ExtractSettings, ReviseSettings
+from slowwave.common.validity import is_live, valid_facts
+from slowwave.facts.revision.application import ApplicationPlan, Surroundings, plan_application
+from slowwave.facts.revision.candidates import CLAIMS, DIRECTIVES, MESSAGES, Candidates, build_candidates
+from slowwave.facts.revision.evaluation import EvaluationPlan, evaluate
+from slowwave.facts.revision.repetition import NEIGHBOURS
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import inference.language
-from slowwave.extraction import quotes
+from slowwave.reading.extraction import quotes
 
 NAME = r"[A-ZÀ-Þ][\w-]*(?: [A-ZÀ-Þ][\w-]*)*"
 SENTENCES = (

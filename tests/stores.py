@@ -15,9 +15,9 @@ from conftest import EPOCH
 from talk import NOW, START
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.settings import RecallSettings
-from slowwave.text import statement_hash
+from slowwave.common.settings import RecallSettings
+from slowwave.common.text import statement_hash
+from slowwave.integrations.python_api import OpenMemory
 from storage import row_steps, snapshots
 from storage.store import Store
 

@@ -22,8 +22,8 @@ from messages_api import Body, Reply, filled
 
 from flows.ingest import ingest
 from recall.proposals import list_proposals
+from slowwave.common.settings import IngestSettings
 from slowwave.review.proposals import Person
-from slowwave.settings import IngestSettings
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of

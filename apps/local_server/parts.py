@@ -29,8 +29,8 @@ from typing import IO, Any, Literal, NoReturn
 import yaml
 
 from apps.configuration import Place
-from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.installation import project_folder
+from slowwave.common.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.common.installation import project_folder
 
 from .setup import (
     CLIENT_PASSWORD,

@@ -19,9 +19,9 @@ from dotenv import dotenv_values
 from apps.configuration import DEFAULT_STORE, Place
 from apps.ingest_commands import backfill_settings
 from apps.maintain_commands import nightly_settings
-from slowwave.errors import UnusableInput
-from slowwave.installation import project_folder
-from slowwave.settings import FleetSettings, Group
+from slowwave.common.errors import UnusableInput
+from slowwave.common.installation import project_folder
+from slowwave.common.settings import FleetSettings, Group
 
 PORT = 4200
 DATABASE = "SLOWWAVE_DATABASE_URL"

@@ -20,9 +20,9 @@ from recall.entities import exact_row
 from recall.entity_review import observations_of
 from recall.facts import ALL, stored
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, summary_of
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused, UnusableInput
-from slowwave.lexicon.labels import canonical_type
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.lexicon.labels import canonical_type
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.review.proposals import Door, Person
 
 from .tools import Agent, inert_text, memory_of

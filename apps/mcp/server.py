@@ -29,9 +29,9 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused, UnusableInput
-from slowwave.version import __version__
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.version import __version__
+from slowwave.integrations.python_api import OpenMemory
 
 from . import reading_tools, writing_tools
 from .tools import TOOLS, StrictTool

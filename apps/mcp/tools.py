@@ -17,13 +17,13 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ValidationError
 
 from inference.secrets import clean_error, without_secrets
-from slowwave.api import OpenMemory
-from slowwave.errors import NoStoreYet, SlowwaveError
-from slowwave.lexicon.labels import Locale, shown_relation, shown_type
-from slowwave.text import readable
+from slowwave.common.errors import NoStoreYet, SlowwaveError
+from slowwave.common.lexicon.labels import Locale, shown_relation, shown_type
+from slowwave.common.text import readable
+from slowwave.integrations.python_api import OpenMemory
 
 if TYPE_CHECKING:
-    from slowwave.types import RecalledFact
+    from slowwave.common.types import RecalledFact
 
 # Stored text on its way to an agent: what a terminal would act on, nobody sees, or a client would fetch goes. An
 # agent's words may be rendered by a client that knows Markdown or HTML. There a picture is fetched as soon as it is

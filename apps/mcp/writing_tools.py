@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from recall.entities import exact_row
 from recall.proposals import Proposal
 from recall.proposals import list_proposals as listed
-from slowwave.errors import UnusableInput
+from slowwave.common.errors import UnusableInput
 
 from .elicitation import (
     Decision,
@@ -28,7 +28,7 @@ from .reading_tools import EntityName, Text
 from .tools import Agent, Document, answering, memory_of, tool, worded
 
 if TYPE_CHECKING:
-    from slowwave.types import Added, Outcome
+    from slowwave.common.types import Added, Outcome
 
 Observations = Annotated[list[Text], Field(min_length=1, max_length=200)]
 

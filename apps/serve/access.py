@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apps.mcp.server import UNKNOWN_NAME, OneToken, Token, is_host_alone
-from slowwave.errors import UnusableInput
+from slowwave.common.errors import UnusableInput
 
 from .bodies import TooLong, form, text
 

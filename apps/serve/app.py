@@ -22,7 +22,7 @@ from apps.configuration import Place
 from apps.mcp.server import Address, OneToken, allowed_names, http_server, listening, make_server
 from apps.transfer_commands import atlas_page, atlas_policy
 from recall.atlas import atlas_data
-from slowwave.errors import NoStoreYet, SlowwaveError
+from slowwave.common.errors import NoStoreYet, SlowwaveError
 
 from . import asking, costs, people, reviewing, runs
 from .access import API, MCP, Access, LoginCodes, Tokens

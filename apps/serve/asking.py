@@ -12,11 +12,11 @@ from starlette.responses import RedirectResponse, Response
 from apps.configuration import answering
 from inference.providers import choose
 from recall.proposals import texts_of
-from slowwave.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
-from slowwave.ranking.order import UNLIKELY, is_weak
-from slowwave.types import NOTHING_KNOWN, Reply, Story
-from slowwave.types.stories import StorySection, sections_of
-from slowwave.validity import live_sql
+from recall.ranking.order import UNLIKELY, is_weak
+from slowwave.common.errors import SlowwaveError, TookTooLong, UnknownName, UnusableInput
+from slowwave.common.types import NOTHING_KNOWN, Reply, Story
+from slowwave.common.types.stories import StorySection, sections_of
+from slowwave.common.validity import live_sql
 from storage.rows import quoted
 
 from .bodies import Values, text

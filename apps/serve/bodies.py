@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message
 
-from slowwave.errors import UnusableInput
+from slowwave.common.errors import UnusableInput
 
 Values = ImmutableMultiDict[str, Any]
 """The fields of a form or of the part of an address after `?`, or the keys of a JSON document."""

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from recall.entities import entity_with_id, find_entity
 from recall.facts import facts_about
-from slowwave.types import Entity, RecalledFact
-from slowwave.validity import Moment
+from slowwave.common.types import Entity, RecalledFact
+from slowwave.common.validity import Moment
 
 from .asking import end_of_day
 from .bodies import Values, text

@@ -20,7 +20,7 @@ from recall.proposals import (
     story_of_proposal,
     summary_of,
 )
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave.common.errors import UnknownName, UnusableInput
 from slowwave.review.proposals import Person, renamed, without
 from tasks.people.review import DecidedProposal
 from tasks.people.review_runs import Choice, decide, modified, what_to_do, with_ways_on

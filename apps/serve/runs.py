@@ -12,8 +12,8 @@ from starlette.responses import RedirectResponse, Response
 from recall.history import run_to_undo, story_of
 from recall.overview import list_runs, run_record
 from recall.proposals import texts_of
-from slowwave.errors import UndoRefused
-from slowwave.types.stories import ACTIONS, Decided, plain_reason
+from slowwave.common.errors import UndoRefused
+from slowwave.common.types.stories import ACTIONS, Decided, plain_reason
 from storage.snapshots import Snapshot
 from tasks.people.reporting import take_back
 

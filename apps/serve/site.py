@@ -20,8 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from apps.configuration import Place
 from apps.printing import json_text, printable
 from inference.secrets import clean_error, without_secrets
-from slowwave.api import OpenMemory
-from slowwave.errors import (
+from slowwave.common.errors import (
     BudgetReached,
     MissingKey,
     NoStoreYet,
@@ -31,8 +30,9 @@ from slowwave.errors import (
     UnknownName,
     UnusableInput,
 )
-from slowwave.lexicon.labels import shown_type
-from slowwave.timestamps import date_in_words
+from slowwave.common.lexicon.labels import shown_type
+from slowwave.common.timestamps import date_in_words
+from slowwave.integrations.python_api import OpenMemory
 from storage.snapshots import Snapshot
 
 from .bodies import NotJson, TooLong, Values, document, form

@@ -26,9 +26,8 @@ from flows.steward import steward
 from flows.upkeep import upkeep
 from inference.embedding import STATIC_MODELS
 from recall.proposals import list_proposals
-from slowwave.errors import UnknownName
-from slowwave.review.proposals import Person
-from slowwave.settings import (
+from slowwave.common.errors import UnknownName
+from slowwave.common.settings import (
     DEFAULT_EMBEDDER,
     BackfillSettings,
     CommunitySettings,
@@ -41,6 +40,7 @@ from slowwave.settings import (
     SleepSettings,
     StewardSettings,
 )
+from slowwave.review.proposals import Person
 from storage.erasure import read_rows_naming
 from storage.store import Store
 from storage.undo import undo

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
-from slowwave.errors import SlowwaveError
+from slowwave.common.errors import SlowwaveError
 from storage.rows import empty_frame
 from storage.schema import Role
 from storage.snapshots import Snapshot

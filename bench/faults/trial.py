@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slowwave.errors import Refused, UnusableInput
+from slowwave.common.errors import Refused, UnusableInput
 from storage.connection import newest_on_disk
 from storage.doctor import examine, repair
 from storage.lease import is_surely_dead

@@ -22,22 +22,22 @@ from apps.configuration import parse_settings
 from apps.mcp.server import MODULES, parse_address
 from inference.request_batch import RecordedAnswers
 from prompts.rendering import RESPONSES, render_extraction
-from slowwave.errors import SlowwaveError
-from slowwave.extraction.dates import find_hint, resolve_times
-from slowwave.extraction.quotes import extract_window
-from slowwave.filters.injection import injection_reason
-from slowwave.filters.redaction import redact, redact_lines, redact_values
-from slowwave.foreign.adoption import adopt, without_secrets
-from slowwave.ingestion.conversations import Conversations
-from slowwave.ingestion.parsers import FORMATS
-from slowwave.ingestion.windows import PlannedWindow
-from slowwave.lexicon.labels import canonical_relation, canonical_type
-from slowwave.records import KnownFact, RosterEntry, Turn, Window
-from slowwave.resolution.mentions import name_to_store
+from slowwave.common.errors import SlowwaveError
+from slowwave.common.lexicon.labels import canonical_relation, canonical_type
+from slowwave.common.records import KnownFact, RosterEntry, Turn, Window
+from slowwave.common.settings import IngestSettings
+from slowwave.common.timestamps import parse_moment, parse_time
+from slowwave.entities.mentions import name_to_store
+from slowwave.facts.revision.extracted_claims import collect
+from slowwave.integrations.foreign.adoption import adopt, without_secrets
+from slowwave.reading.extraction.dates import find_hint, resolve_times
+from slowwave.reading.extraction.quotes import extract_window
+from slowwave.reading.filters.injection import injection_reason
+from slowwave.reading.filters.redaction import redact, redact_lines, redact_values
+from slowwave.reading.ingestion.conversations import Conversations
+from slowwave.reading.ingestion.parsers import FORMATS
+from slowwave.reading.ingestion.windows import PlannedWindow
 from slowwave.review.proposals import ProposalQuestion, renamed, verdicts_of, without
-from slowwave.revision.extracted_claims import collect
-from slowwave.settings import IngestSettings
-from slowwave.timestamps import parse_moment, parse_time
 from storage.connection import check_namespace
 from tasks.ingest.reading import read_source
 from tasks.ingest.sources import find_sources

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from recall.context import MOST_FACTS, ContextBlock, render_context
-from slowwave.api import OpenMemory
-from slowwave.types import Recollection
+from slowwave.common.types import Recollection
+from slowwave.integrations.python_api import OpenMemory
 from storage.columns import WordIndex
 
 from ..figures import Figure, Options

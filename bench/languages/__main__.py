@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from recall.context import MOST_FACTS
-from slowwave.api import OpenMemory
-from slowwave.text import as_json
+from slowwave.common.text import as_json
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 
 from ..metrics import mean

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.decisions import decision, decision_frame
-from slowwave.text import row_id
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.text import row_id
 
 from .graph import Graph, Offsets, Places
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.decisions import Row, decision, decision_frame
-from slowwave.records import CommunityQuestion
-from slowwave.text import as_json, readable, sentences
+from slowwave.common import frames
+from slowwave.common.decisions import Row, decision, decision_frame
+from slowwave.common.records import CommunityQuestion
+from slowwave.common.text import as_json, readable, sentences
 
 from .community_detection import Grouping, changed_members
 

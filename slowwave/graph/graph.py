@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave import frames
-from slowwave.settings import EdgeType
+from slowwave.common import frames
+from slowwave.common.settings import EdgeType
 
 Places = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]

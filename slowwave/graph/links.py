@@ -16,9 +16,9 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.settings import LinkSettings
-from slowwave.text import row_id, statement_hash, timed_id
+from slowwave.common import frames
+from slowwave.common.settings import LinkSettings
+from slowwave.common.text import row_id, statement_hash, timed_id
 
 LINKABLE = "status != 'archived' AND merged_into IS NULL"
 ENDS: frames.Schema = {"id": pl.String(), "embed_text_hash": pl.String(), "parent_entity_id": pl.String()}

@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.settings import WalkSettings
-from slowwave.text import cut_bytes
-from slowwave.words import folded
+from slowwave.common.lexicon.statement_words import FUNCTION_WORDS
+from slowwave.common.settings import WalkSettings
+from slowwave.common.text import cut_bytes
+from slowwave.common.words import folded
 
 from .graph import EDGE_TYPES, Graph, Numbers, Offsets, Places
 from .walks import Seeds

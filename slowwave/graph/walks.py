@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.settings import WalkSettings
+from slowwave.common.settings import WalkSettings
 
 from .graph import EDGE_TYPES, UNKNOWN_TIME, Graph, Numbers, Offsets, Places, Steps
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, Field
 
-from slowwave.api import Only, OpenMemory
-from slowwave.errors import TookTooLong
-from slowwave.types import Passage, RecalledFact, Recollection, in_one_order
+from slowwave.common.errors import TookTooLong
+from slowwave.common.types import Passage, RecalledFact, Recollection, in_one_order
+from slowwave.integrations.python_api import Only, OpenMemory
 
 from .shared import library, read_or
 

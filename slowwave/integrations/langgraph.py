@@ -15,8 +15,8 @@ from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused, TookTooLong, UnusableInput
+from slowwave.common.errors import Refused, TookTooLong, UnusableInput
+from slowwave.integrations.python_api import OpenMemory
 
 from .shared import checked_memory, library, read_or
 

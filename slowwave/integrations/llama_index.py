@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from slowwave.api import OpenMemory
+from slowwave.integrations.python_api import OpenMemory
 
 from .shared import BLOCK_TOKENS, block_for, dated, library
 

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from slowwave.api import OpenMemory, open_memory
-from slowwave.errors import Refused, TookTooLong, UnknownName, UnusableInput
-from slowwave.types import RecalledFact
+from slowwave.common.errors import Refused, TookTooLong, UnknownName, UnusableInput
+from slowwave.common.types import RecalledFact
+from slowwave.integrations.python_api import OpenMemory, open_memory
 
 from .shared import dated, read_or
 

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any, cast
 
-from slowwave.api import OpenMemory
-from slowwave.errors import LeaseBusy, Transient
-from slowwave.types import NOTHING_KNOWN
+from slowwave.common.errors import LeaseBusy, Transient
+from slowwave.common.types import NOTHING_KNOWN
+from slowwave.integrations.python_api import OpenMemory
 
 from .shared import BLOCK_TOKENS, block_for, checked_memory, dated, library
 

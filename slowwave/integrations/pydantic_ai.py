@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from slowwave.api import OpenMemory
-from slowwave.errors import UnusableInput
-from slowwave.types import NOTHING_KNOWN
+from slowwave.common.errors import UnusableInput
+from slowwave.common.types import NOTHING_KNOWN
+from slowwave.integrations.python_api import OpenMemory
 
 from .shared import BLOCK_TOKENS, block_for, checked_memory, library
 

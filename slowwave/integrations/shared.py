@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from slowwave.api import OpenMemory
-from slowwave.errors import NoStoreYet, UnknownName, UnusableInput
+from slowwave.common.errors import NoStoreYet, UnknownName, UnusableInput
+from slowwave.integrations.python_api import OpenMemory
 
 T = TypeVar("T")
 _warned: set[str] = set()

@@ -9,13 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.decisions import decision
-from slowwave.entrenchment import ENDS
-from slowwave.revision.conflicts import KIND, flag_doubts
-from slowwave.revision.mutual_exclusion import MutualExclusion, names_of
-from slowwave.revision.repetition import FactSources
-from slowwave.settings import ReviseSettings
-from slowwave.validity import is_live
+from slowwave.common.decisions import decision
+from slowwave.common.entrenchment import ENDS
+from slowwave.common.settings import ReviseSettings
+from slowwave.common.validity import is_live
+from slowwave.facts.revision.conflicts import KIND, flag_doubts
+from slowwave.facts.revision.mutual_exclusion import MutualExclusion, names_of
+from slowwave.facts.revision.repetition import FactSources
 
 Pair = tuple[str, str]
 

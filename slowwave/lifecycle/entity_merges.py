@@ -14,14 +14,14 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.entrenchment import ENDS
-from slowwave.resolution.mentions import MAX_SUMMARY_BYTES, embed_texts
-from slowwave.revision.pending_beliefs import belief_ids, decayed, noisy_or
-from slowwave.settings import BeliefSettings, ReviseSettings
-from slowwave.text import as_json, cut_bytes, digest, normalise_name, row_id
-from slowwave.validity import MAX_CHAIN, is_live
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.entrenchment import ENDS
+from slowwave.common.settings import BeliefSettings, ReviseSettings
+from slowwave.common.text import as_json, cut_bytes, digest, normalise_name, row_id
+from slowwave.common.validity import MAX_CHAIN, is_live
+from slowwave.entities.mentions import MAX_SUMMARY_BYTES, embed_texts
+from slowwave.facts.revision.pending_beliefs import belief_ids, decayed, noisy_or
 
 from .entity_decisions import (
     Conflict,

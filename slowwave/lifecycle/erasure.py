@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 
-from slowwave.ranking.searched_texts import SILENT_ROLES, message_text, search_texts
-from slowwave.revision.search_terms import COLUMN as GENERAL_WORDS
-from slowwave.text import FORGOTTEN, word_set
+from slowwave.common.text import FORGOTTEN, word_set
+from slowwave.facts.revision.search_terms import COLUMN as GENERAL_WORDS
+from slowwave.facts.searched_texts import SILENT_ROLES, message_text, search_texts
 
 from .forgotten_names import NameMatcher
 

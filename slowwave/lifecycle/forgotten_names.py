@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import polars as pl
 
-from slowwave.errors import UnusableInput
-from slowwave.lexicon.statement_words import FUNCTION_WORDS
-from slowwave.revision.search_terms import have_part_of_name, parts_of_names
-from slowwave.text import FORGOTTEN, UNSPACED, as_json, normalise_name, word_set
+from slowwave.common.errors import UnusableInput
+from slowwave.common.lexicon.statement_words import FUNCTION_WORDS
+from slowwave.common.text import FORGOTTEN, UNSPACED, as_json, normalise_name, word_set
+from slowwave.facts.revision.search_terms import have_part_of_name, parts_of_names
 
 MIN_CHARS = 3
 MIN_UNSPACED = 2  # a name of two signs is long where a sign is a syllable

@@ -16,13 +16,13 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.deduplication.observations import cleared
-from slowwave.entrenchment import ENDS, KEPT_KINDS, is_kept, not_kept_sql
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.entrenchment import ENDS, KEPT_KINDS, is_kept, not_kept_sql
+from slowwave.common.settings import StewardSettings
+from slowwave.common.validity import is_live, live_sql, time_sql
+from slowwave.facts.deduplication.observations import cleared
 from slowwave.lifecycle.usage_scores import UNUSED, age_days, half_life_days, score_facts, with_use
-from slowwave.settings import StewardSettings
-from slowwave.validity import is_live, live_sql, time_sql
 
 # Retirement: facts leave memory for the archive, from where they can come back (T31).
 

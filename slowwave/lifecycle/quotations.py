@@ -12,7 +12,7 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave.decisions import decision, decision_frame
+from slowwave.common.decisions import decision, decision_frame
 
 QUOTATIONS = ("id", "message_id", "pinned", "replaced_by")
 REREAD = "reread"

@@ -12,11 +12,12 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave import aspects, frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.revision.application import activated, with_types
-from slowwave.revision.repetition import with_keys
-from slowwave.validity import is_live
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.validity import is_live
+from slowwave.facts import aspects
+from slowwave.facts.revision.application import activated, with_types
+from slowwave.facts.revision.repetition import with_keys
 
 KNOWN = "id status statement statement_hash subject_id predicate object_id object_text scope polarity kind".split()
 TIMES = "valid_from valid_to created_at expired_at".split()

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave import frames
-from slowwave.records import REDUNDANT
-from slowwave.settings import DecaySettings, StewardSettings, UseSettings
-from slowwave.validity import successors
+from slowwave.common import frames
+from slowwave.common.records import REDUNDANT
+from slowwave.common.settings import DecaySettings, StewardSettings, UseSettings
+from slowwave.common.validity import successors
 
 RECALL_BOOST = 0.2
 LINK_FLOOR = 0.01  # a link weaker than this is gone

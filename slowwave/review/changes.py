@@ -9,8 +9,8 @@ from datetime import date, datetime
 from itertools import combinations
 from typing import Any
 
-from slowwave.records import REDUNDANT
-from slowwave.text import as_json, digest, row_id
+from slowwave.common.records import REDUNDANT
+from slowwave.common.text import as_json, digest, row_id
 
 from .proposals import Ask, Proposing
 

@@ -18,11 +18,14 @@ from datetime import datetime
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.comparison.guards import GUARDS, guards_pass
-from slowwave.decisions import decision, decision_frame
-from slowwave.deduplication.duplicates import NOT_SIMILAR, Merges, best_first, by_words, is_redundancy
-from slowwave.deduplication.merged_facts import (
+from slowwave.common import frames
+from slowwave.common.comparison.guards import GUARDS, guards_pass
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.entrenchment import rank_of
+from slowwave.common.settings import ConsolidateSettings, ReviseSettings
+from slowwave.common.timestamps import in_utc
+from slowwave.facts.deduplication.duplicates import NOT_SIMILAR, Merges, best_first, by_words, is_redundancy
+from slowwave.facts.deduplication.merged_facts import (
     aspects_of,
     evidence_of,
     lineage_of,
@@ -31,10 +34,9 @@ from slowwave.deduplication.merged_facts import (
     reworded_facts,
     with_merge_provenance,
 )
-from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, changed_rows
-from slowwave.deduplication.verdicts import SUPERSEDE
-from slowwave.entrenchment import rank_of
-from slowwave.revision.application import (
+from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, changed_rows
+from slowwave.facts.deduplication.verdicts import SUPERSEDE
+from slowwave.facts.revision.application import (
     Surroundings,
     changed_facts,
     known_facts,
@@ -42,12 +44,10 @@ from slowwave.revision.application import (
     with_marks,
     with_supersessions,
 )
-from slowwave.revision.conflicts import LATE, come_late, replace_fact
-from slowwave.revision.mutual_exclusion import names_of
-from slowwave.revision.revision_state import Fact, RevisionState, Supersessions
-from slowwave.revision.supersession import DIRECTIVE, READ, close, mark_dependents
-from slowwave.settings import ConsolidateSettings, ReviseSettings
-from slowwave.timestamps import in_utc
+from slowwave.facts.revision.conflicts import LATE, come_late, replace_fact
+from slowwave.facts.revision.mutual_exclusion import names_of
+from slowwave.facts.revision.revision_state import Fact, RevisionState, Supersessions
+from slowwave.facts.revision.supersession import DIRECTIVE, READ, close, mark_dependents
 
 from .changes import in_quotes
 from .proposals import ProposalNote

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from slowwave.deduplication.observations import named_by
-from slowwave.entrenchment import RANKS, entrenchment_rank
-from slowwave.errors import UnusableInput
-from slowwave.filters.redaction import redact_all
-from slowwave.settings import ApprovalSettings
-from slowwave.text import readable
+from slowwave.common.entrenchment import RANKS, entrenchment_rank
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import ApprovalSettings
+from slowwave.common.text import readable
+from slowwave.facts.deduplication.observations import named_by
+from slowwave.reading.filters.redaction import redact_all
 
 Waits = Literal["all", "risky"]
 Door = Literal["terminal", "prefect", "mcp", "python", "browser"]

@@ -19,9 +19,9 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.settings import ReportSettings, SplitSettings
 from slowwave.review.split_suggestions import DEFAULT, split_score, threshold_column, thresholds_of
-from slowwave.settings import ReportSettings, SplitSettings
 
 Row = dict[str, Any]
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.deduplication.observations import named_by
-from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.filters.injection import injection_reason
-from slowwave.filters.redaction import has_secret
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.errors import Refused, UnknownName, UnusableInput
+from slowwave.common.lexicon.labels import TYPES, canonical_type
+from slowwave.common.text import as_json, digest, normalise_name
+from slowwave.entities.mentions import embed_texts, is_too_short, new_id, shown_name
+from slowwave.facts.deduplication.observations import named_by
 from slowwave.graph.links import part_facts
-from slowwave.lexicon.labels import TYPES, canonical_type
 from slowwave.lifecycle.entity_merges import alias_rows
-from slowwave.resolution.mentions import embed_texts, is_too_short, new_id, shown_name
-from slowwave.text import as_json, digest, normalise_name
+from slowwave.reading.filters.injection import injection_reason
+from slowwave.reading.filters.redaction import has_secret
 
 Row = Mapping[str, Any]
 WAY_OUT = "`slowwave split propose ENTITY` makes a plan of what it holds now."

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from slowwave.comparison.similarity import Vectors
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.lexicon.labels import TYPES, canonical_type
+from slowwave.common.lexicon.statement_words import STOP_WORDS
+from slowwave.common.settings import SplitSettings
 from slowwave.graph.links import CONTAINS, INVERSE
-from slowwave.lexicon.labels import TYPES, canonical_type
-from slowwave.lexicon.statement_words import STOP_WORDS
-from slowwave.settings import SplitSettings
 
 from .split_plan import SplitPart
 

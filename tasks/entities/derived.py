@@ -13,13 +13,13 @@ import polars as pl
 
 from recall.entities import LISTED
 from recall.graphs import RELATIONS
+from slowwave.common.settings import LinkSettings
+from slowwave.common.text import digest
+from slowwave.common.validity import live_sql
+from slowwave.facts.searched_texts import DescribedEntity, Observed, entity_text
 from slowwave.graph.community_detection import JoinPlan, plan_joining, waiting
 from slowwave.graph.graph import named_together
 from slowwave.graph.links import ENDS, LINKABLE, NEAR, PAIRS, LinkPlan, find_links, plan_links, to_measure
-from slowwave.ranking.searched_texts import DescribedEntity, Observed, entity_text
-from slowwave.settings import LinkSettings
-from slowwave.text import digest
-from slowwave.validity import live_sql
 from storage.rows import mentioning, quoted
 from storage.search import Nearest, cosines_of, nearest_in, unit_matrix
 from storage.snapshots import Reading

@@ -10,15 +10,15 @@ from typing import Any
 import polars as pl
 
 from recall.entities import exact_row
-from slowwave import frames
-from slowwave.entrenchment import ENDS
-from slowwave.errors import Refused
+from slowwave.common import frames
+from slowwave.common.entrenchment import ENDS
+from slowwave.common.errors import Refused
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import BeliefSettings
+from slowwave.common.text import normalise_name
+from slowwave.common.validity import is_live, live_sql
 from slowwave.lifecycle.entity_decisions import Conflict, MergeContext, Pair, is_between
 from slowwave.lifecycle.entity_merges import EntityMerge, plan_merge, refusal
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.settings import BeliefSettings
-from slowwave.text import normalise_name
-from slowwave.validity import is_live, live_sql
 from storage.changes import leave_communities
 from storage.rows import column_names, quoted
 from storage.snapshots import Reading

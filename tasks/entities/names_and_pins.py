@@ -9,15 +9,15 @@ from typing import Any
 import polars as pl
 
 from recall.entities import exact_row
-from slowwave import frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.deduplication.observations import LEAST_OF_ID
-from slowwave.errors import Refused, UnusableInput
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.run_counts import RunCount
+from slowwave.common.text import digest, normalise_name
+from slowwave.common.validity import live_sql
+from slowwave.entities.mentions import embed_texts, name_to_store
+from slowwave.facts.deduplication.observations import LEAST_OF_ID
 from slowwave.lifecycle.entity_merges import alias_rows
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.resolution.mentions import embed_texts, name_to_store
-from slowwave.text import digest, normalise_name
-from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction

@@ -13,10 +13,15 @@ from functools import partial
 import polars as pl
 
 from recall.history import fact_named
-from slowwave import frames
-from slowwave.deduplication.observations import MARKS, stale_flags
-from slowwave.entrenchment import ENDS
-from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.common import frames
+from slowwave.common.entrenchment import ENDS
+from slowwave.common.errors import Refused, UnknownName, UnusableInput
+from slowwave.common.records import REDUNDANT
+from slowwave.common.run_counts import RunCount
+from slowwave.common.validity import live_sql
+from slowwave.entities.entity_resolution import revived
+from slowwave.facts.deduplication.observations import MARKS, stale_flags
+from slowwave.facts.revision.mutual_exclusion import single_valued
 from slowwave.graph.links import KIND, inverses_of
 from slowwave.lifecycle.pruning_and_eviction import (
     NOTHING,
@@ -29,12 +34,7 @@ from slowwave.lifecycle.pruning_and_eviction import (
     without_pointers,
 )
 from slowwave.lifecycle.restore import READ, RestorationPlan, plan_restoration
-from slowwave.lifecycle.run_counts import RunCount
 from slowwave.lifecycle.usage_scores import usage_of
-from slowwave.records import REDUNDANT
-from slowwave.resolution.entity_resolution import revived
-from slowwave.revision.mutual_exclusion import single_valued
-from slowwave.validity import live_sql
 from storage.changes import FACT_TABLES, leave_communities, references_to
 from storage.snapshots import Reading, Snapshot
 from storage.tables import TABLES

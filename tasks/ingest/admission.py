@@ -1,6 +1,6 @@
 """Admission: messages are embedded, filtered and stored, each in exactly one state.
 
-Secrets were taken out when the messages were read (`slowwave.ingestion.conversations`).
+Secrets were taken out when the messages were read (`slowwave.reading.ingestion.conversations`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from slowwave.comparison.similarity import Vectors
-from slowwave.filters.injection import injection_flags
-from slowwave.filters.novelty import SurpriseState
-from slowwave.filters.redaction import redact_all
-from slowwave.ingestion.sessions import SUMMARY_COLUMNS
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.ranking.searched_texts import CONTEXT_ROLES, SILENT_ROLES, message_text, search_texts
-from slowwave.settings import IngestSettings
-from slowwave.text import digest, row_id
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import IngestSettings
+from slowwave.common.text import digest, row_id
+from slowwave.facts.searched_texts import CONTEXT_ROLES, SILENT_ROLES, message_text, search_texts
+from slowwave.reading.filters.injection import injection_flags
+from slowwave.reading.filters.novelty import SurpriseState
+from slowwave.reading.filters.redaction import redact_all
+from slowwave.reading.ingestion.sessions import SUMMARY_COLUMNS
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction

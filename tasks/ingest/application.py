@@ -9,11 +9,11 @@ from datetime import datetime
 import polars as pl
 
 from inference.providers import choose
-from slowwave.revision.application import ApplicationPlan, plan_application
-from slowwave.revision.candidates import DIRECTIVES
-from slowwave.revision.evaluation import EvaluationPlan, evaluate
-from slowwave.settings import EvaluateSettings, IngestSettings, ReviseSettings
-from slowwave.text import row_id
+from slowwave.common.settings import EvaluateSettings, IngestSettings, ReviseSettings
+from slowwave.common.text import row_id
+from slowwave.facts.revision.application import ApplicationPlan, plan_application
+from slowwave.facts.revision.candidates import DIRECTIVES
+from slowwave.facts.revision.evaluation import EvaluationPlan, evaluate
 from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.snapshots import Reading

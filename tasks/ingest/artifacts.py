@@ -14,8 +14,13 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version, render_artifact_links
 from prompts.responses import ArtifactLinks
-from slowwave.comparison.similarity import Vectors
-from slowwave.deduplication.artifacts import (
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.records import ArtifactQuestion
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import ArtifactSettings, MergeSettings
+from slowwave.common.text import cut_long, digest, readable
+from slowwave.common.validity import live_sql
+from slowwave.facts.deduplication.artifacts import (
     LINKED,
     NEAR,
     ArtifactPlan,
@@ -26,16 +31,11 @@ from slowwave.deduplication.artifacts import (
     measure_pairs,
     plan_artifacts,
 )
-from slowwave.filters.injection import injection_reason
-from slowwave.filters.redaction import redact_lines
-from slowwave.ingestion.documents import document, drafts, embedded_text, pasted, type_of_file, without_orders
-from slowwave.ingestion.formats import MIXED
-from slowwave.ingestion.parsers import DOCUMENTS
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.records import ArtifactQuestion
-from slowwave.settings import ArtifactSettings, MergeSettings
-from slowwave.text import cut_long, digest, readable
-from slowwave.validity import live_sql
+from slowwave.reading.filters.injection import injection_reason
+from slowwave.reading.filters.redaction import redact_lines
+from slowwave.reading.ingestion.documents import document, drafts, embedded_text, pasted, type_of_file, without_orders
+from slowwave.reading.ingestion.formats import MIXED
+from slowwave.reading.ingestion.parsers import DOCUMENTS
 from storage.rows import column_names, quoted
 from storage.search import cosines_of, nearest, unit_matrix
 from storage.snapshots import Reading

@@ -12,22 +12,22 @@ from inference.language import Language
 from inference.request_batch import ModelAnswer
 from prompts.rendering import prompt_version, render_relations
 from prompts.responses import RelationNames, WindowExtraction
-from slowwave import frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.extraction.roster import Owner, owner_of, roster
-from slowwave.filters.noise import TEACHING_GATES
-from slowwave.ingestion.parsers import FORMATS
-from slowwave.ingestion.windows import PlannedWindow
-from slowwave.records import RelationQuestion
-from slowwave.resolution.entity_resolution import Resolution
-from slowwave.revision.candidates import Candidates, build_candidates, quotes
-from slowwave.revision.extracted_claims import CollectedClaims, collect
-from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, plan_beliefs
-from slowwave.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
-from slowwave.settings import BeliefSettings, ExtractSettings, IngestSettings, ReviseSettings
-from slowwave.text import row_id
-from slowwave.timestamps import in_utc
-from slowwave.validity import live_sql, time_sql
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.records import RelationQuestion
+from slowwave.common.settings import BeliefSettings, ExtractSettings, IngestSettings, ReviseSettings
+from slowwave.common.text import row_id
+from slowwave.common.timestamps import in_utc
+from slowwave.common.validity import live_sql, time_sql
+from slowwave.entities.entity_resolution import Resolution
+from slowwave.facts.revision.candidates import Candidates, build_candidates, quotes
+from slowwave.facts.revision.extracted_claims import CollectedClaims, collect
+from slowwave.facts.revision.pending_beliefs import BeliefContext, BeliefPlan, plan_beliefs
+from slowwave.facts.revision.predicates import Cardinality, Names, canonicalise, learned_rows, settle_names
+from slowwave.reading.extraction.roster import Owner, owner_of, roster
+from slowwave.reading.filters.noise import TEACHING_GATES
+from slowwave.reading.ingestion.parsers import FORMATS
+from slowwave.reading.ingestion.windows import PlannedWindow
 from storage.changes import FACT_TABLES
 from storage.quotations import KEPT_AS_SAID, QUOTES
 from storage.rows import quoted

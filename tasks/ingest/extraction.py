@@ -15,21 +15,21 @@ from inference.language import Language
 from inference.request_batch import ModelAnswer
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
-from slowwave.extraction.roster import any_nameless, with_owner_names
-from slowwave.ingestion.windows import COLUMNS as WINDOW_COLUMNS
-from slowwave.ingestion.windows import (
+from slowwave.common.records import KnownFact
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import ExtractSettings, IngestSettings
+from slowwave.common.validity import live_sql, time_sql
+from slowwave.facts.revision.extracted_claims import CollectedClaims
+from slowwave.facts.revision.referenced_facts import claims_of, find_counterparts
+from slowwave.reading.extraction.roster import any_nameless, with_owner_names
+from slowwave.reading.ingestion.windows import COLUMNS as WINDOW_COLUMNS
+from slowwave.reading.ingestion.windows import (
     PlannedWindow,
     brief_windows,
     first_of_each,
     plan_windows,
     with_topics,
 )
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.records import KnownFact
-from slowwave.revision.extracted_claims import CollectedClaims
-from slowwave.revision.referenced_facts import claims_of, find_counterparts
-from slowwave.settings import ExtractSettings, IngestSettings
-from slowwave.validity import live_sql, time_sql
 from storage.quotations import QUOTES
 from storage.rows import quoted
 from storage.search import near_rows, unit_matrix

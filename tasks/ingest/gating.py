@@ -10,12 +10,18 @@ import numpy as np
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.comparison.similarity import Vectors
-from slowwave.filters.noise import ContentScorer, is_relearning_due, plan_gates, plan_prototypes, prototype_texts
-from slowwave.filters.novelty import SurpriseState, plan_surprise
-from slowwave.settings import IngestSettings, NoiseSettings
-from slowwave.text import row_id
-from slowwave.validity import live_sql, time_sql
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.settings import IngestSettings, NoiseSettings
+from slowwave.common.text import row_id
+from slowwave.common.validity import live_sql, time_sql
+from slowwave.reading.filters.noise import (
+    ContentScorer,
+    is_relearning_due,
+    plan_gates,
+    plan_prototypes,
+    prototype_texts,
+)
+from slowwave.reading.filters.novelty import SurpriseState, plan_surprise
 from storage.rows import ROW, column_names
 from storage.search import unit_matrix
 from storage.snapshots import Reading, last_rows, read_rows

@@ -11,9 +11,26 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import render_resolution
 from prompts.responses import NameResolution
-from slowwave import frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.extraction.roster import (
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.records import KnownFact, NameQuestion, RosterEntry
+from slowwave.common.settings import IngestSettings, ResolveSettings
+from slowwave.common.text import digest, normalise_name
+from slowwave.common.validity import MAX_CHAIN
+from slowwave.entities.entity_resolution import (
+    COSINES,
+    UNCLEAR_NAME,
+    Resolution,
+    ResolutionPlan,
+    exact_matches,
+    finish,
+    plan_resolution,
+)
+from slowwave.entities.mentions import Mentions, embed_texts, mentions_in
+from slowwave.entities.name_joins import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
+from slowwave.facts.revision.extracted_claims import CollectedClaims
+from slowwave.lifecycle.entity_merges import alias_rows
+from slowwave.reading.extraction.roster import (
     GENERIC_NAMES,
     NAMESPACE,
     UNNAMED,
@@ -26,24 +43,7 @@ from slowwave.extraction.roster import (
     roster,
     with_names,
 )
-from slowwave.ingestion.windows import PlannedWindow, speakers_of
-from slowwave.lifecycle.entity_merges import alias_rows
-from slowwave.records import KnownFact, NameQuestion, RosterEntry
-from slowwave.resolution.entity_resolution import (
-    COSINES,
-    UNCLEAR_NAME,
-    Resolution,
-    ResolutionPlan,
-    exact_matches,
-    finish,
-    plan_resolution,
-)
-from slowwave.resolution.mentions import Mentions, embed_texts, mentions_in
-from slowwave.resolution.name_joins import KNOWN, MATCHED, NOTHING_JOINED, Joined, may_join, near_names, plan_joins
-from slowwave.revision.extracted_claims import CollectedClaims
-from slowwave.settings import IngestSettings, ResolveSettings
-from slowwave.text import digest, normalise_name
-from slowwave.validity import MAX_CHAIN
+from slowwave.reading.ingestion.windows import PlannedWindow, speakers_of
 from storage.rows import quoted
 from storage.search import nearest
 from storage.snapshots import Reading, Snapshot

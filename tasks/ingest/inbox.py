@@ -11,10 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from slowwave.errors import NothingYet, SlowwaveError, UnusableInput
-from slowwave.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES, MAIL_SUFFIXES
-from slowwave.ingestion.parsers import DOCUMENTS
-from slowwave.settings import ExtractSettings
+from slowwave.common.errors import NothingYet, SlowwaveError, UnusableInput
+from slowwave.common.settings import ExtractSettings
+from slowwave.reading.ingestion.formats import DOCUMENT_SUFFIXES, JSON_SUFFIXES, MAIL_SUFFIXES
+from slowwave.reading.ingestion.parsers import DOCUMENTS
 from storage.connection import check_namespace, namespaces
 from storage.store import Store
 from tasks.runtime.engine import is_inline, task

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from slowwave.decisions import decision, decision_frame
-from slowwave.extraction.quotes import UNNAMED_TYPES
-from slowwave.extraction.roster import is_same_person
-from slowwave.ingestion.documents import document_aliases
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.text import normalise_name
 from slowwave.lifecycle.entity_merges import alias_rows
-from slowwave.text import normalise_name
+from slowwave.reading.extraction.quotes import UNNAMED_TYPES
+from slowwave.reading.extraction.roster import is_same_person
+from slowwave.reading.ingestion.documents import document_aliases
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.names_and_pins import names_in_use

@@ -15,15 +15,17 @@ import polars as pl
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from slowwave import text
-from slowwave.errors import NothingYet, UnusableInput
-from slowwave.extraction.dates import note_date, passage_date
-from slowwave.filters.redaction import redact, redact_lines
-from slowwave.ingestion.chat_exports import names_of
-from slowwave.ingestion.conversations import Conversations, empty_frame
-from slowwave.ingestion.documents import document_head, passages
-from slowwave.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
-from slowwave.ingestion.parsers import (
+from slowwave.common import text
+from slowwave.common.errors import NothingYet, UnusableInput
+from slowwave.common.settings import IngestSettings
+from slowwave.common.timestamps import parse_time
+from slowwave.reading.extraction.dates import note_date, passage_date
+from slowwave.reading.filters.redaction import redact, redact_lines
+from slowwave.reading.ingestion.chat_exports import names_of
+from slowwave.reading.ingestion.conversations import Conversations, empty_frame
+from slowwave.reading.ingestion.documents import document_head, passages
+from slowwave.reading.ingestion.formats import MIXED, Loaded, Note, load_lines, load_values
+from slowwave.reading.ingestion.parsers import (
     DOCUMENTS,
     GATHERED,
     NEXT_ORIGIN,
@@ -32,9 +34,7 @@ from slowwave.ingestion.parsers import (
     WITH_PEOPLE,
     conversation_of,
 )
-from slowwave.ingestion.transcripts import Message, Origin, Parsed
-from slowwave.settings import IngestSettings
-from slowwave.timestamps import parse_time
+from slowwave.reading.ingestion.transcripts import Message, Origin, Parsed
 from tasks.runtime.runs import Run, store_of
 
 from .sources import LISTED, PEOPLE, READABLE, ReadIssue, SourceInfo, find_sources

@@ -8,11 +8,11 @@ from functools import partial
 import polars as pl
 
 from inference.language import has_reader
-from slowwave.entrenchment import ENDS
+from slowwave.common.entrenchment import ENDS
+from slowwave.common.records import Usage
+from slowwave.common.settings import IngestSettings, SleepSettings
+from slowwave.facts.revision.late_arrivals import REPEATED
 from slowwave.lifecycle.quotations import QUOTATIONS, plan_replacement, replacement_decisions
-from slowwave.records import Usage
-from slowwave.revision.late_arrivals import REPEATED
-from slowwave.settings import IngestSettings, SleepSettings
 from storage.changes import FACT_TABLES
 from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
 from storage.snapshots import Reading

@@ -17,8 +17,12 @@ from inference.language import Language
 from inference.request_batch import ModelAnswer
 from prompts.rendering import Question, pack_sessions, prompt_version, render_sessions
 from prompts.responses import SessionSummaries, Summaries
+from slowwave.common.records import REFUSED, Prompt
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import IngestSettings
+from slowwave.common.validity import live_sql
 from slowwave.graph.community_plan import SignedSummary
-from slowwave.ingestion.sessions import (
+from slowwave.reading.ingestion.sessions import (
     SUMMARY_COLUMNS,
     TALKS,
     TURNS_SHOWN,
@@ -30,10 +34,6 @@ from slowwave.ingestion.sessions import (
     summaries_by_rule,
     with_summaries,
 )
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.records import REFUSED, Prompt
-from slowwave.settings import IngestSettings
-from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot
 from tasks.runtime.engine import report_progress, task

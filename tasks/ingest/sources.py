@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from slowwave import text
-from slowwave.errors import UnusableInput
-from slowwave.filters.redaction import redact
-from slowwave.ingestion.conversations import hidden_names
-from slowwave.ingestion.formats import (
+from slowwave.common import text
+from slowwave.common.errors import UnusableInput
+from slowwave.reading.filters.redaction import redact
+from slowwave.reading.ingestion.conversations import hidden_names
+from slowwave.reading.ingestion.formats import (
     DOCUMENT_SUFFIXES,
     MIXED,
     Shape,
@@ -28,7 +28,7 @@ from slowwave.ingestion.formats import (
     sniff_format,
     top_keys,
 )
-from slowwave.ingestion.parsers import DOCUMENTS, FORMATS, TEXT_PARSERS, VALUES, WITH_PEOPLE, known_format
+from slowwave.reading.ingestion.parsers import DOCUMENTS, FORMATS, TEXT_PARSERS, VALUES, WITH_PEOPLE, known_format
 
 READABLE = f"slowwave reads {', '.join(FORMATS)}"
 LISTED = 200

@@ -10,16 +10,16 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.errors import UnknownName, UnusableInput
-from slowwave.extraction.dates import find_hint
-from slowwave.lexicon.labels import TYPES, canonical_type
-from slowwave.ranking.searched_texts import OBSERVATIONS
-from slowwave.resolution.entity_resolution import COSINES, Resolution, finish, plan_resolution, revivals, revived
-from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in, name_to_store
-from slowwave.revision.candidates import MAX_QUOTE, build_candidates
-from slowwave.settings import ExtractSettings, ResolveSettings
-from slowwave.text import digest, normalise_name, row_id
+from slowwave.common import frames
+from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.lexicon.labels import TYPES, canonical_type
+from slowwave.common.settings import ExtractSettings, ResolveSettings
+from slowwave.common.text import digest, normalise_name, row_id
+from slowwave.entities.entity_resolution import COSINES, Resolution, finish, plan_resolution, revivals, revived
+from slowwave.entities.mentions import RAW_MENTIONS, mentions_in, name_to_store
+from slowwave.facts.revision.candidates import MAX_QUOTE, build_candidates
+from slowwave.facts.searched_texts import OBSERVATIONS
+from slowwave.reading.extraction.dates import find_hint
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.runtime.engine import log

@@ -15,17 +15,17 @@ import numpy as np
 import polars as pl
 
 from recall.doubts import PENDING
-from slowwave import frames
-from slowwave.revision.application import Surroundings
-from slowwave.revision.candidates import DIRECTIVES
-from slowwave.revision.late_arrivals import REPEATED
-from slowwave.revision.mutual_exclusion import ARTICLES, bare_name, names_of, single_valued
-from slowwave.revision.referenced_facts import telling_words
-from slowwave.revision.repetition import NEIGHBOURS
-from slowwave.revision.revision_state import ENDED_BY
-from slowwave.revision.supersession import RETRACT, SUPERSEDE, long_names
-from slowwave.settings import EvaluateSettings, ReviseSettings
-from slowwave.validity import MAX_CHAIN, is_live, live_sql, time_sql
+from slowwave.common import frames
+from slowwave.common.settings import EvaluateSettings, ReviseSettings
+from slowwave.common.validity import MAX_CHAIN, is_live, live_sql, time_sql
+from slowwave.facts.revision.application import Surroundings
+from slowwave.facts.revision.candidates import DIRECTIVES
+from slowwave.facts.revision.late_arrivals import REPEATED
+from slowwave.facts.revision.mutual_exclusion import ARTICLES, bare_name, names_of, single_valued
+from slowwave.facts.revision.referenced_facts import telling_words
+from slowwave.facts.revision.repetition import NEIGHBOURS
+from slowwave.facts.revision.revision_state import ENDED_BY
+from slowwave.facts.revision.supersession import RETRACT, SUPERSEDE, long_names
 from storage.changes import FACT_TABLES
 from storage.residents import Condition
 from storage.rows import quoted

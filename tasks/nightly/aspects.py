@@ -15,9 +15,9 @@ from functools import partial
 import polars as pl
 
 from recall.aspects import scored_from
-from slowwave.aspects import COUNTED, PARTS, TOTALS, added, changed_scores, difference, parts_of, scores_of
-from slowwave.errors import StoreMismatch
-from slowwave.validity import time_sql
+from slowwave.common.errors import StoreMismatch
+from slowwave.common.validity import time_sql
+from slowwave.facts.aspects import COUNTED, PARTS, TOTALS, added, changed_scores, difference, parts_of, scores_of
 from storage.rows import MARK, quoted
 from storage.snapshots import MANY, Reading, Snapshot
 from storage.store import Store

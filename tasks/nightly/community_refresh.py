@@ -17,6 +17,8 @@ from inference.language import Language
 from prompts.rendering import pack_communities, prompt_version, render_communities
 from prompts.responses import CommunitySummaries
 from recall.graphs import graph_of
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import CommunitySettings
 from slowwave.graph.community_detection import Grouping, find_groups, group_entities, is_due
 from slowwave.graph.community_plan import (
     CommunityPlan,
@@ -28,8 +30,6 @@ from slowwave.graph.community_plan import (
     summary_by_rule,
     summary_sources,
 )
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.settings import CommunitySettings
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction

@@ -12,9 +12,14 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.entrenchment import ENDS
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.entrenchment import ENDS
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import DecaySettings
+from slowwave.common.validity import live_sql, time_sql
+from slowwave.facts.revision.conflicts import KIND
+from slowwave.facts.revision.pending_beliefs import crowded_out, eviction_rows
 from slowwave.lifecycle import pruning_and_eviction as eviction
 from slowwave.lifecycle.pruning_and_eviction import (
     ARCHIVED,
@@ -24,12 +29,7 @@ from slowwave.lifecycle.pruning_and_eviction import (
     plan_orphans,
     removable,
 )
-from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposals import ProposalNote
-from slowwave.revision.conflicts import KIND
-from slowwave.revision.pending_beliefs import crowded_out, eviction_rows
-from slowwave.settings import DecaySettings
-from slowwave.validity import live_sql, time_sql
 from storage.changes import FACT_TABLES
 from storage.rows import quoted
 from storage.snapshots import Reading, Snapshot

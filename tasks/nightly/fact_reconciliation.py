@@ -20,10 +20,24 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
-from slowwave.comparison.similarity import profile_of
-from slowwave.deduplication.blocking import TOPICS, find_pairs, find_topics
-from slowwave.deduplication.duplicates import KINDS, CandidateSet, MergeRule, Merges, by_words, merge_by, select_seeds
-from slowwave.deduplication.pairs_for_a_model import (
+from slowwave.common.comparison.similarity import profile_of
+from slowwave.common.entrenchment import AXIOM, rank_of
+from slowwave.common.errors import SlowwaveError
+from slowwave.common.records import PairFact, PairQuestion
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import MergeSettings
+from slowwave.common.validity import is_live, live_sql, time_sql
+from slowwave.facts.deduplication.blocking import TOPICS, find_pairs, find_topics
+from slowwave.facts.deduplication.duplicates import (
+    KINDS,
+    CandidateSet,
+    MergeRule,
+    Merges,
+    by_words,
+    merge_by,
+    select_seeds,
+)
+from slowwave.facts.deduplication.pairs_for_a_model import (
     CONTRADICTS,
     CORRECTS,
     UPDATES,
@@ -32,15 +46,9 @@ from slowwave.deduplication.pairs_for_a_model import (
     choose_pairs,
     uses_pairs,
 )
-from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
-from slowwave.entrenchment import AXIOM, rank_of
-from slowwave.errors import SlowwaveError
-from slowwave.extraction.date_words import stated_date
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.records import PairFact, PairQuestion
-from slowwave.revision.application import Surroundings
-from slowwave.settings import MergeSettings
-from slowwave.validity import is_live, live_sql, time_sql
+from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
+from slowwave.facts.revision.application import Surroundings
+from slowwave.reading.extraction.date_words import stated_date
 from storage.rows import column_names, quoted
 from storage.search import near_rows, unit_matrix
 from storage.snapshots import MANY, Reading, Snapshot

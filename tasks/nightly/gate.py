@@ -12,9 +12,11 @@ from threading import Lock
 import polars as pl
 
 from recall.recaller import Recaller, read_versions
-from slowwave import frames
-from slowwave.decisions import Row, decision, decision_frame
-from slowwave.errors import SlowwaveError
+from slowwave.common import frames
+from slowwave.common.decisions import Row, decision, decision_frame
+from slowwave.common.errors import SlowwaveError
+from slowwave.common.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
+from slowwave.common.validity import MAX_CHAIN, Moment, live_sql
 from slowwave.lifecycle.probes import (
     FIRST_PLACES,
     KINDS,
@@ -27,8 +29,6 @@ from slowwave.lifecycle.probes import (
     plan_probes,
     staying,
 )
-from slowwave.settings import GateSettings, RecallSettings, StewardSettings, WalkSettings
-from slowwave.validity import MAX_CHAIN, Moment, live_sql
 from storage.changes import FACT_TABLES
 from storage.rows import MARK, new_run_id, quoted
 from storage.snapshots import Reading, Snapshot

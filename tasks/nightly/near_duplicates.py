@@ -14,13 +14,13 @@ import polars as pl
 
 from inference.language import Language
 from prompts.rendering import prompt_version
-from slowwave import frames
-from slowwave.deduplication.blocking import find_nearest_pairs
-from slowwave.deduplication.duplicates import CandidateSet, by_use, merge_by
-from slowwave.deduplication.pairs_for_a_model import uses_pairs
-from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.settings import MergeSettings, StewardSettings
+from slowwave.common import frames
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import MergeSettings, StewardSettings
+from slowwave.facts.deduplication.blocking import find_nearest_pairs
+from slowwave.facts.deduplication.duplicates import CandidateSet, by_use, merge_by
+from slowwave.facts.deduplication.pairs_for_a_model import uses_pairs
+from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan
 from storage.rows import ROW
 from storage.search import FOUND, by_scope, nearest, unit_matrix
 from storage.snapshots import Snapshot

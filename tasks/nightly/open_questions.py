@@ -12,6 +12,8 @@ from functools import partial
 import polars as pl
 
 from recall.proposals import proposals_by_id, stale_proposals
+from slowwave.common.settings import ApprovalSettings, ConsolidateSettings, IngestSettings
+from slowwave.common.validity import live_sql
 from slowwave.review.changes import in_brief
 from slowwave.review.open_questions import (
     ASKED_FROM,
@@ -25,8 +27,6 @@ from slowwave.review.open_questions import (
     titles_of_pairs,
 )
 from slowwave.review.proposals import ProposalNote, Proposing
-from slowwave.settings import ApprovalSettings, ConsolidateSettings, IngestSettings
-from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction

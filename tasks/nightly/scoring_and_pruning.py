@@ -12,11 +12,14 @@ from functools import partial
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.entrenchment import ENDS
+from slowwave.common import frames
+from slowwave.common.entrenchment import ENDS
+from slowwave.common.records import REDUNDANT
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import DecaySettings, RecallSettings, StewardSettings, UseSettings
+from slowwave.common.validity import live_sql
 from slowwave.lifecycle import pruning_and_eviction as pruning
 from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
-from slowwave.lifecycle.run_counts import RunCount
 from slowwave.lifecycle.usage_scores import (
     company,
     entity_usage_of,
@@ -29,9 +32,6 @@ from slowwave.lifecycle.usage_scores import (
     weaken_links,
     weigh,
 )
-from slowwave.records import REDUNDANT
-from slowwave.settings import DecaySettings, RecallSettings, StewardSettings, UseSettings
-from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.store import Store

@@ -16,7 +16,11 @@ from inference.providers import FREE, choose
 from inference.remote import BATCH_SHARE
 from prompts.rendering import render_extraction
 from prompts.responses import WindowExtraction
-from slowwave.ingestion.windows import (
+from slowwave.common.records import KnownFact, Usage
+from slowwave.common.settings import ExtractSettings
+from slowwave.common.text import as_json
+from slowwave.common.validity import live_sql
+from slowwave.reading.ingestion.windows import (
     COLUMNS,
     PlannedWindow,
     TimeWindow,
@@ -26,10 +30,6 @@ from slowwave.ingestion.windows import (
     plan_windows,
     with_topics,
 )
-from slowwave.records import KnownFact, Usage
-from slowwave.settings import ExtractSettings
-from slowwave.text import as_json
-from slowwave.validity import live_sql
 from storage.snapshots import Snapshot
 from tasks.ingest.admission import foresee_messages
 from tasks.ingest.candidate_rows import to_extract

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import polars as pl
 
-from slowwave.errors import RecallFell, SlowwaveError, UnusableInput
-from slowwave.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
-from slowwave.lifecycle.run_counts import RunCount, effects
-from slowwave.records import Usage
-from slowwave.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
-from slowwave.timestamps import in_utc
+from slowwave.common.errors import RecallFell, SlowwaveError, UnusableInput
+from slowwave.common.records import Usage
+from slowwave.common.run_counts import RunCount, effects
+from slowwave.common.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
+from slowwave.common.timestamps import in_utc
+from slowwave.reading.ingestion.windows import Period, TimeWindow, limited, plan_time_windows
 from storage.connection import check_namespace, namespaces
 from tasks.ingest.application import OPEN
 from tasks.ingest.candidate_rows import to_extract

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from slowwave.errors import NoRoom, RecallFell, SlowwaveError
+from slowwave.common.errors import NoRoom, RecallFell, SlowwaveError
+from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.settings import GateSettings, SleepSettings, StewardSettings
+from slowwave.common.validity import time_sql
 from slowwave.lifecycle.probes import GateVerdict
-from slowwave.lifecycle.run_counts import RunCount, by_label
-from slowwave.settings import GateSettings, SleepSettings, StewardSettings
-from slowwave.validity import time_sql
 from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.upkeep import UpkeepReport, stored_bytes, tend

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from inference.language import Language
 from inference.request_batch import Role
-from slowwave.ingestion.conversations import FUTURE
+from slowwave.common.records import Usage
+from slowwave.common.run_counts import FACT_COUNTS, RunCount, by_label
 from slowwave.lifecycle.probes import GateVerdict
 from slowwave.lifecycle.quotations import quoted_messages
-from slowwave.lifecycle.run_counts import FACT_COUNTS, RunCount, by_label
-from slowwave.records import Usage
+from slowwave.reading.ingestion.conversations import FUTURE
 from slowwave.review.changes import in_quotes
 from storage.upkeep import UpkeepReport
 from tasks.ingest.admission import Admitted

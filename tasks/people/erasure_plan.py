@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from recall.ask import PROMPT as QUESTION
-from slowwave.ingestion.documents import embedded_text
-from slowwave.ingestion.sessions import SUMMARY_COLUMNS
+from slowwave.common.text import digest, row_id
+from slowwave.entities.mentions import embed_texts
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids, Keys
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.resolution.mentions import embed_texts
-from slowwave.text import digest, row_id
+from slowwave.reading.ingestion.documents import embedded_text
+from slowwave.reading.ingestion.sessions import SUMMARY_COLUMNS
 from storage.changes import FACT_TABLES
 from storage.schema import Role
 from storage.snapshots import Reading

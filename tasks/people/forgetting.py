@@ -17,14 +17,14 @@ from typing import Any
 import polars as pl
 
 from recall.entities import exact_row
-from slowwave.decisions import decision, decision_frame
-from slowwave.errors import Refused, StoreMismatch, UnknownName
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.errors import Refused, StoreMismatch, UnknownName
+from slowwave.common.records import OPEN_BATCH, Usage
+from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.text import normalise_name
 from slowwave.lifecycle import erasure
 from slowwave.lifecycle.erasure import Ids
 from slowwave.lifecycle.forgotten_names import NameMatcher, check_name
-from slowwave.lifecycle.run_counts import RunCount, by_label
-from slowwave.records import OPEN_BATCH, Usage
-from slowwave.text import normalise_name
 from storage.erasure import (
     LEDGER,
     TableErasure,

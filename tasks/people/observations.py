@@ -10,18 +10,18 @@ from typing import Any
 import polars as pl
 
 from recall.proposals import Proposal
-from slowwave import frames
-from slowwave.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen
-from slowwave.errors import Refused, UnusableInput
+from slowwave.common import frames
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import IngestSettings
+from slowwave.common.text import as_json
+from slowwave.common.types import Added, Outcome
+from slowwave.common.validity import is_live, live_sql
+from slowwave.facts.deduplication.observations import KINDS, LEAST_OF_ID, MARKS, named_by, plan_flags, screen
+from slowwave.facts.revision.candidates import DIRECTIVES
 from slowwave.graph.links import KIND as STRUCTURAL
 from slowwave.lifecycle.pruning_and_eviction import BY_A_PERSON, Retirement
-from slowwave.lifecycle.run_counts import RunCount
 from slowwave.review.proposals import Proposing
-from slowwave.revision.candidates import DIRECTIVES
-from slowwave.settings import IngestSettings
-from slowwave.text import as_json
-from slowwave.types import Added, Outcome
-from slowwave.validity import is_live, live_sql
 from storage.changes import FACT_TABLES
 from storage.connection import has_namespace
 from storage.residents import Condition

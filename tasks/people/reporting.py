@@ -11,10 +11,10 @@ from recall.history import run_to_undo
 from recall.overview import UNDID
 from recall.proposals import list_proposals
 from recall.report import PENDING, consolidation_report
-from slowwave.errors import Damaged, SlowwaveError, UnusableInput
-from slowwave.lifecycle.run_counts import RunCount
+from slowwave.common.errors import Damaged, SlowwaveError, UnusableInput
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import ReportSettings
 from slowwave.review.report import counts, sections, verdict
-from slowwave.settings import ReportSettings
 from storage import doctor
 from storage import undo as undoing
 from storage.doctor import Defect

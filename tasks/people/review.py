@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 
 from recall.proposals import OPEN, Proposal, in_turn, list_proposals, proposal_named, proposals_by_id, stale_proposals
-from slowwave import frames
-from slowwave.decisions import decision, decision_frame
-from slowwave.errors import Refused, UnusableInput
+from slowwave.common import frames
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.settings import ApprovalSettings, IngestSettings
 from slowwave.review.changes import RowChange, decoded, in_brief
 from slowwave.review.proposals import Person, cleaned
-from slowwave.settings import ApprovalSettings, IngestSettings
 from storage.changes import FACT_TABLES
 from storage.drafts import write_changes
 from storage.snapshots import Reading

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from recall.proposals import OPEN, Proposal, list_proposals, proposal_named, proposals_by_id
-from slowwave.errors import Refused, UnusableInput
-from slowwave.lifecycle.run_counts import RunCount
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import SplitSettings
 from slowwave.review.proposals import Person, ReviewDecision
 from slowwave.review.split_plan import splits_of
-from slowwave.settings import SplitSettings
 from storage.snapshots import Snapshot
 from tasks.runtime.runs import Run, as_run, existing_store, store_of
 

@@ -11,8 +11,10 @@ import polars as pl
 from recall.entities import exact_row
 from recall.entity_review import OBSERVED, called, suggest_split
 from recall.proposals import Proposal
-from slowwave.errors import Refused
-from slowwave.lifecycle.run_counts import RunCount
+from slowwave.common.errors import Refused
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import SplitSettings
+from slowwave.common.validity import live_sql
 from slowwave.review.proposals import Proposing
 from slowwave.review.split_plan import (
     SplitPart,
@@ -22,8 +24,6 @@ from slowwave.review.split_plan import (
     plan_split,
     splits_of,
 )
-from slowwave.settings import SplitSettings
-from slowwave.validity import live_sql
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction

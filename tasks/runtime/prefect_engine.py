@@ -22,8 +22,8 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed
 
-from slowwave.errors import NoStoreYet, NothingYet, SlowwaveError, UnknownName
-from slowwave.text import digest
+from slowwave.common.errors import NoStoreYet, NothingYet, SlowwaveError, UnknownName
+from slowwave.common.text import digest
 from storage.connection import address_of
 
 from .retrying import Tries, as_flow, may_try_again

@@ -30,7 +30,7 @@ from prefect.states import Crashed
 from prefect.variables import Variable
 from pydantic import SecretStr
 
-from slowwave.installation import project_folder
+from slowwave.common.installation import project_folder
 
 AUTOMATIONS = "automations.yaml"  # in the folder of the project
 POOL = "slowwave"

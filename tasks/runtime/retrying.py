@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tenacity import RetryCallState, retry, retry_if_exception, stop_after_attempt
 
-from slowwave.errors import Fenced, LeaseBusy, TookTooLong, Transient
+from slowwave.common.errors import Fenced, LeaseBusy, TookTooLong, Transient
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from slowwave.deduplication.reconciliation_plan import ReconciliationPlan
-from slowwave.lifecycle.run_counts import effects, shown_counts
+from slowwave.common.run_counts import effects, shown_counts
+from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan
 
 from .engine import is_inline
 from .runs import Run, store_of

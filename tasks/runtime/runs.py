@@ -20,14 +20,14 @@ from inference.embedding import Embedder, open_embedder
 from inference.language import Language
 from inference.secrets import without_secrets
 from recall.history import run_named
-from slowwave.errors import Refused
-from slowwave.filters.redaction import redact_values
-from slowwave.lifecycle.run_counts import RunCount, by_label
-from slowwave.records import Usage
+from slowwave.common.errors import Refused
+from slowwave.common.records import Usage
+from slowwave.common.run_counts import RunCount, by_label
+from slowwave.common.settings import LanguageSettings, RetentionSettings
+from slowwave.common.text import as_json
+from slowwave.common.timestamps import in_utc
+from slowwave.reading.filters.redaction import redact_values
 from slowwave.review.proposals import Proposing
-from slowwave.settings import LanguageSettings, RetentionSettings
-from slowwave.text import as_json
-from slowwave.timestamps import in_utc
 from storage.connection import Folder, address_of, folder_on_disk, has_namespace
 from storage.drafts import ProposingStore
 from storage.lease import holder, is_surely_alive, is_surely_dead, new_owner

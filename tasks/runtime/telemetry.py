@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
-from slowwave.lifecycle.run_counts import retired, written
-from slowwave.version import __version__
+from slowwave.common.run_counts import retired, written
+from slowwave.common.version import __version__
 from storage.telemetry import Note, Value, count, is_watched, span
 
 if TYPE_CHECKING:

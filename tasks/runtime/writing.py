@@ -10,9 +10,9 @@ from typing import TypeVar
 import polars as pl
 
 from recall.proposals import Proposal, list_proposals
-from slowwave.errors import Refused
+from slowwave.common.errors import Refused
+from slowwave.common.settings import ApprovalSettings
 from slowwave.review.proposals import Proposing
-from slowwave.settings import ApprovalSettings
 from storage.drafts import APPROVED
 from storage.rows import quoted
 from storage.snapshots import Reading

@@ -9,15 +9,15 @@ from typing import Any
 
 import polars as pl
 
-from slowwave import frames
-from slowwave.filters.injection import injection_reasons
-from slowwave.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.resolution.entity_resolution import Resolution
-from slowwave.revision.candidates import DIRECTIVES, build_candidates
-from slowwave.settings import ExtractSettings, IngestSettings
-from slowwave.text import row_id
-from slowwave.validity import is_live
+from slowwave.common import frames
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import ExtractSettings, IngestSettings
+from slowwave.common.text import row_id
+from slowwave.common.validity import is_live
+from slowwave.entities.entity_resolution import Resolution
+from slowwave.facts.revision.candidates import DIRECTIVES, build_candidates
+from slowwave.integrations.foreign.adoption import ROLE, SCOPE, VERSION, Adopted
+from slowwave.reading.filters.injection import injection_reasons
 from storage.snapshots import Reading
 from storage.transactions import Transaction
 from tasks.entities.names_and_pins import names_in_use

@@ -21,17 +21,17 @@ import polars as pl
 from inference.embedding import open_embedder
 from recall.export import is_own_export
 from recall.export_files import SealCheck
-from slowwave.comparison.similarity import profile_of
-from slowwave.errors import UnusableInput
-from slowwave.foreign.adoption import Adopted, adopt, without_secrets
-from slowwave.foreign.audit import Audit, audit
-from slowwave.foreign.parsers import READS, read_export
-from slowwave.foreign.records import Foreign, Skipped
-from slowwave.ingestion.conversations import hidden_names
-from slowwave.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.settings import IngestSettings, Settings
-from slowwave.text import readable, row_id
+from slowwave.common.comparison.similarity import profile_of
+from slowwave.common.errors import UnusableInput
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import IngestSettings, Settings
+from slowwave.common.text import readable, row_id
+from slowwave.integrations.foreign.adoption import Adopted, adopt, without_secrets
+from slowwave.integrations.foreign.audit import Audit, audit
+from slowwave.integrations.foreign.parsers import READS, read_export
+from slowwave.integrations.foreign.records import Foreign, Skipped
+from slowwave.reading.ingestion.conversations import hidden_names
+from slowwave.reading.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
 from storage.rows import quoted
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.entities.retirement import renew_profiles

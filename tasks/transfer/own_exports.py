@@ -12,11 +12,11 @@ import pyarrow as pa
 from inference.embedding import Embedder, open_embedder
 from recall.export import Manifest, read_manifest
 from recall.export_files import HAS_VECTOR, SealCheck, private_copy, read_rows_of
-from slowwave.decisions import decision, decision_frame
-from slowwave.errors import StoreMismatch, UnusableInput
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.ranking.searched_texts import READ
-from slowwave.validity import STATUSES
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.errors import StoreMismatch, UnusableInput
+from slowwave.common.run_counts import RunCount
+from slowwave.common.validity import STATUSES
+from slowwave.facts.searched_texts import READ
 from storage.changes import FACTS
 from storage.checks import PartialSnapshot
 from storage.connection import namespaces

@@ -11,12 +11,12 @@ from typing import ClassVar
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
-from slowwave.comparison.similarity import has_profile
-from slowwave.decisions import decision, decision_frame
-from slowwave.errors import Refused, SlowwaveError
-from slowwave.lifecycle.run_counts import RunCount
-from slowwave.settings import ReembedSettings
-from slowwave.text import as_json, digest
+from slowwave.common.comparison.similarity import has_profile
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.errors import Refused, SlowwaveError
+from slowwave.common.run_counts import RunCount
+from slowwave.common.settings import ReembedSettings
+from slowwave.common.text import as_json, digest
 from storage.lease import is_surely_dead
 from storage.reembedding import KIND, Staging, drop_staged, staged_hashes, write_renewed
 from storage.rows import column_names

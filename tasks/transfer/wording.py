@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from inference.embedding import Embedder, open_embedder
-from slowwave.errors import Refused
-from slowwave.ranking.searched_texts import READ, message_texts, texts_of
+from slowwave.common.errors import Refused
+from slowwave.facts.searched_texts import READ, message_texts, texts_of
 from storage.reembedding import KIND, batches, drop_staged
 from storage.rows import MARK, column_names, empty_frame, quoted
 from storage.snapshots import Reading

@@ -21,7 +21,7 @@ import pytest
 from talk import EXAMPLES
 
 from apps.cli import main as slowwave
-from slowwave.api import OpenMemory
+from slowwave.integrations.python_api import OpenMemory
 
 PLUGIN = Path(__file__).parents[2] / "integrations" / "claude-code"
 sys.path.insert(0, str(PLUGIN / "hooks"))

@@ -578,7 +578,7 @@ def test_reading_imports_no_prefect_no_model_and_nothing_of_how_messages_are_rea
     remembered(tmp_path / "m", [known_fact("a", "Marta works at Ferrywise.")])
     absent = [
         "prefect", "anthropic", "instructor", "hdbscan", "model2vec", "huggingface_hub", "scipy", "opentelemetry",
-        "tasks.runtime.engine", "slowwave.extraction.dates", "slowwave.revision.candidates",
+        "tasks.runtime.engine", "slowwave.reading.extraction.dates", "slowwave.facts.revision.candidates",
         "lance_namespace_urllib3_client.api",
     ]  # fmt: skip
     reading = [[command, "Marta", "--json", "--store", str(tmp_path / "m")] for command in ("recall", "context")]

@@ -21,9 +21,9 @@ import slowwave
 from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
-from slowwave.api import OpenMemory
-from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
+from slowwave.common.errors import SlowwaveError, UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 from tasks.ingest.sources import find_sources
 from tasks.runtime.runs import new_run

@@ -24,7 +24,7 @@ from apps.environment import (
     schema,
     store,
 )
-from slowwave.settings import Settings
+from slowwave.common.settings import Settings
 
 REQUIRED = [
     Requirement(line)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from talk import ROOT
 
 from slowwave import OpenMemory, open_memory
-from slowwave.errors import Refused, UnusableInput
+from slowwave.common.errors import Refused, UnusableInput
 from slowwave.integrations import mem0
 from slowwave.integrations.mem0 import Memory, _namespace
 from storage.store import Store
@@ -405,7 +405,7 @@ def test_the_example_of_the_agents_sdk_does_what_the_page_says(
 def test_a_session_keeps_items_and_learns_later_what_it_cannot_learn_now(
     memory: OpenMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slowwave.errors import LeaseBusy
+    from slowwave.common.errors import LeaseBusy
     from slowwave.integrations.openai_agents import SlowwaveSession
 
     turns: list[Any] = [

@@ -35,10 +35,10 @@ from apps.configuration import Place
 from apps.mcp.server import OneToken, allowed_names, make_server, parse_address, token_for
 from apps.mcp.tools import answering, inert_text
 from inference.embedding import count_tokens
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused, UnusableInput
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.review.proposals import Person as Decider
-from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, Settings
 from storage.store import Store
 from tasks.people.review import approve_for_later
 from tasks.runtime.runs import new_run

@@ -22,8 +22,9 @@ from stores import fact, remembered
 from talk import rows, started
 
 import slowwave
-from slowwave import OpenMemory, installation, open_memory, types
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave import OpenMemory, open_memory
+from slowwave.common import installation, types
+from slowwave.common.errors import UnknownName, UnusableInput
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.retirement import restore

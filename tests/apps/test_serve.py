@@ -36,10 +36,10 @@ from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
 from flows.sleep import sleep
 from recall.proposals import list_proposals
-from slowwave.api import OpenMemory
-from slowwave.errors import UnusableInput
-from slowwave.ranking.order import UNLIKELY
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
+from recall.ranking.order import UNLIKELY
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, LanguageSettings, Settings
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 from tasks.people.observations import propose_deletion
 from tasks.people.splitting import propose_split

@@ -36,8 +36,8 @@ from apps.local_server.setup import (
     setup_from,
     setup_of,
 )
-from slowwave.errors import Refused, UnusableInput
-from slowwave.settings import Settings
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.common.settings import Settings
 
 MEMORY = "/data/it's mine/memory"
 

@@ -14,7 +14,7 @@ from apps.cli import app
 from inference.language import Language, has_reader
 from inference.ledger import MemoryLedger
 from inference.readers import Reader, find_readers
-from slowwave.settings import DEFAULT_MODEL, LanguageSettings
+from slowwave.common.settings import DEFAULT_MODEL, LanguageSettings
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from apps.cli import main
 from apps.configuration import Place
 from apps.mcp.server import make_server
 from slowwave import OpenMemory, open_memory
-from slowwave.settings import Settings
-from slowwave.types import Decided, Story
-from slowwave.types.stories import sections_of
+from slowwave.common.settings import Settings
+from slowwave.common.types import Decided, Story
+from slowwave.common.types.stories import sections_of
 
 MARCH, APRIL = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC)
 VIM, NEOVIM, NVIM, AGAIN = "f_1a_0a", "f_1a_0b", "f_1a_0c", "f_1a_0d"

@@ -20,10 +20,19 @@ from test_consolidate import APART, LATE, NOW, TEA, consolidated, fact, live, nu
 
 from flows.sleep import sleep
 from recall.proposals import Proposal, list_proposals
-from slowwave import frames
-from slowwave.deduplication.duplicates import CandidateSet, Merges
-from slowwave.deduplication.pairs_for_a_model import JudgedPair
-from slowwave.deduplication.reconciliation_plan import plan_reconciliation
+from slowwave.common import frames
+from slowwave.common.settings import (
+    ConsolidateSettings,
+    IngestSettings,
+    MergeSettings,
+    ReviseSettings,
+    SleepSettings,
+)
+from slowwave.common.text import row_id
+from slowwave.facts.deduplication.duplicates import CandidateSet, Merges
+from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair
+from slowwave.facts.deduplication.reconciliation_plan import plan_reconciliation
+from slowwave.facts.revision.application import Surroundings
 from slowwave.review import open_questions
 from slowwave.review.open_questions import (
     OverrideRows,
@@ -33,15 +42,6 @@ from slowwave.review.open_questions import (
     refused_by_rank,
 )
 from slowwave.review.proposals import Person
-from slowwave.revision.application import Surroundings
-from slowwave.settings import (
-    ConsolidateSettings,
-    IngestSettings,
-    MergeSettings,
-    ReviseSettings,
-    SleepSettings,
-)
-from slowwave.text import row_id
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

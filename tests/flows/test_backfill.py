@@ -22,10 +22,9 @@ from talk import CLAUDE, NOW, STAMPS, extractor, rows, states
 
 from flows.backfill import backfill
 from inference.embedding import open_embedder
-from slowwave.errors import UnusableInput
-from slowwave.ingestion.windows import TimeWindow, limited, moment, plan_time_windows
-from slowwave.records import LedgerEntry, Usage
-from slowwave.settings import (
+from slowwave.common.errors import UnusableInput
+from slowwave.common.records import LedgerEntry, Usage
+from slowwave.common.settings import (
     DEFAULT_EMBEDDER,
     BackfillSettings,
     ExtractSettings,
@@ -34,7 +33,8 @@ from slowwave.settings import (
     SleepSettings,
     SpendingLimits,
 )
-from slowwave.text import as_json
+from slowwave.common.text import as_json
+from slowwave.reading.ingestion.windows import TimeWindow, limited, moment, plan_time_windows
 from storage.lease import new_owner
 from storage.paid_answers import StoredAnswers
 from storage.store import Store

@@ -21,10 +21,10 @@ from apps.cli import app
 from flows.communities import communities
 from inference.embedding import open_embedder
 from recall.atlas import atlas_data
-from slowwave.api import OpenMemory
+from slowwave.common.settings import CommunitySettings
+from slowwave.common.text import normalise_name, row_id
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.settings import CommunitySettings
-from slowwave.text import normalise_name, row_id
 from storage.checks import PartialSnapshot, find_stray_members
 from storage.doctor import examine
 from storage.schema import Role

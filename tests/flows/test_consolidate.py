@@ -16,9 +16,9 @@ from talk import CLAUDE, assert_same, contents, overtaken, pairs_of, rows, verdi
 
 from flows.consolidate import consolidate
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.settings import ConsolidateSettings
-from slowwave.text import normalise_name, row_id
+from slowwave.common.settings import ConsolidateSettings
+from slowwave.common.text import normalise_name, row_id
+from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

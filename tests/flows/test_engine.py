@@ -23,7 +23,7 @@ from prefect.variables import Variable
 from talk import ROOT, STAMPS, assert_same, contents, learn, rows, said, written
 
 from flows.steward import steward
-from slowwave.errors import NoStoreYet
+from slowwave.common.errors import NoStoreYet
 from storage.store import Store
 from tasks.runtime import registration
 from tasks.runtime.engine import flow, is_inline, may_be_prefect, report_progress

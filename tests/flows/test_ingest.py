@@ -35,7 +35,7 @@ from talk import (
     written,
 )
 
-from slowwave.errors import MissingKey, UnknownName, UnusableInput
+from slowwave.common.errors import MissingKey, UnknownName, UnusableInput
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

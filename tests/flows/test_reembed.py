@@ -19,9 +19,9 @@ from talk import EXAMPLES, assert_same, contents, learn, overtaken, rows, said, 
 
 from flows.reembed import reembed
 from inference.embedding import STATIC_MODELS, open_embedder
-from slowwave.api import OpenMemory
-from slowwave.errors import RecallFell, Refused, StoreMismatch, UndoRefused
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, NightGateSettings, ReembedSettings
+from slowwave.common.errors import RecallFell, Refused, StoreMismatch, UndoRefused
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, NightGateSettings, ReembedSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.reembedding import drop_staged

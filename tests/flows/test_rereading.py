@@ -31,8 +31,8 @@ from talk import (
 )
 
 from flows.sleep import sleep
-from slowwave.api import OpenMemory
-from slowwave.settings import SleepSettings
+from slowwave.common.settings import SleepSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

@@ -19,9 +19,9 @@ from flows.fleet import fleet
 from flows.sleep import NIGHT, Phase, sleep
 from flows.steward import steward
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.errors import NoStoreYet, RecallFell, UnknownName
-from slowwave.settings import FleetSettings, SleepSettings, StewardSettings
+from slowwave.common.errors import NoStoreYet, RecallFell, UnknownName
+from slowwave.common.settings import FleetSettings, SleepSettings, StewardSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.lease import new_owner
 from storage.schema import Role

@@ -20,10 +20,10 @@ from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
 from prompts.responses import WindowExtraction
-from slowwave.errors import MissingDependency, MissingKey
-from slowwave.ingestion.transcripts import READER
-from slowwave.records import Prompt
-from slowwave.settings import LanguageSettings
+from slowwave.common.errors import MissingDependency, MissingKey
+from slowwave.common.records import Prompt
+from slowwave.common.settings import LanguageSettings
+from slowwave.reading.ingestion.transcripts import READER
 
 ANSWER = {"word": "yes", "score": 0.5}
 PROGRAM = f"""#!{sys.executable} -SE

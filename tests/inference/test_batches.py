@@ -20,10 +20,10 @@ from talk import said as said_lines
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
-from slowwave.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
+from slowwave.common.errors import BudgetReached, MissingKey, Refused, SlowwaveError, UnusableInput
+from slowwave.common.records import LedgerEntry, Prompt, SubmittedBatch, Usage
+from slowwave.common.settings import LanguageSettings
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.records import LedgerEntry, Prompt, SubmittedBatch, Usage
-from slowwave.settings import LanguageSettings
 from storage.doctor import examine
 from storage.paid_answers import StoredAnswers
 from storage.store import Store

@@ -23,9 +23,9 @@ from inference.budget import Budget, Caps
 from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
-from slowwave.errors import SlowwaveError
-from slowwave.records import LedgerEntry, Prompt, Usage
-from slowwave.settings import LanguageSettings, SleepSettings
+from slowwave.common.errors import SlowwaveError
+from slowwave.common.records import LedgerEntry, Prompt, Usage
+from slowwave.common.settings import LanguageSettings, SleepSettings
 from storage.doctor import examine
 from storage.paid_answers import StoredAnswers
 from storage.store import Store

@@ -16,8 +16,8 @@ from talk import CLAUDE
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
+from slowwave.common.settings import CommunitySettings
 from slowwave.graph.community_plan import cleaned_answer
-from slowwave.settings import CommunitySettings
 from tasks.nightly.community_refresh import CommunityAnswers, _summaries
 
 Pairs = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]

@@ -19,8 +19,8 @@ from inference.embedding import (
     StaticEmbedder,
     open_embedder,
 )
-from slowwave.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
-from slowwave.settings import DEFAULT_EMBEDDER
+from slowwave.common.errors import MissingDependency, MissingKey, SlowwaveError, Terminal, Transient, UnknownName
+from slowwave.common.settings import DEFAULT_EMBEDDER
 
 SENTENCES = [
     "Nina moved to Oslo in March and works at Acme.",

@@ -35,9 +35,9 @@ from inference.language import Language
 from inference.ledger import MemoryLedger
 from inference.request_batch import ModelAnswer
 from prompts.responses import NameResolution
-from slowwave.errors import BudgetReached, MissingDependency, MissingKey, UnusableInput
-from slowwave.records import NameQuestion, Prompt, Usage
-from slowwave.settings import LanguageSettings
+from slowwave.common.errors import BudgetReached, MissingDependency, MissingKey, UnusableInput
+from slowwave.common.records import NameQuestion, Prompt, Usage
+from slowwave.common.settings import LanguageSettings
 
 KEY = "sk-ant-test-0123456789abcdef"
 

@@ -29,10 +29,10 @@ from prompts.responses import (
     Repetition,
     WindowExtraction,
 )
-from slowwave.records import KnownFact, NameQuestion, Prompt, RosterEntry, Turn, Window
-from slowwave.revision.extracted_claims import VERDICTS
-from slowwave.revision.predicates import DEFAULT
-from slowwave.settings import ExtractSettings
+from slowwave.common.records import KnownFact, NameQuestion, Prompt, RosterEntry, Turn, Window
+from slowwave.common.settings import ExtractSettings
+from slowwave.facts.revision.extracted_claims import VERDICTS
+from slowwave.facts.revision.predicates import DEFAULT
 from tasks.people.erasure_plan import IN_OWN_WORDS
 
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots"

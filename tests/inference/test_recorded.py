@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from apps.demo import RECORDED, RECORDED_AT, learn
-from slowwave.settings import LanguageSettings
+from slowwave.common.settings import LanguageSettings
 from storage.store import Store
 
 pytestmark = [pytest.mark.proof, pytest.mark.xdist_group("recorded")]

@@ -21,8 +21,8 @@ from apps.configuration import Place
 from apps.mcp.server import make_server
 from prompts.rendering import render_question
 from slowwave import OpenMemory, open_memory
-from slowwave.errors import BudgetReached, MissingKey, Terminal, Transient, UnusableInput
-from slowwave.settings import IngestSettings, LanguageSettings, Settings
+from slowwave.common.errors import BudgetReached, MissingKey, Terminal, Transient, UnusableInput
+from slowwave.common.settings import IngestSettings, LanguageSettings, Settings
 from storage.store import Store
 from tasks.people.forgetting import find_subject, forget
 from tasks.runtime.runs import existing_run

@@ -28,9 +28,10 @@ from flows.consolidate import consolidate
 from flows.decay import decay
 from flows.steward import steward
 from recall.aspects import aspects, aspects_of, scored, stored_aspects
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.aspects import (
+from slowwave.common import frames
+from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
+from slowwave.common.settings import AspectSettings
+from slowwave.facts.aspects import (
     COUNTED,
     SLUGS,
     TAGGED,
@@ -44,8 +45,7 @@ from slowwave.aspects import (
     score_aspects,
     shown,
 )
-from slowwave.errors import UndoRefused, UnknownName, UnusableInput
-from slowwave.settings import AspectSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 from storage.undo import undo
 from tasks.nightly.aspects import refreshed_aspects

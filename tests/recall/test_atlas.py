@@ -25,9 +25,9 @@ from apps.transfer_commands import FOLDER, LIBRARIES, as_inert_json, atlas_page
 from recall.atlas import atlas_data
 from recall.atlas_facts import AtlasLimits
 from recall.overview import stats
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.validity import valid_facts
 from slowwave.graph.map_layout import lay_out
-from slowwave.validity import valid_facts
 from storage.store import Store
 
 NOW = EPOCH + timedelta(days=100)

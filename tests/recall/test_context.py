@@ -35,11 +35,11 @@ from recall.context import (
     render_context,
     when,
 )
+from recall.ranking.order import UNLIKELY, WEAK
 from recall.search_results import passages_beside_facts
-from slowwave.api import OpenMemory
-from slowwave.ranking.order import UNLIKELY, WEAK
-from slowwave.settings import RecallSettings
-from slowwave.types import Mention, Passage, Provenance, RecalledFact, Recollection
+from slowwave.common.settings import RecallSettings
+from slowwave.common.types import Mention, Passage, Provenance, RecalledFact, Recollection
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 
 LINE = re.compile(r"- .+")

@@ -22,9 +22,9 @@ from inference.embedding import open_embedder
 from recall.export import FORMATS, MANIFEST, export, is_own_export, page_names, read_manifest, safe_name
 from recall.export_files import SealCheck
 from recall.overview import list_runs
-from slowwave.errors import UnusableInput
-from slowwave.settings import DEFAULT_EMBEDDER
-from slowwave.validity import live_sql
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER
+from slowwave.common.validity import live_sql
 from storage.connection import namespaces
 from storage.store import Store
 from storage.tables import TABLES

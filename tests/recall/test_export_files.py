@@ -12,8 +12,8 @@ import pytest
 from talk import NOW, learn, said, written
 
 from recall.export import Manifest, export
-from slowwave.errors import UnusableInput
-from slowwave.settings import DEFAULT_EMBEDDER
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER
 from storage.export_key import KEY_FILE, named_key
 from storage.store import Store
 from tasks.runtime.runs import new_run

@@ -20,7 +20,7 @@ from recall import graphs
 from recall.entities import SEARCH_TABLES
 from recall.graphs import GRAPH_TABLES, Graphs, Landscape
 from recall.search import RESIDENT
-from slowwave.validity import Moment
+from slowwave.common.validity import Moment
 from storage.following import Residents, WarmTables
 from storage.store import Store
 from storage.undo import undo

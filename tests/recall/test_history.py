@@ -16,12 +16,12 @@ from stores import Row, fact, recalled, remembered
 from talk import NOW, START, learn, said, written
 
 from flows.consolidate import consolidate
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.deduplication.merged_facts import CONSOLIDATED, DEDUP
-from slowwave.settings import ConsolidateSettings, RecallSettings
-from slowwave.text import statement_hash
-from slowwave.validity import ENDS, MAX_CHAIN, Moment, as_known, is_live, oldest_first, valid_facts
+from slowwave.common import frames
+from slowwave.common.settings import ConsolidateSettings, RecallSettings
+from slowwave.common.text import statement_hash
+from slowwave.common.validity import ENDS, MAX_CHAIN, Moment, as_known, is_live, oldest_first, valid_facts
+from slowwave.facts.deduplication.merged_facts import CONSOLIDATED, DEDUP
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 
 TIMES = ("valid_from", "valid_to", "created_at", "expired_at")

@@ -15,10 +15,10 @@ from stores import CLOSED, fact, recalled, remembered
 from talk import EXAMPLES, NOW, START, learn, rows, said, written
 
 from inference.embedding import open_embedder
-from slowwave.api import OpenMemory
-from slowwave.errors import StoreMismatch, UnknownName, UnusableInput
-from slowwave.settings import RecallSettings
-from slowwave.text import digest
+from slowwave.common.errors import StoreMismatch, UnknownName, UnusableInput
+from slowwave.common.settings import RecallSettings
+from slowwave.common.text import digest
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 
 QUESTIONS = [json.loads(line) for line in (EXAMPLES / "questions.jsonl").read_text().splitlines()]

@@ -14,8 +14,8 @@ from talk import NOW
 from bench.ingest import ingest_files
 from bench.languages import FOLDER
 from recall import question, search
-from slowwave.api import OpenMemory
-from slowwave.settings import RecallSettings
+from slowwave.common.settings import RecallSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.search import matching_many
 from storage.store import Store
 from storage.warm import Tables

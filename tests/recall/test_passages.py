@@ -14,10 +14,10 @@ from talk import NOW, START, learn, said, written
 from typer.testing import CliRunner
 
 from apps.cli import app
-from slowwave.api import OpenMemory
-from slowwave.errors import UnusableInput
-from slowwave.filters.durability import only_small_talk
-from slowwave.ranking.order import WHOLE, passage_of
+from recall.ranking.order import WHOLE, passage_of
+from slowwave.common.errors import UnusableInput
+from slowwave.integrations.python_api import OpenMemory
+from slowwave.reading.filters.durability import only_small_talk
 from storage.store import Store
 
 ADVICE = (

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from apps import printing
 from apps.cli import app
-from slowwave.api import OpenMemory
+from slowwave.integrations.python_api import OpenMemory
 
 LONG = (
     "Marta plays the violin in an orchestra of the town, and has done so ever since she was a child in Faro by the sea."

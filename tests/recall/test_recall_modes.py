@@ -16,10 +16,10 @@ from stores import fact as plain_fact
 from talk import NOW
 
 from apps.tables import parts_lines
-from slowwave.api import OpenMemory
-from slowwave.errors import UnknownName, UnusableInput
-from slowwave.settings import RecallSettings
-from slowwave.types import Recollection
+from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.settings import RecallSettings
+from slowwave.common.types import Recollection
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 
 DAY = timedelta(days=1)

@@ -18,10 +18,10 @@ from stores import fact, remembered
 from recall import graphs, walks
 from recall import recaller as reading
 from recall.loop import Deadline
-from slowwave.api import OpenMemory
-from slowwave.errors import TookTooLong
+from slowwave.common.errors import TookTooLong
+from slowwave.common.settings import RecallSettings
 from slowwave.graph.walks import Walk
-from slowwave.settings import RecallSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.following import WarmTables
 from storage.store import Store
 

@@ -21,11 +21,11 @@ from test_cli import run  # noqa: F401 (a fixture)
 from flows.report import report as report_flow
 from inference.embedding import open_embedder
 from recall.report import consolidation_report, reads_so_far
-from slowwave import frames
-from slowwave.errors import UnusableInput
+from slowwave.common import frames
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings
 from slowwave.review import report as rules
 from slowwave.review.report import counts, sections
-from slowwave.settings import DEFAULT_EMBEDDER, ReportSettings, SplitSettings
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of

@@ -22,10 +22,10 @@ from recall.facts import ALL, stored, valid_rows
 from recall.graphs import GRAPH_TABLES, Graphs, graph_of
 from recall.question import Question
 from recall.walks import Walked, walked
-from slowwave.api import OpenMemory
-from slowwave.errors import UnknownName
-from slowwave.settings import RecallSettings
-from slowwave.validity import Moment
+from slowwave.common.errors import UnknownName
+from slowwave.common.settings import RecallSettings
+from slowwave.common.validity import Moment
+from slowwave.integrations.python_api import OpenMemory
 from storage.following import WarmTables
 from storage.store import Store
 

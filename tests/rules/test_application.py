@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.revision import application
+from slowwave.facts.revision import application
 from tests.patchwork import Memory, claim
 
 SAYINGS = ("plays the cello", "plays the cello in a quartet", "sold the red car", "does not eat fish", "is 31")

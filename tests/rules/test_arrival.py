@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from patchwork import NOW, Memory, claim, day
 
-from slowwave.validity import is_live
+from slowwave.common.validity import is_live
 
 Told = tuple[str, str, Any, Any, str | None]
 

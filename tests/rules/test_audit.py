@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from talk import EXAMPLES
 
-from slowwave.foreign.audit import Audit, AuditFinding
-from slowwave.settings import Settings
+from slowwave.common.settings import Settings
+from slowwave.integrations.foreign.audit import Audit, AuditFinding
 from tasks.transfer.imports import audit_export
 
 FOREIGN = EXAMPLES / "foreign"

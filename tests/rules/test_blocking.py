@@ -14,10 +14,10 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from measures import jaccard
 
-from slowwave.comparison import similarity_joins
-from slowwave.comparison.similarity_joins import close_pairs
-from slowwave.deduplication.blocking import SEED_MATCHES, Vectors, find_pairs
-from slowwave.settings import MergeSettings
+from slowwave.common.comparison import similarity_joins
+from slowwave.common.comparison.similarity_joins import close_pairs
+from slowwave.common.settings import MergeSettings
+from slowwave.facts.deduplication.blocking import SEED_MATCHES, Vectors, find_pairs
 
 FACT = {"scope": "global", "kind": "relation", "statement": "", "is_seed": True}
 SETTINGS = MergeSettings()

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patchwork import NOW, Memory, claim, day
 
-from slowwave.revision.revision_state import RevisionState
-from slowwave.validity import check_transition, is_live, successors
+from slowwave.common.validity import check_transition, is_live, successors
+from slowwave.facts.revision.revision_state import RevisionState
 
 VIM = claim("Anna uses vim.", obj="vim", at=1)
 NEOVIM = claim("Anna uses neovim.", obj="neovim", at=10, resolves=[{"object": "vim"}])

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.comparison.similarity import Vectors
-from slowwave.deduplication import pairs_for_a_model
-from slowwave.deduplication.pairs_for_a_model import clusters_of
-from slowwave.settings import MergeSettings
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.settings import MergeSettings
+from slowwave.facts.deduplication import pairs_for_a_model
+from slowwave.facts.deduplication.pairs_for_a_model import clusters_of
 
 SCHEMA = {"a_id": pl.String, "b_id": pl.String, "cosine": pl.Float64, "jaccard": pl.Float64}
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.rendering import CUT, pack_communities, render_communities
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.records import CommunityQuestion
 from slowwave.graph.community_detection import (
     Grouping,
     fingerprint,
@@ -35,7 +36,6 @@ from slowwave.graph.community_plan import (
     summary_by_rule,
 )
 from slowwave.graph.graph import Graph, build_graph
-from slowwave.records import CommunityQuestion
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 LETTERS = "abcdefgh"

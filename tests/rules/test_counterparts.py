@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.revision.referenced_facts import CANDIDATES, claims_of, find_counterparts
+from slowwave.facts.revision.referenced_facts import CANDIDATES, claims_of, find_counterparts
 
 SAID = {
     "a": "I have completed five coin toss problems.",

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.extraction.dates import ALONE, DISPUTED, SURE, Times, find_hint, note_date, passage_date, resolve_times
+from slowwave.reading.extraction.dates import (
+    ALONE,
+    DISPUTED,
+    SURE,
+    Times,
+    find_hint,
+    note_date,
+    passage_date,
+    resolve_times,
+)
 
 SAID = datetime(2026, 4, 9, 17, 5, tzinfo=UTC)  # a Thursday
 NOVEMBER = datetime(2024, 11, 18, 15, tzinfo=UTC)  # a Monday

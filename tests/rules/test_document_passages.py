@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.ingestion.documents import count_tokens, document_aliases, document_head, passages, split_text
-from slowwave.text import strip_code
+from slowwave.common.text import strip_code
+from slowwave.reading.ingestion.documents import count_tokens, document_aliases, document_head, passages, split_text
 
 SENTENCE = "The board at harbour {0} shows boat {0} at nine."
 

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from slowwave import frames
-from slowwave.deduplication.pairs_for_a_model import JudgedPair
-from slowwave.deduplication.verdicts import Endings, end_by_verdicts
-from slowwave.revision.application import Surroundings
+from slowwave.common import frames
+from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair
+from slowwave.facts.deduplication.verdicts import Endings, end_by_verdicts
+from slowwave.facts.revision.application import Surroundings
 
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

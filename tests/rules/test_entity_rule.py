@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slowwave.extraction.kinship import Kin, kin_name, kin_of, read_kin
-from slowwave.extraction.names import has_value, how_it_stands, is_entity
+from slowwave.reading.extraction.kinship import Kin, kin_name, kin_of, read_kin
+from slowwave.reading.extraction.names import has_value, how_it_stands, is_entity
 
 TALK = (
     "Pottery keeps me calm. We did a pottery class in Ghent with Lotte Maes, and then I sent my cover letter. "

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from prompts.responses import WindowExtraction
-from slowwave.ingestion.windows import PlannedWindow
-from slowwave.records import KnownFact, RosterEntry, Turn, Window
-from slowwave.revision.extracted_claims import CollectedClaims, collect
+from slowwave.common.records import KnownFact, RosterEntry, Turn, Window
+from slowwave.facts.revision.extracted_claims import CollectedClaims, collect
+from slowwave.reading.ingestion.windows import PlannedWindow
 
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.guards import CHANGES, changed
-from slowwave.comparison.guards import (
+from slowwave.common.comparison.guards import (
     guards_pass,
     is_same_identity,
     is_time_bound,
@@ -18,9 +18,9 @@ from slowwave.comparison.guards import (
     polarity,
     quantities,
 )
-from slowwave.comparison.normal_forms import stem
-from slowwave.lexicon.statement_words import ENDS
-from slowwave.text import sentences
+from slowwave.common.comparison.normal_forms import stem
+from slowwave.common.lexicon.statement_words import ENDS
+from slowwave.common.text import sentences
 
 APART = [
     ("polarity", "Ana likes cilantro", "Ana does not like cilantro"),

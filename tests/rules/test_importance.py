@@ -8,9 +8,9 @@ from math import exp, log
 import polars as pl
 import pytest
 
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.settings import UseSettings
 from slowwave.lifecycle.usage_scores import STALE_RECENCY, degrees, importance, is_stale, temporal, weigh
-from slowwave.settings import UseSettings
 
 NOW = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 MEASURES = ("access", "max_access", "degree", "days", "max_days")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.extraction.roster import introductions
+from slowwave.reading.extraction.roster import introductions
 
 INTRODUCED = [
     ("hi, I'm Ilse Brandt", ["Ilse Brandt"]),

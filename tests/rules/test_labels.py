@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave import frames
-from slowwave.lexicon.labels import (
+from slowwave.common import frames
+from slowwave.common.lexicon.labels import (
     TYPES,
     canonical_relation,
     canonical_type,
@@ -19,7 +19,7 @@ from slowwave.lexicon.labels import (
     shown_relation,
     shown_type,
 )
-from slowwave.revision.predicates import DEFAULT, canonicalise
+from slowwave.facts.revision.predicates import DEFAULT, canonicalise
 
 RELATIONS = [predicate.name for predicate in DEFAULT]
 CASES = st.sampled_from([str.lower, str.upper, str.title])

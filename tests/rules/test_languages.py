@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.rendering import render_extraction
-from slowwave.lexicon.languages import NAMES, language_of
-from slowwave.ranking.order import word_overlaps
-from slowwave.ranking.questions import Period, period_of
-from slowwave.records import Turn, Window
-from slowwave.revision.candidates import quotes
-from slowwave.revision.evaluation import grounding
-from slowwave.settings import ExtractSettings, Settings
-from slowwave.text import plain_letters, segmented, sentences, signs_of
+from recall.ranking.order import word_overlaps
+from recall.ranking.questions import Period, period_of
+from slowwave.common.lexicon.languages import NAMES, language_of
+from slowwave.common.records import Turn, Window
+from slowwave.common.settings import ExtractSettings, Settings
+from slowwave.common.text import plain_letters, segmented, sentences, signs_of
+from slowwave.facts.revision.candidates import quotes
+from slowwave.facts.revision.evaluation import grounding
 
 NOON = datetime(2026, 5, 2, 12, tzinfo=UTC)
 SAID = {

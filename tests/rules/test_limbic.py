@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 from stores import entity, fact, remembered
 
 from inference.embedding import open_embedder
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.ranking.entity_weights import (
+from recall.ranking.entity_weights import (
     base_scores,
     build_company,
     fact_factors,
@@ -27,8 +25,10 @@ from slowwave.ranking.entity_weights import (
     rank_entities,
     standing,
 )
-from slowwave.settings import LimbicSettings, RecallSettings
-from slowwave.text import digest
+from slowwave.common import frames
+from slowwave.common.settings import LimbicSettings, RecallSettings
+from slowwave.common.text import digest
+from slowwave.integrations.python_api import OpenMemory
 from storage.store import Store
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

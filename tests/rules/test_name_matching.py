@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from slowwave.resolution.name_matching import match_names, short_form
+from slowwave.entities.name_matching import match_names, short_form
 
 
 @pytest.mark.parametrize(

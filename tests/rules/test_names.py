@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.extraction.names import is_usable, spot, type_of
+from slowwave.reading.extraction.names import is_usable, spot, type_of
 
 
 def spotted(sentence: str, *known: str) -> list[str]:

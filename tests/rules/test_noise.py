@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.filters.noise import ContentScorer, Vectors, group_topics, plan_gates, plan_prototypes, prototype_texts
-from slowwave.settings import NoiseSettings
-from slowwave.text import cut_long, strip_thinking
+from slowwave.common.settings import NoiseSettings
+from slowwave.common.text import cut_long, strip_thinking
+from slowwave.reading.filters.noise import (
+    ContentScorer,
+    Vectors,
+    group_topics,
+    plan_gates,
+    plan_prototypes,
+    prototype_texts,
+)
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 LONG = " The pool is closed before the last query returns, which is why the fixture has to wait for it every time."

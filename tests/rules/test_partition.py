@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.communities import likeness, small
-from slowwave import frames
+from slowwave.common import frames
 from slowwave.graph.community_detection import NO_GROUP, find_groups, propagate_labels, visiting_order
 from slowwave.graph.graph import Graph, build_graph
 

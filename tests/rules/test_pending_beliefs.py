@@ -13,12 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from talk import START, learn, rows, said, written
 
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.revision.candidates import DIRECTIVES, MESSAGES, Candidates
-from slowwave.revision.pending_beliefs import BeliefContext, BeliefPlan, decayed, decayed_at, noisy_or, plan_beliefs
-from slowwave.settings import BeliefSettings
-from slowwave.text import statement_hash
+from slowwave.common import frames
+from slowwave.common.settings import BeliefSettings
+from slowwave.common.text import statement_hash
+from slowwave.facts.revision.candidates import DIRECTIVES, MESSAGES, Candidates
+from slowwave.facts.revision.pending_beliefs import (
+    BeliefContext,
+    BeliefPlan,
+    decayed,
+    decayed_at,
+    noisy_or,
+    plan_beliefs,
+)
+from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.store import Store
 

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from stores import fact, remembered
 
-from slowwave.api import OpenMemory
-from slowwave.ranking.questions import Period
-from slowwave.settings import RecallSettings
+from recall.ranking.questions import Period
+from slowwave.common.settings import RecallSettings
+from slowwave.integrations.python_api import OpenMemory
 
 NOW = datetime(2024, 11, 22, tzinfo=UTC)
 

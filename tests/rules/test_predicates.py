@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave import frames
-from slowwave.revision.predicates import canonicalise, domain_of, unmapped
+from slowwave.common import frames
+from slowwave.facts.revision.predicates import canonicalise, domain_of, unmapped
 
 NOTHING = frames.empty(frames.PREDICATES)
 

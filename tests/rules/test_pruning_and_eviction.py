@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.settings import StewardSettings
 from slowwave.lifecycle.pruning_and_eviction import (
     BY_A_PERSON,
     ENTITIES,
@@ -23,7 +24,6 @@ from slowwave.lifecycle.pruning_and_eviction import (
     without_pointers,
 )
 from slowwave.lifecycle.usage_scores import usage_of
-from slowwave.settings import StewardSettings
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HOW = StewardSettings(prune_threshold=0.05, grace_period_hours=24, decay_half_days=90)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.extraction.date_words import MONTHS, UNITS, WEEKDAYS
-from slowwave.extraction.question_times import time_in
-from slowwave.lexicon.statement_words import may_tell_when
-from slowwave.ranking.questions import Period, event_in, period_of
+from recall.ranking.questions import Period, event_in, period_of
+from slowwave.common.lexicon.statement_words import may_tell_when
+from slowwave.reading.extraction.date_words import MONTHS, UNITS, WEEKDAYS
+from slowwave.reading.extraction.question_times import time_in
 
 NOW = datetime(2024, 11, 22, 16, 40, tzinfo=UTC)  # a Friday
 SUNDAY = datetime(2024, 11, 24, 9, tzinfo=UTC)
@@ -150,7 +150,7 @@ def test_the_words_that_name_a_period_can_be_taken_out(question: str, rest: str)
 
 
 def test_nothing_slow_is_imported_for_a_question_that_names_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "slowwave.extraction.question_times", None)  # to import it would fail
+    monkeypatch.setitem(sys.modules, "slowwave.reading.extraction.question_times", None)  # to import it would fail
     assert period_of("Where does Anna live?", NOW) is None
     assert event_in("Where did Anna live before she moved?") == ("before", "she moved")
     with pytest.raises(ImportError):

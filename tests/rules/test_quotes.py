@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.deduplication.observations import screen
-from slowwave.extraction.quotes import extract_window
-from slowwave.filters.durability import prose_of
-from slowwave.records import Turn, Window
+from slowwave.common.records import Turn, Window
+from slowwave.facts.deduplication.observations import screen
+from slowwave.reading.extraction.quotes import extract_window
+from slowwave.reading.filters.durability import prose_of
 
 NOW = datetime(2026, 4, 9, 12, 0, tzinfo=UTC)  # a Thursday
 ANA = "Ana Lima"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.ranking.entity_weights import fuse_ranks
-from slowwave.ranking.order import (
+from recall.ranking.entity_weights import fuse_ranks
+from recall.ranking.order import (
     OVERLAP_WEIGHT,
     SPREAD,
     Evidence,
@@ -31,7 +31,7 @@ from slowwave.ranking.order import (
     with_neighbours,
     word_overlaps,
 )
-from slowwave.ranking.searched_texts import CONTEXT_CHARACTERS, search_texts
+from slowwave.facts.searched_texts import CONTEXT_CHARACTERS, search_texts
 
 IDS = st.sampled_from([f"m{n}" for n in range(8)])
 COSINES = st.floats(-1.0, 1.0, allow_nan=False).map(lambda x: round(x, 3))

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from measures import jaccard
 from stores import observation
 
-from slowwave import frames
-from slowwave.comparison.similarity import Vectors
-from slowwave.deduplication.blocking import TOPICS, find_topics
-from slowwave.deduplication.duplicates import CandidateSet, Merges, by_words, merge_by, select_seeds
-from slowwave.deduplication.merged_facts import merge_clusters
-from slowwave.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
-from slowwave.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
-from slowwave.settings import MergeSettings
-from slowwave.text import row_id
-from slowwave.validity import is_live, successors, valid_facts
+from slowwave.common import frames
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.settings import MergeSettings
+from slowwave.common.text import row_id
+from slowwave.common.validity import is_live, successors, valid_facts
+from slowwave.facts.deduplication.blocking import TOPICS, find_topics
+from slowwave.facts.deduplication.duplicates import CandidateSet, Merges, by_words, merge_by, select_seeds
+from slowwave.facts.deduplication.merged_facts import merge_clusters
+from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
+from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 T0 = datetime(2026, 1, 1, 9, tzinfo=UTC)

@@ -7,7 +7,7 @@ import time
 import polars as pl
 import pytest
 
-from slowwave.filters.redaction import has_secret, redact, redact_all, redact_lines
+from slowwave.reading.filters.redaction import has_secret, redact, redact_all, redact_lines
 
 # Secrets are put together here so that no scanner takes this file for a leak.
 AWS_KEY = "AKIA" + "IOSFODNN7EXAMPLE"

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
-from slowwave import frames
-from slowwave.resolution.entity_resolution import (
+from slowwave.common import frames
+from slowwave.common.settings import DEFAULT_EMBEDDER, ResolveSettings
+from slowwave.entities.entity_resolution import (
     COSINES,
     UNCLEAR_NAME,
     Resolution,
@@ -22,10 +23,9 @@ from slowwave.resolution.entity_resolution import (
     finish,
     plan_resolution,
 )
-from slowwave.resolution.mentions import RAW_MENTIONS, mentions_in, new_id
-from slowwave.resolution.name_joins import KNOWN, near_names, plan_joins
-from slowwave.resolution.name_matching import must_differ
-from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
+from slowwave.entities.mentions import RAW_MENTIONS, mentions_in, new_id
+from slowwave.entities.name_joins import KNOWN, near_names, plan_joins
+from slowwave.entities.name_matching import must_differ
 from storage.schema import STAMPS
 from storage.store import Store
 from storage.tables import TABLES

@@ -13,12 +13,12 @@ from messages_api import MessagesApi
 from patchwork import NOW, Memory, claim, day
 from talk import CLAUDE, learn, rows, said, verdict, written
 
-from slowwave import frames
-from slowwave.revision.conflicts import is_one_domain
-from slowwave.revision.mutual_exclusion import Forms, exclude, read_claim
-from slowwave.revision.revision_state import RevisionState
-from slowwave.revision.supersession import KNOWN
-from slowwave.validity import MAX_CHAIN, successors
+from slowwave.common import frames
+from slowwave.common.validity import MAX_CHAIN, successors
+from slowwave.facts.revision.conflicts import is_one_domain
+from slowwave.facts.revision.mutual_exclusion import Forms, exclude, read_claim
+from slowwave.facts.revision.revision_state import RevisionState
+from slowwave.facts.revision.supersession import KNOWN
 
 SINGLE = ("rate_limit",)
 

@@ -25,7 +25,8 @@ from talk import (
     written,
 )
 
-from slowwave.extraction.roster import (
+from slowwave.common.records import RosterEntry, Turn
+from slowwave.reading.extraction.roster import (
     NAMESPACE,
     Owner,
     is_name,
@@ -37,7 +38,6 @@ from slowwave.extraction.roster import (
     with_names,
     with_owner_names,
 )
-from slowwave.records import RosterEntry, Turn
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slowwave.lifecycle.run_counts import shown_counts
+from slowwave.common.run_counts import shown_counts
 
 
 def test_counts_are_shown_in_one_order_and_without_zeros() -> None:

@@ -9,10 +9,10 @@ import pytest
 from patchwork import Memory, claim
 from test_reconciliation import ALIKE, fact, plan, pool_of
 
-from slowwave import frames
-from slowwave.deduplication.duplicates import DUPLICATES, Merges
+from slowwave.common import frames
+from slowwave.facts.deduplication.duplicates import DUPLICATES, Merges
+from slowwave.facts.revision.search_terms import general_words, search_terms
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.revision.search_terms import general_words, search_terms
 
 
 @pytest.mark.parametrize(

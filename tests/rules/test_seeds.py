@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_walks import edge, graph_of
 
+from slowwave.common.settings import WalkSettings
 from slowwave.graph.graph import Graph
 from slowwave.graph.name_index import (
     NameIndex,
@@ -19,7 +20,6 @@ from slowwave.graph.name_index import (
     structural_scores,
     words_of,
 )
-from slowwave.settings import WalkSettings
 
 TOOLS = {
     "e_sqlite": ("SQLite", "An embedded database."),

@@ -14,17 +14,17 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from talk import ROOT
 
-import slowwave.settings
+import slowwave.common.settings
 from apps.cli import app
 from apps.configuration import load_settings, parse_settings
 from scripts.names_page import COMMANDS
-from slowwave.errors import SlowwaveError, UnknownName, UnusableInput
-from slowwave.settings import SHARED, Group, IngestSettings, Settings
-from slowwave.settings.seed_names import SEED_NAMES, SPELLINGS
+from slowwave.common.errors import SlowwaveError, UnknownName, UnusableInput
+from slowwave.common.settings import SHARED, Group, IngestSettings, Settings
+from slowwave.common.settings.seed_names import SEED_NAMES, SPELLINGS
 
 MODELS = [
     model
-    for _, model in inspect.getmembers(slowwave.settings, inspect.isclass)
+    for _, model in inspect.getmembers(slowwave.common.settings, inspect.isclass)
     if issubclass(model, Group) and model is not Group
 ]
 FREE_TEXT = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.comparison.similarity import SimilarityThresholds, similar_pairs, word_overlap
-from slowwave.words import tokens, word_sets
+from slowwave.common.comparison.similarity import SimilarityThresholds, similar_pairs, word_overlap
+from slowwave.common.words import tokens, word_sets
 
 TEXTS = st.text(alphabet="ab cé.,!? \n-'", max_size=30)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slowwave.ingestion.agent_sessions import gemini_sessions, parse_codex, parse_gemini
-from slowwave.ingestion.chat_exports import (
+from slowwave.reading.ingestion.agent_sessions import gemini_sessions, parse_codex, parse_gemini
+from slowwave.reading.ingestion.chat_exports import (
     day_order,
     names_of,
     parse_claude_ai,
@@ -18,11 +18,11 @@ from slowwave.ingestion.chat_exports import (
     parse_slack,
     parse_whatsapp,
 )
-from slowwave.ingestion.commit_logs import parse_git_log
-from slowwave.ingestion.formats import Note, is_list_of_export, sniff_format
-from slowwave.ingestion.mail import own_words, parse_mail
-from slowwave.ingestion.parsers import conversation_of
-from slowwave.ingestion.transcripts import Message, Origin
+from slowwave.reading.ingestion.commit_logs import parse_git_log
+from slowwave.reading.ingestion.formats import Note, is_list_of_export, sniff_format
+from slowwave.reading.ingestion.mail import own_words, parse_mail
+from slowwave.reading.ingestion.parsers import conversation_of
+from slowwave.reading.ingestion.transcripts import Message, Origin
 
 ORIGIN = Origin("file", "global")
 NINE = 1_772_442_000_000_000  # 2 March 2026, 9:00 UTC

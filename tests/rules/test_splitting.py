@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave import frames
-from slowwave.comparison.similarity import Vectors
-from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.common import frames
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.common.lexicon.statement_words import STOP_WORDS
+from slowwave.common.settings import ResolveSettings, SplitSettings
+from slowwave.entities.entity_resolution import COSINES, finish, plan_resolution
+from slowwave.entities.mentions import mentions_in
 from slowwave.graph.links import inverses_of, part_facts
-from slowwave.lexicon.statement_words import STOP_WORDS
-from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
-from slowwave.resolution.mentions import mentions_in
 from slowwave.review.split_plan import SplitPart, ask_of, checked_splits, plan_hash, splits_of
 from slowwave.review.split_suggestions import (
     find_topics,
@@ -29,7 +30,6 @@ from slowwave.review.split_suggestions import (
     thresholds_of,
     words_in,
 )
-from slowwave.settings import ResolveSettings, SplitSettings
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EACH = SplitSettings()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.filters.novelty import SurpriseState, candidate_names, plan_surprise, score_surprise
-from slowwave.settings import SurpriseSettings
+from slowwave.common.settings import SurpriseSettings
+from slowwave.reading.filters.novelty import SurpriseState, candidate_names, plan_surprise, score_surprise
 
 ON = SurpriseSettings(enabled=True)
 SAME = np.array([1, 0], dtype=np.float32)

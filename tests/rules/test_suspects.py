@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 from patchwork import Memory, claim, day
 
-from slowwave import frames
-from slowwave.revision.revision_state import RETIRED
-from slowwave.revision.supersession import find_derived
+from slowwave.common import frames
+from slowwave.facts.revision.revision_state import RETIRED
+from slowwave.facts.revision.supersession import find_derived
 
 ACME = claim("Anna works at Acme.", relation="works_at", obj="Acme", at=1)
 GLOBEX = claim("Anna works at Globex now.", relation="works_at", obj="Globex", at=10)

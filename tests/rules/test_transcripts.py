@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slowwave.errors import UnknownName
-from slowwave.ingestion.conversations import Conversations
-from slowwave.ingestion.formats import Note, load_lines, load_values
-from slowwave.ingestion.parsers import known_format
-from slowwave.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
-from slowwave.timestamps import parse_time
+from slowwave.common.errors import UnknownName
+from slowwave.common.timestamps import parse_time
+from slowwave.reading.ingestion.conversations import Conversations
+from slowwave.reading.ingestion.formats import Note, load_lines, load_values
+from slowwave.reading.ingestion.parsers import known_format
+from slowwave.reading.ingestion.transcripts import Message, Origin, parse_chatgpt, parse_claude_code, parse_message
 
 ORIGIN = Origin("file", "global")
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

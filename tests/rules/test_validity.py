@@ -11,9 +11,9 @@ import lancedb
 import polars as pl
 import pytest
 
-from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.timestamps import parse_moment
-from slowwave.validity import (
+from slowwave.common.errors import SlowwaveError, UnusableInput
+from slowwave.common.timestamps import parse_moment
+from slowwave.common.validity import (
     STATUSES,
     TRANSITIONS,
     as_of,

@@ -10,9 +10,9 @@ import pytest
 
 from prompts.rendering import render_pairs
 from prompts.responses import Reconciliation
-from slowwave import frames
-from slowwave.deduplication.pairs_for_a_model import JudgedPair, Merge, allowed_merges
-from slowwave.records import PairFact, PairQuestion
+from slowwave.common import frames
+from slowwave.common.records import PairFact, PairQuestion
+from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair, Merge, allowed_merges
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 MANAGED = ("Marta manages Devon at the office.", "At the office Devon is managed by Marta.")

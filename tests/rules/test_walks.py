@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.settings import SpreadSettings, WalkSettings
 from slowwave.graph.graph import EDGE_TYPES, Graph, build_graph
 from slowwave.graph.walks import (
     TYPE_WEIGHTS,
@@ -25,7 +26,6 @@ from slowwave.graph.walks import (
     shortest_path,
     spread,
 )
-from slowwave.settings import SpreadSettings, WalkSettings
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EVERYTHING = 10_000

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.ingestion.windows import (
+from slowwave.common.settings import ExtractSettings, NoiseSettings
+from slowwave.reading.ingestion.windows import (
     COLUMNS,
     PERSON_CHARS,
     PlannedWindow,
@@ -22,7 +23,6 @@ from slowwave.ingestion.windows import (
     speakers_of,
     with_topics,
 )
-from slowwave.settings import ExtractSettings, NoiseSettings
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 SCHEMA = {

@@ -18,8 +18,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from slowwave.errors import Fenced
-from slowwave.settings import RetentionSettings
+from slowwave.common.errors import Fenced
+from slowwave.common.settings import RetentionSettings
 from storage import transactions
 from storage.doctor import examine
 from storage.snapshots import Reading

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from conftest import EPOCH, TINY, killed_creation
 
-from slowwave.errors import StoreMismatch, UndoRefused, UnusableInput
+from slowwave.common.errors import StoreMismatch, UndoRefused, UnusableInput
 from storage.connection import HEAD, connect, place_for_making
 from storage.doctor import Defect, examine, repair
 from storage.rows import to_rows

@@ -15,11 +15,11 @@ from talk import NOW, START, learn, rows, said, say_yes, written
 from test_review import ANA, IDS, T1, T2, T3, drafted, made, one_of, proposed, run_at
 
 from recall.proposals import list_proposals
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused
+from slowwave.common.errors import Refused
+from slowwave.common.settings import ApprovalSettings
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.review.changes import RowChange, decoded, encoded, hash_of, repeat_key
 from slowwave.review.proposals import FACT_CHANGES, NODES, TIES, Person, Proposing, group_rows, risks_of
-from slowwave.settings import ApprovalSettings
 from storage.store import Store
 from tasks.people import review_runs
 from tasks.people.review import approve, reject

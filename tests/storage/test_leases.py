@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.embedding import open_embedder
-from slowwave.errors import Fenced, LeaseBusy, Refused, UndoRefused
+from slowwave.common.errors import Fenced, LeaseBusy, Refused, UndoRefused
 from storage.connection import HEAD
 from storage.head import HeadRow, Lease
 from storage.lease import Clock, new_owner, with_time

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from conftest import EPOCH, TINY
 
-from slowwave.errors import StoreMismatch
+from slowwave.common.errors import StoreMismatch
 from storage import migrations
 from storage.connection import HEAD
 from storage.doctor import examine

@@ -18,9 +18,9 @@ from talk import learn, said, written
 from bench.loopback_storage import CONDITIONAL, LoopbackStorage, loopback_storage
 from inference.embedding import open_embedder
 from recall.export import export
-from slowwave.api import OpenMemory
-from slowwave.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
-from slowwave.settings import RetentionSettings
+from slowwave.common.errors import Fenced, NoStoreYet, UnknownName, UnusableInput
+from slowwave.common.settings import RetentionSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.connection import HEAD, connect, has_namespace, namespaces
 from storage.doctor import examine
 from storage.export_key import known_key, named_key, own_key

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from conftest import EPOCH
 
-from slowwave.records import LedgerEntry, SubmittedBatch, Usage
+from slowwave.common.records import LedgerEntry, SubmittedBatch, Usage
 from storage.paid_answers import StoredAnswers
 from storage.store import Store
 from storage.undo import undo

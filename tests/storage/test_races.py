@@ -11,7 +11,7 @@ import pytest
 from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, START, Line, learn, overtaken, rows, said, states, texts_of, written
 
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

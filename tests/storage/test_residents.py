@@ -17,11 +17,11 @@ from recall.loop import Deadline
 from recall.question import Question
 from recall.recaller import UNASKED
 from recall.search import RESIDENT
-from slowwave.api import OpenMemory
-from slowwave.errors import UnusableInput
-from slowwave.settings import RecallSettings
-from slowwave.types import Recollection
-from slowwave.validity import Moment
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import RecallSettings
+from slowwave.common.types import Recollection
+from slowwave.common.validity import Moment
+from slowwave.integrations.python_api import OpenMemory
 from storage import following, residents, vectors
 from storage.columns import WordIndex
 from storage.following import Residents

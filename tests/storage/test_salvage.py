@@ -15,7 +15,7 @@ from conftest import EPOCH, TINY
 from typer.testing import CliRunner
 
 from apps.cli import app
-from slowwave.errors import NoRoom, SlowwaveError, StoreMismatch, UndoRefused, UnusableInput
+from slowwave.common.errors import NoRoom, SlowwaveError, StoreMismatch, UndoRefused, UnusableInput
 from storage.disk import in_plain_words
 from storage.doctor import REPORTED, Defect, examine, look, mend_head, repair
 from storage.store import Store

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 from conftest import EPOCH, TINY, killed_creation
 
-from slowwave.errors import Fenced, LeaseBusy, StoreMismatch, UnknownName, UnusableInput
-from slowwave.settings import RetentionSettings
+from slowwave.common.errors import Fenced, LeaseBusy, StoreMismatch, UnknownName, UnusableInput
+from slowwave.common.settings import RetentionSettings
 from storage import transactions
 from storage.connection import HEAD, connect, namespaces, place_for_making
 from storage.head import HeadRow

@@ -13,7 +13,7 @@ from conftest import EPOCH
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slowwave.errors import UndoRefused
+from slowwave.common.errors import UndoRefused
 from storage.lease import new_owner
 from storage.reembedding import write_renewed
 from storage.rows import column_names

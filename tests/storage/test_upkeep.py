@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from conftest import EPOCH, TINY
 
-from slowwave.errors import StoreMismatch, UndoRefused
-from slowwave.settings import RetentionSettings
-from slowwave.validity import as_of_sql, live_sql, time_sql
+from slowwave.common.errors import StoreMismatch, UndoRefused
+from slowwave.common.settings import RetentionSettings
+from slowwave.common.validity import as_of_sql, live_sql, time_sql
 from storage import migrations, upkeep
 from storage.connection import HEAD
 from storage.disk import unreadable_indexes

@@ -15,7 +15,7 @@ from bench.figures import Figure, Options, in_fresh_process
 from bench.ingest import STAGES
 from bench.metrics import evidence_recall, is_pair_found, named_messages
 from bench.probe import Stopwatch
-from slowwave.types import Provenance, RecalledFact
+from slowwave.common.types import Provenance, RecalledFact
 
 
 def fact(*messages: str) -> RecalledFact:

@@ -22,7 +22,7 @@ from scripts.write_docs import (
     settings_page,
     tables_page,
 )
-from slowwave.settings import SHARED, Settings
+from slowwave.common.settings import SHARED, Settings
 from storage.schema import STAMPS
 from storage.tables import TABLES
 

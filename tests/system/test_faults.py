@@ -17,8 +17,8 @@ from talk import NOW, ROOT, learn, rows, said, written
 from bench.faults.campaign import Campaign, run_scene
 from bench.faults.model import Model
 from bench.faults.steps import Step
-from slowwave.errors import NoRoom
-from slowwave.settings import RetentionSettings
+from slowwave.common.errors import NoRoom
+from slowwave.common.settings import RetentionSettings
 from storage.doctor import examine
 from storage.store import Store
 from tasks.runtime.runs import Counts, new_run, recorded

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bench.fuzz.mutations import CHANGES, TOKENS, damaged
 from bench.fuzz.seeds import seeds
 from bench.fuzz.targets import TARGETS, attempt
-from slowwave.filters.redaction import redact
+from slowwave.reading.filters.redaction import redact
 
 FOUND = Path(__file__).parents[1] / "fuzzing"
 EXAMPLES = int(os.environ.get("SLOWWAVE_FUZZ_EXAMPLES", "0"))  # more of them, where there is time

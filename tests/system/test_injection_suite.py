@@ -33,9 +33,7 @@ from prompts import rendering
 from recall.aspects import aspects
 from recall.atlas import atlas_data
 from recall.context import HEADER, WARNING, render_context
-from slowwave.api import OpenMemory
-from slowwave.filters.injection import injection_reason
-from slowwave.records import (
+from slowwave.common.records import (
     ArtifactQuestion,
     CommunityQuestion,
     KnownFact,
@@ -49,8 +47,10 @@ from slowwave.records import (
     Turn,
     Window,
 )
-from slowwave.settings import Settings
-from slowwave.validity import live_sql
+from slowwave.common.settings import Settings
+from slowwave.common.validity import live_sql
+from slowwave.integrations.python_api import OpenMemory
+from slowwave.reading.filters.injection import injection_reason
 from storage.schema import Role
 from storage.store import Store
 from storage.tables import tables_of

@@ -20,8 +20,8 @@ from talk import EXAMPLES, NOW, ROOT, learn, rows, said, written
 
 from recall.export import export
 from recall.proposals import list_proposals
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings
 from slowwave.review.proposals import Person
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
 from storage.store import Store
 from storage.undo import undo
 from tasks.people.observations import observe
@@ -167,6 +167,12 @@ def test_no_two_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(path)
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+def test_the_rules_have_at_most_eight_rooms() -> None:
+    paths = [path for path in (ROOT / "slowwave").iterdir() if path.suffix in ("", ".py")]
+    rooms = {path.stem for path in paths if not path.name.startswith(("_", "."))}
+    assert len(rooms - {"project"}) <= 8
 
 
 def test_no_flow_hides_a_module_that_can_be_imported() -> None:

@@ -23,9 +23,9 @@ from apps.configuration import Place
 from apps.mcp.server import make_server
 from bench import synthetic
 from recall.context import ContextBlock, count_tokens, render_context
-from slowwave.api import OpenMemory
-from slowwave.settings import Settings
-from slowwave.types import Mention, Passage, RecalledFact
+from slowwave.common.settings import Settings
+from slowwave.common.types import Mention, Passage, RecalledFact
+from slowwave.integrations.python_api import OpenMemory
 
 ROOMS = (*range(100, 400, 25), *range(400, 8001, 400))
 SAID = datetime(2026, 5, 8, 14, tzinfo=UTC)

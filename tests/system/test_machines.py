@@ -12,7 +12,7 @@ from conftest import EPOCH
 
 from bench.machines import Campaign, Outcome, judge, talk
 from flows.sleep import sleep
-from slowwave.settings import SleepSettings
+from slowwave.common.settings import SleepSettings
 from storage.store import Store
 
 

@@ -25,10 +25,10 @@ from apps.mcp.server import make_server
 from apps.transfer_commands import atlas_page
 from inference.secrets import clean_error, without_secrets
 from recall.atlas import atlas_data
-from slowwave.api import OpenMemory
-from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.filters.redaction import redact_values
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
+from slowwave.common.errors import SlowwaveError, UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, Settings
+from slowwave.integrations.python_api import OpenMemory
+from slowwave.reading.filters.redaction import redact_values
 from storage.store import Store
 from tasks.entities.names_and_pins import alias_entity
 from tasks.people.observations import observe

@@ -32,10 +32,10 @@ import inference.telemetry
 import storage.telemetry
 from apps.cli import app
 from flows.decay import decay
-from slowwave.api import OpenMemory
-from slowwave.lifecycle.run_counts import effects, retired
-from slowwave.lifecycle.run_counts import written as facts_written
-from slowwave.settings import SleepSettings
+from slowwave.common.run_counts import effects, retired
+from slowwave.common.run_counts import written as facts_written
+from slowwave.common.settings import SleepSettings
+from slowwave.integrations.python_api import OpenMemory
 from storage.lease import IMPORTED
 from storage.store import Store
 from tasks.runtime import telemetry

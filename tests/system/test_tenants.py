@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.tenants import ingest_some, judge, mark_of, observe_some, undo_one, work
-from slowwave.errors import UnusableInput
+from slowwave.common.errors import UnusableInput
 from storage.connection import check_namespace, has_namespace, namespaces
 from storage.store import Store
 

@@ -19,8 +19,11 @@ from talk import CLAUDE, NOW, STAMPS, START, assert_same, contents, learn, rows,
 
 from inference.language import Language
 from inference.ledger import MemoryLedger
-from slowwave.api import OpenMemory
-from slowwave.deduplication.artifacts import (
+from slowwave.common.errors import UnknownName
+from slowwave.common.frames import ARTIFACTS, conform
+from slowwave.common.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettings, MergeSettings
+from slowwave.common.text import digest
+from slowwave.facts.deduplication.artifacts import (
     NEAR,
     ArtifactPlan,
     ArtifactVerdict,
@@ -30,11 +33,8 @@ from slowwave.deduplication.artifacts import (
     shingle_jaccard,
     title_jaccard,
 )
-from slowwave.errors import UnknownName
-from slowwave.frames import ARTIFACTS, conform
-from slowwave.ingestion.documents import LEFT_OUT, embedded_text, pasted, pieces
-from slowwave.settings import DEFAULT_EMBEDDER, ArtifactSettings, LanguageSettings, MergeSettings
-from slowwave.text import digest
+from slowwave.integrations.python_api import OpenMemory
+from slowwave.reading.ingestion.documents import LEFT_OUT, embedded_text, pasted, pieces
 from storage.doctor import examine
 from storage.store import Store
 from tasks.ingest.artifacts import link_artifacts
@@ -245,7 +245,7 @@ def test_s1_18_the_limits_themselves_are_enough(monkeypatch: pytest.MonkeyPatch)
         (sure + 1e-9, titled, "root"),
         (sure, titled + 1e-9, "derivative"),
     ):
-        monkeypatch.setattr("slowwave.deduplication.artifacts.SAME_TITLE", title)
+        monkeypatch.setattr("slowwave.facts.deduplication.artifacts.SAME_TITLE", title)
         assert linked(new, 0.9, rules=ArtifactSettings(link_confidence=confidence))["b"]["link"] == link
 
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from talk import assert_same, contents, overtaken
 
 from inference.embedding import open_embedder
-from slowwave import frames
+from slowwave.common import frames
+from slowwave.common.settings import DEFAULT_EMBEDDER, LinkSettings
 from slowwave.graph.links import ENDS, NEAR, find_links, plan_links, to_measure
-from slowwave.settings import DEFAULT_EMBEDDER, LinkSettings
 from storage.doctor import examine
 from storage.store import Store
 from tasks.entities import derived

@@ -15,17 +15,17 @@ from talk import NOW, START, assert_same, contents, learn, rows, said, written
 
 from inference.embedding import open_embedder
 from recall.entities import exact_row
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.entrenchment import ENDS
-from slowwave.errors import Refused, UnknownName, UnusableInput
+from slowwave.common import frames
+from slowwave.common.entrenchment import ENDS
+from slowwave.common.errors import Refused, UnknownName, UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, ResolveSettings
+from slowwave.common.text import as_json, row_id
+from slowwave.common.validity import live_sql
+from slowwave.entities.entity_resolution import COSINES, finish, plan_resolution
+from slowwave.entities.mentions import embed_texts, mentions_in, new_id
+from slowwave.facts.revision.pending_beliefs import belief_ids, noisy_or
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.entity_merges import ancestors, join_beliefs, refusal
-from slowwave.resolution.entity_resolution import COSINES, finish, plan_resolution
-from slowwave.resolution.mentions import embed_texts, mentions_in, new_id
-from slowwave.revision.pending_beliefs import belief_ids, noisy_or
-from slowwave.settings import DEFAULT_EMBEDDER, ResolveSettings
-from slowwave.text import as_json, row_id
-from slowwave.validity import live_sql
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

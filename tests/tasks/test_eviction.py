@@ -19,13 +19,13 @@ from talk import STAMPS, START, assert_same, contents, learn, rows, said, writte
 
 from recall.overview import changes, stats
 from recall.proposals import list_proposals
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.errors import UndoRefused
+from slowwave.common import frames
+from slowwave.common.errors import UndoRefused
+from slowwave.common.settings import ApprovalSettings, DecaySettings
+from slowwave.common.validity import STATUSES, valid_facts
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.pruning_and_eviction import deletable
 from slowwave.review.proposals import Person
-from slowwave.settings import ApprovalSettings, DecaySettings
-from slowwave.validity import STATUSES, valid_facts
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

@@ -23,11 +23,11 @@ from typer.testing import CliRunner
 
 from apps import people_commands
 from apps.cli import app
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
+from slowwave.common.errors import Refused, StoreMismatch, UndoRefused, UnknownName, UnusableInput
+from slowwave.common.text import FORGOTTEN, as_json
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.erasure import VOCABULARY, label_names
 from slowwave.lifecycle.forgotten_names import NameMatcher
-from slowwave.text import FORGOTTEN, as_json
 from storage.doctor import examine
 from storage.erasure import files_left, read_rows_naming
 from storage.lease import new_owner

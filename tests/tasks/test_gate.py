@@ -16,13 +16,13 @@ from talk import assert_same, contents
 
 from inference.embedding import open_embedder
 from recall.history import story_of
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.errors import RecallFell
+from slowwave.common import frames
+from slowwave.common.errors import RecallFell
+from slowwave.common.settings import GateSettings, RecallSettings
+from slowwave.common.words import stems
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.probes import GateVerdict, Probe, Standing, compare, plan_probes, question, staying
 from slowwave.lifecycle.usage_scores import usage_of
-from slowwave.settings import GateSettings, RecallSettings
-from slowwave.words import stems
 from storage.store import Store
 from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.orchestration.tallies import Tally

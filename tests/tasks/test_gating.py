@@ -12,8 +12,8 @@ import pytest
 from conftest import EPOCH
 
 from inference.embedding import open_embedder
-from slowwave.filters.noise import prototype_texts
-from slowwave.settings import NoiseSettings
+from slowwave.common.settings import NoiseSettings
+from slowwave.reading.filters.noise import prototype_texts
 from storage.store import Store
 from tasks.ingest.gating import _scorer, _without_stale_repeats, learn_noise
 

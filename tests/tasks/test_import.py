@@ -18,12 +18,12 @@ from patchwork import NOW as THEN
 from patchwork import Memory, claim, day
 from talk import EXAMPLES, assert_same, contents, rows
 
-from slowwave.errors import UnusableInput
-from slowwave.foreign.adoption import adopt, without_secrets
-from slowwave.foreign.parsers import read_export
-from slowwave.foreign.records import Foreign
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings
-from slowwave.validity import is_live
+from slowwave.common.errors import UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings
+from slowwave.common.validity import is_live
+from slowwave.integrations.foreign.adoption import adopt, without_secrets
+from slowwave.integrations.foreign.parsers import read_export
+from slowwave.integrations.foreign.records import Foreign
 from storage.store import Store
 from storage.undo import undo
 from tasks.runtime.runs import new_run

@@ -14,8 +14,8 @@ from talk import CLAUDE, extractor, rows, said, states, written
 from test_backfill import stored
 
 from flows.inbox import inbox
-from slowwave.errors import NoStoreYet, NothingYet, SlowwaveError
-from slowwave.settings import ExtractSettings, IngestSettings
+from slowwave.common.errors import NoStoreYet, NothingYet, SlowwaveError
+from slowwave.common.settings import ExtractSettings, IngestSettings
 from storage.store import Store
 from tasks.ingest.inbox import Arrival, Rounds, half_read, look_into, put_away
 from tasks.runtime.runs import existing_run, new_run

@@ -20,13 +20,13 @@ from stores import observation
 from talk import CLAUDE, overtaken, rows, verdict
 
 from inference.embedding import open_embedder
-from slowwave import frames
-from slowwave.deduplication.blocking import find_nearest_pairs, find_pairs
-from slowwave.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
-from slowwave.deduplication.merged_facts import combine, combined_notes
+from slowwave.common import frames
+from slowwave.common.settings import MergeSettings, StewardSettings
+from slowwave.facts.deduplication.blocking import find_nearest_pairs, find_pairs
+from slowwave.facts.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
+from slowwave.facts.deduplication.merged_facts import combine, combined_notes
+from slowwave.facts.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.lifecycle.usage_scores import usage_of
-from slowwave.revision.candidates import MAX_STATEMENT_BYTES
-from slowwave.settings import MergeSettings, StewardSettings
 from storage.doctor import examine
 from storage.search import unit_matrix
 from storage.store import Store

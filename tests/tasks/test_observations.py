@@ -20,19 +20,21 @@ from talk import NOW, contents, learn, rows, said, written
 from apps.people_commands import duplicates as duplicates_command
 from inference.embedding import open_embedder
 from recall.entity_review import duplicates_of
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.comparison import similarity
-from slowwave.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
-from slowwave.deduplication.observations import (
+from slowwave.common import frames
+from slowwave.common.comparison import similarity
+from slowwave.common.comparison.similarity import SimilarityThresholds, Vectors, similar_pairs
+from slowwave.common.errors import Refused, UnknownName, UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, IngestSettings, ResolveSettings
+from slowwave.common.types import Added
+from slowwave.common.validity import live_sql
+from slowwave.facts.deduplication.observations import (
     find_duplicates,
     named_by,
     plan_flags,
     screen,
     stale_flags,
 )
-from slowwave.errors import Refused, UnknownName, UnusableInput
-from slowwave.ranking.searched_texts import (
+from slowwave.facts.searched_texts import (
     CHARACTERS,
     RELATION_CHARACTERS,
     DescribedEntity,
@@ -40,9 +42,7 @@ from slowwave.ranking.searched_texts import (
     entity_text,
     lexical_diversity,
 )
-from slowwave.settings import DEFAULT_EMBEDDER, IngestSettings, ResolveSettings
-from slowwave.types import Added
-from slowwave.validity import live_sql
+from slowwave.integrations.python_api import OpenMemory
 from storage.doctor import examine
 from storage.search import unit_matrix
 from storage.store import Store

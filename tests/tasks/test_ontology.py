@@ -16,8 +16,8 @@ from stores import entity, remembered
 from stores import fact as any_fact
 from talk import CLAUDE, NOW, Line, learn, rows, said, texts_of, written
 
-from slowwave import frames
-from slowwave.revision.predicates import DEFAULT, canonicalise, learned_rows, settle_names
+from slowwave.common import frames
+from slowwave.facts.revision.predicates import DEFAULT, canonicalise, learned_rows, settle_names
 from storage.store import Store
 from tasks.ingest.other_names import add_aliases_of_facts
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from talk import NOW, learn, said, written
 
 from recall.export import MANIFEST, export, read_manifest
-from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.settings import DEFAULT_EMBEDDER
+from slowwave.common.errors import SlowwaveError, UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER
 from storage.connection import namespaces
 from storage.export_key import KEY_FILE, known_key, named_key, own_key
 from storage.store import Store

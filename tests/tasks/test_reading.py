@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slowwave.errors import SlowwaveError, UnusableInput
-from slowwave.ingestion.conversations import Conversations
-from slowwave.ingestion.parsers import FORMATS
-from slowwave.settings import IngestSettings
+from slowwave.common.errors import SlowwaveError, UnusableInput
+from slowwave.common.settings import IngestSettings
+from slowwave.reading.ingestion.conversations import Conversations
+from slowwave.reading.ingestion.parsers import FORMATS
 from tasks.ingest.reading import ReadBatch, read_source
 from tasks.ingest.sources import ReadIssue, find_sources
 from tasks.runtime.run_pages import markdown_table
@@ -329,8 +329,8 @@ def test_a_file_of_200_mb_streams_within_one_gib(tmp_path: Path) -> None:
                 f'"content":"{number} {words}","occurred_at":"2026-03-02T09:{number % 60:02}:00Z"}}\n'
             )
     script = (
-        "import re, sys\nfrom datetime import datetime, UTC\nfrom slowwave.settings import IngestSettings\n"
-        "from slowwave.ingestion.conversations import Conversations\n"
+        "import re, sys\nfrom datetime import datetime, UTC\nfrom slowwave.common.settings import IngestSettings\n"
+        "from slowwave.reading.ingestion.conversations import Conversations\n"
         "from tasks.ingest.reading import read_source\nfrom tasks.ingest.sources import find_sources\n"
         "def peak(): return re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]\n"
         "start = peak()\n"

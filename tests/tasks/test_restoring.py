@@ -23,11 +23,11 @@ from flows.restore import restore as restore_flow
 from flows.undo import undo as undo_flow
 from inference.embedding import open_embedder
 from recall.history import archived
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.errors import UnknownName, UnusableInput
+from slowwave.common import frames
+from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.settings import StewardSettings
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.restore import plan_restoration
-from slowwave.settings import StewardSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

@@ -25,7 +25,7 @@ from talk import CLAUDE, learn, said, written
 
 import flows
 import tasks
-from slowwave.errors import LeaseBusy, Terminal, Transient, UnusableInput
+from slowwave.common.errors import LeaseBusy, Terminal, Transient, UnusableInput
 from tasks.runtime.engine import flow, is_inline, side_by_side, task
 from tasks.runtime.retrying import FLOW_TRIES, ONCE, RETRIES, Tries
 

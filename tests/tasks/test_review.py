@@ -31,8 +31,8 @@ from talk import STAMPS, assert_same, contents, rows
 
 from flows.review import review
 from recall.proposals import Proposal, list_proposals, proposal_named, story_of_proposal
-from slowwave.api import open_memory
-from slowwave.errors import Refused, UnusableInput
+from slowwave.common.errors import Refused, UnusableInput
+from slowwave.integrations.python_api import open_memory
 from slowwave.review.changes import NOW
 from slowwave.review.proposals import (
     MAX_NAME,

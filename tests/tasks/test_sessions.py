@@ -16,9 +16,9 @@ from messages_api import Body, MessagesApi, Reply, filled
 from talk import CLAUDE, NOW, START, extractor, learn, rows, said, written
 
 from prompts.rendering import pack_sessions, render_sessions
-from slowwave.api import OpenMemory
-from slowwave.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, may_be_due, pairs_in, plan_due
-from slowwave.records import SessionQuestion, Turn
+from slowwave.common.records import SessionQuestion, Turn
+from slowwave.integrations.python_api import OpenMemory
+from slowwave.reading.ingestion.sessions import SUMMARY_COLUMNS, TURN_CHARS, may_be_due, pairs_in, plan_due
 from storage.store import Store
 from tasks.people.forgetting import find_subject, forget
 from tasks.runtime.runs import existing_run

@@ -19,14 +19,14 @@ from inference.embedding import open_embedder
 from recall.entity_review import analyze_split, duplicates_of, find_split_candidates, scan_entities, suggest_split
 from recall.graphs import graph_of
 from recall.proposals import list_proposals, proposal_named
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.errors import Refused, SlowwaveError, UnknownName, UnusableInput
-from slowwave.resolution.mentions import new_id
+from slowwave.common import frames
+from slowwave.common.errors import Refused, SlowwaveError, UnknownName, UnusableInput
+from slowwave.common.settings import DEFAULT_EMBEDDER, SplitSettings
+from slowwave.common.text import row_id
+from slowwave.entities.mentions import new_id
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.review.proposals import Person
 from slowwave.review.split_plan import SplitPart
-from slowwave.settings import DEFAULT_EMBEDDER, SplitSettings
-from slowwave.text import row_id
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

@@ -18,13 +18,13 @@ from stores import observation
 from talk import assert_same, contents, dying, overtaken, rows
 
 from inference.embedding import open_embedder
-from slowwave import frames
-from slowwave.api import OpenMemory
-from slowwave.entrenchment import KEPT_KINDS
+from slowwave.common import frames
+from slowwave.common.entrenchment import KEPT_KINDS
+from slowwave.common.settings import RecallSettings, StewardSettings
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle import pruning_and_eviction
 from slowwave.lifecycle.pruning_and_eviction import is_due, may_fade_sql, plan_prune, prune_age_days
 from slowwave.lifecycle.usage_scores import USE, half_life_days, score_facts, worth_days
-from slowwave.settings import RecallSettings, StewardSettings
 from storage.doctor import examine
 from storage.store import Store
 from storage.undo import undo

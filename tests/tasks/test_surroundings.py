@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from patchwork import Memory, claim
 
-from slowwave import frames
-from slowwave.revision.application import ApplicationPlan
-from slowwave.revision.candidates import DIRECTIVES, Candidates
+from slowwave.common import frames
+from slowwave.facts.revision.application import ApplicationPlan
+from slowwave.facts.revision.candidates import DIRECTIVES, Candidates
 from storage.store import Store
 from tasks.ingest import surroundings
 from tasks.ingest.application import plan_over_store

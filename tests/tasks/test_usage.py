@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from talk import dying, started
 
 from inference.embedding import open_embedder
-from slowwave import frames
-from slowwave.api import OpenMemory
+from slowwave.common import frames
+from slowwave.common.settings import DEFAULT_EMBEDDER, DecaySettings
+from slowwave.common.text import digest
+from slowwave.integrations.python_api import OpenMemory
 from slowwave.lifecycle.usage_scores import (
     company,
     entity_usage_of,
@@ -28,8 +30,6 @@ from slowwave.lifecycle.usage_scores import (
     usage_of,
     weaken_links,
 )
-from slowwave.settings import DEFAULT_EMBEDDER, DecaySettings
-from slowwave.text import digest
 from storage.doctor import examine
 from storage.store import Store
 from storage.tables import TABLES

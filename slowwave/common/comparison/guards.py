@@ -1,0 +1,373 @@
+"""Guards: what must agree before two statements are merged without a model; similarity is not enough (§6.2, T29).
+
+A guard reads *marks* from both texts of a pair and decides whether they agree. A missed merge costs a pair in a queue,
+a wrong merge costs a memory: every doubt is a "no". A new guard is one more entry in `GUARDS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.common.entrenchment import AXIOM, entrenchment_rank
+from slowwave.common.lexicon.statement_words import (
+    AMBIGUOUS_CALENDAR,
+    ENDS,
+    FUNCTION_WORDS,
+    MODALITY,
+    MONTHS,
+    NUMBER_WORDS,
+    PERSONS,
+    POLARITY,
+    RELATIVE_TIME,
+    TIME_WORDS,
+    TURNING,
+    UNITS,
+    WEEKDAYS,
+)
+
+from .normal_forms import WORD, as_article, base, read_forms, spelling
+
+# Readers of marks: negations, amounts, times, names, owners, ends of scales (§6.2 G1, G2). A reader takes a series of
+# texts (from `straight`) and gives a list of marks per text; equal marks have one spelling.
+
+
+_ANY_UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True) if unit[0].isalpha())
+_ANY_NUMBER_WORD = "|".join(NUMBER_WORDS)
+_POLARITY = r"\b(?:" + "|".join(POLARITY.values()) + r")\b"
+_QUOTED = (
+    r"`[^`\n]{1,200}`|\"[^\"\n]{1,200}\"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|„[^“”\n]{1,200}[“”]|(?:^|"
+    r"[\s(])'[^'\n]{1,200}'(?:[\s.,;:!?)]|$)"
+)
+_AMOUNT = rf"(?:[$€£¥#]\s?|(?:^|[\s(])[-~<>]?)[\w.,:/+%°^-]*\d[\w.,:/+%°^#-]*(?:[\s-]?(?:{_ANY_UNIT})\b|\s?[%€$£])?"
+_SPELLED = rf"\b(?:{_ANY_NUMBER_WORD})\b(?:[\s-](?:{_ANY_UNIT})\b)?"
+_IDENTIFIER = (
+    r"[\w@.~/\\-]*\w(?:[/\\@_]|::|->|\.)\w[\w@.~/\\-]*|\b\w(?:\+\+|#)|\B\.[a-z]{2,8}\b|--[a-z][\w-]+|"
+    r"\b\p{Ll}+\p{Lu}\w*"
+)
+_CALENDAR = r"\b(?i:" + "|".join(sorted({*MONTHS, *WEEKDAYS}, key=len, reverse=True)) + r")\b"
+_TIME = r"\b(?:" + "|".join(TIME_WORDS) + r")\b"
+_NAME = r"\b\p{Lu}(?:[\p{L}\p{N}&]|['-][\p{L}\p{N}])*"
+_OWNER = r"[\p{L}\p{N}-]+'s\b|\p{L}+s'"
+_NAMED_POLARITY = {name: re.compile(pattern) for name, pattern in POLARITY.items()}
+_SPLIT_AMOUNT = re.compile(rf"(.*?[\d%]|{_ANY_NUMBER_WORD})[\s-]?({_ANY_UNIT}|[%€$£])?", re.DOTALL)
+_TURNING = re.compile(TURNING)
+_OTHER_END = str.maketrans("+-", "-+")
+
+
+def _marks(texts: pl.Series, pattern: str, canonical: Callable[[str], str | None]) -> pl.Series:
+    """Per text the matches of the pattern in their canonical spelling, in text order; None drops a match."""
+    return _spelt(texts.str.extract_all(pattern), canonical)
+
+
+def _spelt(found: pl.Series, canonical: Callable[[str], str | None]) -> pl.Series:
+    """Lists of matches in their canonical spelling."""
+    raw = found.explode(empty_as_null=True).drop_nulls().unique().to_list()
+    if not raw:
+        return found
+    named = pl.element().replace_strict(raw, [canonical(each) for each in raw], return_dtype=pl.String)
+    return found.list.eval(named.drop_nulls())
+
+
+def _together(*lists: pl.Series) -> pl.Series:
+    """The lists of each row as one, sorted: multisets that compare with `==`."""
+    frame = pl.DataFrame({str(index): part for index, part in enumerate(lists)})
+    return frame.select(marks=pl.concat_list(pl.all()).list.eval(pl.element().sort()))["marks"]
+
+
+def _polarity_name(found: str) -> str | None:
+    return next((name for name, pattern in _NAMED_POLARITY.items() if pattern.fullmatch(found)), found)
+
+
+def _amount_name(found: str) -> str | None:
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", found.strip(" \t\n(").rstrip(".,:;/-^#").lstrip("~+.,:/#"))
+    whole = _SPLIT_AMOUNT.fullmatch(text)
+    if whole is None:
+        return text
+    number, unit = whole[1], whole[2] or ""
+    return NUMBER_WORDS.get(number, number.replace(" ", "")) + UNITS.get(unit, unit)
+
+
+def _calendar_name(found: str) -> str | None:
+    word = found.lower()
+    if word in AMBIGUOUS_CALENDAR and found[0].islower():
+        return None
+    return MONTHS.get(word) or WEEKDAYS[word]
+
+
+def _name(found: str) -> str | None:
+    word = _bare(found)
+    return None if word in FUNCTION_WORDS or word in NUMBER_WORDS else spelling(word)
+
+
+def _bare(word: str) -> str:
+    return word.lower().removesuffix("'s").removesuffix("n't")
+
+
+def _base(found: str) -> str:
+    return base(_bare(found))
+
+
+def _turned(found: str) -> str | None:
+    """The opposite that a word is made from: of "unhappy" "happy", of "useless" "useful"."""
+    word = _base(found)
+    if whole := _TURNING.fullmatch(word):
+        return whole[1]
+    return word.removesuffix("less") + "ful" if word.endswith("less") else None
+
+
+_FRAME = (
+    r"by the way|btw|for the record|fyi|just so you know|just to repeat|to repeat|as a reminder|reminder|remember|"
+    r"(?:like|as) (?:i|we) (?:just )?(?:said|mentioned|wrote|told you)(?: before| earlier| already| last time)?|"
+    r"as (?:said|mentioned)(?: before| earlier| already)?|once again|again|note|please note"
+)
+
+
+def unframed(texts: pl.Series) -> pl.Series:
+    """The texts without a phrase at the start or end that adds nothing: "By the way: …"."""
+    bare = texts.str.replace(
+        rf"(?i)^([^:\n]{{1,60}}: )?(?:(?:{_FRAME}|also|and|oh|well|so|yes)(?:, that|[,:;]| -)\s+)+", "$1"
+    )
+    return bare.str.replace(rf"(?i),\s+(?:{_FRAME})([.!]?)$", "$1")
+
+
+def straight(texts: pl.Series) -> pl.Series:
+    """Texts with one kind of apostrophe and no compatibility characters; null is empty."""
+    return texts.cast(pl.String).fill_null("").str.normalize("NFKC").str.replace_all("[’‘]", "'")
+
+
+def read_polarities(texts: pl.Series) -> pl.Series:
+    """The negation markers of each text, sorted, with repetitions."""
+    return _together(_marks(texts.str.to_lowercase(), _POLARITY, _polarity_name))
+
+
+def read_amounts(texts: pl.Series) -> pl.Series:
+    """Numbers with their units, dates, versions, quoted and code-like identifiers, sorted."""
+    rest = texts.str.replace_all(_QUOTED, " ")
+    small = rest.str.to_lowercase()
+    return _together(
+        _marks(texts, _QUOTED, lambda found: found.strip(" \t\n(`\"“”«»„'.,;:!?)")),
+        _marks(small, _AMOUNT, _amount_name),
+        _marks(as_article(small), _SPELLED, _amount_name),
+        _marks(rest, _IDENTIFIER, lambda found: None if any(map(str.isdigit, found)) else found.strip("-")),
+    )
+
+
+def reader_of_kinds(kinds: Mapping[str, str]) -> Callable[[pl.Series], pl.Series]:
+    """A reader of the kinds of words in a text, each once."""
+    return lambda texts: _marks(texts, WORD, lambda found: kinds.get(found.lower())).list.eval(
+        pl.element().unique().sort()
+    )
+
+
+def read_times(texts: pl.Series) -> pl.Series:
+    """Months, weekdays and words of time, sorted."""
+    return _together(_marks(texts, _CALENDAR, _calendar_name), _marks(texts.str.to_lowercase(), _TIME, str))
+
+
+def read_names(texts: pl.Series) -> pl.Series:
+    """Structs of `names`, the capitalised words of each text, and `words`, all of them."""
+    words = _marks(texts, WORD, lambda found: spelling(_bare(found)))
+    return pl.DataFrame({"names": _marks(texts, _NAME, _name), "words": words}).to_struct()
+
+
+def read_owners(texts: pl.Series) -> pl.Series:
+    """Owners in a text ("Ana's"), sorted."""
+    return _marks(texts, _OWNER, lambda found: None if _bare(found) in FUNCTION_WORDS else _bare(found)).list.eval(
+        pl.element().sort()
+    )
+
+
+def read_questions(texts: pl.Series) -> pl.Series:
+    """Whether each text has a question mark."""
+    return texts.str.contains("[?？]")
+
+
+def read_ends(texts: pl.Series) -> pl.Series:
+    """Structs of `words`, `ends` (of scales), `opposites` (the other ends), and `turned` (words made negative)."""
+    found = texts.str.extract_all(WORD)
+    read = {
+        "ends": _spelt(found, lambda word: ENDS.get(_base(word))).list.join(" ").str.extract_all(r"\S+"),
+        "opposites": _spelt(found, lambda word: ENDS.get(_base(word), "").translate(_OTHER_END) or None)
+        .list.join(" ")
+        .str.extract_all(r"\S+"),
+        "words": _spelt(found, _base),
+        "turned": _spelt(found, _turned),
+    }
+    return pl.DataFrame(read).to_struct()
+
+
+def is_time_bound(texts: pl.Series) -> pl.Series:
+    """Whether each text has a time relative to its message: the same words on another day say something else."""
+    return straight(texts).str.to_lowercase().str.contains(rf"\b(?:{RELATIVE_TIME})\b")
+
+
+__all__ = [
+    "GUARDS",
+    "Guard",
+    "guards_pass",
+    "is_same_identity",
+    "is_time_bound",
+    "may_yield",
+    "polarity",
+    "quantities",
+]
+
+Marks = tuple[str, ...]
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A reader of marks, and the comparison of two marks."""
+
+    name: str
+    read: Callable[[pl.Series], pl.Series]
+    agrees: Callable[[pl.Expr, pl.Expr], pl.Expr] = pl.Expr.eq_missing
+
+
+def _names_known(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """Every name of either side is a word of the other; a capital may only be the start of a sentence."""
+    names_a, words_a = a.struct.field("names"), a.struct.field("words")
+    names_b, words_b = b.struct.field("names"), b.struct.field("words")
+    return (names_a.list.set_difference(words_b).list.len() == 0) & (
+        names_b.list.set_difference(words_a).list.len() == 0
+    )
+
+
+def _not_opposed(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """Neither side has the opposite end of a scale ("hot", "cold"), or the negative of the other's word ("un-")."""
+    fields = ("ends", "opposites", "words", "turned")
+    (ends_a, opposites_a, words_a, turned_a), (ends_b, opposites_b, words_b, turned_b) = (
+        tuple(side.struct.field(name) for name in fields) for side in (a, b)
+    )
+    clashes = (
+        opposites_a.list.set_difference(opposites_b).list.set_intersection(ends_b.list.set_difference(ends_a)),
+        turned_a.list.set_difference(turned_b).list.set_intersection(words_b.list.set_difference(words_a)),
+        turned_b.list.set_difference(turned_a).list.set_intersection(words_a.list.set_difference(words_b)),
+    )
+    return pl.all_horizontal(*(clash.list.len() == 0 for clash in clashes))
+
+
+def _same_members(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """Lists with a common member have the same members: "tea and milk" is not "tea and rum"."""
+    first, second = (side.struct.field("members") for side in (a, b))
+    return (first == second) | (first.list.set_intersection(second).list.len() == 0)
+
+
+def _shares(part: str) -> Callable[[pl.Expr, pl.Expr], pl.Expr]:
+    def agrees(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+        return a.struct.field(part).list.set_intersection(b.struct.field(part)).list.len() > 0
+
+    return agrees
+
+
+GUARDS: tuple[Guard, ...] = (
+    Guard("polarity", read_polarities),
+    Guard("quantity", read_amounts),
+    Guard("time", read_times),
+    Guard("person", reader_of_kinds(PERSONS)),
+    Guard("modality", reader_of_kinds(MODALITY)),
+    Guard("name", read_names, _names_known),
+    Guard("owner", read_owners),
+    Guard("question", read_questions),
+    Guard("antonym", read_ends, _not_opposed),
+    Guard("list", read_forms, _same_members),
+    Guard("word", read_forms, _shares("bags")),
+    Guard("order", read_forms, _shares("lines")),
+)
+
+
+def guards_pass(a: pl.Series, b: pl.Series, guards: tuple[Guard, ...] = GUARDS) -> pl.DataFrame:
+    """Per pair `passes` and `failed_guard`, the first guard that fails (null: none).
+
+    Both sides of a passing pair say the same, neither more than the other. A guard reads only the texts of pairs that
+    passed the guards before it.
+    """
+    first, second = unframed(straight(a)), unframed(straight(b))
+    texts, codes = _coded(first, second)
+    failed = pl.Series([None], dtype=pl.String).new_from_index(0, len(first))
+    left = (first != second).arg_true().to_numpy()
+    marks = _Marks(texts)
+    for guard in guards:
+        if not len(left):
+            break
+        sides = marks.of(guard.read, codes[:, left])
+        agree = pl.DataFrame({"a": sides[0], "b": sides[1]}).select(agree=guard.agrees(pl.col("a"), pl.col("b")))[
+            "agree"
+        ]
+        refused = ~agree.to_numpy()
+        failed = failed.scatter(left[refused], guard.name)
+        left = left[~refused]
+    return pl.DataFrame({"passes": failed.is_null(), "failed_guard": failed})
+
+
+def _coded(first: pl.Series, second: pl.Series) -> tuple[pl.Series, Codes]:
+    """The distinct texts of both sides, and the number of the text per side and pair: (2, pairs)."""
+    both = pl.concat([first, second])
+    codes = both.rank("dense").cast(pl.Int64).to_numpy() - 1
+    return both.unique().sort(), codes.reshape(2, len(first))
+
+
+@dataclass
+class _Marks:
+    """The marks of the last reader; guards with the same reader in sequence share them."""
+
+    texts: pl.Series
+    reader: Callable[[pl.Series], pl.Series] | None = None
+    known: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
+    read: pl.Series = field(default_factory=pl.Series)
+
+    def of(self, reader: Callable[[pl.Series], pl.Series], codes: Codes) -> tuple[pl.Series, pl.Series]:
+        """The marks of both sides of the pairs whose codes (2, pairs) are given."""
+        if reader is not self.reader:
+            self.reader, self.known = reader, np.unique(codes)
+            self.read = reader(self.texts.gather(self.known))
+        places = np.searchsorted(self.known, codes)
+        return self.read.gather(places[0]), self.read.gather(places[1])
+
+
+def is_same_identity() -> pl.Expr:
+    """G3 over a frame of fact pairs: one scope, kind and subject; of relations also one predicate, object and polarity.
+
+    It reads scope, kind, subject_id, predicate, object_id, object_text and polarity, of the other side with `_b`.
+    """
+
+    def same(column: str) -> pl.Expr:
+        return pl.col(column).eq_missing(pl.col(f"{column}_b"))
+
+    texts = (pl.col(column).str.strip_chars().str.to_lowercase() for column in ("object_text", "object_text_b"))
+    no_entity = pl.col("object_id").is_null() & pl.col("object_id_b").is_null()
+    by_text = no_entity & pl.Expr.eq_missing(*texts)
+    by_entity = (pl.col("object_id") == pl.col("object_id_b")).fill_null(False)
+    one_relation = same("predicate") & same("polarity") & (by_entity | by_text)
+    no_relation = pl.col("kind") != "relation"
+    return same("scope") & same("kind") & same("subject_id") & (no_relation | one_relation)
+
+
+def may_yield(suffix: str = "_b") -> pl.Expr:
+    """G4 over a frame of fact pairs: the duplicate (plain columns) is not pinned, no axiom, not better entrenched.
+
+    Needs `pinned` and `entrenchment` of the duplicate, and `entrenchment` with the suffix of the representative.
+    """
+    loser, winner = (entrenchment_rank(column) for column in ("entrenchment", f"entrenchment{suffix}"))
+    return ~pl.col("pinned").fill_null(False) & (loser < AXIOM) & (loser <= winner)
+
+
+def _of_one(read: Callable[[pl.Series], pl.Series], text: str) -> Marks:
+    return tuple(read(straight(pl.Series([text], dtype=pl.String)))[0])
+
+
+def polarity(text: str) -> Marks:
+    """The negation markers of a text, sorted, with repetitions (G1)."""
+    return _of_one(read_polarities, text)
+
+
+def quantities(text: str) -> Marks:
+    """Its numbers with their units, dates, versions, quoted and code-like identifiers, sorted (G2)."""
+    return _of_one(read_amounts, text)

@@ -1,0 +1,222 @@
+"""Answers of recall: facts with their sources, and pending beliefs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from slowwave.common.records import Usage
+
+NOTHING_KNOWN = "Nothing is known about that."
+"""What people and agents read where a recall found nothing."""
+_HIDDEN = ("cosine", "rank", "subject_id", "object_id", "parts")
+
+
+class Plain:
+    """A record that is shown as it is."""
+
+    __slots__ = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Its fields by name."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """One message that supports a fact."""
+
+    conversation_id: str
+    message_id: str
+    quote: str
+    occurred_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Another fact, named with its words."""
+
+    id: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledFact:
+    """One fact as it answers a query; `score` orders, `cosine` is the similarity to the query.
+
+    `event_at` is when it happens, as exactly as `event_precision` says (day, week, month, season, year, around; without
+    an event that of `valid_from`). `polarity` is affirmed or negated, `suspect_of` a fact that no longer holds and that
+    this one leans on, `conflicts_with` facts whose relations seem to contradict it and that nobody has decided about
+    yet (S2-75), `replaces` the fact whose place it took. `parts` say how its score came about
+    (`recall.ranking.order`).
+    """
+
+    id: str
+    statement: str
+    subject: str
+    predicate: str
+    object: str | None
+    score: float
+    confidence: float
+    status: str
+    valid_from: datetime | None
+    valid_to: datetime | None
+    aspects: tuple[str, ...]
+    provenance: tuple[Provenance, ...]
+    polarity: str = "affirmed"
+    event_at: datetime | None = None
+    event_precision: str | None = None
+    suspect_of: Mention | None = None
+    conflicts_with: tuple[Mention, ...] = ()
+    replaces: tuple[Mention, ...] = ()
+    cosine: float = 0.0
+    rank: int = 0
+    subject_id: str | None = None
+    object_id: str | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def match(self) -> float | None:
+        """How well the fact itself matches the query, 0 to 3: words, meaning and overlap, 1 each at most.
+
+        Less where it is about somebody else than the query names; neither a walk, a period nor use lifts it. None where
+        nothing was searched.
+        """
+        if "words" not in self.parts:
+            return None
+        own = self.parts["words"] + max(self.parts["meaning"], 0.0) + self.parts["overlap"]
+        return own * self.parts.get("about", 1.0)
+
+    def as_json(self, *, explained: bool = False) -> dict[str, Any]:
+        """The contract of a fact in `--json`; other facts are named by their ids. `explained` adds the parts."""
+        shown = {key: value for key, value in asdict(self).items() if key not in _HIDDEN}
+        shown["suspect_of"] = self.suspect_of.id if self.suspect_of else None
+        shown["replaces"] = [other.id for other in self.replaces]
+        shown["conflicts_with"] = [other.id for other in self.conflicts_with]
+        return shown | ({"parts": {name: round(part, 6) for name, part in self.parts.items()}} if explained else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a message that answers a query, for what no fact says; `score` compares with that of facts.
+
+    `text` are whole sentences of the message; `role` is user, assistant or document. `match` is how well it matches,
+    compared with `RecalledFact.match`; None where nothing was searched.
+    """
+
+    conversation_id: str
+    message_id: str
+    role: str
+    speaker: str
+    text: str
+    occurred_at: datetime | None
+    score: float
+    match: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of a passage in `--json`."""
+        return {key: value for key, value in asdict(self).items() if key != "match"}
+
+
+@dataclass(frozen=True, slots=True)
+class UncertainFact(Plain):
+    """A belief that too little was said for; `probability` is what its evidence amounts to now, 0 to 1."""
+
+    id: str
+    statement: str
+    predicate: str
+    scope: str
+    probability: float
+    evidence: tuple[Provenance, ...]
+    first_at: datetime
+    last_at: datetime
+    is_uncertain: bool = True
+
+
+def best_match(facts: Iterable[RecalledFact], passages: Iterable[Passage]) -> float | None:
+    """How well the best of them matches; None where nothing was searched or found."""
+    found = [*(fact.match for fact in facts), *(passage.match for passage in passages)]
+    return max((match for match in found if match is not None), default=None)
+
+
+def in_one_order(facts: Iterable[RecalledFact], passages: Iterable[Passage]) -> list[RecalledFact | Passage]:
+    """Facts and passages by their scores, best first; of equals facts first."""
+    return sorted([*facts, *passages], key=lambda each: -each.score)
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """The facts that answer a query, best first; passages of messages for what no fact says, best first.
+
+    Apart from them what may hold between entities that it names. Where it `is_timed_out`, reading took longer than it
+    may (S2-44): nothing is told, which does not mean that nothing is known.
+    """
+
+    query: str
+    facts: tuple[RecalledFact, ...] = field(default_factory=tuple)
+    took_ms: float = 0.0
+    uncertain: tuple[UncertainFact, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    is_timed_out: bool = False
+
+    @property
+    def match(self) -> float | None:
+        """How well the best of them matches; None where nothing was found."""
+        return best_match(self.facts, self.passages)
+
+    def as_json(self, *, explained: bool = False) -> dict[str, Any]:
+        """The contract of `recall --json`; `uncertain` and `timed_out` are there where they say anything."""
+        shown = {
+            "query": self.query,
+            "facts": [fact.as_json(explained=explained) for fact in self.facts],
+            "took_ms": round(self.took_ms, 2),
+            "passages": [passage.as_json() for passage in self.passages],
+        }
+        if self.uncertain:
+            shown["uncertain"] = [belief.as_json() for belief in self.uncertain]
+        return shown | ({"timed_out": True} if self.is_timed_out else {})
+
+
+# What a model answers to a question from what is remembered.
+
+
+UNKNOWN = "Not known."
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer in words, and the facts and passages that it rests on, in the order in which the model read them.
+
+    Where memory does not hold the answer `text` is "Not known.", and it rests on nothing. `notes` say what of the
+    model's answer was left out. `usage` is what this reply cost: nothing where nobody was asked, or where the same
+    question about the same lines had been paid for.
+    """
+
+    question: str
+    text: str = UNKNOWN
+    is_known: bool = False
+    facts: tuple[RecalledFact, ...] = ()
+    passages: tuple[Passage, ...] = ()
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    notes: tuple[str, ...] = ()
+    took_ms: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """The contract of `ask --json`; facts and passages are as those of `recall --json`."""
+        paid = self.usage
+        return {
+            "question": self.question,
+            "answer": self.text,
+            "known": self.is_known,
+            "facts": [fact.as_json() for fact in self.facts],
+            "passages": [passage.as_json() for passage in self.passages],
+            "model": self.model,
+            "llm": {
+                "calls": paid.calls, "tokens_in": paid.tokens_in, "tokens_out": paid.tokens_out, "usd": paid.usd,
+            },
+            "notes": list(self.notes),
+            "took_ms": round(self.took_ms, 2),
+        }  # fmt: skip

@@ -1,0 +1,131 @@
+"""How texts are split into words, and words freed of their endings: each way once, beside the others.
+
+- `tokens`, `word_sets`: what stands between spaces. For overlaps: "v1.2" and "don't" stay whole (S0-03).
+- `words_of`: runs of letters and digits. For everything below, and for the words of a statement.
+- `content_words`: those without function words and endings, in order. Two rules use it: `content_stems` asks whether a
+  text has the words of another; `subject_words` searches for statements about one matter, which differ in numbers and
+  denials, and leaves these out.
+- `stems`: the same of one text, for questions. It also takes "city" and "cities" for one word, because a question has
+  other forms than the statement that answers it; candidates and facts are both statements.
+- `folded`: texts as names are looked up by them.
+
+`slowwave.common.comparison.normal_forms` reads grammar, not words: its stems keep the tense.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Collection
+from functools import lru_cache
+
+import polars as pl
+
+from slowwave.common.lexicon.languages import ELSEWHERE, ENGLISH, SMALL_WORDS, language_of, without_asking
+from slowwave.common.lexicon.statement_words import FUNCTION_WORDS
+from slowwave.common.text import plain_letters, segmented, word_set
+
+ENDING = r"(?:ing|ed|es|s|e)$"
+"""The common endings of English words."""
+_WORD = r"[\p{L}\p{N}][\p{L}\p{M}\p{N}]*(?:'[\p{L}\p{M}\p{N}]+)?"
+_PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_Y = re.compile(r"(?<=[^\W\d_aeiou])y$")  # "family" has to meet "families"
+_MARKS = "[\u0300-\u036f]"  # accents, which nobody types
+_DENIALS = word_set(
+    "not never no none nothing nobody cannot can't don't doesn't didn't haven't hasn't hadn't isn't aren't wasn't "
+    "weren't won't wouldn't couldn't shouldn't"
+)
+SHORT = 400  # characters of texts whose words are kept: some 10 MB of them
+
+
+def tokens(text: str) -> frozenset[str]:
+    """Whitespace-split lower-cased words without outer ASCII punctuation (S0-03)."""
+    return frozenset(word for raw in text.lower().split() if (word := raw.strip(string.punctuation)))
+
+
+def word_sets(texts: pl.Series) -> pl.Series:
+    """Per text its `tokens` as a list without repetitions."""
+    word = pl.element()
+    whole = texts.cast(pl.String).fill_null("").str.to_lowercase().str.extract_all(r"\S+")
+    bare = whole.list.eval(word.str.strip_chars(string.punctuation))
+    return bare.list.eval(word.filter(word != "")).list.unique()
+
+
+def words_of(text: pl.Expr) -> pl.Expr:
+    """The words of a text in lower case, numbers among them, as a list; `segmented` where a script has no spaces."""
+    return text.map_elements(segmented, pl.String).str.to_lowercase().str.replace_all("’", "'").str.extract_all(_WORD)
+
+
+def without_ending(word: str, least: int) -> str:
+    """The word without its common ending, if it has at least `least` characters."""
+    return re.sub(ENDING, "", word) if len(word) >= least else word
+
+
+def content_words(
+    text: pl.Expr, least: int, left_out: Collection[str] = FUNCTION_WORDS, drop: pl.Expr | None = None
+) -> pl.Expr:
+    """The words of a text as a list, without `left_out`, without the words of the text `drop`, and without endings.
+
+    Words with fewer than `least` characters keep their ending. With `drop`, no word is there twice.
+    """
+    word = pl.element()
+    kept = _bare_words(text).list.eval(word.filter(~word.is_in(sorted(left_out))))
+    if drop is not None:
+        kept = kept.list.set_difference(_bare_words(drop.fill_null("")))
+    return kept.list.eval(pl.when(word.str.len_chars() >= least).then(word.str.replace(ENDING, "")).otherwise(word))
+
+
+def _bare_words(text: pl.Expr) -> pl.Expr:
+    return words_of(text).list.eval(pl.element().str.strip_suffix("'s"))
+
+
+def content_stems(text: str, *, drop: str | None = None) -> pl.Expr:
+    """Distinct stems of the content words of column `text`, without the words of column `drop`."""
+    return content_words(pl.col(text), 4, drop=None if drop is None else pl.col(drop)).list.unique()
+
+
+def subject_words(texts: pl.Series) -> pl.Series:
+    """Per text the stems of its subject words: no function words, denials, numbers; four letters stay whole."""
+    words = texts.cast(pl.String).fill_null("").rename("text").to_frame()
+    found = words.select(content_words(pl.col("text"), 5, FUNCTION_WORDS | _DENIALS))["text"]
+    return found.list.eval(pl.element().filter(~pl.element().str.contains(r"\p{N}")))
+
+
+def stems(text: str) -> frozenset[str]:
+    """The content words of a text, lower-cased, without common endings, so that "works" meets "work".
+
+    Small words are those of its language; letters are plain ("Múnich" meets "munich"), and sentences without spaces are
+    `segmented`.
+    """
+    return _stems_of_short(text) if len(text) <= SHORT else _stems(text)
+
+
+def _stems(text: str) -> frozenset[str]:
+    lower = text.lower().replace("’", "'")
+    words, small = _PLAIN_WORD.findall(lower), FUNCTION_WORDS
+    if not lower.isascii() or not ELSEWHERE.isdisjoint(words):
+        language = language_of([lower])
+        if language != ENGLISH:
+            lower, small = without_asking(lower).replace("'", " "), SMALL_WORDS.get(language, small)
+        words = _PLAIN_WORD.findall(segmented(lower))
+    bare = (word.removesuffix("'s") for word in words)
+    return frozenset(_stem(plain_letters(word)) for word in bare if word not in small)
+
+
+_stems_of_short = lru_cache(8_192)(_stems)  # statements are compared by many questions
+
+
+@lru_cache(16_384)
+def _stem(word: str) -> str:
+    bare = without_ending(word, 4)
+    return _Y.sub("i", bare) if len(bare) > 3 else bare
+
+
+def folded(texts: pl.Series) -> pl.Series:
+    """Texts as names are compared: compatible forms, lower case, no accents; marks of other scripts stay."""
+    lower = texts.cast(pl.String).str.to_lowercase()
+    accented = (lower.str.len_bytes() != lower.str.len_chars()).arg_true()
+    if not len(accented):
+        return lower
+    plain = lower.gather(accented).str.normalize("NFKD").str.replace_all(_MARKS, "").str.to_lowercase()
+    return lower.scatter(accented, plain)

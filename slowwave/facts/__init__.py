@@ -1,0 +1,30 @@
+"""Facts: how claims become facts, which facts say the same, and how facts end.
+
+- `revision`: from a claim to a candidate, from a candidate to a fact, and to its end
+- `deduplication`: facts that say the same become one, if all guards agree; documents and their versions
+- `aspects`: which of fourteen aspects of a life a fact touches
+- `searched_texts`: the text that is embedded and searched for a row
+
+How they work together. Extraction gives claims: a statement, perhaps with subject, relation and object, with times and
+a quotation. `revision/extracted_claims` checks them against the window, `revision/predicates` gives the relation its
+stored form and its cardinality: lives_in allows one object at a time, likes allows many. `revision/candidates` makes
+candidates in patches, which recall never sees. A claim that is too unsure waits as a belief until enough messages say
+the same (`revision/pending_beliefs`).
+
+`revision/evaluation` decides which candidates pass. `revision/application` is the only rule that makes a fact active.
+It asks in this order: does the candidate repeat a known fact (`repetition`)? Does a text say that a known fact is over
+(`referenced_facts`)? Do two facts exclude each other because their relation allows one object (`mutual_exclusion`),
+and which of the two ends (`conflicts`)? What becomes doubtful with it (`supersession`)? Every end goes through
+`revision_state`, so that rank, order of time and chains are checked in one place. `late_arrivals` keeps a promise: the
+same messages in any order give the same memory.
+
+Reconciliation comes afterwards, at the end of an ingest and at night. `deduplication/blocking` finds pairs that are
+near in meaning or words, or about one matter; `duplicates` merges those on which all guards agree; `pairs_for_a_model`
+chooses the few that a model should judge; `verdicts` says what its answers end; `merged_facts` makes the fact that
+stays, and `reconciliation_plan` puts all of it into one plan, which a task writes or a person is asked about.
+`observations` is the same question for a single text that a person or an agent states.
+
+What makes two facts the same: words or meaning nearly equal (`common/comparison/similarity`) and every guard
+(`common/comparison/guards`). What makes a fact end: a statement that it is over, a newer fact that excludes it, a
+verdict, or a person; never similarity. Each of it leaves a row in `decisions`, and each can be undone.
+"""

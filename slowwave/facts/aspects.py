@@ -1,0 +1,281 @@
+"""The fourteen aspects of a life: the aspects of each fact, and a score of each aspect (S3-13 … S3-19)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import polars as pl
+
+from slowwave.common import frames
+from slowwave.common.errors import UnknownName
+from slowwave.common.settings import AspectSettings
+from slowwave.common.text import row_id
+
+NO_KNOWLEDGE = ("similarity", "structural")
+"""Kinds of facts that nobody stated: they do not count as knowledge (T33)."""
+TAGGED = ("id", "kind", "subject_id", "object_id", "predicate", "confidence")
+"""The columns of a fact that scores need."""
+COUNTED = ("facts", "entities", "predicates", "confidence", "score")
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """One aspect and its word stems; the icon is one character, two cells wide in a terminal."""
+
+    slug: str
+    display_name: str
+    category: str
+    icon: str
+    stems: str
+
+    def as_json(self) -> dict[str, str]:
+        """The public fields (S3-13)."""
+        return {name: getattr(self, name) for name in ("slug", "display_name", "category", "icon")}
+
+
+TAXONOMY: tuple[Aspect, ...] = (
+    Aspect("film_tv", "Film & TV", "Cultural", "🎬", "film|movie|cinema|tv|show|series|watch|actor|director"),
+    Aspect("music", "Music", "Cultural", "🎵", "music|song|album|band|listen|concert|guitar|piano|sing"),
+    Aspect("books", "Books", "Cultural", "📚", "book|read|novel|author|library|literature"),
+    Aspect("creativity", "Creativity", "Cultural", "🎨", "art|paint|draw|design|create|craft|write|photo|invent"),
+    Aspect(
+        "career", "Career", "Identity", "💼", "work|job|career|employ|company|manag|project|colleague|salary|promot"
+    ),
+    Aspect("education", "Education", "Identity", "🎓", "stud|school|universit|degree|course|learn|teach|train|certif"),
+    Aspect("identity", "Identity", "Identity", "🪪", "identit|name|gender|nationalit|personalit|self|born|describe"),
+    Aspect("childhood", "Childhood", "Identity", "🧸", "child|kid|grew up|young|school days|parents' house"),
+    Aspect(
+        "family",
+        "Family",
+        "Relationships",
+        "👪",
+        "famil|mother|father|parent|brother|sister|son|daughter|wife|husband|spouse|cousin|grand",
+    ),
+    Aspect(
+        "relationships",
+        "Relationships",
+        "Relationships",
+        "🤝",
+        "friend|partner|dating|married|relationship|know|met|love|neighbo",
+    ),
+    Aspect("philosophy", "Philosophy", "Worldview", "🤔", "think|believ|philosoph|meaning|ethic|idea|opinion"),
+    Aspect(
+        "values", "Values", "Worldview", "🧭", "value|principle|important|prefer|priorit|care about|honest|integrity"
+    ),
+    Aspect("spirituality", "Spirituality", "Worldview", "🙏", "god|faith|church|pray|relig|spirit|meditat|soul"),
+    Aspect(
+        "health",
+        "Health",
+        "Lifestyle",
+        "🩺",
+        "health|ill|sick|doctor|medic|diet|sleep|exercise|run|allerg|injur|weight",
+    ),
+)
+SLUGS: tuple[str, ...] = tuple(aspect.slug for aspect in TAXONOMY)
+BY_SLUG: Mapping[str, Aspect] = MappingProxyType({aspect.slug: aspect for aspect in TAXONOMY})
+_ORDER = pl.DataFrame({"slug": SLUGS, "place": range(len(SLUGS))})
+USUAL = AspectSettings()
+_DIGITS = 9  # beyond them floating-point sums differ
+
+
+def aspect_named(slug: str) -> Aspect:
+    """The aspect of this slug or display name, in any case; raises `UnknownName` with the fourteen slugs (S3-13)."""
+    wanted = slug.strip().lower()
+    for aspect in TAXONOMY:
+        if wanted in (aspect.slug, aspect.display_name.lower()):
+            return aspect
+    raise UnknownName("aspect", slug, SLUGS)
+
+
+def classify(facts: pl.DataFrame) -> pl.Series:
+    """Slugs of each row in taxonomy order, by the stems in its words (S3-14).
+
+    Reads `predicate`, `subject_type`, `object_type`, `kind` and `statement`, if present.
+    """
+    read = [c for c in ("predicate", "subject_type", "object_type", "kind", "statement") if c in facts.columns]
+    words = facts.select(
+        pl.concat_str(read, separator=" . ", ignore_nulls=True)
+        .str.replace_all("_", " ")
+        .str.replace_all("’", "'")
+        .alias("words")
+    )
+    hits = [
+        pl.when(pl.col("words").str.contains(rf"(?i)\b(?:{aspect.stems})")).then(pl.lit(aspect.slug))
+        for aspect in TAXONOMY
+    ]
+    return words.select(slugs=pl.concat_list(hits).list.drop_nulls())["slugs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tagging:
+    """Slugs per row after the merge, and the number of model tags that are not in the taxonomy."""
+
+    slugs: pl.Series
+    unknown: int
+
+
+def merge(model_tags: pl.Series, found: pl.Series) -> Tagging:
+    """Union of a model's tags and the classifier's, once each, in taxonomy order; others are counted (S3-15, S3-16)."""
+    if not model_tags.count():  # what was found is in that order
+        return Tagging(found.cast(frames.TEXTS), 0)
+    both = pl.DataFrame({"tags": model_tags.cast(frames.TEXTS), "found": found.cast(frames.TEXTS)}).with_row_index(
+        "row"
+    )
+    tags = pl.concat([both.select("row", slug=name).explode("slug").drop_nulls() for name in ("tags", "found")])
+    known = tags.join(_ORDER, on="slug")
+    merged = known.unique(["row", "slug"]).sort("row", "place").group_by("row", maintain_order=True).agg("slug")
+    slugs = both.select("row").join(merged, on="row", how="left", maintain_order="left")["slug"]
+    return Tagging(slugs.fill_null(pl.Series([[]], dtype=frames.TEXTS)), tags.height - known.height)
+
+
+def aspect_rows(facts: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `fact_aspects` for applied facts: one per staged slug, with its source `via` (S3-17)."""
+    found = facts.select("id", "aspect_slugs", found=classify(facts)).explode("aspect_slugs").drop_nulls("aspect_slugs")
+    rows = found.select(
+        fact_id="id",
+        slug="aspect_slugs",
+        via=pl.when(pl.col("found").list.contains(pl.col("aspect_slugs")))
+        .then(pl.lit("regex"))
+        .otherwise(pl.lit("model")),
+    )
+    ids = [row_id("as", fact, slug) for fact, slug in rows.select("fact_id", "slug").iter_rows()]
+    return frames.conform(rows.with_columns(pl.Series("id", ids, dtype=pl.String)), frames.FACT_ASPECTS)
+
+
+def score(facts: int, entities: int, predicates: int, confidence: float, *, settings: AspectSettings = USUAL) -> float:
+    """The score of an aspect, 0 to 100, from counts and mean confidence in [0, 1] (S3-18); 0 without facts."""
+    if facts <= 0:
+        return 0.0
+    weights, enough = settings.weights, settings.saturation
+    parts = (
+        weights.facts * min(facts / enough.facts, 1.0)
+        + weights.entities * min(entities / enough.entities, 1.0)
+        + weights.predicates * min(predicates / enough.predicates, 1.0)
+        + weights.confidence * min(confidence / enough.confidence, 1.0)
+    )
+    return round(100.0 * parts / weights.whole, _DIGITS)
+
+
+def shown(value: float) -> int:
+    """The shown score: rounded half up (S3-18)."""
+    return math.floor(round(value, _DIGITS) + 0.5)
+
+
+def confidence_units() -> pl.Expr:
+    """Confidences in billionths, null without one: the sum of integers is the same in any order."""
+    return (pl.col("confidence").fill_nan(None) * 1e9).round().cast(pl.Int64)
+
+
+def mean_confidence(units: pl.Expr, count: pl.Expr) -> pl.Expr:
+    """The mean in [0, 1] of `count` confidences with the sum `units`; 0 without any."""
+    mean = units / count / 1e9
+    return pl.when(count > 0).then(mean.round(_DIGITS)).otherwise(0.0)
+
+
+def with_scores(rows: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
+    """The rows (slug and COUNTED without the score) with their scores."""
+    scores = [
+        score(*row, settings=settings)
+        for row in rows.select("facts", "entities", "predicates", "confidence").iter_rows()
+    ]
+    return rows.with_columns(score=pl.Series(scores, dtype=pl.Float64))
+
+
+def changed_scores(fresh: pl.DataFrame, stored: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `fresh` (slug and COUNTED) that differ from `stored` (id and COUNTED) (S3-19).
+
+    An aspect without a stored row and without facts is no change.
+    """
+    before = stored.select(pl.col("id").alias("slug"), *COUNTED)
+    before_scores = fresh.select("slug").join(before, on="slug", how="left", maintain_order="left")
+    before_scores = before_scores.with_columns(pl.col(COUNTED).fill_null(0))
+    return fresh.join(before_scores, on=["slug", *COUNTED], how="anti", maintain_order="left")
+
+
+# Parts of the counts of aspects, so that a change of few facts updates them from those facts alone (S3-18). The number
+# of facts can go up and down. The number of distinct entities and relations needs the number of facts for each of them,
+# so these are parts too.
+
+
+FACTS, RATED, CONFIDENCE = "facts", "rated", "confidence"
+DISTINCT = {"end": "entities", "relation": "predicates"}
+"""The part with the number of facts of one thing, and the part with the number of such things."""
+KEY = ("id", "slug", "part", "key")
+PARTS = {**dict.fromkeys(KEY, pl.String()), "number": pl.Int64()}
+TOTALS = tuple(f"{slug} {part} " for slug in SLUGS for part in (FACTS, RATED, CONFIDENCE, *DISTINCT.values()))
+"""Ids of the parts that scores need."""
+_NOTHING = pl.lit("", dtype=pl.String)
+_ID = pl.concat_str("slug", "part", "key", separator=" ").alias("id")
+
+
+def parts_of(facts: pl.DataFrame, tags: pl.DataFrame) -> pl.DataFrame:
+    """PARTS of these live facts (`aspects.TAGGED`) and their tags (fact_id, slug), each key once."""
+    known = facts.filter(~pl.col("kind").fill_null("").is_in(NO_KNOWLEDGE))
+    slugs = tags.select("slug", id="fact_id").filter(pl.col("slug").is_in(SLUGS)).unique()
+    tagged = slugs.join(known, on="id").with_columns(pl.col("predicate").replace("", None), units=confidence_units())
+
+    def part(name: str, key: pl.Expr = _NOTHING, number: pl.Expr | None = None) -> pl.DataFrame:
+        one = pl.lit(1) if number is None else number
+        rows = tagged.select("slug", part=pl.lit(name), key=key, number=one.cast(pl.Int64))
+        return rows.drop_nulls()
+
+    rows = [
+        part("end", pl.col("subject_id")),
+        part("end", pl.col("object_id")),
+        part("relation", pl.col("predicate")),
+        part(FACTS),
+        part(RATED, number=pl.col("units").is_not_null()),
+        part(CONFIDENCE, number=pl.col("units")),
+    ]
+    return pl.concat(rows).select(_ID, pl.all()).group_by(KEY).agg(pl.col("number").sum())
+
+
+def difference(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """PARTS of `after` minus `before`; equal ones are left out."""
+    both = pl.concat([after, before.with_columns(-pl.col("number"))])
+    return both.group_by(KEY).agg(pl.col("number").sum()).filter(pl.col("number") != 0)
+
+
+def added(stored: pl.DataFrame, change: pl.DataFrame) -> pl.DataFrame:
+    """The changed parts after a change to the stored ones (id, number): PARTS, with 0 for parts that are gone.
+
+    `stored` must have the parts of the change and `TOTALS`, if they exist.
+    """
+    moved = _sum(stored, change)
+    appeared = (pl.col("number") > 0).cast(pl.Int64) - (pl.col("number_before") > 0).cast(pl.Int64)
+    counts = moved.filter(pl.col("part").is_in(list(DISTINCT))).with_columns(
+        pl.col("part").replace_strict(DISTINCT, return_dtype=pl.String), number=appeared, key=_NOTHING
+    )
+    totals = _sum(stored, difference(pl.DataFrame(schema=PARTS), counts.select(_ID, *list(PARTS)[1:])))
+    return pl.concat([moved, totals]).select(*PARTS)
+
+
+def _sum(stored: pl.DataFrame, change: pl.DataFrame) -> pl.DataFrame:
+    before = stored.select("id", number_before="number")
+    both = change.join(before, on="id", how="left").with_columns(pl.col("number_before").fill_null(0))
+    return both.with_columns(pl.col("number") + pl.col("number_before"))
+
+
+def scores_of(parts: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
+    """Slug and COUNTED of all fourteen aspects in their order, from parts (id, number) with `TOTALS`."""
+    numbers = dict(parts.select("id", "number").iter_rows())
+
+    def total(part: str) -> list[int]:
+        return [numbers.get(f"{slug} {part} ", 0) for slug in SLUGS]
+
+    counted = pl.DataFrame({name: total(name) for name in (FACTS, *DISTINCT.values(), RATED, CONFIDENCE)})
+    means = mean_confidence(pl.col(CONFIDENCE), pl.col(RATED))
+    rows = counted.select(pl.Series("slug", SLUGS), FACTS, *DISTINCT.values(), confidence=means)
+    return with_scores(rows, settings)
+
+
+def score_aspects(facts: pl.DataFrame, tags: pl.DataFrame, settings: AspectSettings = USUAL) -> pl.DataFrame:
+    """`scores_of` live facts (TAGGED) and their tags (fact_id, slug), counted anew.
+
+    Tags of other facts and kinds in NO_KNOWLEDGE do not count. Subjects and objects are entities, relations the
+    canonical ones; a fact without either adds none.
+    """
+    return scores_of(added(pl.DataFrame(schema=PARTS), parts_of(facts, tags)), settings)

@@ -1,0 +1,416 @@
+"""Relations of documents and pasted texts: duplicates, versions, derivatives, or none (S1-16 … S1-19)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.common.comparison.guards import GUARDS, guards_pass
+from slowwave.common.comparison.similarity import jaccard_of
+from slowwave.common.decisions import decision, decision_frame
+from slowwave.common.frames import ARTIFACTS, conform
+from slowwave.common.records import ArtifactQuestion
+from slowwave.common.settings import ArtifactSettings
+
+SHINGLE_WORDS = 5
+SIMILAR = 0.60  # cosine from which two artifacts are compared (S1-16)
+SAME_TITLE = 0.50  # shared title words from which one is a version (S1-18)
+WEIGHTS: Mapping[str, float] = {"cosine": 0.5, "shingle_jaccard": 0.3, "title_jaccard": 0.2}
+NEAR = {"id": pl.String, "head_id": pl.String, "cosine": pl.Float64}
+
+_SUBSTANCE = tuple({guard.name: guard for guard in GUARDS}[name] for name in ("polarity", "quantity", "time", "name"))
+_PAIRS_AT_ONCE = 2000
+_FACTORS = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F],
+    dtype=np.uint64,
+)
+_TITLE_WORD = r"[\p{L}\p{N}]+"
+_EDITION = r"(?i)\b(?:v|ver|version|rev|revision|draft|edition)[ ._-]*\d+(?:\.\d+)*\b|\b(?:draft|final|copy|revised)\b"
+_ENDING = r"\.[A-Za-z][A-Za-z0-9]{0,7}$"
+
+
+def shingle_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
+    """Jaccard of the runs of five words, pair by pair; a shorter text is one run (S1-17)."""
+    texts = pl.concat([a.alias("text"), b.alias("text")]).unique()
+    known = pl.DataFrame({"text": texts, "runs": _shingles(texts)})
+    pairs = pl.DataFrame({"text": a, "text_b": b})
+    pairs = pairs.join(known, on="text", how="left", maintain_order="left")
+    pairs = pairs.join(known, left_on="text_b", right_on="text", how="left", maintain_order="left", suffix="_b")
+    return pairs.select(jaccard=jaccard_of(pl.col("runs"), pl.col("runs_b")))["jaccard"]
+
+
+def title_jaccard(a: pl.Series, b: pl.Series) -> pl.Series:
+    """Jaccard of the words of two titles, without file endings and words of the edition (S1-18)."""
+    words = pl.DataFrame({"a": _title_words(a), "b": _title_words(b)})
+    return words.select(jaccard=jaccard_of(pl.col("a"), pl.col("b")))["jaccard"]
+
+
+def measure_pairs(artifacts: pl.DataFrame, near: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
+    """Near pairs of one scope, each once (id < head_id), with measures and `relation` by rule (null: none).
+
+    `artifacts` has both sides: id, title, type, content, scope, conversation_id, message_id. Pairs with a cosine below
+    SIMILAR are left out (S1-16).
+    """
+    first, second = pl.min_horizontal("id", "head_id"), pl.max_horizontal("id", "head_id")
+    pairs = near.filter((pl.col("cosine") >= SIMILAR) & (pl.col("id") != pl.col("head_id")))
+    pairs = (
+        pairs.select(id=first, head_id=second, cosine="cosine").group_by("id", "head_id").agg(pl.col("cosine").max())
+    )
+    sides = artifacts.select("id", "title", "type", "content", "scope", "conversation_id", "message_id")
+    pairs = pairs.sort("id", "head_id").join(sides, on="id", maintain_order="left")
+    pairs = pairs.join(sides, left_on="head_id", right_on="id", suffix="_b", maintain_order="left")
+    pairs = pairs.filter(pl.col("scope") == pl.col("scope_b"))
+    parts = [_measured(part, settings) for part in pairs.iter_slices(_PAIRS_AT_ONCE)]
+    return pl.concat(parts) if parts else _measured(pairs, settings)
+
+
+def _shingles(texts: pl.Series) -> pl.Series:
+    """Per text the distinct hashes of its runs of five words."""
+    words = (
+        pl.DataFrame({"word": texts.str.to_lowercase().str.extract_all(r"\w+")}).with_row_index("row").explode("word")
+    )
+    words = words.filter(pl.col("word").is_not_null())
+    rows, hashes = words["row"].to_numpy(), words["word"].hash(7).to_numpy()
+    frame = pl.concat([_runs(rows, hashes), _short_runs(words)])
+    lists = frame.group_by("row").agg(pl.col("run").unique())
+    every = pl.DataFrame({"row": pl.int_range(len(texts), dtype=pl.UInt32, eager=True)})
+    found = every.join(lists, on="row", how="left", maintain_order="left")["run"]
+    return found.fill_null([])
+
+
+def _runs(rows: npt.NDArray[np.uint32], hashes: npt.NDArray[np.uint64]) -> pl.DataFrame:
+    count = max(len(rows) - SHINGLE_WORDS + 1, 0)
+    runs = np.zeros(count, np.uint64)
+    for step, factor in enumerate(_FACTORS):
+        runs += hashes[step : step + count] * factor
+    inside = rows[:count] == rows[SHINGLE_WORDS - 1 : SHINGLE_WORDS - 1 + count]
+    return pl.DataFrame({"row": rows[:count][inside], "run": runs[inside]}, schema={"row": pl.UInt32, "run": pl.UInt64})
+
+
+def _short_runs(words: pl.DataFrame) -> pl.DataFrame:
+    short = words.filter(pl.len().over("row") < SHINGLE_WORDS)
+    whole = short.group_by("row", maintain_order=True).agg(pl.col("word").str.join(" "))
+    return whole.select(pl.col("row").cast(pl.UInt32), run=pl.col("word").hash(7))
+
+
+def _title_words(titles: pl.Series) -> pl.Series:
+    bare = titles.str.replace(_ENDING, "").str.to_lowercase().str.replace_all("_", " ", literal=True)
+    words = bare.str.replace_all(_EDITION, " ").str.extract_all(_TITLE_WORD)
+    frame = pl.DataFrame({"words": words, "all": bare.str.extract_all(_TITLE_WORD)})
+    chosen = pl.when(pl.col("words").list.len() > 0).then("words").otherwise("all")
+    return frame.select(words=chosen.list.unique())["words"]
+
+
+def _measured(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.DataFrame:
+    same_file = (pl.col("conversation_id") == pl.col("conversation_id_b")) & pl.all_horizontal(
+        pl.col("message_id", "message_id_b").is_null()
+    )
+    measured = pairs.with_columns(
+        shingle_jaccard=shingle_jaccard(pairs["content"], pairs["content_b"]),
+        title_jaccard=title_jaccard(pairs["title"], pairs["title_b"]),
+        is_same_file=same_file.fill_null(False),
+        is_same_type=pl.col("type") == pl.col("type_b"),
+    ).with_columns(confidence=pl.sum_horizontal(weight * pl.col(name) for name, weight in WEIGHTS.items()))
+    measured = measured.with_columns(changed=_changed(measured, settings))
+    kept = ("id", "head_id", *WEIGHTS, "confidence", "is_same_file", "is_same_type", "changed")
+    return measured.select(*kept, relation=_relation(settings))
+
+
+def _changed(pairs: pl.DataFrame, settings: ArtifactSettings) -> pl.Series:
+    """The guard that fails on the differing lines of a pair with nearly the same text, "" if none does; else null.
+
+    A long text with one changed number or name shares nearly all of its runs, but it is a new version (G1, G2, T29).
+    """
+    alike = pairs.with_row_index("row").filter(pl.col("shingle_jaccard") >= settings.text_dedup)
+    differing = [_differing(a, b) for a, b in alike.select("content", "content_b").iter_rows()]
+    first, second = (pl.Series([pair[side] for pair in differing], dtype=pl.String) for side in (0, 1))
+    failed = guards_pass(first, second, _SUBSTANCE)["failed_guard"].fill_null("")
+    found = alike.select("row").with_columns(changed=failed)
+    rows = pairs.select(pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"))
+    return rows.join(found, on="row", how="left", maintain_order="left")["changed"]
+
+
+def _differing(a: str, b: str) -> tuple[str, str]:
+    """The lines that only one side has, with their surplus count."""
+    first, second = (Counter(line.strip() for line in text.splitlines()) for text in (a, b))
+    return "\n".join((first - second).elements()), "\n".join((second - first).elements())
+
+
+def _relation(settings: ArtifactSettings) -> pl.Expr:
+    is_one_text = pl.col("changed") == ""  # null where the texts share too little
+    is_sure = pl.col("confidence") >= settings.link_confidence
+    is_titled_so = pl.col("is_same_type") & (pl.col("title_jaccard") >= SAME_TITLE)
+    return (
+        pl.when(is_one_text).then(pl.lit("duplicate"))
+        .when(is_titled_so & (is_sure | pl.col("is_same_file"))).then(pl.lit("version"))
+        .when(is_sure).then(pl.lit("derivative"))
+    )  # fmt: skip
+
+
+LINKED = (
+    "group_id", "version_no", "parent_id", "link", "derived_from", "is_head", "status", "replaced_by", "confidence",
+    "consolidated_at",
+)  # fmt: skip
+"""The columns that linking sets."""
+
+QUESTION_FROM = 0.5  # above what the cosine alone can reach: a pair without common words in text or title is not asked
+QUESTIONS_PER_ARTIFACT = 3
+EXCERPT_CHARS = 1500
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_RANKS = {"duplicate": 0, "version": 1, "derivative": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactVerdict:
+    """Answer of a model about a pair: version, derivative or unrelated, and its confidence."""
+
+    relation: str
+    confidence: float
+    model: str = ""
+
+
+ArtifactVerdicts = Mapping[tuple[str, str], ArtifactVerdict]
+"""Keys are the ids of a pair, the smaller one first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArtifactPlan:
+    """`artifacts`: id and LINKED of every row that changes; `decisions`: DECISIONS, one for each link."""
+
+    artifacts: pl.DataFrame
+    decisions: pl.DataFrame
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of links of each kind."""
+        made = Counter(self.decisions["action"].to_list())
+        named = {"versions": "link_version", "derivatives": "link_derivative", "duplicates": "link_duplicate"}
+        return {what: made[action] for what, action in named.items()}
+
+
+def as_filed(drafts: pl.DataFrame) -> pl.DataFrame:
+    """New artifacts, each the head and only version of a chain of its own until it is linked."""
+    return drafts.with_columns(
+        group_id="id",
+        version_no=pl.lit(1, pl.Int64),
+        link=pl.lit("root"),
+        is_head=pl.lit(True),
+        status=pl.lit("active"),
+    )
+
+
+def find_questions(
+    artifacts: pl.DataFrame, pairs: pl.DataFrame, new_ids: Sequence[str]
+) -> tuple[tuple[tuple[str, str], ...], tuple[ArtifactQuestion, ...]]:
+    """The pairs for a model, best first for each new artifact, and their questions; `a` is the newer one.
+
+    Without pairs that rules settle (duplicates, one file again), and pairs that share neither words nor title.
+    """
+    open_pairs = pairs.filter((pl.col("relation").fill_null("") != "duplicate") & ~pl.col("is_same_file"))
+    likely = open_pairs.filter(pl.col("confidence") >= QUESTION_FROM).sort(
+        "confidence", "id", "head_id", descending=[True, False, False]
+    )
+    fresh = frozenset(new_ids)
+    question_counts: dict[str, int] = Counter()
+    keys: list[tuple[str, str]] = []
+    for a, b in likely.select("id", "head_id").iter_rows():
+        mine = [each for each in (a, b) if each in fresh]
+        if any(question_counts[each] < QUESTIONS_PER_ARTIFACT for each in mine):
+            question_counts.update(mine)
+            keys.append((a, b))
+    rows = {row["id"]: row for row in artifacts.to_dicts()}
+    cosines = {(a, b): cosine for a, b, cosine in pairs.select("id", "head_id", "cosine").iter_rows()}
+    questions = [_question(number, rows, key, cosines[key]) for number, key in enumerate(keys)]
+    return tuple(keys), tuple(questions)
+
+
+def plan_artifacts(
+    new: pl.DataFrame,
+    heads: pl.DataFrame,
+    near: pl.DataFrame,
+    settings: ArtifactSettings,
+    verdicts: ArtifactVerdicts,
+    now: datetime,
+) -> ArtifactPlan:
+    """Place each new artifact in a chain, in the order of `made_at` (S1-17 … S1-19).
+
+    `new` and `heads` have ARTIFACTS columns: the unlinked ones, and all active rows of the groups that they may join,
+    with older versions. `near` is NEAR: the cosines of new ones to heads and to each other. Every link except that of a
+    duplicate leads to an older artifact, so there are no cycles. A chain is ordered by `made_at`, and at equal times by
+    `created_at` if it is there, whatever arrived first.
+    """
+    new, heads = conform(new, ARTIFACTS), conform(heads, ARTIFACTS)
+    both = pl.concat([new.select(*ARTIFACTS), heads.select(*ARTIFACTS)])
+    judged = _by_artifact(_judged(measure_pairs(both, near, settings), settings, verdicts))
+    shelf = _Chains(heads, now)
+    for row in sorted(new.to_dicts(), key=_age):
+        shelf.place(row, judged.get(row["id"], ()), settings)
+    return shelf.plan()
+
+
+def _question(number: int, rows: Mapping[str, Any], key: tuple[str, str], cosine: float) -> ArtifactQuestion:
+    older, newer = sorted((rows[each] for each in key), key=_age)
+    return ArtifactQuestion(
+        number,
+        newer["title"], newer["type"], newer["content"][:EXCERPT_CHARS],
+        older["title"], older["type"], older["content"][:EXCERPT_CHARS],
+        round(float(cosine), 4),
+    )  # fmt: skip
+
+
+def _judged(pairs: pl.DataFrame, settings: ArtifactSettings, verdicts: ArtifactVerdicts) -> list[dict[str, Any]]:
+    """The linked pairs, by rule or by a model's verdict, which has precedence."""
+    linked = []
+    for pair in pairs.to_dicts():
+        verdict = verdicts.get((pair["id"], pair["head_id"]))
+        if verdict is not None and pair["relation"] != "duplicate":
+            is_sure = verdict.confidence >= settings.link_confidence and verdict.relation in _RANKS
+            answer = {"relation": verdict.relation if is_sure else None, "confidence": verdict.confidence}
+            pair = {**pair, **answer, "model": verdict.model or "model"}
+        if pair["relation"]:
+            linked.append(pair)
+    return linked
+
+
+def _by_artifact(pairs: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """Artifact id → linked artifacts with the pair, the surest first."""
+    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for pair in pairs:
+        found.setdefault(pair["id"], []).append((pair["head_id"], pair))
+        found.setdefault(pair["head_id"], []).append((pair["id"], pair))
+    for others in found.values():
+        others.sort(key=lambda each: (_RANKS[each[1]["relation"]], -each[1]["confidence"], each[0]))
+    return found
+
+
+def _age(row: Mapping[str, Any]) -> tuple[datetime, datetime, str]:
+    """Sort key by age; at equal times the first to arrive is older (an edited file may keep its date)."""
+    return row["made_at"], row.get("created_at") or _LONG_AGO, row["id"]
+
+
+@dataclass
+class _Chains:
+    """Placed artifacts and their chains, oldest first."""
+
+    known: pl.DataFrame
+    now: datetime
+    rows: dict[str, dict[str, Any]] = field(init=False)
+    before: dict[str, dict[str, Any]] = field(init=False)
+    chains: dict[str, list[str]] = field(default_factory=dict)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = {row["id"]: row for row in sorted(self.known.to_dicts(), key=_age)}
+        self.before = {key: dict(row) for key, row in self.rows.items()}
+        for key, row in self.rows.items():
+            self.chains.setdefault(row["group_id"], []).append(key)
+
+    def place(
+        self, row: dict[str, Any], linked: Sequence[tuple[str, dict[str, Any]]], settings: ArtifactSettings
+    ) -> None:
+        """Place one artifact by its surest link to a placed one, else in a chain of its own."""
+        alone = {
+            "group_id": row["id"],
+            "parent_id": None,
+            "derived_from": None,
+            "replaced_by": None,
+            "confidence": None,
+        }
+        row = {**row, **alone, "consolidated_at": self.now}
+        self.rows[row["id"]] = row
+        other, pair = next(((key, pair) for key, pair in linked if key in self.rows), ("", {}))
+        if not pair or pair["relation"] == "derivative":
+            self._into(row, row["id"])
+        if not pair:
+            return
+        kept = self.rows[self.rows[other]["replaced_by"] or other]
+        ways = {"duplicate": self._repeat, "version": self._extend, "derivative": self._derive}
+        subject = ways[pair["relation"]](row, kept, pair["confidence"])
+        if subject is not None:
+            self._decide(subject, row["id"], kept["id"], pair, settings)
+
+    def _into(self, row: dict[str, Any], group: str) -> None:
+        """Add a row to a chain and number the chain by age (S1-19)."""
+        row["group_id"] = group
+        chain = self.chains.setdefault(group, [])
+        chain.append(row["id"])
+        chain.sort(key=lambda key: _age(self.rows[key]))
+        before: str | None = None
+        for number, key in enumerate(chain, 1):
+            one = self.rows[key]
+            first = "derivative" if one["derived_from"] else "root"
+            one |= {"version_no": number, "parent_id": before, "is_head": number == len(chain)}
+            one["link"] = "version" if before else first
+            before = key
+
+    def _repeat(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any]:
+        """Link a row as a duplicate, which is no version (S1-17)."""
+        row |= {"link": "duplicate", "status": "superseded", "replaced_by": kept["id"], "group_id": kept["group_id"]}
+        row |= {"is_head": False, "version_no": None, "confidence": confidence}
+        return row
+
+    def _extend(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any]:
+        row["confidence"] = confidence
+        self._into(row, kept["group_id"])
+        return row
+
+    def _derive(self, row: dict[str, Any], kept: dict[str, Any], confidence: float) -> dict[str, Any] | None:
+        """Link the younger to the version of the other at that time; None if it has a source already."""
+        chain = self.chains[kept["group_id"]]
+        older = [key for key in chain if _age(self.rows[key]) < _age(row)]
+        made, source = (row, older[-1]) if older else (self.rows[chain[0]], row["id"])
+        if made["derived_from"] is not None:
+            return None
+        made |= {"derived_from": source, "confidence": confidence, "link": "derivative"}
+        return made
+
+    def _decide(
+        self, subject: dict[str, Any], new: str, other: str, pair: dict[str, Any], settings: ArtifactSettings
+    ) -> None:
+        action = f"link_{pair['relation']}"
+        measures = {name: round(float(pair[name]), 4) for name in (*WEIGHTS, "confidence")}
+        limits = {
+            "link_confidence": settings.link_confidence,
+            "text_dedup": settings.text_dedup,
+            "title_jaccard_from": SAME_TITLE,
+        }
+        marks = {"is_same_file": pair["is_same_file"], "guard": pair["changed"]}
+        model = pair.get("model", "")
+        self.decisions.append(
+            decision(
+                action,
+                subject["id"],
+                sorted({new, other}),
+                [subject["id"]],
+                self._reason(other if subject["id"] == new else new, pair),
+                self.now,
+                {**measures, **limits, **{key: value for key, value in marks.items() if value}},
+                decided_by="model" if model else "rule",
+                model=model,
+                key=(new, other),
+            )
+        )
+
+    def _reason(self, other: str, pair: dict[str, Any]) -> str:
+        title, sure = self.rows[other]["title"], f"confidence {pair['confidence']:.2f}"
+        if pair["relation"] == "duplicate":
+            return f"Its text repeats {title!r}: {pair['shingle_jaccard']:.0%} of the runs of five words are the same."
+        if pair["relation"] == "derivative":
+            return f"It was made from {title!r} ({sure})."
+        how = "read from the same file" if pair["is_same_file"] and "model" not in pair else sure
+        return f"It is another version of {title!r} ({how})."
+
+    def plan(self) -> ArtifactPlan:
+        changed = [row for key, row in self.rows.items() if row != self.before.get(key)]
+        schema = {name: ARTIFACTS[name] for name in ("id", *LINKED)}
+        rows = [{name: row[name] for name in schema} for row in changed]
+        decisions = decision_frame(self.decisions)
+        return ArtifactPlan(pl.DataFrame(rows, schema=dict(schema)), decisions)

@@ -1,0 +1,328 @@
+"""Duplicates by rule: seeds, rules, and pairs that need no model (S1-01, S1-04, S1-10, §6.2).
+
+A merge needs nearly equal words or meaning *and* every guard. It is not transitive: a fact absorbs only facts that were
+compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from slowwave.common import frames
+from slowwave.common.comparison.guards import guards_pass, is_same_identity, may_yield
+from slowwave.common.comparison.similarity import Vectors, cosines, word_overlap
+from slowwave.common.entrenchment import entrenchment_rank
+from slowwave.common.frames import beside
+from slowwave.common.settings import MergeSettings, StewardSettings
+from slowwave.facts.revision.repetition import with_keys
+
+from .blocking import TOPICS
+
+# Rules of merging: the least similarity, and the choice of the representative (S1-04, S1-10, S4-08).
+
+
+BY_WORDS, BY_MEANING, BY_USE = "text", "meaning", "use"
+Measure = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergeRule:
+    """When two facts are similar enough for the guards, and which of them is the representative.
+
+    `is_alike`, over PAIRS: similar enough. `order`, over FACTS with created_at: best representative first, after pinned
+    and better entrenched facts. `measure` adds cosine and jaccard to new pairs (a_id, b_id, cosine where it is known,
+    statement, statement_b). `stage`, over PAIRS: the stage of the merge for the ledger.
+    """
+
+    is_alike: pl.Expr
+    order: tuple[pl.Expr, ...]
+    measure: Measure
+    stage: pl.Expr
+
+
+def by_words(settings: MergeSettings) -> MergeRule:
+    """The rule of a consolidation: two facts are alike if their words are, or their meaning.
+
+    The representative has more evidence, then more confidence, then fewer characters, and then is older. Fewer
+    characters lose nothing, because the guards refuse a pair in which one fact says more: of "By the way: X" and "X"
+    the second one stays.
+    """
+    has_same_words = pl.col("jaccard") >= settings.text_dedup
+    return MergeRule(
+        (has_same_words | (pl.col("cosine") >= settings.merge_cosine)).fill_null(False),
+        (
+            -pl.col("evidence_count").fill_null(0),
+            -pl.col("confidence").fill_null(0.0),
+            pl.col("statement").str.len_chars(),
+            pl.col("created_at"),
+            pl.col("id"),
+        ),
+        _with_words,
+        pl.when(has_same_words).then(pl.lit(BY_WORDS)).otherwise(pl.lit(BY_MEANING)),
+    )
+
+
+def by_use(settings: StewardSettings, ids: pl.Series, vectors: Vectors) -> MergeRule:
+    """The steward: similar meaning; more recalls are better, then a higher retrieval score, then the older.
+
+    Facts need hit_count and avg_retrieval_score, null where they were never recalled (S4-08). `vectors` (n, d) are the
+    unit rows of the facts `ids`.
+    """
+    rows = pl.DataFrame({"id": ids, "row": pl.int_range(len(ids), eager=True)})
+
+    def measured(pairs: pl.DataFrame) -> pl.DataFrame:
+        places = beside(pairs, rows)
+        exact = cosines(vectors, places["row"].to_numpy(), places["row_b"].to_numpy())
+        return _with_words(places.with_columns(cosine=pl.Series(exact, dtype=pl.Float64)))
+
+    return MergeRule(
+        (pl.col("cosine") >= settings.merge_threshold).fill_null(False),
+        (
+            -pl.col("hit_count").fill_null(0),
+            -pl.col("avg_retrieval_score").fill_null(-float("inf")),
+            pl.col("created_at"),
+            pl.col("id"),
+        ),
+        measured,
+        pl.lit(BY_USE),
+    )
+
+
+def _with_words(pairs: pl.DataFrame) -> pl.DataFrame:
+    return pairs.with_columns(word_overlap(pairs["statement"], pairs["statement_b"])["jaccard"])
+
+
+KINDS = ("relation", "observation", "note")
+MAX_ATTEMPTS = 3  # unusable verdicts about a fact before it is given up (S1-08)
+"""Kinds of fact that can be duplicates; not structure and similarity (T33)."""
+PAIRS: frames.Schema = {"a_id": frames.TEXT, "b_id": frames.TEXT, "cosine": frames.NUMBER, "jaccard": frames.NUMBER}
+UNDECIDED: frames.Schema = {**PAIRS, "guard": frames.TEXT}
+DUPLICATES: frames.Schema = {
+    "loser_id": frames.TEXT,
+    "winner_id": frames.TEXT,
+    "cosine": frames.NUMBER,
+    "jaccard": frames.NUMBER,
+    "stage": frames.TEXT,
+}
+NOT_SIMILAR = "likeness"
+"""The guard of a pair that is not similar enough for a merge without a model."""
+_EQUAL = 1.0 - 1e-6  # cosine of equal vectors in float32
+_COMPARED = (
+    "id kind scope subject_id predicate object_id object_text polarity statement entrenchment pinned valid_to day"
+).split()
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSet:
+    """The facts of one consolidation and their pairs.
+
+    `facts`: FACTS with created_at and is_seed, live, seeds and neighbours. `pairs`: similar PAIRS among them.
+    `decided`: PAIR_DECISIONS about these pairs. For questions to a model: `topics`, TOPICS about one matter, `people`,
+    ids of entities that are persons, and `prompt_version`, empty if there is no model.
+    """
+
+    facts: pl.DataFrame
+    pairs: pl.DataFrame
+    decided: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+    prompt_version: str = ""
+    topics: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TOPICS))
+    people: frozenset[str] = frozenset()
+
+    def seeds(self) -> pl.Series:
+        """Ids of the facts that this run is about."""
+        return self.facts.filter(pl.col("is_seed").fill_null(False))["id"]
+
+    def settled(self) -> pl.DataFrame:
+        """(a_id, b_id) of pairs that a person, or a model with the present prompt, keeps apart or calls a clash."""
+        current = pl.col("prompt_version") == self.prompt_version if self.prompt_version else pl.lit(True)
+        by_whom = (pl.col("decided_by") == "person") | ((pl.col("decided_by") == "model") & current)
+        is_kept = (pl.col("outcome") == "keep_all") & by_whom & is_redundancy()
+        is_clash = ~is_redundancy() & (pl.col("outcome") == "pending") & (pl.col("decided_by") == "model")
+        return self.decided.filter(is_kept | is_clash).select("a_id", "b_id").unique()
+
+
+@dataclass(frozen=True, slots=True)
+class Merges:
+    """`duplicates`: DUPLICATES, merged without a model. `undecided`: UNDECIDED, the other similar pairs.
+
+    With `joins_notes` a note also takes over the words of the notes that it absorbs (S4-09).
+    """
+
+    duplicates: pl.DataFrame = field(default_factory=lambda: frames.empty(DUPLICATES))
+    undecided: pl.DataFrame = field(default_factory=lambda: frames.empty(UNDECIDED))
+    joins_notes: bool = False
+
+
+def is_redundancy() -> pl.Expr:
+    """Rows of PAIR_DECISIONS about duplicates, not about contradictions."""
+    return pl.col("kind").fill_null("redundant") == "redundant"
+
+
+def is_open_pair() -> pl.Expr:
+    """Rows of PAIR_DECISIONS that wait for a verdict: undecided, failed, or left open by a rule."""
+    pending = pl.col("outcome") == "pending"
+    left_open = ~is_redundancy() & pending & (pl.col("decided_by") == "rule")
+    return (is_redundancy() & (pending | (pl.col("outcome") == "failed")) | left_open).fill_null(False)
+
+
+def select_seeds(facts: pl.DataFrame, pending: pl.DataFrame, has_model: bool) -> pl.Series:
+    """Ids of the facts to consolidate, oldest first: those without consolidated_at (S1-01).
+
+    `facts` are all live facts, with created_at; `pending` are PAIR_DECISIONS. With a model also the facts of pairs that
+    wait for a verdict, and of failed pairs while attempts are left.
+    """
+    ours = frames.conform(facts, frames.FACTS).filter(pl.col("kind").is_in(KINDS))
+    fresh = pl.col("consolidated_at").is_null()
+    if has_model:
+        left = ours.filter(pl.col("consolidation_attempts").fill_null(0) < MAX_ATTEMPTS)["id"].implode()
+        there = ours["id"].implode()
+        both = pl.all_horizontal(pl.col(end).is_in(there) for end in ("a_id", "b_id"))
+        tried = pl.all_horizontal(pl.col(end).is_in(left) for end in ("a_id", "b_id"))
+        is_first = is_redundancy() & (pl.col("outcome") == "pending")
+        again = pending.filter(is_open_pair(), both & (is_first.fill_null(False) | tried))
+        fresh |= pl.col("id").is_in(pl.concat([again["a_id"], again["b_id"]]).implode())
+    return ours.filter(fresh).sort("created_at", "id")["id"]
+
+
+def merge_by(candidates: CandidateSet, rule: MergeRule) -> Merges:
+    """The merges of a rule without a model, each checked by the guards.
+
+    In order of rank every fact that is not merged yet absorbs the facts that may yield to it; a duplicate absorbs
+    nothing (S4-10). Facts that only a duplicate was compared with are then compared with its representative.
+    """
+    pairs = _measured(candidates)
+    texts = candidates.facts.with_columns(pl.col("statement").fill_null(""))
+    ranked = best_first(with_keys(texts), rule)
+    guarded = _guarded(pairs, ranked, rule)
+    duplicates = _duplicates(guarded, ranked, rule)
+    while len(more := _handed_on(guarded, duplicates, ranked, candidates, rule)):
+        guarded = pl.concat([guarded, _guarded(more, ranked, rule)])
+        duplicates = _duplicates(guarded, ranked, rule)
+    gone = duplicates["loser_id"].implode()
+    left = guarded.filter(~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone)).sort("a_id", "b_id")
+    return Merges(duplicates, left.select(*UNDECIDED))
+
+
+def _measured(candidates: CandidateSet) -> pl.DataFrame:
+    """Unsettled PAIRS of comparable facts of one scope, with a seed; smaller id first, each once."""
+    seeds = candidates.seeds().implode()
+    ends = candidates.facts.filter(pl.col("kind").is_in(KINDS)).select("id", "scope")
+    ordered = candidates.pairs.select(
+        "cosine", "jaccard", a_id=pl.min_horizontal("a_id", "b_id"), b_id=pl.max_horizontal("a_id", "b_id")
+    ).filter(pl.col("a_id") != pl.col("b_id"), pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds))
+    within = frames.beside(ordered, ends).filter(pl.col("scope").eq_missing(pl.col("scope_b")))
+    unsettled = within.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
+    return unsettled.group_by("a_id", "b_id").agg(pl.col("cosine", "jaccard").max()).select(*PAIRS).sort("a_id", "b_id")
+
+
+def best_first(facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """The facts, best representative first."""
+    return facts.sort(~pl.col("pinned").fill_null(False), -entrenchment_rank("entrenchment"), *rule.order)
+
+
+def _guarded(pairs: pl.DataFrame, facts: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """The pairs with `guard`, the first one that fails (null: none), and a_yields, b_yields."""
+    far = pairs.filter(~rule.is_alike).with_columns(guard=pl.lit(NOT_SIMILAR))
+    close = _about_one(pairs.filter(rule.is_alike), facts)
+    apart = pl.concat([far, close.filter(pl.col("guard").is_not_null())])
+    read = _read(close.filter(pl.col("guard").is_null()).drop("guard"), facts)
+    return pl.concat([read, apart.with_columns(a_yields=pl.lit(False), b_yields=pl.lit(False))])
+
+
+def _about_one(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """The pairs with `guard` where polarity or subject differ; a cheap check that decides most pairs."""
+    codes = facts.select("id", *(pl.col(name).rank("dense").fill_null(0) for name in ("polarity", "subject_id")))
+    apart = pl.coalesce(_unless_same("polarity", "polarity"), _unless_same("subject_id", "identity"))
+    return frames.beside(pairs, codes).select(*PAIRS, guard=apart)
+
+
+def _read(pairs: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """Pairs as in `_guarded`; texts are read only where no other guard fails."""
+    sides = frames.beside(pairs, facts.select(_COMPARED))
+    flipped = sides.select(
+        **{name: f"{name}_b" for name in _COMPARED[1:]}, **{f"{name}_b": name for name in _COMPARED[1:]}
+    )
+    apart = pl.coalesce(
+        pl.when(~is_same_identity()).then(pl.lit("identity")),
+        _unless_same("valid_to", "validity"),
+        _unless_same("day", "day"),
+    )
+    sides = sides.with_columns(guard=apart, a_yields=may_yield(), b_yields=flipped.select(yields=may_yield())["yields"])
+    read = sides["guard"].is_null().arg_true()
+    failed = guards_pass(sides["statement"].gather(read), sides["statement_b"].gather(read))["failed_guard"]
+    texts = pl.Series("text_guard", [None], dtype=pl.String).new_from_index(0, len(sides)).scatter(read, failed)
+    no_one_yields = pl.when(~(pl.col("a_yields") | pl.col("b_yields"))).then(pl.lit("rank"))
+    return sides.select(*PAIRS, "a_yields", "b_yields", guard=pl.coalesce("guard", texts, no_one_yields)).select(
+        *PAIRS, "guard", "a_yields", "b_yields"
+    )
+
+
+def _unless_same(column: str, guard: str) -> pl.Expr:
+    return pl.when(pl.col(column).ne_missing(pl.col(f"{column}_b"))).then(pl.lit(guard))
+
+
+def _duplicates(pairs: pl.DataFrame, ranked: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+    """DUPLICATES: in order of rank, each fact that no other has absorbed absorbs the facts that may yield to it.
+
+    `pairs` are guarded, `ranked` are facts, best representative first.
+    """
+    passing = pairs.filter(pl.col("guard").is_null())
+    edges = pl.concat(
+        [
+            passing.filter("a_yields").select("cosine", "jaccard", loser_id="a_id", winner_id="b_id"),
+            passing.filter("b_yields").select("cosine", "jaccard", loser_id="b_id", winner_id="a_id"),
+        ]
+    )
+    places = ranked.select("id", place=pl.int_range(pl.len()))
+    placed = frames.beside(edges, places, "winner_id", "loser_id")
+    downhill = placed.filter(pl.col("place") < pl.col("place_b")).sort("place", "place_b")
+    taken = dict(_stars(downhill.select("winner_id", "loser_id").iter_rows()))
+    found = pl.DataFrame(list(taken.items()), schema={"loser_id": pl.String, "winner_id": pl.String}, orient="row")
+    rows = found.join(edges, on=["loser_id", "winner_id"], maintain_order="left").with_columns(stage=rule.stage)
+    return frames.conform(rows, DUPLICATES).select(*DUPLICATES).sort("loser_id")
+
+
+def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """(duplicate, representative) from edges (representative, duplicate) by rank; a duplicate takes no others."""
+    taken: set[str] = set()
+    for representative, duplicate in edges:
+        if representative not in taken and duplicate not in taken:
+            taken.add(duplicate)
+            yield duplicate, representative
+
+
+def _handed_on(
+    guarded: pl.DataFrame, duplicates: pl.DataFrame, ranked: pl.DataFrame, candidates: CandidateSet, rule: MergeRule
+) -> pl.DataFrame:
+    """New PAIRS: a representative, and a fact that one of its duplicates could have absorbed.
+
+    Of a crowd of equal facts not every pair is measured; a fact measured only with a duplicate would be left out.
+    """
+    seeds = candidates.seeds().implode()
+    alike = guarded.filter(pl.col("guard").is_null())
+    both = pl.concat(
+        [
+            alike.select("cosine", loser_id="a_id", other="b_id"),
+            alike.select("cosine", loser_id="b_id", other="a_id"),
+        ]
+    ).join(duplicates.select("loser_id", "winner_id", twin="cosine"), on="loser_id")
+    named = both.filter(pl.col("other") != pl.col("winner_id")).select(
+        a_id=pl.min_horizontal("winner_id", "other"),
+        b_id=pl.max_horizontal("winner_id", "other"),
+        cosine=pl.when(pl.col("twin") >= _EQUAL).then("cosine"),
+    )
+    fresh = named.group_by("a_id", "b_id").agg(pl.col("cosine").max()).join(guarded, on=["a_id", "b_id"], how="anti")
+    fresh = fresh.filter(pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds)).sort("a_id", "b_id")
+    texts = frames.beside(fresh, ranked.select("id", "statement"))
+    return rule.measure(texts).select(*PAIRS).filter(rule.is_alike)
+
+
+def standing(merges: Merges, facts: pl.DataFrame) -> Merges:
+    """The merges with both sides still among the facts, and a duplicate that may still yield (T40)."""
+    sides = frames.beside(merges.duplicates, facts.select("id", "pinned", "entrenchment"), "loser_id", "winner_id")
+    there = facts["id"].implode()
+    open_ = merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
+    return replace(merges, duplicates=sides.filter(may_yield()).select(*DUPLICATES), undecided=open_)

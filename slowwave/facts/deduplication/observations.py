@@ -1,0 +1,220 @@
+"""Observations of an entity: new, known, refused, or flagged as similar (S0-01, S0-02, S0-05, T3, T4).
+
+A flag is a signal for people; it neither hides, merges nor retires a fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.common import frames
+from slowwave.common.comparison.similarity import FOUND, SimilarityThresholds, Vectors, similar_pairs, word_overlap
+from slowwave.common.settings import EvaluateSettings
+from slowwave.common.text import readable
+from slowwave.common.validity import is_live
+from slowwave.facts.revision.candidates import MAX_STATEMENT_BYTES
+from slowwave.reading.filters.durability import only_acknowledges
+from slowwave.reading.filters.injection import injection_reasons
+from slowwave.reading.filters.redaction import redact_all
+
+KINDS = ("observation", "note", "relation")
+MARKS = ("similarity_flag", "similar_to_id", "similarity_score")
+LEAST_OF_ID = 6
+_TELLS_NOTHING = "It thanks, greets or agrees and says nothing of the entity: state what is worth keeping."
+SCREENED: frames.Schema = {
+    "content": pl.String(),
+    "outcome": pl.String(),
+    "reason": pl.String(),
+    "has_secret": pl.Boolean(),
+}
+
+
+def plan_flags(
+    incoming: pl.DataFrame,
+    vectors: Vectors,
+    live: pl.DataFrame,
+    live_vectors: Vectors,
+    settings: EvaluateSettings | None = None,
+) -> pl.DataFrame:
+    """Similarity flags of new observations, in their order (S0-02).
+
+    Both frames have `id`, `owner` (the id of its entity) and `text`; vectors are unit rows in the same order. Returns
+    `id`, `is_duplicate` (byte-equal to an earlier one of its owner: not to be inserted), `similarity_flag`,
+    `similar_to_id` and `similarity_score` (of the best match: cosine, then containment, then id). A new one without a
+    vector (zero row) is not flagged.
+    """
+    columns = ["id", "owner", "text"]
+    everyone = pl.concat([live.select(columns), incoming.select(columns)]).with_row_index("row")
+    every = np.concatenate([live_vectors, vectors]) if len(live) else vectors
+    is_first = pl.col("row") == pl.col("row").min().over("owner", "text")
+    marked = everyone.with_columns(is_first=is_first, is_new=pl.col("row") >= len(live))
+    new = marked.filter("is_new")
+    mine = marked.filter(pl.col("owner").is_in(new["owner"].implode()) & (pl.col("is_first") | ~pl.col("is_new")))
+    kept, first_new = every[mine["row"].to_numpy()], int((~mine["is_new"]).sum())
+    thresholds = SimilarityThresholds.of(settings or EvaluateSettings())
+    found = similar_pairs(mine["text"], kept, thresholds, group=mine["owner"], first_new=first_new)
+    pairs = pl.concat([pl.DataFrame(schema=FOUND), *found])
+    best = _best(mine, pairs.filter(pl.Series(kept[pairs["b"].to_numpy()].any(axis=1), dtype=pl.Boolean)))
+    return new.join(best, on="row", how="left", maintain_order="left").select(
+        "id",
+        is_duplicate=~pl.col("is_first"),
+        similarity_flag=pl.col("similar_to_id").is_not_null(),
+        similar_to_id="similar_to_id",
+        similarity_score="similarity_score",
+    )
+
+
+def _best(rows: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """(row, similar_to_id, similarity_score): for each later row the nearest, then most contained, then lowest id."""
+    nearest = pairs.filter(pl.col("cosine") == pl.col("cosine").max().over("b"))
+    first, second = rows[nearest["a"]], rows[nearest["b"]]
+    return (
+        nearest.with_columns(
+            word_overlap(first["text"], second["text"])["containment"], row=second["row"], similar_to_id=first["id"]
+        )
+        .sort(-pl.col("containment"), "similar_to_id")
+        .unique("row", keep="first", maintain_order=True)
+        .select("row", "similar_to_id", similarity_score="cosine")
+    )
+
+
+def screen(texts: Sequence[str], known: Collection[str]) -> pl.DataFrame:
+    """SCREENED: each text as it would be stored, with outcome `new`, `known` or `refused` and the reason.
+
+    `known` are the observations of the entity. A text is known if it is byte-equal to one of them or to an earlier text
+    of the call (S0-02). A text that only thanks, greets or agrees is refused. Secrets are redacted first (T39).
+    """
+    plain = pl.Series([" ".join(readable(text).split()) for text in texts], dtype=pl.String)
+    clean, kinds = redact_all(plain)
+    too_long = pl.lit(f"It is longer than {MAX_STATEMENT_BYTES} bytes: say it in several, or ingest it as a document.")
+    empty = pl.Series([only_acknowledges(text) for text in clean], dtype=pl.Boolean)
+    rows = pl.DataFrame(
+        {"content": clean, "has_secret": kinds.list.len() > 0, "order": injection_reasons(clean), "is_empty": empty}
+    )
+    rows = rows.with_columns(
+        reason=pl.when(pl.col("content") == "")
+        .then(pl.lit("It is empty."))
+        .when(pl.col("content").str.len_bytes() > MAX_STATEMENT_BYTES)
+        .then(too_long)
+        .when("is_empty")
+        .then(pl.lit(_TELLS_NOTHING))
+        .otherwise("order")
+    )
+    repeats = pl.col("content").is_in(list(known)) | ~pl.col("content").is_first_distinct()
+    outcome = pl.when(pl.col("reason").is_not_null()).then(pl.lit("refused"))
+    return rows.select(
+        "content", outcome.when(repeats).then(pl.lit("known")).otherwise(pl.lit("new")).alias("outcome"),
+        "reason", "has_secret",
+    ).cast(pl.Schema(SCREENED))  # fmt: skip
+
+
+def named_by(prefix: str, ids: Collection[str]) -> list[str]:
+    """The ids that equal `prefix`, or begin with it, in whole or after their last `_`.
+
+    A prefix has at least LEAST_OF_ID characters, so that a typing error names nothing.
+    """
+    if prefix in ids or len(prefix) < LEAST_OF_ID:
+        return [prefix] if prefix in ids else []
+    return sorted(each for each in ids if each.startswith(prefix) or each.rpartition("_")[2].startswith(prefix))
+
+
+def stale_flags(facts: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """The live facts whose flag points at a fact that is not live, with the flag cleared (S0-01).
+
+    `facts` are the flagged facts and their partners; a partner that is not there is not live.
+    """
+    live = facts.filter(is_live(now))["id"].implode()
+    flagged = facts.filter(is_live(now) & pl.col("similarity_flag").fill_null(False))
+    return cleared(flagged.filter(~pl.col("similar_to_id").is_in(live).fill_null(False)))
+
+
+def cleared(facts: pl.DataFrame) -> pl.DataFrame:
+    """The facts without their similarity flag."""
+    none = [pl.lit(None, dtype=facts.schema[name]).alias(name) for name in MARKS if name in facts.columns]
+    return facts.with_columns(none).with_columns(similarity_flag=pl.lit(False))
+
+
+# Review of similar observations of an entity: all pairs and their clusters (S0-04); nothing is merged (T4).
+
+
+Rows = npt.NDArray[np.int64]
+PAIRS: frames.Schema = {
+    "a_id": pl.String(),
+    "b_id": pl.String(),
+    "cosine": pl.Float64(),
+    "containment": pl.Float64(),
+    "match_type": pl.String(),
+    "one_sentence": pl.Boolean(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarObservations:
+    """Similar pairs among the observations of one entity.
+
+    `pairs` has PAIRS, a said before b, the nearest first and two readings of one sentence last, up to the limit;
+    `found` counts all. `clusters` are the ids that all pairs connect, largest first.
+    """
+
+    total: int
+    found: int
+    pairs: pl.DataFrame
+    clusters: tuple[tuple[str, ...], ...]
+
+
+def find_duplicates(
+    facts: pl.DataFrame, vectors: Vectors, thresholds: SimilarityThresholds | None = None, limit: int | None = None
+) -> SimilarObservations:
+    """All unordered similar pairs of one scope (S0-03), flagged or not, and their clusters (S0-04).
+
+    `facts`: id, statement, scope, message_id, valid_from; `vectors`: unit rows in the same order, zero for none.
+    """
+    order = facts.with_row_index("row").sort("valid_from", "id", nulls_last=False)["row"]
+    rows, ordered = facts[order], vectors[order.to_numpy()]
+    text, sentence = rows["statement"].fill_null(""), _sentences(rows)
+    labels, found, best = np.arange(len(rows)), 0, pl.DataFrame(schema={**FOUND, "one_sentence": pl.Boolean()})
+    for part in similar_pairs(text, ordered, thresholds or SimilarityThresholds(), group=rows["scope"]):
+        a, b = part["a"].to_numpy(), part["b"].to_numpy()
+        labels, found = connected(labels, a, b), found + len(part)
+        marked = part.with_columns(one_sentence=pl.Series(sentence[a] == sentence[b], dtype=pl.Boolean))
+        ranked = pl.concat([best, marked]).sort("one_sentence", -pl.col("cosine"), "a", "b")
+        best = ranked if limit is None else ranked.head(limit)
+    share = word_overlap(text[best["a"]], text[best["b"]])["containment"]
+    shown = best.with_columns(share, a_id=rows["id"][best["a"]], b_id=rows["id"][best["b"]])
+    return SimilarObservations(len(rows), found, shown.select(*PAIRS), _clusters(rows["id"], labels))
+
+
+def _sentences(rows: pl.DataFrame) -> Rows:
+    """A number per row, equal for two readings of one sentence of a message."""
+    numbers = pl.struct(pl.coalesce("message_id", "id"), "statement").rank("dense")
+    return rows.select(numbers.cast(pl.Int64).alias("sentence"))["sentence"].to_numpy()
+
+
+def connected(labels: Rows, a: Rows, b: Rows) -> Rows:
+    """The partition of rows by `labels` (each the smallest row of its part), joined where a pair (a, b) connects it."""
+    joined = labels.copy()
+    while True:
+        before, lowest = joined.copy(), np.minimum(joined[a], joined[b])
+        for end in (a, b):
+            np.minimum.at(joined, before[end], lowest)
+        joined = joined[joined]
+        if np.array_equal(joined, before):
+            return joined
+
+
+def _clusters(ids: pl.Series, labels: Rows) -> tuple[tuple[str, ...], ...]:
+    """The ids of each label with more than one row, in the order of the rows; largest first."""
+    grouped = (
+        pl.DataFrame({"id": ids, "label": labels})
+        .group_by("label", maintain_order=True)
+        .agg("id")
+        .filter(pl.col("id").list.len() > 1)
+        .sort(-pl.col("id").list.len().cast(pl.Int64), "label")
+    )
+    return tuple(tuple(members) for members in grouped["id"].to_list())

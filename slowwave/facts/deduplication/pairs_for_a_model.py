@@ -1,0 +1,402 @@
+"""Pairs for a model: the few that may be duplicates, changes or contradictions (S1-03, S1-13, S1-14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from slowwave.common import frames
+from slowwave.common.comparison.guards import (
+    GUARDS,
+    guards_pass,
+    may_yield,
+    read_amounts,
+    read_names,
+    read_times,
+    straight,
+)
+from slowwave.common.comparison.similarity import Vectors
+from slowwave.common.frames import beside
+from slowwave.common.settings import MergeSettings
+
+from .blocking import TOPICS, with_score
+from .duplicates import CandidateSet, Merges, is_open_pair
+
+# Clusters for a model: connected facts, and never too many (S1-03, T28). Two facts with a common neighbour are
+# connected. A component that is too large is cut by average linkage, at a higher threshold each time, until every part
+# fits.
+
+
+CLUSTERS = {"cluster": pl.Int64(), "id": pl.String()}
+STEP = 0.05
+PARTITION_FROM = 2000  # facts from which HDBSCAN parts what is connected (S1-03)
+LARGEST_PARTITION = 5000
+"""Average linkage has all distances in memory: 200 MB for 5,000 facts, and eight seconds of HDBSCAN."""
+_DIGITS = 6  # the precision of a cosine in float32; equal vectors get exactly 1
+_EVEN = 1e-9
+
+Rows = npt.NDArray[np.int64]
+Similarities = npt.NDArray[np.float64]
+
+
+def clusters_of(
+    ids: pl.Series, vectors: Vectors, pairs: pl.DataFrame, settings: MergeSettings, resolve: float
+) -> pl.DataFrame:
+    """(cluster, id): clusters of 2 to `max_cluster_size` facts that may say the same, without single facts.
+
+    `ids` are distinct; `vectors` are their unit rows, in the same order. `pairs` (a_id, b_id, cosine, jaccard) connect
+    two facts if the cosine reaches `resolve` or the Jaccard `text_dedup`; other pairs are ignored. The members of a
+    part that was cut reach `resolve` on average. Clusters are numbered from 0 by their smallest id, members sorted by
+    id.
+    """
+    order = ids.arg_sort()
+    links = _links(ids.gather(order), pairs, settings, resolve)
+    clustering = _Clustering(vectors[order.to_numpy()], links, settings, resolve)
+    parts = sorted((part for part in clustering.parts() if len(part) > 1), key=lambda part: int(part[0]))
+    numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    return pl.DataFrame({"cluster": numbers, "id": ids.gather(order).gather(rows)}, schema=CLUSTERS)
+
+
+def _links(ids: pl.Series, pairs: pl.DataFrame, settings: MergeSettings, resolve: float) -> pl.DataFrame:
+    """(a, b, likeness, is_text) by place in `ids`, each pair once."""
+    places = pl.DataFrame({"id": ids, "place": np.arange(len(ids))}, schema={"id": pl.String, "place": pl.Int64})
+    by_text = (pl.col("jaccard") >= settings.text_dedup).fill_null(False)
+    cosine = pl.col("cosine").fill_null(-1.0).round(_DIGITS)
+    linked = pairs.select(
+        "a_id", "b_id", likeness=pl.when(by_text).then(pl.max_horizontal(cosine, "jaccard")).otherwise(cosine),
+        is_text=by_text,
+    ).filter(pl.col("is_text") | (pl.col("likeness") >= resolve))  # fmt: skip
+    named = linked.join(places.rename({"id": "a_id", "place": "a"}), on="a_id").join(
+        places.rename({"id": "b_id", "place": "b"}), on="b_id"
+    )
+    ends = named.select("likeness", "is_text", a=pl.min_horizontal("a", "b"), b=pl.max_horizontal("a", "b"))
+    return ends.filter(pl.col("a") != pl.col("b")).group_by("a", "b").agg(pl.all().max()).sort("a", "b")
+
+
+class _Clustering:
+    """The vectors and links of the facts that are clustered, by place."""
+
+    def __init__(self, vectors: Vectors, links: pl.DataFrame, settings: MergeSettings, resolve: float) -> None:
+        self.vectors, self.settings, self.resolve = vectors, settings, resolve
+        self.ends: Rows = links.select("a", "b").to_numpy().astype(np.int64).reshape(-1, 2)
+        self.similarities: Similarities = links["likeness"].to_numpy()
+        self.is_text: npt.NDArray[np.bool_] = links["is_text"].to_numpy()
+        self.first: Rows = np.searchsorted(self.ends[:, 0], np.arange(len(vectors) + 1))
+
+    def parts(self) -> Iterator[Rows]:
+        """Sorted places of each part, with single facts."""
+        every = np.arange(len(self.vectors))
+        for component in self._connected(every, self.resolve):
+            if len(component) <= self.settings.max_cluster_size:
+                yield component
+            else:
+                yield from self._cohesive(component, self.resolve)
+
+    def _connected(self, members: Rows, cut: float) -> Iterator[Rows]:
+        """Components of the members by links of at least `cut`; at `resolve`, links by text count too."""
+        from scipy.sparse import coo_array  # half a second that most runs do not need
+        from scipy.sparse.csgraph import connected_components
+
+        a, b, link = self._inside(members)
+        strong = self.similarities[link] >= cut - _EVEN
+        if cut <= self.resolve:
+            strong |= self.is_text[link]
+        graph = coo_array((np.ones(strong.sum(), dtype=np.int8), (a[strong], b[strong])), shape=(len(members),) * 2)
+        _, labels = connected_components(graph, directed=False)
+        yield from _groups(members, labels)
+
+    def _inside(self, members: Rows) -> tuple[Rows, Rows, Rows]:
+        """The links between the sorted members: both ends by place among them, and the numbers of the links."""
+        starts, counts = self.first[members], self.first[members + 1] - self.first[members]
+        a = np.repeat(np.arange(len(members)), counts)
+        link = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+        other = self.ends[link, 1]
+        b = np.searchsorted(members, other).clip(max=len(members) - 1)
+        known = members[b] == other
+        return a[known], b[known], link[known]
+
+    def _cohesive(self, members: Rows, cut: float) -> Iterator[Rows]:
+        """The parts of a component; one that is too large for average linkage is divided first."""
+        if len(members) < 2:
+            return
+        if cut > 1.0:
+            yield from _by_place(members, self.settings.max_cluster_size)
+        elif len(members) > LARGEST_PARTITION:
+            for part in self._connected(members, cut + STEP):
+                yield from self._cohesive(part, cut + STEP)
+        elif len(members) > PARTITION_FROM:
+            for part in _partition(members, self.vectors[members], cut):
+                for component in self._connected(part, cut):
+                    yield from self._linked(component)
+        else:
+            yield from self._linked(members)
+
+    def _linked(self, members: Rows) -> Iterator[Rows]:
+        """Average linkage, cut at the threshold, and a part that is too large again one step higher (S1-03)."""
+        if len(members) <= 2:
+            yield members
+            return
+        from scipy.cluster.hierarchy import fcluster, linkage
+
+        tree = linkage(self._distances(members), method="average")
+
+        def cut_at(part: npt.NDArray[np.int64], cut: float) -> Iterator[Rows]:
+            labels = fcluster(tree, max(1.0 - cut, 0.0) + _EVEN, criterion="distance")[part]
+            for piece in _groups(part, labels):
+                if len(piece) <= self.settings.max_cluster_size:
+                    yield members[piece]
+                elif cut >= 1.0:
+                    yield from _by_place(members[piece], self.settings.max_cluster_size)
+                else:
+                    yield from cut_at(piece, min(cut + STEP, 1.0))
+
+        yield from cut_at(np.arange(len(members)), self.resolve)
+
+    def _distances(self, members: Rows) -> Similarities:
+        """1 − similarity of all pairs of members, condensed; by Jaccard where the link is by text."""
+        rows = self.vectors[members].astype(np.float64)
+        alike = np.round(rows @ rows.T, _DIGITS)
+        a, b, link = self._inside(members)
+        by_text = self.is_text[link]
+        a, b, link = a[by_text], b[by_text], link[by_text]
+        alike[a, b] = np.maximum(alike[a, b], self.similarities[link])
+        condensed: Similarities = 1.0 - alike[np.triu_indices(len(members), 1)]
+        return condensed.clip(0.0)
+
+
+def _groups(members: Rows, labels: npt.NDArray[np.integer]) -> Iterator[Rows]:
+    """The members by label, each group sorted."""
+    order = np.argsort(labels, kind="stable")
+    for group in np.split(members[order], np.flatnonzero(np.diff(labels[order])) + 1):
+        if len(group):
+            yield group
+
+
+def _by_place(members: Rows, size: int) -> Iterator[Rows]:
+    """Indistinguishable facts in equal parts of at most `size`."""
+    yield from np.array_split(members, -(-len(members) // size))
+
+
+def _partition(members: Rows, vectors: Vectors, cut: float) -> Iterator[Rows]:
+    """The members by HDBSCAN; a noise point is a part of its own.
+
+    On unit vectors a cosine c is the distance sqrt(2(1 − c)). With `min_samples` 1 a point with one near neighbour is
+    not noise, because a single pair is a cluster here. Equal vectors are one point; HDBSCAN takes many of them for
+    noise.
+    """
+    from hdbscan import HDBSCAN
+
+    points, which = np.unique(vectors.round(_DIGITS), axis=0, return_inverse=True)
+    labels = np.zeros(len(points), dtype=np.int64)
+    if len(points) > 2:
+        finder = HDBSCAN(
+            min_cluster_size=2, min_samples=1, metric="euclidean", cluster_selection_method="leaf",
+            cluster_selection_epsilon=float(np.sqrt(2.0 * (1.0 - cut))), allow_single_cluster=True, core_dist_n_jobs=1,
+        )  # fmt: skip
+        labels = finder.fit_predict(points)
+    noise = labels < 0
+    labels[noise] = labels.max(initial=-1) + 1 + np.arange(noise.sum())
+    yield from _groups(members, labels[which])
+
+
+Mode = Literal["auto", "pairwise", "cluster"]
+PER_FACT = 4  # pairs of one new fact
+NEAR_SHARE = 0.7
+"""The share of pairs chosen by cosine alone: the extractor finds changes itself, but not duplicates."""
+_SHOWN = ("id", "statement", "subject_id", "object_id")
+
+
+def uses_pairs(seeds: int, mode: Mode, settings: MergeSettings) -> bool:
+    """Whether facts are compared pair by pair: in a small batch, or in mode `pairwise` (S1-14)."""
+    return mode == "pairwise" or (mode == "auto" and seeds <= settings.pairwise_max_batch)
+
+
+def choose_pairs(
+    candidates: CandidateSet,
+    merges: Merges,
+    vectors: Vectors,
+    settings: MergeSettings,
+    resolve: float,
+    *,
+    by_pairs: bool,
+) -> pl.DataFrame:
+    """TOPICS with score: the pairs for a model, best first, each with a seed.
+
+    They are similar (in one cluster, unless `by_pairs`), or about one topic, or wait for a verdict. Each fact has its
+    best PER_FACT pairs, and all seeds together `pairs_per_fact` for each; waiting pairs are always among them.
+    `vectors` are unit rows in the order of `candidates.facts`; `resolve` is the least cosine of similar pairs.
+    """
+    facts = candidates.facts.filter(~pl.col("id").is_in(merges.duplicates["loser_id"].implode()))
+    waiting = open_pairs_of(candidates)
+    found = [_alike(candidates, merges, vectors, settings, resolve, by_pairs=by_pairs), candidates.topics, waiting]
+    every = pl.concat([part.select(*TOPICS) for part in found]).group_by("a_id", "b_id").agg(pl.all().max())
+    fresh = every.join(candidates.settled(), on=["a_id", "b_id"], how="anti")
+    sides = beside(fresh, facts.select(_SHOWN))
+    marked = sides.join(waiting.select("a_id", "b_id", waits=pl.lit(True)), on=["a_id", "b_id"], how="left")
+    related = with_score(marked.filter(_are_related(candidates.people) | pl.col("waits").is_not_null()))
+    most = max(settings.per_call, ceil(len(candidates.seeds()) * settings.pairs_per_fact))
+    near = _first(related, "cosine", candidates.seeds(), ceil(most * NEAR_SHARE))
+    changed = _first(related, "score", candidates.seeds(), most).join(near, on=["a_id", "b_id"], how="anti")
+    return pl.concat([near, changed.head(max(0, most - len(near)))]).select(*TOPICS, "score")
+
+
+def _first(related: pl.DataFrame, measure: str, seeds: pl.Series, most: int) -> pl.DataFrame:
+    """The waiting pairs, and others up to `most`, by the greatest measure."""
+    ranked = related.sort(pl.col("waits").is_null(), -pl.col(measure).fill_null(0.0), "a_id", "b_id")
+    best = _best(ranked, seeds)
+    return best.filter(pl.col("waits").is_not_null() | (pl.int_range(pl.len()) < most))
+
+
+def open_pairs_of(candidates: CandidateSet) -> pl.DataFrame:
+    """TOPICS of the pairs that wait for a verdict."""
+    open_ = candidates.decided.filter(is_open_pair()).with_columns(shared=pl.lit(0.0))
+    return open_.select(*TOPICS).unique(["a_id", "b_id"])
+
+
+def _best(ranked: pl.DataFrame, seeds: pl.Series) -> pl.DataFrame:
+    """The pairs that wait or are among the best of a seed, in their order."""
+    placed = ranked.with_row_index("place")
+    ends = pl.concat([placed.select("place", "waits", seed="a_id"), placed.select("place", "waits", seed="b_id")])
+    mine = ends.filter(pl.col("seed").is_in(seeds.implode())).sort("place")
+    first = mine.group_by("seed", maintain_order=True).head(PER_FACT)
+    chosen = pl.concat([first["place"], mine.filter(pl.col("waits").is_not_null())["place"]])
+    return placed.filter(pl.col("place").is_in(chosen.implode())).drop("place")
+
+
+def _alike(
+    candidates: CandidateSet,
+    merges: Merges,
+    vectors: Vectors,
+    settings: MergeSettings,
+    resolve: float,
+    *,
+    by_pairs: bool,
+) -> pl.DataFrame:
+    """TOPICS of undecided similar pairs; unless `by_pairs`, both sides are in one cluster."""
+    is_alike = (pl.col("cosine") >= resolve) | (pl.col("jaccard") >= settings.text_dedup)
+    pairs = merges.undecided.filter(is_alike.fill_null(False)).with_columns(shared=pl.lit(0.0))
+    if by_pairs or pairs.is_empty():
+        return pairs.select(*TOPICS)
+    ends = pl.concat([pairs["a_id"], pairs["b_id"]])
+    rows = candidates.facts.select(keep=pl.col("id").is_in(ends.implode()))["keep"].arg_true()
+    clusters = clusters_of(candidates.facts["id"].gather(rows), vectors[rows.to_numpy()], pairs, settings, resolve)
+    return pairs.join(clusters, left_on="a_id", right_on="id").join(
+        clusters, left_on=["b_id", "cluster"], right_on=["id", "cluster"], how="semi"
+    ).select(*TOPICS)  # fmt: skip
+
+
+def _are_related(people: frozenset[str]) -> pl.Expr:
+    """Not about two different persons without a relation between them; such facts may both be true."""
+    a, b = pl.col("subject_id"), pl.col("subject_id_b")
+    two_persons = a.is_in(list(people)) & b.is_in(list(people)) & (a != b)
+    met = pl.any_horizontal((pl.col("object_id") == b).fill_null(False), (pl.col("object_id_b") == a).fill_null(False))
+    return ~two_persons.fill_null(False) | met
+
+
+# Effects of a verdict: guards limit merges, but not updates and corrections (S1-05, S1-22, T37).
+
+
+SAME, UPDATES, CORRECTS, CONTRADICTS = "same", "updates", "corrects", "contradicts"
+_NEVER_MIXED = tuple(guard for guard in GUARDS if guard.name == "polarity")
+"""Numbers, dates and names are looked at by what would be `lost`; in all else a model understands more than a rule."""
+_WAYS = {"pair": pl.Int64, "turn": pl.Int64, "loser": pl.String, "winner": pl.String}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPair:
+    """A pair of facts in message order, with the result of the question about it.
+
+    Either a `verdict` (for `same` with the sentence to keep, 1 or 2); or an `error`, if the answer was not usable; or
+    neither, if the budget was spent before the question.
+    """
+
+    first: str
+    second: str
+    verdict: str = ""
+    keep: int = 1
+    error: str = ""
+
+    @property
+    def ids(self) -> tuple[str, str]:
+        """Both ids, the smaller one first, as PAIR_DECISIONS name a pair."""
+        return min(self.first, self.second), max(self.first, self.second)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A pair with the verdict `same`: duplicate and representative, or the guard that prevents the merge."""
+
+    judged: JudgedPair
+    duplicate: str = ""
+    representative: str = ""
+    guard: str = ""
+
+
+def allowed_merges(judged: Sequence[JudgedPair], facts: pl.DataFrame) -> tuple[Merge, ...]:
+    """A merge for each pair with the verdict `same`, in their order. `facts` are FACTS with both sides.
+
+    The sentence that the model keeps is the representative, unless rank forbids it or the other one's words would be
+    lost; then it is the other one. If both ways are forbidden, both facts stay.
+    """
+    same = [each for each in judged if each.verdict == SAME]
+    ways = [
+        (row, turn, *((each.second, each.first) if (each.keep == 1) == (turn == 0) else (each.first, each.second)))
+        for row, each in enumerate(same)
+        for turn in (0, 1)
+    ]
+    read = _guarded(pl.DataFrame(ways, schema=_WAYS, orient="row"), facts)
+    open_ = read.filter(pl.col("guard").is_null()).unique("pair", keep="first")
+    chosen = {
+        pair: (duplicate, representative)
+        for pair, duplicate, representative in open_.select("pair", "loser", "winner").iter_rows()
+    }
+    guards = dict(read.filter(pl.col("turn") == 0).select("pair", "guard").iter_rows())
+    return tuple(
+        Merge(each, *chosen[row]) if row in chosen else Merge(each, guard=guards[row]) for row, each in enumerate(same)
+    )
+
+
+def _guarded(ways: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """Each way of merging a pair with the guard that forbids it, null where none does."""
+    columns = ["scope", "subject_id", "polarity", "valid_to", "pinned", "entrenchment", "statement"]
+    sides = frames.conform(facts, frames.FACTS).select("id", *columns).unique("id")
+    both = frames.beside(ways, sides, "loser", "winner")
+    texts, others = (both[name].fill_null("") for name in ("statement", "statement_b"))
+    unequal = {name: pl.col(name).ne_missing(pl.col(f"{name}_b")) for name in columns[:4]}
+    clash = guards_pass(texts, others, _NEVER_MIXED)["failed_guard"]
+    return both.with_columns(clash=clash, lost=lost(texts, others)).select(
+        *_WAYS,
+        guard=pl.when(unequal["scope"])
+        .then(pl.lit("scope"))
+        .when(unequal["subject_id"])
+        .then(pl.lit("identity"))
+        .when(unequal["polarity"])
+        .then(pl.lit("polarity"))
+        .when(unequal["valid_to"])
+        .then(pl.lit("validity"))
+        .when(pl.col("clash").is_not_null())
+        .then("clash")
+        .when(~may_yield())
+        .then(pl.lit("rank"))
+        .when(pl.col("lost").is_not_null())
+        .then(pl.lit("words")),
+    )  # fmt: skip
+
+
+def lost(texts: pl.Series, heirs: pl.Series) -> pl.Series:
+    """Per pair the first number, identifier, date, time or name of `texts` that `heirs` lacks, or null."""
+    texts_, kept = straight(texts), straight(heirs)
+    sides = (
+        (read_amounts(texts_), read_amounts(kept)),
+        (read_times(texts_), read_times(kept)),
+        (read_names(texts_).struct.field("names"), read_names(kept).struct.field("words")),
+    )
+    gone = pl.DataFrame({str(place): own.list.set_difference(other) for place, (own, other) in enumerate(sides)})
+    return gone.select(lost=pl.coalesce(pl.all().list.sort().list.first()))["lost"]

@@ -1,0 +1,505 @@
+"""Which candidates become facts? Duplicates, supersessions, and a decision for each candidate (S3-11, §6.2, §6.3).
+
+Only this rule makes a fact active. Similarity never retires a fact: a fact is closed only if a claim says that it is
+over (T10, T21) or excludes it (`conflicts`), the claim is not weaker (S1-22), and it was not said earlier (§6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import polars as pl
+
+from slowwave.common import frames
+from slowwave.common.decisions import noted
+from slowwave.common.settings import EvaluateSettings, ReviseSettings
+from slowwave.common.text import as_json, timed_id
+from slowwave.common.validity import is_live
+from slowwave.facts import aspects
+
+from .candidates import DIRECTIVES, MESSAGES
+from .conflicts import find_implicit_conflicts, find_revisions, flag_doubts, settle_flags
+from .late_arrivals import (
+    ReplayScope,
+    changed_supersessions,
+    directive_facts,
+    early_candidates,
+    early_options,
+    evidence_options,
+    in_message_order,
+    is_past,
+    join_supersessions,
+    lasting_candidates,
+    left_open,
+    reopened,
+    replay_evidence,
+    settle_past,
+    stored_directives,
+    times_of,
+    with_earlier_starts,
+    with_early_segments,
+)
+from .mutual_exclusion import MutualExclusion, names_of, single_valued
+from .repetition import (
+    DUPLICATES,
+    NEIGHBOURS,
+    OPTIONS,
+    evidence_rows,
+    fact_sources,
+    find_exact_duplicates,
+    find_flags,
+    first_evidence,
+    pairs_of,
+    stated_duplicates,
+    with_evidence,
+    with_keys,
+    with_new_segments,
+    without_evidence,
+)
+from .revision_state import Supersessions
+from .supersession import ACTIONS, READ, REPEAT, SupersessionContext, mark_dependents, supersede_facts
+
+_LEDGER_COLUMNS = pl.Schema(
+    {
+        "action": pl.String(),
+        "subject_id": pl.String(),
+        "ids_in": pl.List(pl.String()),
+        "ids_out": pl.List(pl.String()),
+        "measures": pl.String(),
+        "reason": pl.String(),
+        "decided_by": pl.String(),
+        "model": pl.String(),
+    }
+)
+
+
+def decision_rows(
+    staying: pl.DataFrame,
+    duplicates: pl.DataFrame,
+    flags: pl.DataFrame,
+    decisions: list[Mapping[str, object]],
+    settings: EvaluateSettings,
+    now: datetime,
+) -> pl.DataFrame:
+    """DECISIONS: one row per candidate and per fact that was closed or kept, with measures and reason."""
+    alone = pl.lit("It was accepted and no other fact says the same.")
+    beside = pl.format("It was accepted and looks like {}: both are kept.", "similar_to_id")
+    created = staying.select("id", "confidence").join(flags, on="id", maintain_order="left")
+    created = created.select(
+        action=pl.lit("create"),
+        subject_id="id",
+        ids_in=pl.concat_list("similar_to_id", "related_id").list.drop_nulls(),
+        ids_out=pl.concat_list("id"),
+        measures=pl.struct(
+            "confidence", pl.lit(settings.flag_cosine).alias("flag_cosine"), cosine="similarity_score"
+        ).struct.json_encode(),
+        reason=pl.when(pl.col("similar_to_id").is_null()).then(alone).otherwise(beside),
+    )
+    again = pl.when(pl.col("stage") == "text").then(pl.lit("The same words again."))
+    reasserted = duplicates.select(
+        action=pl.lit("reassert"),
+        subject_id="target_id",
+        ids_in=pl.concat_list("id"),
+        ids_out=pl.concat_list("target_id"),
+        measures=pl.struct(
+            "cosine", pl.lit(settings.reassert_cosine).alias("reassert_cosine"), "stage"
+        ).struct.json_encode(),
+        reason=again.when(pl.col("stage") == "stated")
+        .then(pl.lit("It is said to repeat it, and neither a denial nor a number speaks against it."))
+        .otherwise(pl.lit("The same in other words, and every guard agrees.")),
+    )
+    by_rule = [part.with_columns(decided_by=pl.lit("rule"), model=pl.lit("")) for part in (created, reasserted)]
+    return _identified(pl.concat([*by_rule, _as_rows(decisions)]), now)
+
+
+def ledger_rows(decisions: list[Mapping[str, object]], now: datetime) -> pl.DataFrame:
+    """DECISIONS from the decisions that a revision state noted."""
+    return _identified(_as_rows(decisions), now)
+
+
+def _as_rows(decisions: list[Mapping[str, object]]) -> pl.DataFrame:
+    return pl.DataFrame([{**row, "measures": as_json(row["measures"])} for row in decisions], schema=_LEDGER_COLUMNS)
+
+
+def _identified(rows: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """The rows with ids; where two rules (a directive and a conflict) refused the same, one row is kept."""
+    keys = rows.select("action", "subject_id", pl.col("ids_in").list.join(" ")).iter_rows()
+    ids = pl.Series([timed_id("d", now, *key) for key in keys], dtype=pl.String)
+    stamped = rows.with_columns(id=ids, model=pl.col("model").replace("", None), at=pl.lit(now, dtype=frames.TIME))
+    return frames.conform(stamped.unique("id", keep="first", maintain_order=True), frames.DECISIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The stored rows near a batch of candidates. A frame may have more columns than its schema.
+
+    `facts`: rows with a candidate's id, statement_hash, subject or directive's known_id, and its neighbours, of any
+    status. `evidence`: FACT_EVIDENCE of those facts. `neighbours`: (candidate_id, fact_id, cosine) to facts and among
+    candidates.
+    `entities`, `aliases`: of the subjects and objects. `lineage`: steps from those facts. `predicates`: learned rows.
+    `directives`: DIRECTIVES of those facts and of rejected candidates that repeat them (which are in `facts` too).
+    `flags`: PAIR_DECISIONS of facts that contradict them.
+    """
+
+    facts: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACTS))
+    evidence: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.FACT_EVIDENCE))
+    neighbours: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NEIGHBOURS))
+    entities: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ENTITIES))
+    aliases: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.ALIASES))
+    lineage: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.LINEAGE))
+    predicates: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PREDICATES))
+    directives: pl.DataFrame = field(default_factory=lambda: frames.empty(DIRECTIVES))
+    flags: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+
+
+_RETIRED = {"id": pl.String(), "subject_id": pl.String(), "object_id": pl.String(), "object_text": pl.String()}
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPlan:
+    """Rows to upsert: decided candidates and changed facts in one frame, and the rows that belong to them.
+
+    `pairs`: PAIR_DECISIONS that are new or settled; a model or a person settles the rest. `again`: (new id, known id)
+    of new intervals made from evidence of the known fact. `retired`: (id, subject_id, object_id, object_text) of facts
+    that stop being true or were mistakes: what leans on them is marked as far as it is among the surroundings.
+    """
+
+    facts: pl.DataFrame
+    evidence: pl.DataFrame
+    lineage: pl.DataFrame
+    aspects: pl.DataFrame
+    batches: pl.DataFrame
+    decisions: pl.DataFrame
+    pairs: pl.DataFrame = field(default_factory=lambda: frames.empty(frames.PAIR_DECISIONS))
+    again: tuple[tuple[str, str], ...] = ()
+    retired: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_RETIRED))
+
+    def summary(self) -> dict[str, int]:
+        """How many decisions of each kind."""
+        return dict(self.decisions.group_by("action").len().sort("action").iter_rows())
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Which candidates of a batch are duplicates, and which facts are closed."""
+
+    fresh: pl.DataFrame
+    duplicates: pl.DataFrame
+    supersessions: Supersessions
+    refusals: list[Mapping[str, object]]
+    begun: pl.DataFrame
+
+
+def plan_application(
+    passed: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    batches: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    now: datetime,
+    *,
+    revise: ReviseSettings | None = None,
+) -> ApplicationPlan:
+    """Decide every passed candidate, in the order of the messages (§6.5 step 3).
+
+    A candidate becomes active; or rejected with reason `repeats <fact>`, and its message is evidence of that fact; or
+    superseded at once, because the fact that it would replace was said later. A candidate that is already over is a
+    historical fact. The first rule that applies closes the facts that it replaces: a directive, a conflict, a revision.
+    A candidate that `near.facts` shows as decided does not change, so a second application changes nothing.
+    """
+    revise = revise or ReviseSettings()
+    others = known_facts(near, now)
+    undecided = _undecided(passed, near.facts, messages)
+    past, fresh = undecided.filter(is_past(now)), undecided.filter(~is_past(now))
+    single = single_valued(fresh["predicate"], near.predicates)
+    if past.is_empty() and _stand_alone(fresh, directives, near, single, settings, revise):
+        return _all_created(fresh, others, batches, near, settings, now)
+    spared = frozenset[str]()
+    while True:
+        unfolded, around = replay_evidence(fresh, others, near.facts, near.evidence, ReplayScope(single, spared))
+        unfolded = with_keys(in_message_order(unfolded))
+        pairs = pairs_of(unfolded, around, near.neighbours)
+        outcome = _merge_and_close(unfolded, around, pairs, directives, messages, near, settings, revise, now)
+        if not (revived := left_open(around, outcome.supersessions)):
+            break
+        spared |= revived
+    others, outcome = around, replace(outcome, supersessions=changed_supersessions(outcome.supersessions, around))
+    repeated, ended = settle_past(past, others, outcome.supersessions.facts["id"], now)
+    fresh, duplicates = _without_replayed(outcome.fresh, outcome.duplicates)
+    again = fresh.filter(pl.col("again_of").is_not_null()).select("id", "again_of")
+    fresh, duplicates = pl.concat([fresh.drop("again_of"), past]), pl.concat([duplicates, repeated])
+    supersessions = join_supersessions(outcome.supersessions, ended)
+    kept = fresh.join(duplicates, on="id", how="anti", maintain_order="left")
+    gone = supersessions.facts["id"].implode()
+    created = kept.filter(~pl.col("id").is_in(gone))
+    staying = created.filter(~is_past(now))
+    live = others.filter(pl.col("is_live") & ~pl.col("id").is_in(gone))
+    alike = find_flags(staying, live, pairs, settings)
+    flags = created.select("id").join(alike, on="id", how="left", maintain_order="left")
+    evidence = evidence_rows(fresh, duplicates, near.evidence, near.facts, again)
+    going_on, everyone = (
+        pl.concat([part.select(READ) for part in pair]) for pair in ((live, staying), (others, fresh))
+    )
+    marks, suspected = mark_dependents(
+        supersessions.retired,
+        everyone,
+        going_on,
+        near.facts,
+        near.lineage,
+        evidence,
+        names_of(near.entities, near.aliases),
+    )
+    decided = _decided(fresh, duplicates, flags)
+    facts = with_evidence(pl.concat([decided, near.facts], how="diagonal"), fresh, duplicates, evidence)
+    facts = without_evidence(facts.update(outcome.begun, on="id"), again)
+    facts = with_supersessions(facts, supersessions)
+    facts = changed_facts(with_marks(facts, marks), near.facts)
+    typed = with_types(
+        facts.filter((pl.col("status") == "active") & pl.col("id").is_in(kept["id"].implode())), near.entities
+    )
+    return ApplicationPlan(
+        facts,
+        evidence,
+        supersessions.lineage,
+        aspects.aspect_rows(typed),
+        _applied(batches, fresh),
+        decision_rows(
+            created, duplicates, flags, [*outcome.refusals, *supersessions.decisions, *suspected], settings, now
+        ),
+        pl.concat(
+            [
+                find_implicit_conflicts(staying, live, revise, now),
+                flag_doubts(supersessions.doubts, supersessions.facts["id"], now),
+                settle_flags(near.flags.select(*frames.PAIR_DECISIONS), supersessions.facts["id"], now),
+            ]
+        ).unique("id", maintain_order=True),
+        tuple(again.iter_rows()),
+        everyone.join(supersessions.retired, on="id", how="semi").select(*_RETIRED),
+    )
+
+
+def _stand_alone(
+    fresh: pl.DataFrame,
+    directives: pl.DataFrame,
+    near: Surroundings,
+    single: frozenset[str],
+    settings: EvaluateSettings,
+    revise: ReviseSettings,
+) -> bool:
+    """Whether nothing known can decide about the candidates, nor one of them about another: each becomes a fact.
+
+    No directive, relation with one object, statement in the same words, near neighbour, or evidence that is later.
+    """
+    first = fresh["said_at"].min()
+    if not isinstance(first, datetime):
+        return False
+    least = min(settings.reassert_cosine, revise.revision_cosine)
+    rows = frames.conform(near.facts, frames.FACTS)
+    hashes = fresh["statement_hash"]
+    return not (
+        len(directives)
+        or len(near.directives)
+        or len(near.flags)
+        or revise.implicit_conflicts
+        or not single.isdisjoint(fresh["predicate"])
+        or rows["suspect_of"].count()
+        or hashes.n_unique() < len(hashes)
+        or hashes.is_in(rows["statement_hash"].implode()).any()
+        or (near.neighbours["cosine"] >= least).any()
+        or (near.evidence["occurred_at"] > first).any()
+        or near.evidence["fact_id"].is_in(fresh["id"].implode()).any()
+    )
+
+
+def _all_created(
+    fresh: pl.DataFrame,
+    others: pl.DataFrame,
+    batches: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    now: datetime,
+) -> ApplicationPlan:
+    """Each candidate as a fact beside those that are known, flagged where it looks like one of them."""
+    flags = find_flags(fresh, others.filter("is_live"), pairs_of(fresh, others, near.neighbours), settings)
+    none = pl.DataFrame(schema=DUPLICATES)
+    facts = frames.conform(_decided(fresh, none, flags), frames.FACTS)
+    return ApplicationPlan(
+        facts.select(
+            *frames.FACTS, *[name for name in near.facts.columns if name not in frames.FACTS and name in facts]
+        ),
+        first_evidence(fresh),
+        frames.empty(frames.LINEAGE),
+        aspects.aspect_rows(with_types(facts, near.entities)),
+        _applied(batches, fresh),
+        decision_rows(fresh, none, flags, [], settings, now),
+    )
+
+
+def _without_replayed(fresh: pl.DataFrame, duplicates: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Candidates and duplicates without replayed evidence that still supports its own fact."""
+    still = duplicates.join(fresh, left_on=["id", "target_id"], right_on=["id", "again_of"], how="semi")
+    kept, left = (part.join(still, on="id", how="anti", maintain_order="left") for part in (fresh, duplicates))
+    return kept, left
+
+
+def _merge_and_close(
+    fresh: pl.DataFrame,
+    known: pl.DataFrame,
+    pairs: pl.DataFrame,
+    directives: pl.DataFrame,
+    messages: pl.DataFrame,
+    near: Surroundings,
+    settings: EvaluateSettings,
+    revise: ReviseSettings,
+    now: datetime,
+) -> _Outcome:
+    """Find duplicates, then close facts; repeat while a closing ends a fact that a later candidate repeats."""
+    names = names_of(near.entities, near.aliases)
+    types = dict(near.entities.select("id", "entity_type").iter_rows())
+    ordered = directives_of(directives, fresh)
+    stated, unlike = stated_duplicates(fresh, known, ordered.filter(pl.col("action") == REPEAT))
+    speakers = directive_facts(near.facts, near.directives, times_of(near.evidence, messages))
+    ordered = pl.concat([ordered, stored_directives(near.directives, speakers).select(ordered.columns)])
+    early_ones, joined = early_candidates(fresh, known), dict[str, str]()
+    fresh = with_early_segments(fresh, early_ones)
+    for _ in range(1 + 2 * fresh.height):
+        others = with_earlier_starts(known, fresh, joined)
+        reinforced, doubts = find_revisions(fresh, others, pairs, revise)
+        given = [reinforced.select(*OPTIONS), stated, evidence_options(fresh), early_options(fresh, joined)]
+        duplicates = find_exact_duplicates(fresh, others, pairs, settings, pl.concat(given))
+        doubts = doubts.join(duplicates, on="id", how="anti").sort("id", "target_id")
+        sources = fact_sources(fresh, duplicates, near.evidence, messages)
+        exclusion = MutualExclusion(fresh["predicate"], near.predicates, names, types, sources)
+        revisions = dict(doubts.group_by("id", maintain_order=True).agg("target_id").iter_rows())
+        may_revise = {id_: tuple(ids) for id_, ids in revisions.items()}
+        tools = SupersessionContext(revise, names, exclusion, may_revise, speakers)
+        supersessions = supersede_facts(
+            fresh,
+            duplicates,
+            with_earlier_starts(reopened(known, fresh), fresh, joined),
+            ordered,
+            tools,
+            now,
+        )
+        again = with_new_segments(fresh, duplicates, supersessions.ended, others)
+        is_settled = again["segment"].equals(fresh["segment"], null_equal=True)
+        # A candidate that begins a new interval may end an early one, so early ones are joined last.
+        more = lasting_candidates(early_ones, duplicates, supersessions, joined) if is_settled else {}
+        if is_settled and not more:
+            break
+        fresh, joined = again, joined | more
+    begun = others.filter(pl.col("id").is_in(list(joined.values()))).select("id", "valid_from")
+    return _Outcome(fresh, duplicates, supersessions, [_not_repeated(*each) for each in unlike], begun)
+
+
+def _not_repeated(candidate: str, known: str, reason: str) -> Mapping[str, object]:
+    return noted("refuse", known, [known, candidate], [], reason)
+
+
+def activated(candidates: pl.DataFrame, reason: str) -> pl.DataFrame:
+    """The candidates as active facts, where another rule decided already (reworded representatives)."""
+    return candidates.with_columns(status=pl.lit("active"), status_reason=pl.lit(reason))
+
+
+def directives_of(directives: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The directives of these candidates in message order, only those with a known action."""
+    rows = frames.conform(directives, DIRECTIVES).rename({"candidate_id": "id"}).filter(pl.col("action").is_in(ACTIONS))
+    return rows.join(fresh.select("id", "place"), on="id").sort("place", maintain_order=True).drop("place")
+
+
+def _undecided(passed: pl.DataFrame, known: pl.DataFrame, messages: pl.DataFrame) -> pl.DataFrame:
+    """Candidates without a decision in message order, with said_at, place and the comparison keys."""
+    decided = known.filter(pl.col("status") != "candidate")
+    times = frames.conform(messages, MESSAGES).select(message_id="id", said_at="occurred_at").unique("message_id")
+    fresh = (
+        passed.filter(pl.col("status") == "candidate")
+        .unique("id", keep="first", maintain_order=True)
+        .join(decided, on="id", how="anti", maintain_order="left")
+        .join(times, on="message_id", how="left", maintain_order="left")
+        .with_columns(said_at=pl.coalesce("said_at", "valid_from"))
+        .with_columns(first_at="said_at")
+    )
+    return with_keys(in_message_order(fresh))
+
+
+def known_facts(near: Surroundings, now: datetime) -> pl.DataFrame:
+    """Active and superseded facts with said_at, first_at (latest, earliest evidence), place -1 and comparison keys."""
+    if near.facts.is_empty():
+        near = replace(near, facts=frames.empty(frames.FACTS))
+    at = pl.col("occurred_at")
+    times = near.evidence.group_by(id="fact_id").agg(said_at=at.max(), first_at=at.min())
+    facts = frames.conform(near.facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
+    facts = facts.filter(pl.col("status").is_in(["active", "superseded"]))
+    return with_keys(
+        facts.join(times, on="id", how="left", maintain_order="left").with_columns(
+            said_at=pl.coalesce("said_at", "valid_from"),
+            first_at=pl.coalesce("first_at", "valid_from"),
+            place=pl.lit(-1, dtype=pl.Int64),
+            is_live=is_live(now).fill_null(False),
+            from_="valid_from",
+            to="valid_to",
+        )
+    )
+
+
+def _decided(fresh: pl.DataFrame, duplicates: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
+    """The candidates with their new status and similar facts, without the columns of this rule."""
+    own = ["said_at", "first_at", "place", "object_key", "day", "segment"]
+    marks = ["similar_to_id", "similarity_score", "related_id"]
+    rows = fresh.drop(own).drop(marks, strict=False)
+    rows = rows.join(
+        duplicates.select("id", repeated="target_id", how="cosine"), on="id", how="left", maintain_order="left"
+    )
+    rows = rows.join(flags, on="id", how="left", maintain_order="left")
+    is_repeat = pl.col("repeated").is_not_null()
+    return rows.with_columns(
+        status=pl.when(is_repeat).then(pl.lit("rejected")).otherwise(pl.lit("active")),
+        status_reason=pl.when(is_repeat).then(pl.lit("repeats ") + pl.col("repeated")).otherwise(pl.lit("applied")),
+        similar_to_id=pl.coalesce("repeated", "similar_to_id"),
+        similarity_score=pl.coalesce("how", "similarity_score"),
+        similarity_flag=~is_repeat & pl.col("similar_to_id").is_not_null(),
+    ).drop("repeated", "how")
+
+
+def with_supersessions(facts: pl.DataFrame, supersessions: Supersessions) -> pl.DataFrame:
+    """The facts with the changes of `supersessions` where these have a value."""
+    return facts.update(supersessions.facts, on="id").update(supersessions.predecessors, on="id")
+
+
+def with_marks(facts: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
+    """The facts with `suspect_of` from the marks; a null mark clears it."""
+    marked = frames.conform(facts, frames.FACTS).join(
+        marks.rename({"suspect_of": "mark"}).with_columns(is_marked=True), on="id", how="left", maintain_order="left"
+    )
+    mark = pl.when(pl.col("is_marked").fill_null(False)).then("mark").otherwise("suspect_of")
+    return marked.with_columns(suspect_of=mark).drop("mark", "is_marked")
+
+
+def changed_facts(facts: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """The rows that are new or differ from `before`, with the columns of FACTS."""
+    columns = (
+        "status status_reason valid_from valid_to expired_at replaced_by supersedes_id confidence "
+        "evidence_count entrenchment suspect_of search_terms"
+    ).split()
+    rows = frames.conform(facts, frames.FACTS).unique("id", keep="first", maintain_order=True)
+    old = frames.conform(before, frames.FACTS).select("id", *columns)
+    return rows.join(old, on=["id", *columns], how="anti", nulls_equal=True, maintain_order="left")
+
+
+def with_types(facts: pl.DataFrame, entities: pl.DataFrame) -> pl.DataFrame:
+    """The facts with subject_type and object_type, for the classifier of aspects."""
+    types = entities.select("id", "entity_type").unique("id")
+    for end in ("subject", "object"):
+        named = types.rename({"id": f"{end}_id", "entity_type": f"{end}_type"})
+        facts = facts.join(named, on=f"{end}_id", how="left", maintain_order="left")
+    return facts
+
+
+def _applied(batches: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
+    """The batches of these candidates, with state `applied`."""
+    return batches.filter(pl.col("id").is_in(fresh["patch_batch_id"].unique().to_list())).with_columns(
+        state=pl.lit("applied")
+    )

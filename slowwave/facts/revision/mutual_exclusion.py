@@ -1,0 +1,404 @@
+"""Which facts exclude each other, because their relation allows one object at a time? (S2-58b, S2-61, T9).
+
+A true fact that is retired is hard to find again, so every doubt keeps both: one object may be another name of the
+other, a part of it, or a more exact value; a statement may be about the past, a plan, or one job among several.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Literal
+
+import polars as pl
+from rapidfuzz.distance import Levenshtein
+
+from slowwave.common.lexicon.labels import DATED
+from slowwave.common.lexicon.place_hierarchy import are_apart, is_listed, level_of
+from slowwave.common.lexicon.statement_words import FUNCTION_WORDS, MODALITY, MONTHS, NUMBER_WORDS
+from slowwave.common.text import normalise_name
+
+from .predicates import canonicalise, domain_of
+from .repetition import FactSources
+from .revision_state import Fact
+
+Kind = Literal["name", "value", "word", "description"]
+
+MIN_TYPO_CHARS = 5
+SAME_SPELLING = 0.8
+ARTICLES = tuple("the a an my our your his her their its el la los las mi un una der die das".split())
+_ARTICLE = re.compile(rf"^(?:{'|'.join(ARTICLES)})\s+")
+_DESCRIBED = (
+    r"\b(?:an?|the|my|our|your|his|her|their|its|some|one|un|una|el|la|ein|eine|der|die|das)\s(?:[\w-]+\s){0,2}?"
+)
+_OUTER = " \t\"'“”‘’`.,;:!?()"
+WORD = re.compile(r"[^\W_]+(?:['’.&+#-][^\W_]+)*[+#]*")
+"""A word with inner marks, and with the final marks of "C++" and "C#"."""
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_SENTENCE = re.compile(r"[.!?;]\s|[\n;]")
+_CLAUSE = re.compile(r",\s|[.!?;:]\s|\s(?:and|but|so|because|while|although|whereas|y|pero|und|aber)\s")
+_JOINED = re.compile(r",?\s(?:and|but|so|y|pero|und|aber)\s")
+_COMPANY = frozenset("inc ltd llc gmbh corp corporation co company plc ag sa bv limited group".split())
+_PAST = re.compile(
+    r"\b(?:was|were|had|did|used to|formerly|former|previously|prior|once|originally|initially|back (?:then|when)|"
+    r"at the time|in those days|until|till|through|no longer|not|never|no|ex|left|quit|"
+    r"(?<!has )(?<!have )(?<!'ve )(?<!has also )(?:worked|lived|resided|stayed|served|interned)|"
+    r"era|estaba|vivía|vivió|trabajaba|trabajó|antes|hasta|war|hatte|wohnte|arbeitete|früher|damals|bis)\b",
+    re.IGNORECASE,
+)
+_STILL_SO = re.compile(r"\b(?:was|were)\s(?=(?:originally\s)?born\b)", re.IGNORECASE)
+"""A past form of what holds until now."""
+_EVENT = re.compile(
+    r"\b(?:moved|relocated|joined|started|began|became|got|born|married|took|accepted|switched|changed|went|came)\b",
+    re.IGNORECASE,
+)
+_STATE = re.compile(
+    r"\b(?:has|have|'ve|is|are|am|'s|lives?|works?|resides?|now|currently|since|still)\b", re.IGNORECASE
+)
+_SOUGHT = re.compile(
+    r"\b(?:interview\w*|appl(?:y|ies|ied|ying)|applications?|offer(?:s|ed)?|looking (?:for|at))\b", re.I
+)
+_TURN = re.compile(
+    r"\b(?:from|left|leaving|leave|quit|quitting|instead|rather|no longer|not|anymore|any more|over|replaced|formerly|"
+    r"ex|after|was|before|previously|used to|resigned|de|desde|von|aus|statt)\b"
+)
+_UNREAL = ("future", "possible", "would", "if", "wish", "belief")
+_NOT_ALONE = re.compile(
+    r"\b(?:also|too|as well|both|another|additional(?:ly)?|besides|in addition|along ?side|plus|second(?:ary)?|"
+    r"part[- ]?time|half[- ]?time|on the side|side (?:job|gig|project|hustle|business)|freelanc\w+|moonlight\w*|"
+    r"consult(?:s|ing|ed)|(?<!last )(?<!past )(?<!this )(?:weekends?|summers?|winters?|holidays?|vacations?)|"
+    r"seasonal(?:ly)?|temporar\w+|for now|"
+    r"for the (?:week|month|summer|winter|season|day)|for an? (?:few|couple|while|week|month)|some(?:times| days)|"
+    r"occasionally|half (?:of )?the (?:time|week|month|year)|most of the time|visit\w*|split\w*|between|"
+    r"second home|guest|también|además|a veces|auch|außerdem|zusätzlich|nebenbei|manchmal|vorübergehend)\b",
+    re.IGNORECASE,
+)
+_PERIOD = (
+    rf"(?:\d|(?:{'|'.join(MONTHS)}|(?:mon|tues|wednes|thurs|fri|satur|sun)day|spring|summer|autumn|fall|winter|easter|"
+    r"christmas|weeks?|months?|years?|then|yesterday|today)\b)"
+)
+_CHANGE = re.compile(
+    r"\b(?:now|nowadays|these days|currently|at present|presently|at the moment|as of|from now on|recently|lately|"
+    rf"since (?:(?:the|early|late|mid|last|this|about|around|beginning|start|end|middle|of)[\s-])*{_PERIOD}|"
+    r"no longer|not any ?more|sorry|correction|oops|my mistake|postponed|rescheduled|pushed|brought forward|"
+    r"any ?more|again|back (?:at|in|to|with)|instead|"
+    r"moved|relocated|transferred|joined|began|started|became|switched|changed|shifted|replaced|hired|accepted|left|quit|"
+    r"resigned|(?:took|got|landed|found) (?:an?|the|my|his|her|their) (?:\w+ )?"
+    r"(?:job|position|role|post|place|home|flat)|"
+    r"got (?:hired|engaged)|(?:got|just|newly) married|remarried|"
+    r"(?<!is )(?<!are )(?<!am )(?<!'s )(?<!'m )(?<!'re )(?<!been )married\b(?! to\b)|"
+    r"new (?:\w+ )?(?:job|employer|company|position|role|post|home|house|flat|apartment|place|address|town|city|"
+    r"country|wife|husband|partner|spouse|fiancée?|boss|manager|supervisor)|"
+    r"ahora|actualmente|hoy en día|ya no|de nuevo|desde|mudé|mudó|empecé|empezó|dejé|dejó|"
+    r"jetzt|nun|derzeit|zurzeit|momentan|aktuell|inzwischen|mittlerweile|neuerdings|wieder|seit|nicht mehr|zog|"
+    r"umgezogen|gewechselt)\b",
+    re.IGNORECASE,
+)
+_LASTING = re.compile(r"(?:^|_)(?:born|birth\w*|died|death|native)(?:_|$)")
+_NO_HOMES = frozenset({"tool", "project", "language"})
+_KINDS_APART = frozenset({"person", "place", "organization"})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """How a statement presents its object: the kind of its words, and `is_plain`: true now, and of this object alone.
+
+    `is_event`: the statement tells of a beginning, not of the present ("moved to Oslo in October"). `tells_change`: it
+    says that this is new, or since when ("works at Acme now").
+    """
+
+    kind: Kind
+    is_plain: bool
+    is_event: bool
+    tells_change: bool
+
+
+@lru_cache(maxsize=65_536)
+def read_claim(statement: str, object_text: str) -> Claim:
+    """The claim of a statement about its object; if it does not name the object, all its words count."""
+    straight = statement.replace("’", "'")
+    at = straight.lower().find(object_text.lower().replace("’", "'"))
+    end = at + len(object_text)
+    opening = max((m.end() for m in _SENTENCE.finditer(straight, 0, max(at, 0))), default=0)
+    sentence = _SENTENCE.search(straight, end) if at >= 0 else None
+    closing = sentence.start() if sentence else len(straight)
+    clause = _CLAUSE.search(straight, end, closing) if at >= 0 else None
+    before = _own_clause(straight[opening:at]) if at >= 0 else straight
+    after = straight[end : clause.start() if clause else closing] if at >= 0 else ""
+    near = _STILL_SO.sub("", f"{before} {after}")
+    around = f"{before} {straight[end:closing]}" if at >= 0 else straight
+    plain_ = not (_PAST.search(near) or _is_unreal(near) or _NOT_ALONE.search(around))
+    is_event = bool(_EVENT.search(near)) and not _STATE.search(near)
+    return Claim(_kind(object_text, straight), plain_, is_event, bool(_CHANGE.search(near)))
+
+
+def telling(text: str) -> list[str]:
+    """The words of a text as written, without function words."""
+    return [word for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
+
+
+def _own_clause(before: str) -> str:
+    """The last clause with a verb of the words before an object: "left Acme and works at", but "used to like A and"."""
+    for joint in reversed(list(_JOINED.finditer(before))):
+        rest = before[joint.end() :]
+        if telling(rest):
+            return rest
+    return before
+
+
+def _is_unreal(text: str) -> bool:
+    """Whether a text is a hope, plan, doubt or condition; "May" is a month and "Will" a person."""
+    words = [word for word in WORD.findall(text) if word not in ("May", "Will")]
+    return any(MODALITY.get(word.lower()) in _UNREAL for word in words) or bool(_SOUGHT.search(text))
+
+
+def names_both(statement: str, others: frozenset[str]) -> bool:
+    """Whether a statement names the other object too, as present: "works at Acme and Globex"."""
+    return _names_one(statement, others) and not _TURN.search(statement.lower())
+
+
+def tells_what_ended(statement: str, others: frozenset[str]) -> bool:
+    """Whether a statement says that something changed and names the other object: "left Acme and works at Globex"."""
+    return _names_one(statement, others) and bool(_CHANGE.search(statement.replace("’", "'")))
+
+
+def _names_one(statement: str, names: frozenset[str]) -> bool:
+    """Whether a statement has one of the names; "Elena's manager" describes whoever it is at the time."""
+    lower = statement.lower()
+    found = (name for name in names if name in lower and "'s " not in name)
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", lower) for name in found)
+
+
+def is_dated(relation: str) -> bool:
+    """Whether the object of a relation is the day of an event."""
+    return bool(re.search(DATED, relation))
+
+
+def is_lasting(relation: str) -> bool:
+    """Whether a relation never changes in life, so one of two different objects is a mistake."""
+    return bool(_LASTING.search(relation))
+
+
+def _kind(object_text: str, statement: str) -> Kind:
+    """Numbers and dates are values, capitalised words are names, a lower-case word without article is a word."""
+    words = telling(object_text)
+    if any(map(str.isdigit, object_text)) and not any(w[:1].isupper() and w.lower() not in MONTHS for w in words):
+        return "value"
+    if words and all(word != word.lower() or any(map(str.isdigit, word)) for word in words):
+        return "name"
+    if any(word != word.lower() for word in words) or not words or len(words) > 3:
+        return "description"
+    described = re.search(_DESCRIBED + re.escape(object_text), statement, re.IGNORECASE)
+    return "description" if described or _ARTICLE.match(object_text.lower()) else "word"
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """The names of an object in normal form, and the type of its entity (empty if unknown)."""
+
+    names: frozenset[str]
+    type: str = ""
+
+
+def exclude(a: Forms, b: Forms, kinds: tuple[Kind, Kind]) -> bool:
+    """Whether two objects cannot both hold."""
+    if kinds[0] != kinds[1] or kinds[0] == "description" or not a.names or not b.names:
+        return False
+    if {a.type, b.type} <= _KINDS_APART and a.type != b.type:
+        return False
+    pairs = [(one, other) for one in a.names for other in b.names]
+    if kinds[0] == "value":
+        return all(_are_other_values(one, other) for one, other in pairs)
+    return not any(_may_be_one(one, other, is_name=kinds[0] == "name") for one, other in pairs)
+
+
+def may_overlap(a: Forms, b: Forms) -> bool:
+    """Whether one of two places may be inside the other: an unlisted place may be a part of a listed one."""
+    if any(are_apart(one, other) for one in a.names for other in b.names):
+        return False
+    return any(is_listed(name) for name in a.names | b.names)
+
+
+def _may_be_one(a: str, b: str, *, is_name: bool) -> bool:
+    """Whether two names may mean one thing, or one is a part of the other."""
+    one, other = _name_words(a), _name_words(b)
+    if not one or not other or _holds(one, other) or _holds(other, one) or _is_short_for(one, other):
+        return True
+    if not is_name:
+        return False
+    typo = min(len(a), len(b)) >= MIN_TYPO_CHARS and not any(map(str.isdigit, a + b))
+    return level_of(a) != level_of(b) or (typo and Levenshtein.normalized_similarity(a, b) > SAME_SPELLING)
+
+
+def _are_other_values(a: str, b: str) -> bool:
+    """Whether two amounts or dates have the same unit and different numbers."""
+    (one, unit), (other, second_unit) = _value(a), _value(b)
+    if len(one) != len(other):  # one date is without its year
+        one, other = (tuple(number for number in numbers if not _YEAR.fullmatch(number)) for numbers in (one, other))
+    return unit == second_unit and len(one) == len(other) and one != other
+
+
+def _value(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The numbers of a value, and the words of its unit; months and spelt numbers count as numbers."""
+    bare = _THOUSANDS.sub("", text)
+    numbers = [*_NUMBER.findall(bare)]
+    words = [word for word in re.findall(r"[^\W\d_]+|[%$€£]", _NUMBER.sub(" ", bare)) if word not in FUNCTION_WORDS]
+    numbers += [MONTHS.get(word) or NUMBER_WORDS[word] for word in words if word in MONTHS or word in NUMBER_WORDS]
+    return tuple(numbers), tuple(word for word in words if word not in MONTHS and word not in NUMBER_WORDS)
+
+
+def _name_words(name: str) -> tuple[str, ...]:
+    words = [word.lower() for word in telling(name)]
+    return tuple(word for word in words if word not in _COMPANY) or tuple(words)
+
+
+def _holds(longer: tuple[str, ...], shorter: tuple[str, ...]) -> bool:
+    return set(shorter) <= set(longer) or "".join(shorter) == "".join(longer)
+
+
+def _is_short_for(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+    """Whether one is the initials of the other: MIT, NYC."""
+    return any(
+        len(short) == 1 and len(long) > 1 and short[0].replace(".", "") == "".join(word[0] for word in long)
+        for short, long in ((a, b), (b, a))
+    )
+
+
+@lru_cache(maxsize=65_536)
+def bare_name(words: str) -> str:
+    """A name for comparison: normalised, without article and outer punctuation."""
+    return _ARTICLE.sub("", normalise_name(words).strip(_OUTER))
+
+
+def names_of(entities: pl.DataFrame, aliases: pl.DataFrame) -> Mapping[str, frozenset[str]]:
+    """Every normalised name of each entity."""
+    names: dict[str, set[str]] = defaultdict(set)
+    own, others = entities.select("id", "canonical_name", "name"), aliases.select("entity_id", "alias_name")
+    for entity, *forms in (*own.iter_rows(), *others.iter_rows()):
+        names[entity].update(bare_name(form) for form in forms if form)
+    return {entity: frozenset(forms) for entity, forms in names.items()}
+
+
+_LIFELONG = "It never changes, so one of the two is wrong: both stay."
+_PART = "One may be a part of the other, and nothing says that it changed: both stay."
+_NEXT = "No word says that the date was moved: it may be that of another such event, so both stay."
+_HEARSAY = "Its subject said it, and somebody else says otherwise, so both stay."
+# Parts of parts are parts: two wholes are no conflict, and `contains` is structure, no knowledge (T33).
+_NEVER = ("part_of", "contains", "similar_to")
+
+
+class MutualExclusion:
+    """Which facts exclude each other: single-valued relations, names of objects, messages of facts."""
+
+    def __init__(
+        self,
+        predicates: pl.Series,
+        learned: pl.DataFrame,
+        names: Mapping[str, frozenset[str]],
+        types: Mapping[str, str],
+        sources: FactSources,
+    ) -> None:
+        self.single = single_valued(predicates, learned)
+        self._names, self._types, self._sources = names, types, sources
+        self._classes: dict[tuple[str, str, str], list[Fact]] = defaultdict(list)
+        self._claims: dict[str, tuple[Claim, Forms]] = {}
+
+    def candidates(self, fresh: pl.DataFrame) -> set[str]:
+        """Ids of candidates whose relation allows one object."""
+        is_affirmed = (pl.col("polarity") != "negated").fill_null(True) & (pl.col("object_text").fill_null("") != "")
+        is_single = pl.col("predicate").is_in(list(self.single)) & (pl.col("kind") == "relation")
+        return set(fresh.filter(is_single, is_affirmed)["id"])
+
+    def place(self, facts: Iterable[Fact]) -> None:
+        """Group facts into classes; of a class one fact can hold at a time."""
+        for fact in facts:
+            if fact["predicate"] in self.single and fact["polarity"] != "negated" and fact["object_text"]:
+                self._classes[fact["scope"], fact["subject_id"], fact["predicate"]].append(fact)
+
+    def of(self, fact: Fact) -> list[Fact]:
+        """Earlier facts of its class whose object excludes its own."""
+        mates = self._classes.get((fact["scope"], fact["subject_id"], fact["predicate"]), [])
+        return [mate for mate in mates if mate["place"] < fact["place"] and self._exclude(fact, mate)]
+
+    def is_event(self, fact: Fact) -> bool:
+        """Whether the statement tells of a beginning ("moved to Oslo in October"), not of the present."""
+        return self._read(fact)[0].is_event
+
+    def doubt(self, winner: Fact, loser: Fact, later: Fact) -> str:
+        """Why the winner may not end the loser; empty if it may. `later` is the later of the two."""
+        until = max(winner["said_at"], loser["said_at"])
+        if self._is_own(loser, until) and not self._is_own(winner, until):
+            return _HEARSAY
+        earlier = loser if later is winner else winner
+        if is_lasting(later["predicate"]):
+            return _LIFELONG
+        if is_dated(later["predicate"]):
+            return "" if self._has_word_of_change(later, earlier) else _NEXT
+        return _PART if self._may_be_part(later, earlier) and not self._tells_change(later, earlier) else ""
+
+    def _is_own(self, fact: Fact, until: datetime) -> bool:
+        """Whether the subject of the fact said it, until that time."""
+        return bool(self.speakers_of(fact, until) & self._names.get(fact["subject_id"], frozenset()))
+
+    def speakers_of(self, fact: Fact, until: datetime | None = None) -> frozenset[str]:
+        """Normalised names of those who said the fact, until that time."""
+        messages = self._messages(fact)
+        said = (each for each in messages if until is None or self._sources.at.get(each, until) <= until)
+        return frozenset(bare_name(self._sources.speakers.get(message, "")) for message in said) - {""}
+
+    def _tells_change(self, later: Fact, earlier: Fact) -> bool:
+        """Whether the later fact says that something changed: in words, or by a later beginning."""
+        if self._read(later)[0].is_event and later["valid_from"] < earlier["valid_from"]:
+            return False
+        times = self._sources.times.get(later["id"], frozenset()) | {later["said_at"]}
+        has_beginning = later["valid_from"] not in times and later["valid_from"] > earlier["valid_from"]
+        return has_beginning or self._has_word_of_change(later, earlier)
+
+    def _has_word_of_change(self, later: Fact, earlier: Fact) -> bool:
+        claim, others = self._read(later)[0], self._read(earlier)[1].names
+        return claim.tells_change or tells_what_ended(later["statement"] or "", others)
+
+    def _may_be_part(self, a: Fact, b: Fact) -> bool:
+        """Whether the objects are places and one may be a part of the other."""
+        forms, others = self._read(a)[1], self._read(b)[1]
+        are_places = forms.type == others.type == "place" or domain_of(a["predicate"]) == "home"
+        return are_places and may_overlap(forms, others)
+
+    def _exclude(self, new: Fact, known: Fact) -> bool:
+        """Whether the two cannot both hold: plain statements about the same time, from different messages."""
+        is_same = new["object_id"] and new["object_id"] == known["object_id"]
+        if is_same or self._messages(new) & self._messages(known):
+            return False
+        if max(new["valid_from"], known["valid_from"]) > max(new["said_at"], known["said_at"]):
+            return False  # a plan: it may come otherwise
+        if new["valid_to"] and new["valid_to"] <= known["valid_from"]:
+            return False
+        (claim, forms), (other, other_forms) = self._read(new), self._read(known)
+        if domain_of(new["predicate"]) == "home" and not _NO_HOMES.isdisjoint((forms.type, other_forms.type)):
+            return False
+        if not (claim.is_plain and other.is_plain and exclude(forms, other_forms, (claim.kind, other.kind))):
+            return False
+        return not (names_both(new["statement"], other_forms.names) or names_both(known["statement"], forms.names))
+
+    def _messages(self, fact: Fact) -> frozenset[str]:
+        return self._sources.messages.get(fact["id"], frozenset()) | ({fact["message_id"]} - {None})
+
+    def _read(self, fact: Fact) -> tuple[Claim, Forms]:
+        if fact["id"] not in self._claims:
+            text, entity = fact["object_text"], fact["object_id"] or ""
+            forms = Forms(self._names.get(entity, frozenset()) | {bare_name(text)} - {""}, self._types.get(entity, ""))
+            self._claims[fact["id"]] = read_claim(fact["statement"] or "", text), forms
+        return self._claims[fact["id"]]
+
+
+def single_valued(predicates: pl.Series, learned: pl.DataFrame) -> frozenset[str]:
+    """The canonical predicates among these that allow one object at a time (S2-61)."""
+    forms = canonicalise(predicates, learned)
+    single = forms.filter((pl.col("cardinality") == "1") & (pl.col("canonical") == pl.col("raw")))
+    return frozenset(single["raw"]) - {*_NEVER}

@@ -1,0 +1,453 @@
+"""What ends a fact, and what becomes doubtful with it? (S1-21, S1-22, S2-14, §6.5).
+
+A batch closes facts by its directives, then by conflicts, then by revisions. Dependents of a retired fact become
+suspect, and are trusted again after somebody repeats them. A merge of duplicates makes no fact suspect: the
+representative says the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import polars as pl
+
+from slowwave.common import frames
+from slowwave.common.decisions import noted
+from slowwave.common.lexicon.labels import DATED
+from slowwave.common.settings import ReviseSettings
+from slowwave.common.validity import is_out_of_order
+
+from .conflicts import revise_beliefs, say_again, settle_conflicts
+from .mutual_exclusion import MutualExclusion, bare_name, read_claim
+from .predicates import domain_of
+from .referenced_facts import is_value, means, telling_words, unquoted
+from .revision_state import ENDED_BY, Fact, RevisionState, Supersessions
+
+READ = tuple(
+    "id kind scope statement statement_hash subject_id object_id object_text predicate edge_type polarity status "
+    "status_reason valid_from valid_to event_at event_until expired_at confidence entrenchment pinned replaced_by "
+    "supersedes_id message_id said_at first_at place".split()
+)
+KNOWN = (*READ, "is_live")
+_MAX_SHORT = 2
+_TELLS_A_HOME = re.compile(
+    r"\b(?:home|house|flat|apartment|room|studio|address|landlord|rent(?:s|ed|ing)?|(?:live|stay)(?:s|d|ed|ing)?|living|based"
+    r"|resid\w+|settled|commut\w+)\b",
+    re.IGNORECASE,
+)
+DIRECTIVE = "directive"
+SUPERSEDE, RETRACT, CONTRADICT, REPEAT = "supersede", "retract", "contradict", "repeat"
+ACTIONS = (SUPERSEDE, RETRACT, CONTRADICT, REPEAT)
+"""Actions of a claim on a known fact: replace it, end it, contradict it, or repeat it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupersessionContext:
+    """What `supersede_facts` needs beside the facts.
+
+    `names`: every normalised name of each entity. `exclusion`: the rules of conflicts. `revisions`: candidate id → ids
+    of facts that it may revise (S2-62). `remembered`: known speakers (READ and winner_id) whose stored directives apply
+    to facts that arrive only now.
+    """
+
+    settings: ReviseSettings
+    names: Mapping[str, frozenset[str]]
+    exclusion: MutualExclusion
+    revisions: Mapping[str, tuple[str, ...]]
+    remembered: pl.DataFrame
+
+
+@dataclass(slots=True)
+class _Index:
+    """Facts of a subject by object, by the beginning of the object, and by sentence.
+
+    And facts of a scope by the words of directives.
+    """
+
+    by_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_sentence: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_short_object: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    by_word: dict[tuple[str, str], list[Fact]] = field(default_factory=lambda: defaultdict(list))
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    words: frozenset[str] = frozenset()
+
+    def add(self, fact: Fact) -> None:
+        if self.words:
+            for word in self.words.intersection(telling_words(fact["statement"])):
+                self.by_word[fact["scope"], word].append(fact)
+        self.by_sentence[fact["subject_id"], fact["statement_hash"]].append(fact)
+        own = {bare_name(fact["object_text"])} if fact["object_text"] else set()
+        for name in own | self.names.get(fact["object_id"], frozenset()):
+            self.by_object[fact["subject_id"], name].append(fact)
+            for short in _beginnings(name):
+                self.by_short_object[fact["subject_id"], short].append(fact)
+
+
+def supersede_facts(
+    fresh: pl.DataFrame,
+    duplicates: pl.DataFrame,
+    known: pl.DataFrame,
+    directives: pl.DataFrame,
+    tools: SupersessionContext,
+    now: datetime,
+) -> Supersessions:
+    """Apply each candidate to the known facts, in message order (§6.5 step 3).
+
+    `fresh` needs READ, `known` KNOWN; `directives` are (id, known_id, object, action, reason) in their order, with
+    those of the remembered speakers. A duplicate acts for the fact that it repeats. The first rule that applies closes
+    a fact.
+    """
+    roots = dict(duplicates.select("id", "target_id").iter_rows())
+    given: dict[str, list[Fact]] = defaultdict(list)
+    for directive in directives.filter(pl.col("action") != REPEAT).iter_rows(named=True):
+        given[directive["id"]].append(directive)
+    may_conflict = tools.exclusion.candidates(fresh)
+    chosen = fresh.filter(pl.col("id").is_in([*given, *may_conflict, *tools.revisions])).select(READ)
+    speaking = chosen.with_columns(winner_id=pl.col("id").replace(roots))
+    about = tools.remembered.join(fresh, on=["scope", "subject_id"], how="semi")
+    speakers = pl.concat([speaking, about.select(speaking.columns)]).sort("said_at", "valid_from", "id")
+    if speakers.is_empty():
+        return RevisionState(now, {}).supersessions()
+    state, index = _set_up(fresh, roots, known, speakers, directives, tools, now)
+    for speaker in speakers.iter_rows(named=True):
+        winner = state.facts.get(speaker["winner_id"])
+        if winner is None:
+            continue
+        for directive in given.get(speaker["id"], ()):
+            if speaker["place"] < 0:
+                _remember(state, index, directive, speaker, winner)
+            elif state.was_open(winner, speaker["said_at"]):
+                _follow_directive(state, index, directive, speaker, winner)
+        if speaker["place"] < 0:
+            continue
+        may = speaker["id"] in may_conflict
+        if speaker["id"] in roots:
+            if may and speaker["place"] == winner["place"]:
+                settle_conflicts(state, tools.exclusion, winner, tools.settings)
+            elif may and state.is_open(winner):
+                say_again(state, tools.exclusion, winner, speaker, tools.settings)
+        elif state.is_open(winner):
+            if may:
+                settle_conflicts(state, tools.exclusion, winner, tools.settings)
+            older = [state.facts[name] for name in tools.revisions.get(speaker["id"], ()) if name in state.facts]
+            revise_beliefs(state, winner, older, tools.settings)
+    state.close_late()
+    return state.supersessions()
+
+
+def _set_up(
+    fresh: pl.DataFrame,
+    roots: Mapping[str, str],
+    known: pl.DataFrame,
+    speakers: pl.DataFrame,
+    directives: pl.DataFrame,
+    tools: SupersessionContext,
+    now: datetime,
+) -> tuple[RevisionState, _Index]:
+    """The state with all facts that the speakers may mean, and their index."""
+    meant = {*directives["known_id"].drop_nulls(), *speakers["winner_id"]}
+    meant |= {name for names in tools.revisions.values() for name in names}
+    kept = fresh.filter(~pl.col("id").is_in(list(roots))).with_columns(status=pl.lit("active"), is_live=pl.lit(True))
+    near = pl.concat([known.select(KNOWN), kept.select(KNOWN)])
+    words = frozenset(word for old in directives["object"].drop_nulls() for word in telling_words(old))
+    near = near.filter(
+        pl.col("subject_id").is_in(speakers["subject_id"].implode())
+        | pl.col("id").is_in(list(meant))
+        | pl.col("statement").str.to_lowercase().str.contains_any(pl.Series([*words], dtype=pl.String).implode())
+    )
+    state = RevisionState(now, {row["id"]: row for row in near.iter_rows(named=True)})
+    index = _Index(names=tools.names, words=words)
+    for fact in state.facts.values():
+        if fact["status"] != "retracted":
+            index.add(fact)
+    tools.exclusion.place(state.facts.values())
+    return state, index
+
+
+def _follow_directive(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+    if directive["action"] == CONTRADICT:
+        for target in _targets(state, index, directive, speaker, winner):
+            state.contradict(speaker, winner, target)
+        return
+    named = _targets(state, index, directive, speaker, winner)
+    for target in _with_twins(state, index, named, speaker, winner):
+        close(state, directive, speaker, winner, target)
+
+
+def _remember(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> None:
+    """Apply a stored directive to facts that arrive only now; a pointer also means facts equal to its target."""
+    if pointed := state.facts.get(directive["known_id"] or ""):
+        named = index.by_object[pointed["subject_id"], bare_name(pointed["object_text"] or "")]
+        found = [
+            f for f in named if f["predicate"] == pointed["predicate"] and _may_be_meant(state, f, speaker, winner)
+        ]
+    else:
+        found = [] if directive["known_id"] else _targets(state, index, directive, speaker, winner)
+    for target in _with_twins(state, index, found, speaker, winner):
+        if target["place"] >= 0:
+            close(state, directive, speaker, winner, target)
+
+
+def _targets(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The targets of a directive: the fact that it points at, else those whose object it names."""
+    if directive["known_id"]:
+        known = state.facts.get(directive["known_id"])
+        is_meant = known and _may_be_meant(state, known, speaker, winner) and _share_an_end(known, speaker)
+        return [known] if known and is_meant else []
+    key = (speaker["subject_id"], bare_name(directive["object"]))
+    named, short = (
+        [f for f in found.get(key, ()) if _may_be_meant(state, f, speaker, winner) and f["polarity"] != "negated"]
+        for found in (index.by_object, index.by_short_object)
+    )
+    # "Brightwell" may stand for "Brightwell Analytics", but only where the relation is the same and one fact fits.
+    shortened = [fact for fact in short if fact["predicate"] == speaker["predicate"]]
+    by_name = _of_one_kind(named, speaker["predicate"]) or (shortened if len(shortened) == 1 else [])
+    # If several are possible by name, words choose none.
+    is_unsure = len(named) > 1 and speaker["kind"] == "relation"
+    return by_name or ([] if is_unsure else _worded(state, index, directive, speaker, winner))
+
+
+def _worded(state: RevisionState, index: _Index, directive: Fact, speaker: Fact, winner: Fact) -> list[Fact]:
+    """The targets of a directive by its words alone, whatever their subject."""
+    old = directive["object"] or ""
+    lists = [index.by_word.get((speaker["scope"], word), []) for word in telling_words(old)]
+    options = [
+        fact
+        for fact in min(lists, key=len, default=[])
+        if _may_be_meant(state, fact, speaker, winner) and not _is_beside_a_move(fact, speaker)
+    ]
+    own = [fact for fact in options if _share_an_end(fact, speaker)]
+    return means(old, own) or means(old, options)
+
+
+def _with_twins(state: RevisionState, index: _Index, targets: list[Fact], speaker: Fact, winner: Fact) -> list[Fact]:
+    """The targets, and other facts from the same sentence, which is no longer true."""
+    sentences = dict.fromkeys(
+        (fact["subject_id"], fact["statement_hash"]) for fact in targets if fact["statement_hash"]
+    )
+    twins = [
+        fact for sentence in sentences for fact in index.by_sentence[sentence] if not _is_beside_a_move(fact, speaker)
+    ]
+    known = {fact["id"] for fact in targets}
+    return [*targets, *(f for f in twins if f["id"] not in known and _may_be_meant(state, f, speaker, winner))]
+
+
+def _may_be_meant(state: RevisionState, fact: Fact, speaker: Fact, winner: Fact) -> bool:
+    """Whether a fact may be a target: open at that time, of the same scope, not the winner, not a later candidate."""
+    is_later_candidate = fact["place"] >= 0 and fact["said_at"] > speaker["said_at"]
+    return (
+        state.was_open(fact, speaker["said_at"])
+        and fact["scope"] == speaker["scope"]
+        and fact["id"] != winner["id"]
+        and not is_later_candidate
+    )
+
+
+def _of_one_kind(facts: list[Fact], predicate: str) -> list[Fact]:
+    """The facts that the speaker's relation can succeed: the same relation, its domain, or the only lasting one."""
+    domain = domain_of(predicate)
+    close = [f for f in facts if f["predicate"] == predicate or (domain and domain_of(f["predicate"]) == domain)]
+    lasting = [f for f in facts if domain_of(f["predicate"])]
+    return close or (lasting if len(lasting) == 1 else [])
+
+
+def _is_beside_a_move(fact: Fact, speaker: Fact) -> bool:
+    """Whether the speaker tells of a home and the fact of something else, such as a job, which a move does not end."""
+    if domain_of(speaker["predicate"]) != "home" or domain_of(fact["predicate"]) == "home":
+        return False
+    return not _TELLS_A_HOME.search(unquoted(fact["statement"]))
+
+
+def _share_an_end(fact: Fact, speaker: Fact) -> bool:
+    """Whether two facts share an entity; a pointer to an unrelated fact is a mistake (T37)."""
+    ends = {fact["subject_id"], fact["object_id"]} - {None}
+    return bool(ends & {speaker["subject_id"], speaker["object_id"]})
+
+
+def close(state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, target: Fact) -> None:
+    """Apply a directive to the target, unless rank or message order forbids it."""
+    ids = [target["id"], speaker["id"]]
+    late = is_out_of_order(speaker["said_at"], target["said_at"])
+    if refusal := state.refusal(speaker, winner, target):
+        ranks = [speaker["entrenchment"], target["entrenchment"]]
+        would = {} if late else state.override_request(DIRECTIVE, speaker, winner, target, directive)
+        state.note_decision("refuse", target["id"], ids, [], refusal, {"entrenchment": ranks, **would})
+        return
+    measures = {"said_at": speaker["said_at"], "known_said_at": target["said_at"], "valid_from": speaker["valid_from"]}
+    if late:
+        sentence = "What was said earlier cannot end what was said later."
+        state.note_decision("refuse", target["id"], ids, [], sentence, measures)
+        return
+    _retire(state, directive, speaker, winner, target, measures)
+
+
+def _retire(
+    state: RevisionState, directive: Fact, speaker: Fact, winner: Fact, target: Fact, measures: Mapping[str, object]
+) -> None:
+    """Close the target: superseded by the winner, retracted as a mistake, or ended."""
+    ids, reason = [target["id"], speaker["id"]], directive["reason"]
+    is_mistake = reason == "correction"
+    # The end is not before its beginning, not after a known end, and, for a plan, at the time of the planned event. A
+    # target that is itself a plan, or a date, ends at the time of the message.
+    is_planned = target["event_at"] or is_value(target["object_text"] or "")
+    is_planned = is_planned or speaker["predicate"] == "value" or re.search(DATED, speaker["predicate"])
+    happens = speaker["valid_from"] if is_planned else speaker["event_at"] or speaker["valid_from"]
+    ends = max(speaker["valid_from"], target["valid_from"], happens)
+    ends = min(ends, target["valid_to"]) if target["valid_to"] else ends
+    measures = {**measures, "valid_to": [target["valid_to"], ends]}
+    if directive["action"] == SUPERSEDE:
+        if state.supersede(target, winner, reason, f"replaced by {winner['id']}", ends=ends):
+            sentence = f"A later message replaces it ({reason})."
+            state.note_decision("supersede", target["id"], ids, [target["id"], winner["id"]], sentence, measures)
+    elif is_mistake and target["status"] == "active":
+        why = f"retracted by {winner['id']}"
+        state.change(target, status="retracted", status_reason=why, valid_to=ends, expired_at=state.now)
+        sentence = "A later message says that it was never so."
+        state.note_decision("retract", target["id"], ids, [target["id"]], sentence, measures)
+    else:
+        state.change(target, status_reason=f"{ENDED_BY}{winner['id']}", valid_to=ends)
+        state.note_decision(
+            "close", target["id"], ids, [target["id"]], "A later message says that it is over.", measures
+        )
+    state.note_retired(target, winner, speaker, is_mistake=is_mistake)
+
+
+def _beginnings(name: str) -> list[str]:
+    """The short forms of a name of several words: its first word, its first two."""
+    words = name.split()
+    return [" ".join(words[:count]) for count in range(1, min(len(words), _MAX_SHORT + 1))]
+
+
+MARKS = {"id": pl.String(), "suspect_of": pl.String()}
+_READ = [
+    "id", "scope", "subject_id", "object_id", "object_text", "predicate", "polarity", "statement", "valid_from",
+    "said_at", "message_id",
+]  # fmt: skip
+_MIN_NAME = 3
+# Past acts stay true, and a taste does not depend on other facts.
+_OF_ITS_OWN = frozenset(
+    """said noted decided joined born_in created fixed caused_by turned_out root_cause fixed_by prefers dislikes knows
+    wants_to plans_to considers used_to visited met left went_to released started finished signed""".split()
+)
+_MADE_FROM = ("consolidated", "dedup")
+
+
+def find_dependents(
+    retired: pl.DataFrame, facts: pl.DataFrame, staying: pl.DataFrame, names: Mapping[str, frozenset[str]]
+) -> pl.DataFrame:
+    """MARKS: live facts that depend on a retired one; of several, on the one that ended first.
+
+    `retired` is RETIRED, `facts` all facts near (with the retired ones), `staying` those that stay live. A dependent
+    has the scope and subject of the retired fact, was said before its end was known and in another message, and has the
+    object of the retired fact as its own object or as a name in its statement. A change (not a mistake) leaves
+    statements about the past alone.
+    """
+    if retired.is_empty():
+        return pl.DataFrame(schema=MARKS)
+    gone = retired.join(facts.select("id", "scope", "subject_id", "object_id", "object_text", "predicate"), on="id")
+    pairs = (
+        gone.rename({"id": "suspect_of"})
+        .join(staying.select(_READ), on=["scope", "subject_id"], suffix="_b")
+        .filter(
+            ~pl.col("id").is_in([*retired["winner_id"], *retired["speaker_id"], *retired["id"]]),
+            pl.col("said_at") < pl.col("noted_at"),
+            pl.col("polarity") != "negated",
+        )
+        .sort("ended_at", "suspect_of")
+    )
+    found = [(row["id"], row["suspect_of"]) for row in pairs.iter_rows(named=True) if _depends(row, names)]
+    first = list(dict(reversed(found)).items())
+    return pl.DataFrame(first, schema=MARKS, orient="row").sort("id")
+
+
+def find_derived(retired: pl.DataFrame, lineage: pl.DataFrame, staying: pl.DataFrame) -> pl.DataFrame:
+    """MARKS: live facts that consolidation made from a retired fact."""
+    made = lineage.filter(pl.col("reason").is_in(_MADE_FROM)).join(retired.select(old_id="id"), on="old_id")
+    live = made.join(staying.select(new_id="id"), on="new_id").sort("old_id")
+    return live.unique("new_id", keep="first", maintain_order=True).select(id="new_id", suspect_of="old_id")
+
+
+def _depends(row: Fact, names: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a live fact (suffix _b where both have the column) depends on the object of a retired one."""
+    known, statement = long_names(row["object_text"], row["object_id"], names), (row["statement"] or "").lower()
+    same = bool(row["object_id"] and row["object_id"] == row["object_id_b"])
+    same = same or bare_name(row["object_text_b"] or "") in known
+    if not same and row["predicate_b"] == row["predicate"]:
+        return False  # "moved from Oslo to Bergen" names Oslo and stands
+    if not same and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement) for name in known):
+        return False
+    return bool(row["is_mistake"]) or _ends_with(row)
+
+
+def _ends_with(row: Fact) -> bool:
+    """Whether the live fact is a state that ends with the other: a role ends with the job, a taste does not."""
+    if row["predicate_b"] in _OF_ITS_OWN:
+        return False
+    domain = domain_of(row["predicate_b"])
+    if domain:
+        return domain in _TIED.get(domain_of(row["predicate"]), ())
+    return read_claim(row["statement"] or "", row["object_text"] or "").is_plain
+
+
+# Domain of an ended state → domains of the states that end with it.
+_TIED: Mapping[str, frozenset[str]] = {
+    "work": frozenset({"work", "role", "responsibility", "membership", "task"}),
+    "home": frozenset({"home", "membership"}),
+    "partner": frozenset({"partner"}),
+    "study": frozenset({"study", "membership"}),
+    "membership": frozenset({"membership", "role", "responsibility"}),
+    "role": frozenset({"role", "responsibility"}),
+    "use": frozenset({"use"}),
+    "task": frozenset({"task"}),
+}
+
+
+def long_names(text: str | None, entity: str | None, names: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The names of an object that are long enough for a search."""
+    known = names.get(entity or "", frozenset()) | {bare_name(text or "")}
+    return frozenset(name for name in known if len(name) >= _MIN_NAME)
+
+
+def find_trusted(marked: pl.DataFrame, evidence: pl.DataFrame, ends: pl.DataFrame) -> list[str]:
+    """Ids of suspect facts (id, suspect_of) that somebody repeated after the end of the retired fact.
+
+    `evidence` is the new evidence (fact_id, occurred_at), `ends` (id, valid_to) of the retired facts.
+    """
+    again = evidence.group_by(id="fact_id").agg(again=pl.col("occurred_at").max())
+    both = marked.filter(pl.col("suspect_of").is_not_null()).join(again, on="id")
+    both = both.join(ends.select(suspect_of="id", ended="valid_to"), on="suspect_of", how="left")
+    return both.filter((pl.col("again") >= pl.col("ended")).fill_null(True))["id"].unique().sort().to_list()
+
+
+def mark_dependents(
+    retired: pl.DataFrame,
+    facts: pl.DataFrame,
+    staying: pl.DataFrame,
+    known: pl.DataFrame,
+    lineage: pl.DataFrame,
+    evidence: pl.DataFrame,
+    names: Mapping[str, frozenset[str]],
+) -> tuple[pl.DataFrame, list[Mapping[str, object]]]:
+    """MARKS of facts that become suspect (null: trusted again), and the decisions.
+
+    `known` are the stored facts near (id, suspect_of, valid_to), `evidence` the new rows; for the rest see
+    `find_dependents`. A fact that is suspect already keeps its mark.
+    """
+    marked = frames.conform(known, frames.FACTS).filter(pl.col("suspect_of").is_not_null()).select(*MARKS)
+    found = [find_dependents(retired, facts, staying, names), find_derived(retired, lineage, staying)]
+    leaning = pl.concat(found).unique("id", keep="first", maintain_order=True).join(marked, on="id", how="anti")
+    trusted = marked.filter(pl.col("id").is_in(find_trusted(marked, evidence, known))).sort("id")
+    decisions: list[Mapping[str, object]] = [
+        noted("suspect", id_, [of], [id_], "It leans on a fact that does not hold any more.")
+        for id_, of in leaning.iter_rows()
+    ]
+    decisions += [
+        noted("trust", id_, [of], [id_], "It was said again after what it leans on had ended.")
+        for id_, of in trusted.iter_rows()
+    ]
+    cleared = trusted.with_columns(suspect_of=pl.lit(None, dtype=pl.String))
+    return pl.concat([leaning, cleared]), decisions

@@ -1,0 +1,159 @@
+"""People who are named by kin or role: "Evan's wife", "my older sister", "la esposa de Evan" (S2-03)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from slowwave.common.text import normalise_name, word_set
+
+FIRST_PERSON = word_set("my our mi mis nuestro nuestra")
+"""Possessive words of the speaker."""
+
+KIN_MARK = r"['’]s? |^(?:my|our|mi|mis|nuestr[oa]) | (?:of|de) "
+"""A pattern that every possible kin name has, in lower case."""
+
+_ENGLISH = word_set(
+    """wife husband spouse partner girlfriend boyfriend fiance fiancé fiancée fiancee ex mother father sister brother
+    sibling son daughter child baby stepmother stepfather stepson stepdaughter stepsister stepbrother twin aunt uncle
+    niece nephew cousin grandmother grandfather grandson granddaughter godmother godfather godson goddaughter
+    mother-in-law father-in-law sister-in-law brother-in-law son-in-law daughter-in-law ex-wife ex-husband
+    ex-girlfriend ex-boyfriend ex-partner roommate flatmate housemate neighbor neighbour friend manager boss supervisor
+    mentor mentee coach therapist doctor dentist teacher tutor professor advisor adviser landlord landlady assistant
+    colleague coworker co-worker teammate client lawyer accountant trainer instructor nanny babysitter dog cat puppy
+    kitten horse parrot rabbit hamster"""
+)
+_SAME: Mapping[str, str] = {
+    "mom": "mother", "mum": "mother", "mommy": "mother", "mama": "mother", "mamma": "mother", "ma": "mother",
+    "dad": "father", "daddy": "father", "papa": "father", "hubby": "husband", "grandma": "grandmother",
+    "granny": "grandmother", "nana": "grandmother", "grandpa": "grandfather", "granddad": "grandfather",
+    "neighbour": "neighbor", "fiance": "fiancé", "fiancee": "fiancée", "co-worker": "coworker", "adviser": "advisor",
+    "esposa": "wife", "mujer": "wife", "esposo": "husband", "marido": "husband", "novia": "girlfriend",
+    "novio": "boyfriend", "pareja": "partner", "madre": "mother", "mamá": "mother", "padre": "father",
+    "papá": "father", "hermana": "sister", "hermano": "brother", "hijo": "son", "hija": "daughter", "tía": "aunt",
+    "tío": "uncle", "tia": "aunt", "tio": "uncle", "sobrina": "niece", "sobrino": "nephew", "prima": "cousin",
+    "primo": "cousin", "abuela": "grandmother", "abuelo": "grandfather", "nieta": "granddaughter",
+    "nieto": "grandson", "suegra": "mother-in-law", "suegro": "father-in-law", "cuñada": "sister-in-law",
+    "cuñado": "brother-in-law", "jefe": "boss", "jefa": "boss", "compañera": "colleague", "compañero": "colleague",
+    "amiga": "friend", "amigo": "friend", "vecina": "neighbor", "vecino": "neighbor", "casero": "landlord",
+    "casera": "landlady", "médica": "doctor", "médico": "doctor", "profesora": "teacher", "profesor": "teacher",
+    "perro": "dog", "perra": "dog", "gato": "cat", "gata": "cat",
+}  # fmt: skip
+ROLES: Mapping[str, str] = {role: role for role in sorted(_ENGLISH)} | dict(_SAME)
+"""Each word for a role, English or Spanish, with its stored word."""
+_MANY = word_set(
+    """friend neighbor neighbour colleague coworker co-worker teammate client compañera compañero amiga amigo vecina
+    vecino teacher professor doctor coach child cousin aunt uncle"""
+)
+"""Roles that most people have several of: no identity without a word that picks one, as in "best friend"."""
+_SEVERAL = _MANY | word_set(
+    """sister brother sibling son daughter baby stepson stepdaughter stepsister stepbrother niece nephew grandson
+    granddaughter grandmother grandfather godson goddaughter sister-in-law brother-in-law son-in-law daughter-in-law
+    roommate flatmate housemate mentor mentee assistant tutor instructor advisor dog cat puppy kitten horse parrot
+    rabbit hamster ex"""
+)
+_PICKS = word_set(
+    """best oldest older elder eldest younger youngest little big twin middle late former old new current first second
+    only other ex mejor mayor menor antiguo antigua nuevo nueva"""
+)
+_POSSESSIVE = re.compile(r"^(?P<who>.+?)(?:'s|s')\s+(?P<rest>\S.*)$")
+_OF = re.compile(r"^(?:the\s+|la\s+|el\s+)?(?P<rest>[\w\s-]+?)\s+(?:of|de)\s+(?P<who>.+)$")
+_OWN = re.compile(rf"^(?P<who>{'|'.join(sorted(FIRST_PERSON))})\s+(?P<rest>\S.*)$", re.IGNORECASE)
+_NAME = re.compile(r"[A-ZÀ-ÖØ-Þ][\w'’-]*(?:\s+[A-ZÀ-ÖØ-Þ][\w'’-]*)*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """A person by relation: `possessor` as written ("Evan", "my"), the role, and a name if known."""
+
+    possessor: str
+    role: str
+    name: str = ""
+
+    @property
+    def may_be_several(self) -> bool:
+        """Whether people may have several of the role: two sisters, two sons."""
+        return self.role.split()[-1] in _SEVERAL and " " not in self.role
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the possessor is the speaker."""
+        return self.possessor.lower() in FIRST_PERSON
+
+    def called(self, possessor: str | None = None) -> str:
+        """The canonical name: "evan's wife"."""
+        return normalise_name(f"{possessor or self.possessor}'s {self.role}")
+
+
+def kin_of(name: str) -> tuple[str, str] | None:
+    """(possessor, role) of a name like "Evan's wife", "my older sister", "la esposa de Evan"; None for any other.
+
+    Plurals ("Evan's kids") and roles with many bearers ("my friend") mean no one person.
+    """
+    found = read_kin(name)
+    return (found.possessor, found.role) if found else None
+
+
+def read_kin(name: str) -> Kin | None:
+    """`kin_of` with the name after the role: "my wife Anna", "Evan's wife, Anna Keller"."""
+    plain = " ".join(name.replace("’", "'").split())
+    for possessor, rest in _splits(plain):
+        own = _NAME.search(rest)
+        called = own.group() if own else ""
+        words = (rest[: own.start()] if own else rest).strip(" ,").lower().split()
+        role = _role(words)
+        if role and (called or words[-1] not in _MANY or len(words) > 1):
+            return Kin(possessor, role, called)
+    return None
+
+
+def _splits(name: str) -> Iterator[tuple[str, str]]:
+    """(possessor, rest) of the name; the last possessive counts: "Evan's wife's | sister"."""
+    if own := _OWN.match(name):
+        if "'s " not in own["rest"]:
+            yield own["who"].lower(), own["rest"]
+        return
+    head, mark, rest = name.rpartition("'s ")
+    if mark:
+        yield head.strip(), rest
+    elif found := _POSSESSIVE.match(name):
+        yield f"{found['who']}s", found["rest"]
+    elif (found := _OF.match(name)) and found["who"][:1].isupper():
+        yield found["who"], found["rest"]
+
+
+def _role(words: list[str]) -> str:
+    """The role in these words, with the words that pick one: "older sister"."""
+    if not words or len(words) > 3 or words[-1] not in ROLES or not _PICKS.issuperset(words[:-1]):
+        return ""
+    return " ".join([*words[:-1], ROLES[words[-1]]])
+
+
+def is_role(word: str) -> bool:
+    """Whether a word is a role or its plural: "manager", "kids", "friends"."""
+    plain = word.lower()
+    return plain in ROLES or plain.removesuffix("s") in ROLES or plain in _GROUPS
+
+
+_GROUPS = word_set(
+    """kids children parents grandparents siblings family relatives wives guys folks people person man woman boy girl
+    men women boys girls team staff crew everyone hijos padres hermanos familia gente"""
+)
+
+
+def kin_name(subject: str, relation: str, object: str | None) -> tuple[str, str] | None:
+    """(kin name, name) if a claim names a person of kin: "Evan has_wife Anna"."""
+    if not object or not _NAME.match(object):
+        return None
+    plain = relation.lower().replace(" ", "_")
+    role = ROLES.get(plain.removeprefix("has_").removeprefix("tiene_").replace("_", " "))
+    if role and plain.startswith(("has_", "tiene_")):
+        return normalise_name(f"{subject}'s {role}"), object
+    kin = read_kin(subject)
+    if kin and not kin.is_own and not kin.name and plain in _NAMES:
+        return kin.called(), object
+    return None
+
+
+_NAMES = word_set("is is_a named is_named called is_called has_name name se_llama es")

@@ -1,0 +1,322 @@
+"""The names in a sentence, and which names become entities.
+
+Models write titles ("Weight Lifting"), and rules see capitals at the start of sentences. So the form of the words in
+the source text counts more than the form in the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, get_args
+
+from slowwave.common.lexicon import words_of
+from slowwave.common.text import SYLLABIC, normalise_name, word_set
+
+from .date_words import MONTH_NAME
+from .kinship import is_role, kin_of
+
+MIN_NAME_CHARS = 3
+MAX_NAME_WORDS = 6
+_MAX_WORD = 60
+_OUTER = "\"'“”‘’«»()[]{}<>*_`~,.;:!?…¿¡–—-/\\|#"
+
+_LANGUAGES = words_of("programming_languages")
+_TOOLS = words_of("tools")
+_KNOWN = dict.fromkeys(_LANGUAGES.split(), "language") | dict.fromkeys(_TOOLS.split(), "tool")
+_LOWER_CASE_TOO = frozenset(_KNOWN) - {"spring", "express", "yarn", "poetry", "excel", "zoom", "helm",
+"spark", "sentry", "prefect",
+                                       "rust", "chroma", "apache", "prettier", "react", "celery", "caddy",
+                                       "julia", "dart", "java", "claude"}  # fmt: skip
+
+_NOT_NAMES = word_set(words_of("not_names"))
+_PRONOUNS = word_set(words_of("pronouns"))
+_JOINERS = frozenset({"of", "de", "da", "do", "dos", "del", "la", "van", "von", "der", "den", "&"})
+_ORGANIZATION = re.compile(
+    r"\b(?:Inc|Ltd|GmbH|LLC|Corp|Corporation|Company|Labs?|Analytics|Systems|Studios?|Group|Bank"
+    r"|University|College|School|Hospital|Institute"
+    r"|Foundation|Association|Agency|Technologies|Solutions|Partners|Maps|Airlines|Club|Clinic|Council"
+    r"|Department|Society)\b"
+)
+_PLACE = re.compile(
+    r"\b(?:Street|Avenue|Road|Park|Beach|Lake|Mount|Mountains?|River|Island|City|County|Valley|Canyon"
+    r"|Square|Museum|Airport)\b"
+)
+_LIKE_A_VALUE = re.compile(r"^[\W\d_]+$|^\d+(?:[.:/-]\d+)+\w*$|^v?\d+(?:\.\d+)+$")
+_PRIVATE = re.compile(
+    r"@\w|://|www\.|\[REDACTED|^[/~.]{0,2}/|\\|^[\w.-]+\.(?:py|js|ts|tsx|json|yaml|yml|toml|md|txt|env"
+    r"|html|css|sh|ini|cfg|log)$"
+)
+_COMMON_NOUN = re.compile(r"(?:ings?|tions?|ments?|ness|ity|ities|ges|ism|ances?|ences?)$")
+_CAPITAL = re.compile(r"[A-ZÀ-Þ]")
+_CHUNK = re.compile(r"\S+")
+_NAMING_VERB = word_set(words_of("verbs_after_names"))
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A named thing where it stands in a sentence."""
+
+    text: str
+    start: int
+    end: int
+    is_known: bool = False
+
+
+def type_of(name: str, fallback: str = "concept") -> str:
+    """The type of a name by the name alone (S2-02)."""
+    known = _KNOWN.get(name.lower())
+    if known:
+        return known
+    if _ORGANIZATION.search(name):
+        return "organization"
+    return "place" if _PLACE.search(name) else fallback
+
+
+def is_usable(name: str) -> bool:
+    """Whether a name may become an entity: three characters or more, no pronoun, no path, address, number (S2-19).
+
+    Two are enough in scripts in which a character is a syllable or a word: 周凯, むぎ, 민수.
+    """
+    plain = normalise_name(name)
+    least = MIN_NAME_CHARS - 1 if SYLLABIC.search(plain) else MIN_NAME_CHARS
+    if len(plain) < least or len(plain) > 80 or len(plain.split()) > MAX_NAME_WORDS:
+        return False
+    return plain not in _PRONOUNS and not _LIKE_A_VALUE.match(plain) and not _PRIVATE.search(name)
+
+
+def may_be_a_name(word: str) -> bool:
+    """Whether a word may be part of a name: no function word, day, greeting or acronym."""
+    return word.lower().replace("’", "'") not in _NOT_NAMES
+
+
+def is_pronoun(word: str) -> bool:
+    """Whether a word is a pronoun."""
+    return word.lower() in _PRONOUNS
+
+
+def spot(sentence: str, known: Collection[str] = ()) -> list[Name]:
+    """The names in a sentence, in order; `known` are lower-cased names that need no further sign at its start."""
+    shouted = sentence.isupper() and len(sentence) > 6
+    if not _CAPITAL.search(sentence) and not _LOWER_CASE_TOO.intersection(sentence.lower().split()):
+        return []
+    words = _words(sentence)
+    found: list[Name] = []
+    i = 0
+    while i < len(words):
+        word, start, end, closes = words[i]
+        lower = word.lower()
+        if lower in _LOWER_CASE_TOO or (lower in _KNOWN and word[0].isupper() and i > 0):
+            found.append(Name(word, start, end, True))
+            i += 1
+            continue
+        if shouted or not _is_capitalised(word):
+            i += 1
+            continue
+        j, stop = i, closes
+        while not stop and j + 1 < len(words):
+            ahead = j + 1
+            if words[ahead][0] in _JOINERS and not words[ahead][3] and ahead + 1 < len(words) and j - i < 4:
+                ahead += 1
+            if (
+                not _is_capitalised(words[ahead][0])
+                or words[ahead][0].lower() in _LOWER_CASE_TOO
+                or ahead - i >= MAX_NAME_WORDS
+            ):
+                break
+            j, stop = ahead, words[ahead][3]
+        text = sentence[start : words[j][2]]
+        opens = i == 0 or sentence[max(start - 2, 0) : start].strip()[-1:] in (".", ":", "!", "?", '"', "“")
+        follower = words[j + 1][0].lower() if j + 1 < len(words) else ""
+        owned = sentence[words[j][2] : words[j][2] + 2] in ("'s", "’s")
+        sure = (
+            not opens
+            or j > i
+            or owned
+            or lower in known
+            or (follower in _NAMING_VERB and not _COMMON_NOUN.search(lower))
+        )
+        if sure and is_usable(text):
+            found.append(Name(text, start, words[j][2]))
+        i = j + 1
+    return found
+
+
+def _words(sentence: str) -> list[tuple[str, int, int, bool]]:
+    """(word, start, end, is_closed) without outer punctuation; punctuation or a possessive closes a word."""
+    words = []
+    for found in _CHUNK.finditer(sentence):
+        raw = found.group()
+        core = raw.strip(_OUTER)
+        if core and len(core) <= _MAX_WORD:
+            start = found.start() + (0 if raw[0] == core[0] else raw.index(core))
+            owned = core.endswith(("'s", "’s"))
+            core = core[:-2] if owned else core
+            if core:
+                words.append((core, start, start + len(core), owned or start + len(core) < found.end()))
+    return words
+
+
+def _is_capitalised(word: str) -> bool:
+    """Whether a word has the form of a name: a capital first, no function word, no lone acronym of two letters."""
+    return word[0].isupper() and may_be_a_name(word) and not _PRIVATE.search(word) and "'" not in word[:3]
+
+
+Standing = Literal["name", "noun", "bare", "unseen"]
+"""The form of a name in a text: a name; a noun, after an article or at the start of a sentence; a bare word in lower
+case, without a sign before it; or absent."""
+
+_TECHNICAL = frozenset({"tool", "language", "file", "config", "project", "organization", "session"})
+_LEARNED = _TECHNICAL | {"place", "event"}
+_SPEAKERS = word_set("user assistant system")
+_DETERMINERS = word_set(words_of("determiners"))
+_BARE_PLACES = word_set(words_of("places_without_names"))
+_TIME = re.compile(
+    r"^(?:(?:last|next|this|every|early|late|mid|the)[\s-])*(?:mon|tues?|wednes|thurs?|fri|satur|sun)days?$"
+    rf"|^(?:(?:last|next|this|every|early|late|mid)[\s-])*(?:{MONTH_NAME})(?:\s\d{{1,2}}(?:st|nd|rd|th)?)?(?:,?\s\d{{4}})?$"
+    rf"|^\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{MONTH_NAME})(?:,?\s\d{{4}})?$"
+    r"|^(?:(?:last|next|this|every|the)\s)*(?:today|tomorrow|yesterday|tonight|(?:week|month|year|morning|evening"
+    r"|afternoon|night|weekend|spring|summer|autumn|fall|winter|day)s?)(?:\s(?:ago|before|after|later|\d{4}))?$"
+    r"|^(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo|hoy|ayer|mañana)$",
+)
+_AMOUNT = re.compile(
+    r"^(?:about|around|over|under|almost|nearly|at least|up to|approximately)?\s*"
+    r"[$€£~]?\s*\d[\d.,:/]*\s*(?:%|[a-z$€£]+)?"
+    r"(?:\s(?:[a-z]+)){0,2}$"
+)
+_NUMBER_FIRST = re.compile(
+    r"^(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|several|many|few)\s[a-z]"
+)
+_ADDRESS = re.compile(r"@[\w-]+\.|://|www\.")
+_MADE = re.compile(r"[\w](?:[._/+#\d-])[\w+#]|\d|[a-z][A-Z]|[+#]$")
+_WORD = re.compile(r"[^\W_][\w'’+#.-]*")
+_SMALL = word_set("of the and for in on at to a an de la el los del y von van der & with from by")
+_ABSTRACT = re.compile(r"(?:ings?|tions?|ments?|ness|ities|ity|isms?|ances?|ences?|ships?|hood)$")
+_CACHE = 16_384
+
+
+def is_entity(name: str, entity_type: str, texts: Iterable[str] = (), *, is_document: bool = False) -> bool:
+    """Whether a name may be an entity, judged by its form in the source texts.
+
+    Named things are entities, and so are people and animals with an identity (`kin_of`). Common nouns, activities,
+    qualities, groups, values, dates, addresses and pronouns are not. In a document a name with a type counts in any
+    case of letters.
+    """
+    plain = normalise_name(name)
+    if plain in _SPEAKERS or plain.removeprefix("the ") in _SPEAKERS or plain.startswith("speaker "):
+        return True
+    if not plain or is_pronoun(plain) or _ADDRESS.search(plain) or _TIME.match(plain):
+        return False
+    if kin_of(name) is not None:
+        return True
+    if not is_usable(name) and entity_type not in _TECHNICAL:
+        return False
+    if _AMOUNT.match(plain) and not name[:1].isupper():
+        return entity_type in _TECHNICAL and _MADE.search(name) is not None and is_document
+    if _NUMBER_FIRST.match(name):
+        return False
+    if type_of(name) in ("tool", "language"):
+        return True
+    if is_document and entity_type in _LEARNED:
+        return True
+    return _is_named(name, entity_type, texts)
+
+
+def has_value(name: str, object: str | None, texts: Iterable[str]) -> bool:
+    """Whether the texts give a value to a known thing: "the deadline is 9 November", "our rate limit is 100".
+
+    Such a thing has an identity, because its value may change.
+    """
+    plain = normalise_name(object or "")
+    if not plain or is_pronoun(name) or not (_AMOUNT.match(plain) or _TIME.match(plain)):
+        return False
+    definite = re.compile(rf"\b(?:the|our|my|el|la|mi|nuestr[oa])\s+{re.escape(name)}\b", re.IGNORECASE)
+    return how_it_stands(name, texts) == "name" or any(definite.search(text) for text in texts)
+
+
+def _is_named(name: str, entity_type: str, texts: Iterable[str]) -> bool:
+    standing = how_it_stands(name, texts)
+    if standing == "name":
+        return not (entity_type == "person" and len(name.split()) == 1 and is_role(name.strip()))
+    if entity_type in _TECHNICAL and _MADE.search(name):
+        return True
+    if standing == "unseen":
+        return _looks_named(name, entity_type)
+    if standing == "bare":
+        return _may_be_bare(name, entity_type)
+    return False
+
+
+def how_it_stands(name: str, texts: Iterable[str]) -> Standing:
+    """The form of a name in these texts; one place where it is surely a name is enough."""
+    found: set[Standing] = {"unseen", *(standing for text in texts for standing in _places(name, text))}
+    return min(found, key=get_args(Standing).index)
+
+
+def _places(name: str, text: str) -> set[Standing]:
+    """The forms of a name at its places in a text."""
+    found: set[Standing] = set()
+    words = name.split()
+    if not words or words[0].lower() not in text.lower():
+        return found
+    small = len(text) > 20 and text == text.lower()
+    for place in _pattern(name).finditer(text):
+        words_here = place.group()
+        telling = [word for word in _WORD.findall(words_here) if word.lower() not in _SMALL]
+        capitals = [word for word in telling if word[0].isupper() or not word[0].isalpha() or not word[0].islower()]
+        before = text[max(place.start() - 40, 0) : place.start()]
+        opens = _opens(before)
+        last = before.split()[-1].lower() if before.split() else ""
+        shouted = words_here.isupper() and text[max(place.start() - 20, 0) : place.end() + 20].isupper()
+        if capitals and len(capitals) == len(telling) and not shouted:
+            if not opens or len(telling) > 1 or _MADE.search(words_here):
+                found.add("name")
+            elif last in _DETERMINERS:
+                found.add("noun")
+            else:
+                found.add("bare")
+        elif capitals and not shouted and not opens:
+            found.add("name" if capitals[0] == telling[0] else "noun")
+        elif last in _DETERMINERS and not small:
+            found.add("noun")
+        elif small or not _ABSTRACT.search(words_here):
+            found.add("bare")
+        else:
+            found.add("noun")
+    return found
+
+
+@lru_cache(_CACHE)
+def _pattern(name: str) -> re.Pattern[str]:
+    words = r"\s+".join(re.escape(word) for word in name.split())
+    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
+
+
+def _opens(before: str) -> bool:
+    """Whether the next word has a capital because it begins a sentence or a line."""
+    bare = before.rstrip(" \t\"'“‘(*_#>-•")
+    return not bare or bare[-1] in ".!?:\n…¡¿"
+
+
+def _looks_named(name: str, entity_type: str) -> bool:
+    """Whether a name that is absent from the text has the form of a name."""
+    telling = [word for word in _WORD.findall(name) if word.lower() not in _SMALL]
+    if not telling or all(is_role(word) for word in telling):
+        return False
+    if entity_type in _TECHNICAL:
+        return not _ABSTRACT.search(name)
+    return all(word[0].isupper() or not word[0].islower() for word in telling)
+
+
+def _may_be_bare(name: str, entity_type: str) -> bool:
+    """Whether a word in lower case, or at the start of a sentence without an article, may be a name."""
+    last = name.lower().split()[-1]
+    if entity_type == "person":
+        return len(name.split()) <= 3 and not is_role(last) and name.lower() not in _BARE_PLACES
+    if entity_type == "place":
+        return last not in _BARE_PLACES and len(name.split()) <= 3
+    if entity_type in _TECHNICAL:
+        return not last.endswith("s") or entity_type != "organization"
+    return False

@@ -1,0 +1,508 @@
+"""Passages of documents: sections and paragraphs of about 500 tokens, with an overlap (S3-01)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import PurePath
+from typing import Any, Literal, NamedTuple
+
+import polars as pl
+import yaml
+
+from slowwave.common.frames import Schema
+from slowwave.common.text import cut_bytes, digest, row_id, sentences
+from slowwave.reading.filters.injection import injection_flags
+
+TOKENS_PER_WORD = 1.3
+CHARS_PER_TOKEN = 6
+
+_MAX_BLOCK = 20_000
+_MAX_TITLE = 120
+_FRONT_MATTER_LINES = 50
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
+_FIELD = re.compile(r"^(title|date|created):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
+_ALIASES = re.compile(r"^alias(?:es)?:.*(?:\n(?:[ \t#-].*|[ \t]*$))*", re.MULTILINE)
+_TEXT = "tag:yaml.org,2002:str"
+_CODE_SPAN = r"(?P<code>(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
+_HIDDEN = re.compile(
+    rf"{_CODE_SPAN}|(?<![\w%])(?<!\d\s)%%.*?%%|(?<=\d\s)%%(?:(?!%%).)*(?<!\d)(?<!\d\s)%%"
+)  # not "50 %% of 20 %%"
+_HIDDEN_FROM = re.compile(rf"{_CODE_SPAN}|(?:^|(?<=\s))(?<!\d\s)%%")
+_NOTE_LINK = re.compile(
+    r"(?P<code>`+[^`]*`+)|(?P<embeds>!)?\[\[(?P<note>[^\s\[\]|][^\[\]|\n]*)(?:\|(?P<words>[^\[\]\n]+))?\]\]"
+)
+_BREAKS = (re.compile(r"[.!?…][\"'”’)\]]*\s+|\n+"), re.compile(r"\s+"))
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBlock:
+    """A heading with its level, fenced code with the words on its fence (`info`), or a paragraph."""
+
+    kind: Literal["heading", "code", "prose"]
+    text: str
+    level: int = 0
+    info: str = ""
+
+
+def count_tokens(text: str) -> int:
+    """Estimated tokens of a text: 1.3 per word, and at least one per six characters."""
+    return max(math.ceil(TOKENS_PER_WORD * len(text.split())), math.ceil(len(text) / CHARS_PER_TOKEN))
+
+
+def document_head(head: str, *, is_markdown: bool, fallback: str) -> tuple[str, str]:
+    """(title, date as written or empty) from front matter and first heading; `fallback` is a title."""
+    if not is_markdown:
+        return fallback, ""
+    matter, rest = _split_front_matter(head.splitlines())
+    fields = {key: value.strip("\"'") for key, value in _FIELD.findall("\n".join(matter))}
+    headings = (_without_links(block.text) for block in blocks(rest, is_markdown=True) if block.kind == "heading")
+    title = fields.get("title") or next(headings, "") or fallback
+    return title[:_MAX_TITLE], fields.get("date") or fields.get("created") or ""
+
+
+def document_aliases(head: str) -> list[str]:
+    """Other names of the note in the front matter (`aliases: [Peti]`, or a list over lines); none if it is no YAML.
+
+    Text without quotes is a list with commas. Numbers, dates and `null` are no names.
+    """
+    matter, _ = _split_front_matter(head.splitlines())
+    names: list[str] = []
+    for found in _ALIASES.finditer("\n".join(matter)):
+        with suppress(yaml.YAMLError):
+            matter_node = yaml.compose(found[0], yaml.SafeLoader)
+            names += _texts(matter_node.value[0][1]) if isinstance(matter_node, yaml.MappingNode) else []
+    return list(dict.fromkeys(name for name in map(str.strip, names) if name))
+
+
+def _texts(node: yaml.Node) -> list[str]:
+    if isinstance(node, yaml.SequenceNode):
+        return [each.value for each in node.value if each.tag == _TEXT]
+    if not isinstance(node, yaml.ScalarNode) or node.tag != _TEXT:
+        return []
+    return [node.value] if node.style else node.value.split(",")
+
+
+def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, overlap: int = 50) -> Iterator[str]:
+    """Passages of at most `tokens`: a heading starts a new passage, and its path is the first line.
+
+    Neighbours under one heading share up to `overlap` tokens of whole sentences. Each piece of fenced code has its own
+    fences, so that a later step can leave all code out.
+    """
+    path: list[DocumentBlock] = []
+    texts: list[str] = []
+    overlap = min(overlap, tokens // 2)
+    heading, is_fresh = "", False
+    body = _body(lines, is_markdown)
+    for block in blocks(_without_comments(body) if is_markdown else body, is_markdown=is_markdown):
+        if is_markdown and block.kind != "code":
+            block = replace(block, text=_without_links(block.text))
+        if block.kind == "heading":
+            if is_fresh:
+                yield _passage(heading, texts)
+            texts, is_fresh = [], False
+            path = [*(above for above in path if above.level < block.level), block]
+            heading = _heading_line(path, tokens // 4)
+            continue
+        for piece in _pieces(block, tokens - overlap - count_tokens(heading) - 1):
+            if texts and count_tokens(_passage(heading, [*texts, piece])) > tokens:
+                if is_fresh:
+                    yield _passage(heading, texts)
+                tail = _tail(texts[-1], overlap)
+                texts = [tail] if is_fresh and tail and count_tokens(_passage(heading, [tail, piece])) <= tokens else []
+            texts.append(piece)
+            is_fresh = True
+    if is_fresh:
+        yield _passage(heading, texts)
+
+
+def blocks(lines: Iterable[str], *, is_markdown: bool) -> Iterator[DocumentBlock]:
+    """Headings, fenced code and paragraphs in order; a very long one is split."""
+    kept: list[str] = []
+    fence, info, size = "", "", 0
+    for raw in lines:
+        line = raw.rstrip("\r\n")
+        size += len(line) + 1
+        opening = _FENCE.match(line)
+        if fence:
+            closes = opening and opening[1].startswith(fence) and not opening[2].strip()
+            if not closes:
+                kept.append(line)
+            if closes or size > _MAX_BLOCK:
+                yield from _code(kept, info)
+                kept, size, fence = [], 0, "" if closes else fence
+            continue
+        underlined = is_markdown and len(kept) == 1 and _UNDERLINE.match(line)
+        heading = _HEADING.match(line) if is_markdown and line.lstrip().startswith("#") else None
+        if underlined:
+            yield DocumentBlock("heading", _title(kept[0]), 1 if underlined[1][0] == "=" else 2)
+            kept, size = [], 0
+            continue
+        if opening or heading or not line.strip():
+            yield from _prose(kept)
+            kept, size = [], 0
+        if opening:
+            fence, info = opening[1], opening[2].strip()[:40]
+        elif heading:
+            yield DocumentBlock("heading", _title(heading[2] or ""), len(heading[1]))
+        elif line.strip():
+            kept.append(line)
+        if size > _MAX_BLOCK:
+            yield from _prose(kept)
+            kept, size = [], 0
+    yield from _code(kept, info) if fence else _prose(kept)
+
+
+def _prose(kept: list[str]) -> Iterator[DocumentBlock]:
+    if kept:
+        yield DocumentBlock("prose", "\n".join(kept).strip())
+
+
+def _without_links(written: str) -> str:
+    """The text with the shown words in place of links between notes (`[[Note|words]]`), and without embedded files.
+
+    Code between backticks stays as it is.
+    """
+    if "[[" not in written:
+        return written
+    return _NOTE_LINK.sub(lambda found: found["code"] or _shown_of_link(found), written)
+
+
+def _shown_of_link(found: re.Match[str]) -> str:
+    if found["embeds"]:
+        return ""
+    note = found["note"].partition("#")[0] or found["note"].strip("#^")
+    return (found["words"] or note.rpartition("/")[2]).strip()
+
+
+def _code(kept: list[str], info: str) -> Iterator[DocumentBlock]:
+    if "".join(kept).strip():
+        yield DocumentBlock("code", "\n".join(kept), info=info)
+
+
+def _title(raw: str) -> str:
+    return " ".join(raw.split())[:_MAX_TITLE]
+
+
+def _split_front_matter(lines: list[str]) -> tuple[list[str], list[str]]:
+    if lines and lines[0].rstrip() == "---":
+        for number, line in enumerate(lines[1 : _FRONT_MATTER_LINES + 1], 1):
+            if line.rstrip() in ("---", "..."):
+                return lines[1:number], lines[number + 1 :]
+    return [], lines
+
+
+def _body(lines: Iterable[str], is_markdown: bool) -> Iterator[str]:
+    """The lines without front matter."""
+    rest = iter(lines)
+    if is_markdown:
+        opening = list(islice(rest, _FRONT_MATTER_LINES + 1))
+        yield from _split_front_matter(opening)[1]
+    yield from rest
+
+
+def _without_comments(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without `%% comments %%`, which Obsidian hides; in code, and without a second mark, they stay.
+
+    So does "a rise of 50 %% in May": after a number a mark begins no comment over several lines.
+    """
+    fence, before, hidden, size = "", "", list[str](), 0
+    for raw in lines:
+        line = raw
+        opening = _FENCE.match(line.rstrip("\r\n"))
+        if opening and (not fence or (opening[1].startswith(fence) and not opening[2].strip())):
+            fence = "" if fence else opening[1]
+        if hidden:
+            hidden.append(line)
+            size += len(line)
+            if fence or "%%" not in line:
+                if size > _MAX_BLOCK:
+                    yield from hidden
+                    hidden.clear()
+                continue
+            line = before + line.partition("%%")[2]
+            hidden.clear()
+        if fence or "%%" not in line:
+            yield line
+            continue
+        shown = _HIDDEN.sub(lambda found: found["code"] or "", line)
+        begin = next((found for found in _HIDDEN_FROM.finditer(shown) if not found["code"]), None)
+        if begin:
+            before, hidden, size = shown[: begin.start()], [shown], len(shown)
+        else:
+            yield shown
+    yield from hidden
+
+
+def _heading_line(path: list[DocumentBlock], limit: int) -> str:
+    """The headings above a passage, outermost first; outer ones are dropped over the limit of tokens."""
+    titles = [block.text for block in path if block.text]
+    while len(titles) > 1 and count_tokens(" > ".join(titles)) > limit:
+        titles = titles[1:]
+    line = " > ".join(titles)
+    return line if count_tokens(line) <= limit else ""
+
+
+def _passage(heading: str, texts: list[str]) -> str:
+    return "\n\n".join(([heading] if heading else []) + texts)
+
+
+def _pieces(block: DocumentBlock, room: int) -> Iterator[str]:
+    if block.kind == "prose":
+        yield from split_text(block.text, room)
+        return
+    opening, closing = f"```{block.info}\n", "\n```"
+    for piece in split_text(block.text, max(room - count_tokens(opening + closing) - 1, 1), keep_lines=True):
+        yield f"{opening}{piece}{closing}"
+
+
+def split_text(text: str, room: int, *, keep_lines: bool = False) -> Iterator[str]:
+    """Pieces of at most `room` tokens, cut after sentences and lines, else between words, else anywhere."""
+    yield from _split(text, max(room, 1), 0, keep_lines)
+
+
+def _split(text: str, room: int, level: int, keep_lines: bool) -> Iterator[str]:
+    if count_tokens(text) <= room:
+        if text.strip():
+            yield text.strip("\n") if keep_lines else text.strip()
+        return
+    if level == len(_BREAKS):
+        size = max(room * CHARS_PER_TOKEN, 1)
+        yield from (text[start : start + size] for start in range(0, len(text), size))
+        return
+    start = end = 0
+    for stop in (*(found.end() for found in _BREAKS[level].finditer(text)), len(text)):
+        if end > start and count_tokens(text[start:stop]) > room:
+            yield from _split(text[start:end], room, level + 1, keep_lines)
+            start = end
+        end = stop
+    yield from _split(text[start:end], room, level + 1, keep_lines)
+
+
+def _tail(text: str, limit: int) -> str:
+    """The last whole sentences within `limit` tokens, else the last words; empty for code."""
+    if text.endswith("```") or limit <= 0:
+        return ""
+    if count_tokens(text) <= limit:
+        return text
+    for pattern in _BREAKS:
+        for found in pattern.finditer(text):
+            if count_tokens(text[found.end() :]) <= limit:
+                return text[found.end() :].strip()
+    return ""
+
+
+# Artifacts: whole documents, and code or quotations that were pasted into a message (S1-15).
+
+
+PASTING_ROLES = ("user", "assistant")  # of tools and systems only the beginning of a message is kept
+UNTITLED = "untitled"
+LEFT_OUT = "[left out: it gives its reader orders]"
+
+_TIME = pl.Datetime("us", "UTC")
+DRAFTS: Schema = {
+    **dict.fromkeys(("id", "title", "type", "content", "content_hash", "summary", "scope"), pl.String()),
+    **dict.fromkeys(("conversation_id", "source_id", "message_id"), pl.String()),
+    "made_at": _TIME,
+}
+
+_HOLDS_PASTE = r"(?m)^[ \t]*(?:```|~~~|>)"
+_FENCED = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)\n(?P<body>.*?)(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_QUOTED = re.compile(r"(?:^[ \t]*>[^\n]*(?:\n|\Z))+", re.MULTILINE)
+_MARK = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_PARAGRAPH_END = re.compile(r"(\n[ \t]*\n\s*)")
+_NOT_PROSE = re.compile(r"\s*(?:[-*+•|>]|\d+[.)]\s|<|!\[|\[[^\]]*\]:)")
+_DATA = "json jsonl json5 ndjson yaml yml toml ini cfg conf csv tsv xml env properties lock plist geojson"
+_CODE = (
+    "py pyi js mjs cjs ts tsx jsx java kt go rs c h cc cpp hpp cs rb php swift scala clj ex exs erl hs ml sh bash zsh "
+    "fish ps1 bat sql r jl lua pl dart vue svelte html htm css scss sass less tf hcl proto graphql gradle cmake ipynb"
+)
+_TYPES: Mapping[str, str] = {
+    **dict.fromkeys(_DATA.split(), "data"),
+    **dict.fromkeys(_CODE.split(), "code"),
+    **dict.fromkeys(("md", "mdx", "mkd", "markdown"), "markdown"),
+    **dict.fromkeys(("txt", "text", "plain", "plaintext", "log", "output", "console", "rst", "adoc", "org"), "text"),
+}
+_NAMED_FILE = re.compile(
+    rf"(?<![\w@])(?:[\w.-]+/)*(?:[\w-]+(?:\.[\w-]+)*\.(?:{'|'.join(_TYPES)})|Dockerfile|Makefile)(?![\w/-])"
+)
+_DEFINED = re.compile(
+    r"^[ \t]*(?:(?:export|public|private|abstract|final|async|default|pub|static)\s+)*"
+    r"(?:class|def|function|interface|struct|enum|trait|module|func|fn|create\s+table(?:\s+if\s+not\s+exists)?)"
+    r"\s+[\"'`]?([\w.]+)|<title>\s*([^<\n]+?)\s*</title>",
+    re.MULTILINE | re.IGNORECASE,
+)
+_COMMENT = re.compile(r"[ \t]*(?:#|//|--|/\*|<!--|;|%)")
+_SETTING = re.compile(r"\s*(?:[-\[\]{}]|[\w.\"'-]+\s*(?:[:=]|$))")
+_CODE_LINE = re.compile(
+    r".*[;{}()]\s*$|\s*(?:def|class|import|from|return|if|for|while|const|let|var|func|fn|use)\b.*:?$"
+)
+_HASHES = "# \t"
+_SHOWN_TITLE = 120
+_SUMMARY_CHARS = 300
+_ENOUGH = 80
+_LABEL_CHARS = 400
+
+
+class Paste(NamedTuple):
+    """One pasted piece, the words on its fence, and the text before it."""
+
+    content: str
+    info: str
+    before: str
+
+
+def pasted(messages: pl.DataFrame, min_chars: int) -> pl.DataFrame:
+    """Drafts of the fenced and quoted pieces of at least `min_chars` in messages of people and assistants.
+
+    `messages`: id, conversation_id, role, content (redacted), occurred_at, scope, source_id, has_injection. A message
+    that gives its reader orders has none, because an artifact is shown as a whole without another check.
+    """
+    may_hold = (
+        pl.col("role").is_in(PASTING_ROLES)
+        & ~pl.col("has_injection")
+        & (pl.col("content").str.len_chars() >= min_chars)
+        & pl.col("content").str.contains(_HOLDS_PASTE)
+    )
+    rows = messages.filter(may_hold).iter_rows(named=True)
+    return drafts([draft for row in rows for draft in _of_message(row, min_chars)])
+
+
+def document(title: str, content: str, type: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The draft of a whole document: `row`, its first passage, has scope, conversation_id, source_id, occurred_at."""
+    placed = {name: row[name] for name in ("scope", "conversation_id", "source_id")}
+    summary = summary_of(content, is_markdown=type == "markdown") if type in ("markdown", "text") else ""
+    made = {"title": title or UNTITLED, "type": type, "content": content, "summary": summary}
+    return {**made, **placed, "message_id": None, "made_at": row["occurred_at"]}
+
+
+def without_orders(content: str) -> str:
+    """The text with a mark in place of each paragraph that gives its reader orders."""
+    parts = _PARAGRAPH_END.split(content)
+    flags = injection_flags(pl.Series(parts, dtype=pl.String))
+    return "".join(LEFT_OUT if flag else part for part, flag in zip(parts, flags, strict=True))
+
+
+def drafts(found: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """A frame of DRAFTS; equal texts in one scope have one id."""
+    hashes = [each.get("content_hash") or digest(each["content"], size=16) for each in found]
+    rows = [
+        {**each, "content_hash": mark, "id": row_id("art", each["scope"], mark)}
+        for each, mark in zip(found, hashes, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=dict(DRAFTS))
+
+
+def embedded_text(draft: Mapping[str, Any]) -> str:
+    """The text that is embedded for an artifact: title, summary and the first 2,000 characters (S1-15)."""
+    return "\n".join(part for part in (draft["title"], draft["summary"], draft["content"][:2000]) if part)
+
+
+def type_of_file(name: str, format: str) -> str:
+    """markdown, text, code or data, by the format and the suffix of a file."""
+    return "markdown" if format == "markdown" else _TYPES.get(PurePath(name).suffix.lower().lstrip("."), "text")
+
+
+def summary_of(content: str, *, is_markdown: bool) -> str:
+    """The first sentences of prose, 80 to 300 characters if there are as many; empty without prose."""
+    body = _FRONT_MATTER.sub("", content) if is_markdown else content
+    prose = (block.text for block in blocks(body.splitlines(), is_markdown=is_markdown) if block.kind == "prose")
+    opening = next((text for text in prose if not _NOT_PROSE.match(text)), "")
+    summary = ""
+    for sentence in sentences(" ".join(opening.split())):
+        if summary and (len(summary) >= _ENOUGH or len(summary) + len(sentence) >= _SUMMARY_CHARS):
+            break
+        summary = f"{summary} {sentence}".strip()
+    return summary if len(summary) <= _SUMMARY_CHARS else f"{summary[: _SUMMARY_CHARS - 1]}…"
+
+
+def _of_message(row: Mapping[str, Any], min_chars: int) -> Iterator[dict[str, Any]]:
+    seen = set()
+    for paste in pieces(row["content"]):
+        if len(paste.content) < min_chars or paste.content in seen:
+            continue
+        seen.add(paste.content)
+        kind = _type_of(paste)
+        is_prose = kind in ("markdown", "text")
+        own = summary_of(paste.content, is_markdown=kind == "markdown") if is_prose else ""
+        placed = {name: row[name] for name in ("scope", "conversation_id", "source_id")}
+        draft = {
+            "title": _paste_title(paste, kind),
+            "type": kind,
+            "content": paste.content,
+            "summary": own or _label(paste),
+        }
+        yield {**draft, **placed, "message_id": row["id"], "made_at": row["occurred_at"]}
+
+
+def pieces(content: str) -> Iterator[Paste]:
+    """The fenced pieces of a text, then the quoted ones outside of them; an unclosed fence runs to the end."""
+    rest, end = [], 0
+    for found in _FENCED.finditer(content):
+        rest.append(content[end : found.start()])
+        yield Paste(textwrap.dedent(found["body"]).strip("\n"), found["info"].strip(), content[: found.start()])
+        end = found.end()
+    outside = "\n".join([*rest, content[end:]])
+    for quote in _QUOTED.finditer(outside):
+        yield Paste(_MARK.sub("", quote[0]).strip("\n"), "text", outside[: quote.start()])
+
+
+def _type_of(paste: Paste) -> str:
+    words = paste.info.lower().split()
+    named = _NAMED_FILE.search(paste.info)
+    if named:
+        return _TYPES.get(named[0].rpartition(".")[2].lower(), "code")
+    if words:
+        return _TYPES.get(words[0].strip("{}.:"), "code")
+    return _guessed(paste.content)
+
+
+def _guessed(content: str) -> str:
+    """data, code or text, by the form of the lines."""
+    if content.lstrip()[:1] in ("{", "["):
+        try:
+            json.loads(content)
+        except ValueError:
+            pass
+        else:
+            return "data"
+    lines = [line for line in content.splitlines() if line.strip() and not _COMMENT.match(line)]
+    if not lines:
+        return "text"
+    if sum(bool(_CODE_LINE.match(line)) for line in lines) * 3 >= len(lines):
+        return "code"
+    return "data" if sum(bool(_SETTING.match(line)) for line in lines) * 5 >= len(lines) * 4 else "text"
+
+
+def _paste_title(paste: Paste, kind: str) -> str:
+    """The file name on the fence, before it or in the first line; else the name it defines, else its first words."""
+    lines = [line.strip() for line in paste.content.splitlines() if line.strip()]
+    opening = lines[0] if lines else ""
+    places = [paste.info, _label(paste), opening if _COMMENT.match(opening) else ""]
+    names = [found[0] for place in places for found in list(_NAMED_FILE.finditer(place))[-1:]]
+    if names:
+        return cut_bytes(names[0], _SHOWN_TITLE)
+    defined = _DEFINED.search(paste.content) if kind == "code" else None
+    if defined:
+        return cut_bytes(defined[1] or defined[2], _SHOWN_TITLE)
+    spoken = next((line for line in lines if any(map(str.isalnum, line))), "")
+    return cut_bytes(spoken.strip(_HASHES + "/*;-<>!\"'{}[]:,"), _SHOWN_TITLE) or UNTITLED
+
+
+def _label(paste: Paste) -> str:
+    """The last sentence of the line above the paste."""
+    above = paste.before[-_LABEL_CHARS:].rstrip().rpartition("\n")[2]
+    last_sentences = sentences(above.strip(_HASHES + "*"))
+    return last_sentences[-1][:_SUMMARY_CHARS] if last_sentences else ""

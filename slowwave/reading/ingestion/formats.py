@@ -1,0 +1,382 @@
+"""The kind of a file by its first bytes: binary or text, encoding, format. `parsers` has the table of formats."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import orjson
+from charset_normalizer import from_bytes
+
+from slowwave.common import text
+
+Shape = Literal["lines", "values", "prose"]
+
+DOCUMENT_SUFFIXES = frozenset(
+    {"", ".md", ".markdown", ".mdx", ".mkd", ".txt", ".text", ".rst", ".adoc", ".org", ".log"}
+)
+LINE_SUFFIXES = frozenset({".jsonl", ".ndjson"})
+MAIL_SUFFIXES = frozenset({".mbox", ".eml"})
+JSON_SUFFIXES = LINE_SUFFIXES | {".json"}
+MIXED = "slowwave-mixed"
+
+_MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".mkd"})
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_MAGIC = (
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"PK\x03\x04", "a zip archive or office document"),
+    (b"%PDF-", "a PDF"),
+    (b"\x89PNG", "a picture"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"GIF8", "a picture"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"\x7fELF", "a program"),
+)
+_CONTROL_BYTES = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
+_MOST_CONTROL = 0.02
+# Bytes of other encodings form a character of UTF-8 by chance in less than a sixth of the cases.
+_MOST_DAMAGE = 3
+# Guesses between one-byte Latin alphabets are mere chance, so only other scripts overrule cp1252.
+_OTHER_SCRIPTS = ("cp1251", "koi8_r", "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp1253", "cp1255", "cp1256")
+_KEY = re.compile(r'(?<!\\)"(\w+)"\s*:')
+_BETWEEN = re.compile(r"[\s,]*")
+_LENIENT = json.JSONDecoder(strict=False)
+_HEADING = re.compile(r"^#{1,6} +\S", re.MULTILINE)
+_PROJECTS = frozenset({"uuid", "docs", "prompt_template"})
+_LISTS = (
+    *(frozenset({"id", "profile", "real_name"}), frozenset({"uuid", "full_name"}), _PROJECTS),
+    *(frozenset({"id", "created", "members", "is_archived"}), frozenset({"id", "created", "members", "topic"})),
+)
+
+
+class _Signature(NamedTuple):
+    """The keys of a JSON format: all of the first, one of the second; and words that its text has."""
+
+    format: str
+    all_keys: frozenset[str]
+    one_of: frozenset[str]
+    words: str = ""
+
+
+# The order decides: the sessions of Gemini have keys of Claude Code, and all of them have keys of plain messages.
+_SIGNATURES = (
+    _Signature("chatgpt", frozenset({"mapping"}), frozenset({"current_node", "create_time", "title"})),
+    _Signature("gemini-cli", frozenset({"sessionId", "projectHash"}), frozenset({"messages", "startTime"})),
+    _Signature("claude-code", frozenset({"type"}), frozenset({"sessionId", "leafUuid", "parentUuid", "isSidechain"})),
+    _Signature("claude-ai", frozenset({"chat_messages", "uuid"}), frozenset({"name", "account"})),
+    _Signature(
+        "codex",
+        frozenset({"timestamp", "type", "payload"}),
+        frozenset({"payload"}),
+        r'"type"\s*:\s*"(?:session_meta|response_item|event_msg|turn_context)"',
+    ),
+    _Signature(
+        "slack", frozenset({"type", "ts", "text"}), frozenset({"user", "bot_id"}), r'"ts"\s*:\s*"\d{9,10}\.\d{6}"'
+    ),
+)
+FROM_LINE = re.compile(r"From \S+(?: at \S+)? +\w{3} \w{3} +\d+ \d\d:\d\d")
+"""The line before each mail of an mbox."""
+_MAIL_HEADERS = ("From", "Date", "Message-ID")
+_COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b[^\n]*\n(?:[A-Z][\w-]*:[^\n]*\n){0,3}?Author: [^\n<]*<[^\n>]*>")
+_SHORT_COMMIT = re.compile(r"[*|/\\_ ]*([0-9a-f]{7,40}) \S")
+_DAY = r"(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{2,4})"
+_CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
+CHAT_LINE = re.compile(
+    rf"[\u200e\u200f]*(?P<open>\[)?{_DAY}(?P<comma>,)?\s(?P<word>à |at |um )?{_CLOCK}(?(open)\]|\s[-–])\s(?P<rest>.*)"
+)
+"""The first line of a message in a chat of WhatsApp: day, time and what follows."""
+# A quote that is open at the colon is the new name of a group, in a notice.
+CHAT_SENDER = re.compile(
+    r"[~\s\u200e]*(?P<sender>(?:[^:\n\"“„«]|\"[^\":\n]{0,60}\"|[“„][^“”:\n]{0,60}[“”]|«[^»:\n]{0,60}»){1,80})"
+    r":(?: (?P<words>.*)|$)"
+)
+_LOG_LEVELS = frozenset({"INFO", "WARN", "WARNING", "ERROR", "DEBUG", "TRACE", "FATAL", "CRITICAL", "NOTICE"})
+_CURSOR = re.compile(r"_Exported on [^\n]{6,60} from Cursor \([^\n]{1,30}\)_\s*\n\s*---\s*\n\s*\*\*(?:User|Cursor)\*\*")
+_MESSAGE_KEYS = frozenset(
+    {"content", "text", "role", "speaker", "sender", "author", "messages", "chat_messages", "conversation_id"}
+)
+_SNIFFED_LINES = 50
+
+
+def _read_mixed(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    damaged = error.object[error.start : error.end]
+    if not error.encoding.startswith("utf-8"):
+        return "\ufffd", error.end
+    try:
+        return damaged.decode("cp1252"), error.end
+    except UnicodeDecodeError:
+        return damaged.decode("latin-1"), error.end
+
+
+codecs.register_error(MIXED, _read_mixed)
+
+
+def decode_mixed(raw: bytes) -> str:
+    """UTF-8 text; invalid bytes are read as Windows-1252."""
+    return raw.decode("utf-8", MIXED)
+
+
+def binary_kind(head: bytes) -> str:
+    """The kind of a binary file; empty for text."""
+    if any(head.startswith(mark) for mark, _ in _MARKS):
+        return ""
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return kind
+    controls = len(head) - len(head.translate(None, _CONTROL_BYTES))
+    is_most = controls * 2 > len(head)  # a few stray ones in a short text damage it, and make no program of it
+    return "binary data" if is_most or (controls > 2 and controls > _MOST_CONTROL * len(head)) else ""
+
+
+def encoding_of(head: bytes) -> str:
+    """The codec of a text: by its mark, else UTF-8, else by its letters.
+
+    Text that is mostly valid UTF-8 stays UTF-8; `MIXED` reads the damaged places.
+    """
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    try:
+        decoder.decode(head)
+        return "utf-8"
+    except UnicodeDecodeError:
+        kept = head.decode("utf-8", "ignore")
+        whole = sum(not character.isascii() for character in kept)
+        damaged = len(head) - len(kept.encode())
+    return "utf-8" if whole * _MOST_DAMAGE >= damaged else _legacy_encoding(head)
+
+
+def _legacy_encoding(head: bytes) -> str:
+    guess = from_bytes(head, cp_isolation=["cp1252", *_OTHER_SCRIPTS]).best()
+    return guess.encoding if guess and guess.encoding in _OTHER_SCRIPTS else "cp1252"
+
+
+def shape_of(head: str, suffix: str) -> Shape:
+    """JSON one value per line, JSON values (an array, an object over many lines), or prose."""
+    body = head.lstrip("\ufeff \t\r\n")
+    lines = [line for line in body.split("\n")[:_SNIFFED_LINES] if line.strip()]
+    objects = sum(1 for _ in _objects(lines))
+    if objects and (suffix in LINE_SUFFIXES or objects * 2 >= len(lines)):
+        return "lines"
+    if re.match(r'\[\s*[{\]]|\{\s*["}]', body):
+        return "values" if suffix not in LINE_SUFFIXES else "lines"
+    return "prose"
+
+
+def sniff_format(head: str, suffix: str) -> str:
+    """The format by the first characters; empty for JSON of another kind."""
+    shape = shape_of(head, suffix)
+    if shape == "prose":
+        if suffix in JSON_SUFFIXES:
+            return "" if head.strip() else "messages"
+        return _chat_of_text(head, suffix) or ("markdown" if _is_markdown(head, suffix) else "text")
+    found = [_format_of_keys(keys, head) for keys in _key_sets(head, shape)]
+    known = next((name for name in found if name), "")
+    if known or suffix in JSON_SUFFIXES:
+        return known or ("messages" if re.fullmatch(r"[\s\[\]{}]*", head) else "")
+    return "text"
+
+
+def top_keys(head: str) -> list[str]:
+    """The first few keys of a JSON text, for messages about it."""
+    return list(dict.fromkeys(_KEY.findall(head)))[:6]
+
+
+def json_fault(head: str, *, is_whole: bool) -> str:
+    """Why a text is not valid JSON; empty if it is valid, has valid lines, or `head` may be only its beginning."""
+    body = head.lstrip("\ufeff").rstrip()
+    if any(_objects(body.split("\n")[:_SNIFFED_LINES])):
+        return ""
+    at = 0
+    try:
+        while at < len(body):
+            at = _BETWEEN.match(body, _LENIENT.raw_decode(body, at)[1]).end()  # type: ignore[union-attr]
+    except json.JSONDecodeError as error:
+        rest = body[error.pos :]
+        if error.msg.startswith("Unterminated"):
+            return f"it ends too early, within the text that begins in line {error.lineno}" if is_whole else ""
+        if not rest or any(word.startswith(rest) for word in ("true", "false", "null")):
+            return f"it ends too early, in line {error.lineno}" if is_whole else ""
+        return f"line {error.lineno}, {error.msg[:1].lower()}{error.msg[1:]}"
+    except RecursionError:
+        pass
+    return ""
+
+
+def _objects(lines: Iterable[str]) -> Iterable[dict[str, object]]:
+    for line in lines:
+        if not line.lstrip().startswith("{"):
+            continue
+        try:
+            value = json.loads(line, strict=False)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def _key_sets(head: str, shape: Shape) -> Iterable[set[str]]:
+    if shape == "lines":
+        yield from (set(value) for value in _objects(head.split("\n")[:_SNIFFED_LINES]))
+    yield set(_KEY.findall(head))
+
+
+def _format_of_keys(keys: set[str], head: str) -> str:
+    for each in _SIGNATURES:
+        if keys >= each.all_keys and keys & each.one_of and (not each.words or re.search(each.words, head)):
+            return each.format
+    # The documents of a project have a content, too.
+    if keys >= _PROJECTS and not keys & (_MESSAGE_KEYS - {"content"}):
+        return ""
+    return "messages" if keys & _MESSAGE_KEYS else ""
+
+
+def _chat_of_text(head: str, suffix: str) -> str:
+    """The format of messages in lines of text; empty for a document."""
+    body = head.lstrip("\ufeff \t\r\n").replace("\r\n", "\n")
+    if _CURSOR.search(body, 0, 2000):
+        return "cursor"
+    if suffix in _MARKDOWN_SUFFIXES:
+        return ""
+    if _COMMIT.match(body):
+        return "git-log"
+    opening = body.split("\n\n", 1)[0]
+    headers = [re.search(rf"(?im)^{name}:", opening) for name in _MAIL_HEADERS]
+    is_mail = all(headers[:2] if suffix in MAIL_SUFFIXES else headers)
+    if is_mail or (FROM_LINE.match(body) and sum(map(bool, headers)) > 1):
+        return "mail"
+    return "whatsapp" if _is_whatsapp(body.rstrip().split("\n")[:_SNIFFED_LINES]) else ""
+
+
+def _is_whatsapp(lines: Sequence[str]) -> bool:
+    """Whether lines are a chat rather than a log: it begins with a message, has two or few lines, and no levels."""
+    matches = [CHAT_LINE.match(line) for line in lines]
+    found = [line for line in matches if line and _has_form_of_chat(line)]
+    senders = [sender["sender"] for sender in (CHAT_SENDER.match(line["rest"]) for line in found) if sender]
+    is_log = any(sender.split(".")[-1].upper().strip("[] ") in _LOG_LEVELS for sender in senders)
+    return bool(senders) and matches[0] in found and not is_log and (len(found) > 1 or len(lines) <= 2)
+
+
+def _has_form_of_chat(line: re.Match[str]) -> bool:
+    """Logs write seconds without brackets, and no comma in brackets or after a year that comes first."""
+    is_year_first = len(line["a"]) == 4
+    has_comma = bool(line["comma"] or line["word"])
+    return (has_comma or not (is_year_first or line["open"])) and bool(line["open"] or not line["second"])
+
+
+def is_list_of_export(head: str) -> bool:
+    """Whether JSON lists the people, channels or projects of an export of Slack or Claude.ai, and has no messages."""
+    keys = set(_KEY.findall(head))
+    return any(keys >= each for each in _LISTS)
+
+
+def is_short_log(head: str) -> bool:
+    """Whether a text is a log of Git with a line for each commit: no authors, no times, no reasons."""
+    lines = [line for line in head.lstrip("\ufeff").split("\n")[:_SNIFFED_LINES] if line.strip(" *|/\\_\r")]
+    hashes = [found[1] for found in map(_SHORT_COMMIT.match, lines) if found]
+    return len(hashes) == len(lines) > 1 and any(not each.isdigit() and not each.isalpha() for each in hashes)
+
+
+def _is_markdown(head: str, suffix: str) -> bool:
+    headings = len(_HEADING.findall(head))
+    return suffix in _MARKDOWN_SUFFIXES or headings > 1 or (headings == 1 and head.lstrip().startswith("#"))
+
+
+# JSON values of a file, one by one: a broken value never hides the good ones around it.
+
+
+MAX_VALUE_CHARS = 64_000_000
+
+
+class Note(NamedTuple):
+    """A note on a piece of input: lost (unreadable), kept in another form (adjusted), left out on purpose (skipped)."""
+
+    kind: Literal["unreadable", "adjusted", "skipped"]
+    reason: str
+
+
+Loaded = tuple[int, Any, Note | None]
+
+_REPAIRED = Note("adjusted", "control characters, halves of characters or bytes outside UTF-8 were repaired")
+
+
+def load_lines(lines: Iterable[bytes]) -> Iterator[Loaded]:
+    """(line number, value, note) of JSON lines; blank lines are skipped."""
+    for number, line in enumerate(lines, 1):
+        try:
+            yield number, orjson.loads(line), None
+        except orjson.JSONDecodeError as error:
+            if not line.strip():
+                continue
+            try:
+                yield number, _LENIENT.decode(decode_mixed(line).strip()), _REPAIRED
+            except (ValueError, RecursionError):
+                yield number, None, Note("unreadable", f"not JSON: {text.readable(str(error).split(': line')[0])}")
+
+
+def load_values(chunks: Iterable[str]) -> Iterator[Loaded]:
+    """(item number, value, note) of a JSON array or of consecutive objects; a broken item is skipped."""
+    feed, buffer, start, number, ended = iter(chunks), "", 0, 0, False
+    while True:
+        start = _next_item(buffer, start)
+        if start < len(buffer):
+            try:
+                value, start = _LENIENT.raw_decode(buffer, start)
+                number += 1
+                yield number, value, None
+                continue
+            except (ValueError, RecursionError) as error:
+                if ended or not _may_be_cut(error, buffer, start):
+                    number += 1
+                    yield number, None, Note("unreadable", "a broken item of the JSON array was left out")
+                    start = _after_broken(buffer, start)
+                    continue
+        elif ended:
+            return
+        buffer = buffer[start:]
+        more = _at_least(feed, max(len(buffer), 1))
+        buffer, start, ended = buffer + more, 0, not more
+
+
+def _at_least(feed: Iterator[str], size: int) -> str:
+    """Chunks of at least `size` characters in all: a buffer that doubles is not scanned again and again."""
+    parts, total = [], 0
+    for chunk in feed:
+        parts.append(chunk)
+        total += len(chunk)
+        if total >= size:
+            break
+    return "".join(parts)
+
+
+def _next_item(buffer: str, start: int) -> int:
+    while start < len(buffer) and buffer[start] in " \t\r\n,[]\ufeff":
+        start += 1
+    return start
+
+
+def _may_be_cut(error: Exception, buffer: str, start: int) -> bool:
+    if not isinstance(error, json.JSONDecodeError) or len(buffer) - start > MAX_VALUE_CHARS:
+        return False
+    return error.msg.startswith("Unterminated") or error.pos >= len(buffer) - 16
+
+
+def _after_broken(buffer: str, start: int) -> int:
+    """The start of the next item: a brace with the indent of the broken one, else after a brace and a comma."""
+    line = buffer.rfind("\n", 0, start) + 1
+    indent = buffer[line:start]
+    pattern = r"\n" + indent + r"\{" if line and not indent.strip() else r"\n\{|\}\s*,\s*\{"
+    found = re.compile(pattern).search(buffer, start + 1)
+    return found.end() - 1 if found else len(buffer)
