@@ -77,8 +77,8 @@ def chosen_facts(snapshot: Snapshot, now: datetime, limits: AtlasLimits) -> Chos
     few = alone.filter(pl.int_range(pl.len()).over("s") < limits.observations_each)
     chosen = pl.concat([relations.head(limits.relations), few.head(limits.observations)])
     left_out = {"entities": len(everyone) - len(entities), "facts": len(facts) - len(chosen)}
-    told = facts.filter(is_told())
-    changes = pl.concat([told["valid_from"], told["valid_to"]]).drop_nulls().dt.epoch("s")
+    shown = facts.filter(is_told())
+    changes = pl.concat([shown["valid_from"], shown["valid_to"]]).drop_nulls().dt.epoch("s")
     return Chosen(entities, chosen, changes, left_out)
 
 

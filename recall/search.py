@@ -312,10 +312,10 @@ async def _with_signs(
     are best get their vectors.
     """
     alone = signs.split()
-    asked = [*dict.fromkeys(word for word in index_terms(signs) if len(word) > 1 or word in alone)][:MOST_TERMS]
-    if not asked:
+    searched = [*dict.fromkeys(word for word in index_terms(signs) if len(word) > 1 or word in alone)][:MOST_TERMS]
+    if not searched:
         return found
-    says = " OR ".join(f"contains(search_text, {quoted(word)})" for word in asked)
+    says = " OR ".join(f"contains(search_text, {quoted(word)})" for word in searched)
     where = says if within is None else f"({says}) AND ({within.sql})"
     table = await tables.table("messages")
     query = table.query().where(where).limit(SCANNED_MATCHES)
@@ -342,11 +342,11 @@ async def _by_terms(tables: Tables, question: Question, limit: int) -> list[str]
     if resident is not None:
         places, _ = resident.matching(terms, limit, question.condition)
         return resident.values("id", places)
-    asked = [*dict.fromkeys(index_terms(terms))][:MOST_TERMS]
+    searched = [*dict.fromkeys(index_terms(terms))][:MOST_TERMS]
     table = await tables.table("facts")
-    if not asked or (size := await table.count_rows()) > SCANNED_FACTS:
+    if not searched or (size := await table.count_rows()) > SCANNED_FACTS:
         return []
-    says = " OR ".join(f"contains(search_terms, {quoted(word)})" for word in asked)
+    says = " OR ".join(f"contains(search_terms, {quoted(word)})" for word in searched)
     query = table.query().where(f"({says}) AND ({question.where})")
     rows = frame_of(await query.select(["id", "search_terms"]).to_arrow())
     (scores,) = await asyncio.to_thread(best_scores, rows["search_terms"], [terms], size, max(MOST_TEXTS, limit))

@@ -312,16 +312,16 @@ def best_scores(texts: pl.Series, queries: Sequence[str], of: int, most: int) ->
     if len(texts) <= most:
         whole = WordIndex(texts)
         return [word_scores(query, [(whole, None)], of)[0] for query in queries]
-    asked = pl.DataFrame(
+    sought = pl.DataFrame(
         [(number, word) for number, query in enumerate(queries) for word in _telling(index_terms(query))],
         schema={"query": pl.Int64, "word": pl.String},
         orient="row",
     )
-    if asked.is_empty():
+    if sought.is_empty():
         return [np.zeros(len(texts)) for _ in queries]
     said = (
         texts.str.to_lowercase()
-        .str.extract_many(asked["word"].unique(maintain_order=True).to_list(), overlapping=True)
+        .str.extract_many(sought["word"].unique(maintain_order=True).to_list(), overlapping=True)
         .list.unique()
         .rename("word")
         .to_frame()
@@ -331,7 +331,7 @@ def best_scores(texts: pl.Series, queries: Sequence[str], of: int, most: int) ->
     )
     saying = said.group_by("word").len()
     rarity = (1 + (max(of, len(texts)) - pl.col("len") + 0.5).clip(0.5) / (pl.col("len") + 0.5)).log()
-    rarest = asked.join(saying.with_columns(rarity=rarity), on="word").sort("rarity", "word", descending=[True, False])
+    rarest = sought.join(saying.with_columns(rarity=rarity), on="word").sort("rarity", "word", descending=[True, False])
     sums = said.join(rarest.group_by("query").head(_RAREST), on="word")
     sums = sums.group_by("query", "place").agg(pl.col("rarity").sum().round(9))
     kept = sums.sort("query", "rarity", "place", descending=[False, True, True]).group_by("query").head(most)

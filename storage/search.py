@@ -324,9 +324,11 @@ def _matching_signs(reading: Reading, name: str, signs: Sequence[str], k: int, w
     has_signs = f"({where}) AND {has_signs}" if where else has_signs
     stored = read_rows(reading.handle(name), has_signs, [*_ROW, column])
     size = reading.handle(name).count_rows()
-    asked = [place for place, text in enumerate(signs) if text]
+    sought = [place for place, text in enumerate(signs) if text]
     found = []
-    for place, scores in zip(asked, best_scores(stored[column], [signs[n] for n in asked], size, _CHOSEN), strict=True):
+    for place, scores in zip(
+        sought, best_scores(stored[column], [signs[n] for n in sought], size, _CHOSEN), strict=True
+    ):
         best = np.argsort(-scores, kind="stable")[:k]
         best = best[scores[best] > 0]
         matched = stored.select(*_ROW)[best].with_columns(score=scores[best].astype(np.float32))
@@ -361,17 +363,17 @@ def _meeting(reading: Reading, name: str, numbers: pl.Series, where: str) -> pl.
 def _matching_each(reading: Reading, name: str, texts: Sequence[str], k: int, where: str | None) -> pl.DataFrame:
     """Id, number, score and `text`, the place of the text: the best matches of each, best first."""
     schema = {**_ROW, "score": pl.Float32, "text": pl.UInt32}
-    asked = {place: words(text) for place, text in enumerate(texts) if k}
-    asked = {place: terms for place, terms in asked.items() if terms}
-    if not asked:
+    sought = {place: words(text) for place, text in enumerate(texts) if k}
+    sought = {place: terms for place, terms in sought.items() if terms}
+    if not sought:
         return pl.DataFrame(schema=schema)
     queries = []
-    for each in asked.values():
+    for each in sought.values():
         query = query_of(reading.handle(name))
         if where:
             query = query.where(where)
         queries.append(query.nearest_to_text(each).select([*_ROW, "_score"]).limit(k))
     found = answers(queries)
-    text = np.repeat([*asked], [len(part) for part in found])
+    text = np.repeat([*sought], [len(part) for part in found])
     rows = pl.concat(found).rename({"_score": "score"}).with_columns(text=text).cast(pl.Schema(schema))
     return rows.sort("text", "score", "id", descending=[False, True, False])

@@ -10,22 +10,22 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Self
 
-TOLD = True
+IN_SHORT = True
 
 
 class RunCount(StrEnum):
     """The name of a count; its value is the key that is stored, its `label` what people read.
 
-    One that `is_told` stands among the changes of a run in a few words, too.
+    One that `is_in_short` stands among the changes of a run in a few words, too.
     """
 
     label: str
-    is_told: bool
+    is_in_short: bool
 
-    def __new__(cls, key: str, label: str = "", is_told: bool = False) -> Self:
+    def __new__(cls, key: str, label: str = "", is_in_short: bool = False) -> Self:
         """The count under this key, shown as `label`, or as the key where that says it already."""
         made = str.__new__(cls, key)
-        made._value_, made.label, made.is_told = key, label or key, is_told
+        made._value_, made.label, made.is_in_short = key, label or key, is_in_short
         return made
 
     SOURCES = "sources", "sources found"
@@ -35,12 +35,12 @@ class RunCount(StrEnum):
 
     MESSAGES_READ = "messages read"
     MESSAGES_KNOWN = "messages known already", "messages known before and skipped"
-    MESSAGES_STORED = "messages stored", "new messages stored", TOLD
+    MESSAGES_STORED = "messages stored", "new messages stored", IN_SHORT
     MESSAGES_REDACTED = "messages with secrets redacted", "messages with secrets removed"
     MESSAGES_WITH_USED_ID = "messages with a used id", "messages renamed because their id was taken"
     MESSAGES_EXTRACTED = "messages extracted", "messages searched for facts"
-    MESSAGES_FAILED = "messages failed", "messages that could not be searched for facts", TOLD
-    MESSAGES_LEFT_FOR_LATER = "messages left for later", "messages left for a later run", TOLD
+    MESSAGES_FAILED = "messages failed", "messages that could not be searched for facts", IN_SHORT
+    MESSAGES_LEFT_FOR_LATER = "messages left for later", "messages left for a later run", IN_SHORT
 
     CANDIDATE_FACTS = "candidate facts", "possible facts found"
     CANDIDATES = "candidates", "possible facts found"
@@ -61,7 +61,7 @@ class RunCount(StrEnum):
     FACTS_ENDED = "facts ended", "facts that no longer hold"
     FACTS_ENDED_EARLIER = "facts ended earlier", "facts that ended earlier than known"
     FACTS_LEARNED = "facts learned", "new facts"
-    FACTS_LEFT_FOR_LATER = "facts left for later", "facts left for a later run", TOLD
+    FACTS_LEFT_FOR_LATER = "facts left for later", "facts left for a later run", IN_SHORT
     FACTS_MERGED = "facts merged", "duplicate facts merged"
     FACTS_MOVED_TO_ARCHIVE = "facts moved to the archive", "ended facts moved to the archive"
     FACTS_NO_LONGER_SUSPECT = "facts no longer suspect", "facts no longer doubtful"
@@ -74,13 +74,13 @@ class RunCount(StrEnum):
     FACTS_REWORDED = "facts reworded", "merged facts in new words"
     FACTS_SCORED = "facts scored"
     FACTS_SUPERSEDED = "facts superseded", "facts replaced by newer ones"
-    FACTS_DELETED = "facts deleted", "ended facts deleted for good", TOLD
+    FACTS_DELETED = "facts deleted", "ended facts deleted for good", IN_SHORT
     FACTS_MOVED = "facts moved", "facts moved to another entity"
-    FACTS_NOT_RESTORED = "facts not restored", "facts that could not be restored", TOLD
+    FACTS_NOT_RESTORED = "facts not restored", "facts that could not be restored", IN_SHORT
 
     QUOTATIONS_REPLACED = "quotations replaced", "quotations replaced by what a model read"
 
-    CHANGES_PROPOSED = "changes proposed", "changes that wait for a person", TOLD
+    CHANGES_PROPOSED = "changes proposed", "changes that wait for a person", IN_SHORT
     CHANGES_REFUSED = "changes refused", "changes refused in favour of a known fact"
 
     CONTRADICTIONS_FOUND = "contradictions found", "contradictions found by a model"
@@ -97,10 +97,10 @@ class RunCount(StrEnum):
     ENTITIES_ARCHIVED = "entities archived"
     ENTITIES_JOINED = "entities that joined a community"
     ENTITIES_WEIGHED = "entities weighed", "entities with a new weight"
-    ENTITIES_DELETED = "entities deleted", "entities deleted for good", TOLD
-    NEW_ENTITIES = "new entities", "", TOLD
-    ENTITIES_MERGED = "entities merged", "", TOLD
-    ENTITIES_RENAMED = "entities renamed", "", TOLD
+    ENTITIES_DELETED = "entities deleted", "entities deleted for good", IN_SHORT
+    NEW_ENTITIES = "new entities", "", IN_SHORT
+    ENTITIES_MERGED = "entities merged", "", IN_SHORT
+    ENTITIES_RENAMED = "entities renamed", "", IN_SHORT
     ENTITIES_READ = "entities read", "entities in the export"
 
     LINKS = "links between entities", "links between similar entities changed"
@@ -123,36 +123,40 @@ class RunCount(StrEnum):
     RECALLS_COUNTED = "recalls counted"
     SCORES_CHANGED = "scores changed"
 
-    PHASES_FAILED = "phases failed", "", TOLD
-    PHASES_TAKEN_BACK = "phases taken back", "phases undone", TOLD
+    PHASES_FAILED = "phases failed", "", IN_SHORT
+    PHASES_TAKEN_BACK = "phases taken back", "phases undone", IN_SHORT
 
-    WINDOWS = "windows", "windows of time read", TOLD
-    WINDOWS_FAILED = "windows failed", "windows of time that failed", TOLD
+    WINDOWS = "windows", "windows of time read", IN_SHORT
+    WINDOWS_FAILED = "windows failed", "windows of time that failed", IN_SHORT
 
     TABLES_COMPACTED = "tables compacted"
     INDEXES_MADE = "indexes made", "indexes built"
     QUESTIONS_FOR_A_MODEL = "questions that a model would be asked"
-    NAMES_ADDED = "names added", "", TOLD
+    NAMES_ADDED = "names added", "", IN_SHORT
 
-    PINNED = "pinned", "pins set", TOLD
-    UNPINNED = "unpinned", "pins removed", TOLD
+    PINNED = "pinned", "pins set", IN_SHORT
+    UNPINNED = "unpinned", "pins removed", IN_SHORT
 
     OBSERVATIONS_KNOWN = "observations known already", "observations known before"
     OBSERVATIONS_MOVED = "observations moved", "facts moved to another entity"
     OBSERVATIONS_REFUSED = "observations refused"
 
-    PATCHES_WAITING = "patches waiting for review", "changes that wait for a person", TOLD
+    PATCHES_WAITING = "patches waiting for review", "changes that wait for a person", IN_SHORT
 
-    PROPOSALS = "proposals", "changes that wait for a person", TOLD
-    PROPOSALS_APPROVED_FOR_LATER = "proposals approved for later", "proposals approved and not carried out yet", TOLD
-    PROPOSALS_CARRIED_OUT = "proposals carried out", "", TOLD
-    PROPOSALS_REJECTED = "proposals rejected", "", TOLD
-    PROPOSALS_REFUSED_AS_STALE = "proposals refused as stale", "proposals refused as out of date", TOLD
-    PROPOSALS_WAITING = "proposals that wait", "changes that wait for a person", TOLD
+    PROPOSALS = "proposals", "changes that wait for a person", IN_SHORT
+    PROPOSALS_APPROVED_FOR_LATER = (
+        "proposals approved for later",
+        "proposals approved and not carried out yet",
+        IN_SHORT,
+    )
+    PROPOSALS_CARRIED_OUT = "proposals carried out", "", IN_SHORT
+    PROPOSALS_REJECTED = "proposals rejected", "", IN_SHORT
+    PROPOSALS_REFUSED_AS_STALE = "proposals refused as stale", "proposals refused as out of date", IN_SHORT
+    PROPOSALS_WAITING = "proposals that wait", "changes that wait for a person", IN_SHORT
 
     ITEMS_READ = "items read"
     ITEMS_KNOWN = "items known", "items known before"
-    ITEMS_NEW = "items new", "new items", TOLD
+    ITEMS_NEW = "items new", "new items", IN_SHORT
     ITEMS_REFUSED = "items refused"
     ITEMS_UNREADABLE = "items that could not be read"
     ITEMS_DELETED_OR_DERIVED = "items deleted or derived", "items skipped as deleted or derived from others"
@@ -167,10 +171,10 @@ class RunCount(StrEnum):
     TEXTS_STAGED_BEFORE = "texts staged before", "texts embedded by an earlier run"
     TEXTS_TO_EMBED = "texts to embed"
 
-    ROWS_IMPORTED = "rows imported", "", TOLD
-    ROWS_REEMBEDDED = "rows re-embedded", "", TOLD
-    ROWS_REMOVED = "rows removed", "", TOLD
-    ROWS_STRUCK = "rows struck", "rows changed", TOLD
+    ROWS_IMPORTED = "rows imported", "", IN_SHORT
+    ROWS_REEMBEDDED = "rows re-embedded", "", IN_SHORT
+    ROWS_REMOVED = "rows removed", "", IN_SHORT
+    ROWS_STRUCK = "rows struck", "rows changed", IN_SHORT
     VERSIONS_DROPPED = "versions dropped", "old versions of tables dropped"
     FILES_DROPPED = "files dropped", "files deleted"
     PLACES_LEFT = "places left", "places that still name it"
@@ -226,7 +230,7 @@ _ARTIFACTS: Mapping[str, str] = {
 }
 """Labels of the counts of links between documents."""
 _LABELS = {str(count): count.label for count in RunCount}
-_TOLD = {str(count) for count in RunCount if count.is_told}
+_IN_SHORT = {str(count) for count in RunCount if count.is_in_short}
 _PLACES = {str(count): place for place, count in enumerate(RunCount)}
 
 
@@ -265,7 +269,7 @@ def effects(counts: Mapping[str, int]) -> list[str]:
     for what, words in _WORDS.items():
         by_phrase[words] += total[what]
     known = [words.format(f"{number:,}") for words, number in by_phrase.items() if number]
-    others = shown_counts({what: number for what, number in total.items() if what in _TOLD})
+    others = shown_counts({what: number for what, number in total.items() if what in _IN_SHORT})
     return known + [f"{number:,} {label}" for label, number in others.items()]
 
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""
 
+MOST_RECALLED = 640
+"""Facts of a recall after which a namespace is compared by itself: more take longer than a person waits."""
 _HEAD = 'Item "'
 _SAVED = re.compile(r'Item ("(?:[^"\\]|\\.)*") of ("(?:[^"\\]|\\.)*"): ')
 _EXPIRES = re.compile(r" expires (\d+)$")
@@ -85,15 +87,15 @@ class SlowwaveStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The results of the operations; all reads see the state before the writes, as in LangGraph's own stores."""
-        asked = list(ops)
-        for op in asked:
+        operations = list(ops)
+        for op in operations:
             validate_op_namespace(op)
-        is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in asked)
+        is_wide = any(isinstance(op, SearchOp | ListNamespacesOp) for op in operations)
         with self._lock:
-            kept = self._live(is_read=not all(isinstance(op, PutOp) for op in asked))
+            kept = self._live(is_read=not all(isinstance(op, PutOp) for op in operations))
             shelf = _shelf(kept) if is_wide else InMemoryStore()
-            results = [self._read(op, kept, shelf) for op in asked]
-            if writes := {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}:
+            results = [self._read(op, kept, shelf) for op in operations]
+            if writes := {(op.namespace, op.key): op for op in operations if isinstance(op, PutOp)}:
                 self._write(writes, kept)
         return results
 
@@ -147,7 +149,11 @@ class SlowwaveStore(BaseStore):
         return [_scored(left[fact], scores.get(fact)) for fact in order[op.offset : wanted]]
 
     def _scores(self, query: str, among: Mapping[str, Item], wanted: int) -> dict[str, float]:
-        """The scores of these facts for a query; more facts are recalled until enough of them are among them."""
+        """The scores of these facts for a query; more facts are recalled until enough of them are among them.
+
+        A namespace of few items in a large memory is not reached by that: of what MOST_RECALLED facts do not have, the
+        meaning decides, below all that was found.
+        """
         k = 2 * wanted
         while True:
             recalled = self._memory.recall(query, k, only="facts")
@@ -156,7 +162,20 @@ class SlowwaveStore(BaseStore):
             scores = {fact.id: fact.score for fact in recalled.facts if fact.id in among}
             if len(scores) >= min(wanted, len(among)) or len(recalled.facts) < k:
                 return scores
+            if k >= MOST_RECALLED:
+                return self._by_meaning(query, [fact for fact in among if fact not in scores]) | scores
             k *= 4
+
+    def _by_meaning(self, query: str, facts: Sequence[str]) -> dict[str, float]:
+        """Cosines of these facts to a query, less 1: none is above 0."""
+        from inference.embedding import open_embedder
+        from storage.search import unit_matrix
+
+        snapshot = self._memory.snapshot
+        rows = snapshot.by_ids("facts", facts, ["id", "vector"])
+        vector = open_embedder(snapshot.embed_model).embed([query])[0]
+        cosines = unit_matrix(rows["vector"], snapshot.dims) @ vector
+        return dict(zip(rows["id"], (cosines - 1.0).tolist(), strict=True))
 
     # Writing
 

@@ -31,8 +31,8 @@ class SlowwaveMemoryBlock(BaseMemoryBlock[str]):
     token_budget: int = Field(default=BLOCK_TOKENS, ge=1, description="The most tokens of the block.")
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
-        asked = [each.content for each in messages or () if each.role.value == "user" and each.content]
-        return await asyncio.to_thread(block_for, self.memory, asked[-1], self.token_budget) if asked else ""
+        questions = [each.content for each in messages or () if each.role.value == "user" and each.content]
+        return await asyncio.to_thread(block_for, self.memory, questions[-1], self.token_budget) if questions else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         sessions: dict[str | None, list[dict[str, str]]] = {}

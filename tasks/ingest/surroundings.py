@@ -187,8 +187,8 @@ def _live_in(scope: str | None, sql: str, now: datetime) -> Condition:
 
 def _worded_the_same(reading: Reading, hashes: pl.Series) -> pl.Series:
     """The ids of facts of these very words that hold or held."""
-    held = Condition(_EVER_ACTIVE, lambda: pl.col("status").is_in(["active", "superseded"]))
-    return pl.concat(reading.meeting(name, "statement_hash", hashes, held, ["id"])["id"] for name in FACT_TABLES)
+    ever_active = Condition(_EVER_ACTIVE, lambda: pl.col("status").is_in(["active", "superseded"]))
+    return pl.concat(reading.meeting(name, "statement_hash", hashes, ever_active, ["id"])["id"] for name in FACT_TABLES)
 
 
 def _telling(

@@ -177,9 +177,9 @@ async def _summaries(
         return CommunityAnswers(would_ask=len(packs))
     results = await _SUMMARISER.ask(language, packs)
     model, version = language.model("summarize"), prompt_version(PROMPT)
-    told = zip(due["fingerprint"], results, strict=True)
+    answered = zip(due["fingerprint"], results, strict=True)
     return CommunityAnswers(
-        {mark: SignedSummary(each.text, "model", model, version) for mark, each in told if each.text},
+        {mark: SignedSummary(each.text, "model", model, version) for mark, each in answered if each.text},
         left=sum(each.is_skipped for each in results),
         failed=sum(each.has_failed for each in results),
         errors=_SUMMARISER.errors(results),

@@ -118,19 +118,19 @@ def observe(
     """
     if not texts:
         raise UnusableInput("There is nothing to observe.", "Say one text or more.")
-    asked = _Observed(name, texts, settings, entity_type, create, instead_of)
+    call = _Observed(name, texts, settings, entity_type, create, instead_of)
     if not has_namespace(run.store, run.namespace):
         new_target(name, entity_type, run.now) if create else existing_store(run)  # raises before a store is made
     snapshot = store_of(run).snapshot()
-    plan = _planned(run, snapshot, asked)
+    plan = _planned(run, snapshot, call)
     if instead_of is not None:
         plan_to_retire(snapshot, run, plan.target.id, [instead_of])  # raises before anything is added
     is_approved = under_approval(run, "patch", settings.approval, risks=False).proposes is None
     if plan.is_waiting or not (is_approved or plan.stated is None):
-        added = as_run(run, asked.parameters(), lambda: _left_to_patches(run, asked), _counts)
+        added = as_run(run, call.parameters(), lambda: _left_to_patches(run, call), _counts)
     else:
         added = in_one_commit(
-            run, "observe", asked.parameters(), lambda tx: _written(tx, run, asked, plan, snapshot), _counts
+            run, "observe", call.parameters(), lambda tx: _written(tx, run, call, plan, snapshot), _counts
         )
     if instead_of is not None:
         renew_profiles(run, [added.entity_id])
@@ -141,17 +141,17 @@ def _counts(added: Added) -> dict[RunCount, int]:
     return {count: added.counts.get(outcome, 0) for outcome, count in _OUTCOMES.items()}
 
 
-def _written(tx: Transaction, run: Run, asked: _Observed, plan: _ObservationPlan, snapshot: Snapshot) -> Added:
+def _written(tx: Transaction, run: Run, call: _Observed, plan: _ObservationPlan, snapshot: Snapshot) -> Added:
     if tx.is_overtaken(snapshot):
-        plan = _planned(run, tx, asked)
+        plan = _planned(run, tx, call)
     if plan.stated is not None and plan.decided is not None and plan.facts is not None:
         new = plan.stated.facts["id"] if write_statements(tx, plan.stated) else None
         write_facts(tx, plan.facts, new=new)
         write_beside_facts(tx, plan.decided, new=new)
     added = _added(plan, plan.facts)
     winner = added.outcomes[0].fact_id
-    if asked.instead_of is not None and winner not in (None, asked.instead_of) and _is_active(tx, asked.instead_of):
-        _retire(tx, run, plan.target.id, [asked.instead_of], winner)
+    if call.instead_of is not None and winner not in (None, call.instead_of) and _is_active(tx, call.instead_of):
+        _retire(tx, run, plan.target.id, [call.instead_of], winner)
     return added
 
 
@@ -160,40 +160,40 @@ def _is_active(tx: Transaction, fact: str) -> bool:
     return tx.by_ids("facts", [fact], ["status"])["status"].to_list() == ["active"]
 
 
-def _left_to_patches(run: Run, asked: _Observed) -> Added:
+def _left_to_patches(run: Run, call: _Observed) -> Added:
     """The texts as candidates, in patches that are applied or wait for a person, as those of an ingest."""
     store = store_of(run)
     with store.commit(run.id, "observations.candidates", run.now) as tx:
-        plan = _stated(run, tx, asked)
+        plan = _stated(run, tx, call)
         if plan.stated is not None:
             write_statements(tx, plan.stated)
             tx.upsert("facts", plan.stated.facts)
             tx.upsert("patch_batches", plan.stated.batches)
-    apply_patches(run, asked.settings, look_back=False)
+    apply_patches(run, call.settings, look_back=False)
     ids = pl.Series([], dtype=pl.String) if plan.stated is None else plan.stated.facts["id"]
     return _added(plan, store.snapshot().by_ids("facts", ids))
 
 
-def _planned(run: Run, reading: Reading, asked: _Observed) -> _ObservationPlan:
+def _planned(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
     """The whole plan: texts that are new, what becomes of them, and their flags."""
-    plan = _stated(run, reading, asked)
+    plan = _stated(run, reading, call)
     if plan.stated is None:
         return plan
     stated = plan.stated
     patches = Patches(stated.batches, stated.facts, frames.empty(DIRECTIVES), stated.messages)
-    decided = decide(reading, patches, asked.settings, run.now, is_flagged=False)
-    facts = _flagged(decided_facts(reading, decided), plan, reading.dims, asked.settings)
+    decided = decide(reading, patches, call.settings, run.now, is_flagged=False)
+    facts = _flagged(decided_facts(reading, decided), plan, reading.dims, call.settings)
     return replace(plan, decided=decided, facts=facts)
 
 
-def _stated(run: Run, reading: Reading, asked: _Observed) -> _ObservationPlan:
+def _stated(run: Run, reading: Reading, call: _Observed) -> _ObservationPlan:
     """The texts that are new, as candidates."""
-    target = find_target(reading, asked.name, asked.entity_type, run.now, asked.settings.resolve, create=asked.create)
+    target = find_target(reading, call.name, call.entity_type, run.now, call.settings.resolve, create=call.create)
     known = reading.meeting(
         "facts", "owner_entity_id", [] if target.is_new else [target.id], _comparable(run.now), _COMPARED
     )
     by_text = dict(known.sort(pl.col("status") == "active", "id").select("statement", "id").iter_rows())
-    screened = screen(asked.texts, by_text)
+    screened = screen(call.texts, by_text)
     fresh = screened.filter(pl.col("outcome") == "new")["content"]
     stated = None if fresh.is_empty() else state(run, reading, target, fresh)
     waiting = known.filter(pl.col("status") == "candidate")["statement"]

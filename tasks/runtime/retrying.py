@@ -126,8 +126,8 @@ def _again(name: str, body: Callable[P, R], tries: Tries) -> Callable[P, R]:
 
     def announce(state: RetryCallState) -> None:
         error, wait_s = state.outcome and state.outcome.exception(), state.next_action and state.next_action.sleep
-        told = (name, error, wait_s, state.attempt_number, tries.retries)
-        log.warning("%s: %s It is tried again in %.0f s (%d of %d).", *told)
+        details = (name, error, wait_s, state.attempt_number, tries.retries)
+        log.warning("%s: %s It is tried again in %.0f s (%d of %d).", *details)
 
     return retry(
         retry=retry_if_exception(may_try_again),

@@ -189,8 +189,8 @@ class Server:
 
     def _answer_line(self, line: socket.socket) -> bool:
         """Answer one request; whether it was to stop."""
-        with line.makefile("rb") as asked:
-            request = json.loads(asked.readline())
+        with line.makefile("rb") as received:
+            request = json.loads(received.readline())
         if request.get("stop"):
             return True
         lines = self.answer(request)

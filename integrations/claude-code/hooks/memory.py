@@ -402,8 +402,8 @@ def _stopped_server() -> IO[str]:
     while True:
         with contextlib.suppress(OSError, ValueError):  # there is none, or it does not listen yet
             _asked({"stop": True})
-        if held := lock("server.lock", is_waiting=False):
-            return held
+        if locked := lock("server.lock", is_waiting=False):
+            return locked
         time.sleep(0.05)
 
 

@@ -312,10 +312,10 @@ class _Window:
             listed.setdefault(claim["subject"], (kind, None))
         used = {name for claim in self.claims for name in _names_of(claim)}
         owners = {speaker_name(turn) for turn in self._window.turns if turn.role == "user" and not turn.is_context}
-        held = (
+        stated = (
             claim for claim in self.claims if not claim.get("ended")
         )  # "my old manager was Tom" names no manager of now
-        pairs = (kin_name(claim["subject"], claim["relation"], claim["object"]) for claim in held)
+        pairs = (kin_name(claim["subject"], claim["relation"], claim["object"]) for claim in stated)
         kin = {pair[1]: pair[0] for pair in pairs if pair is not None}
         return [
             {
