@@ -76,7 +76,7 @@ def _look(uri: str, summary: dict[str, Any], as_json: bool) -> None:
     """Show what was learned, and the answers to the questions."""
     counted = stats(Store.open(uri), datetime.now(UTC))
     with OpenMemory.open(uri) as memory:
-        found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=5, graph="bfs")]
+        found = [*memory.recall_many(QUESTIONS, k=3), memory.recall(OVER_TWO_RELATIONS, k=8, graph="bfs")]
         _, groups = memory.communities(limit=GROUPS)
         changed = [change for change in changes(memory.snapshot) if change["now"]]
         again = repeated(memory.snapshot)
