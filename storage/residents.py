@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,6 @@ from .columns import Columns, PlainColumn, WordIndex, word_scores
 from .columns import Row as Row
 from .row_steps import RowStep
 from .vectors import Penalties, VectorRows, Vectors, least_of_best
-
-if TYPE_CHECKING:
-    pass
-
 
 CONDITIONS_KEPT = 6
 """Of a table: questions to all that may answer and to what is of a time, and those of a statement, come in turn."""

@@ -10,14 +10,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from .connection import manifest_on_disk
-
-if TYPE_CHECKING:
-    pass
 
 MOST_ROWS = 2_000
 """Rows of a table that a process keeps of what it wrote."""

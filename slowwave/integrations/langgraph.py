@@ -43,7 +43,7 @@ Place = tuple[tuple[str, ...], str]
 """Namespace and key of an item."""
 
 MOST_RECALLED = 640
-"""Facts of a recall after which a namespace is compared by itself: more take longer than a person waits."""
+"""Facts of a recall from which on no more are recalled: that would take longer than a person waits."""
 _HEAD = 'Item "'
 _SAVED = re.compile(r'Item ("(?:[^"\\]|\\.)*") of ("(?:[^"\\]|\\.)*"): ')
 _EXPIRES = re.compile(r" expires (\d+)$")
@@ -151,8 +151,8 @@ class SlowwaveStore(BaseStore):
     def _scores(self, query: str, among: Mapping[str, Item], wanted: int) -> dict[str, float]:
         """The scores of these facts for a query; more facts are recalled until enough of them are among them.
 
-        A namespace of few items in a large memory is not reached by that: of what MOST_RECALLED facts do not have, the
-        meaning decides, below all that was found.
+        A namespace of few items in a large memory is not reached by MOST_RECALLED facts: the meaning orders the rest of
+        its items, below those that were recalled.
         """
         k = 2 * wanted
         while True:

@@ -150,9 +150,7 @@ class ReembedSettings(WritingSettings):
     gate: NightGateSettings = NightGateSettings.as_field(
         "The same questions on old and on new vectors; where recall fell, the run is undone."
     )
-    link: LinkSettings = LinkSettings.as_field(
-        "How entities that are alike are linked anew; on the command line the link of [ingest]."
-    )
+    link: LinkSettings = LinkSettings.as_field("How entities that are alike are linked anew.")
 
 
 _WRITING = ("ingest", "consolidate", "steward", "decay", "communities", "report", "reembed")

@@ -29,8 +29,6 @@ from .records import Foreign
 EXAMPLES = 3
 """Of each fault so many are shown."""
 EXAMPLE_CHARS = 160
-_ALONE = ("too short to tell anything",)  # an item stands beside what it is about
-_GATES = ("pre_filter", "length", "content")
 SAME_MATTER = 0.8
 _DENIAL = rf"\b(?:{'|'.join(POLARITY.values())})\b"
 # A denial or an opposite word changes the words, too: these guards say nothing more of such a pair.
