@@ -58,7 +58,8 @@ KNOWN_FACTS = 36
 POOL_PER_CLAIM = 12
 LASTING = 1.5
 """Weight of a fact without a day on which it happens: what is so may change, what happened stays. Of the facts that
-updates of a development user replace, the best 24 have .58 without the weight and .61 with it."""
+updates of a development user replace, the best 24 have .58 without the weight and .61 with it, where the kind that the
+data name (what a person is like, or an event) stands for the day."""
 COLUMNS = ("id scope statement message_id subject_id predicate object_id object_text polarity event_at").split()
 Known = list[tuple[KnownFact, tuple[str, ...]]]
 WINDOWS_PER_TASK = 8  # some ten seconds to a minute of work
