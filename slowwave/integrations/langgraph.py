@@ -163,19 +163,9 @@ class SlowwaveStore(BaseStore):
             if len(scores) >= min(wanted, len(among)) or len(recalled.facts) < k:
                 return scores
             if k >= MOST_RECALLED:
-                return self._by_meaning(query, [fact for fact in among if fact not in scores]) | scores
+                rest = self._memory.likeness(query, [fact for fact in among if fact not in scores])
+                return {fact: cosine - 1.0 for fact, cosine in rest.items()} | scores
             k *= 4
-
-    def _by_meaning(self, query: str, facts: Sequence[str]) -> dict[str, float]:
-        """Cosines of these facts to a query, less 1: none is above 0."""
-        from inference.embedding import open_embedder
-        from storage.search import unit_matrix
-
-        snapshot = self._memory.snapshot
-        rows = snapshot.by_ids("facts", facts, ["id", "vector"])
-        vector = open_embedder(snapshot.embed_model).embed([query])[0]
-        cosines = unit_matrix(rows["vector"], snapshot.dims) @ vector
-        return dict(zip(rows["id"], (cosines - 1.0).tolist(), strict=True))
 
     # Writing
 
