@@ -25,6 +25,7 @@ from slowwave.common.arguments import (
     refuse_a_fork,
 )
 from slowwave.common.errors import UnusableInput
+from slowwave.common.grouped_calls import GroupedCalls
 from slowwave.common.installation import bring_in
 from slowwave.common.types import (
     Added,
@@ -101,6 +102,7 @@ class OpenMemory:
         self._how: dict[str, Any] = {"embedder": embedder, "is_logged": is_logged, "commit": commit}
         self._opened: Recaller | None = None
         self._opening, self._adding = threading.Lock(), threading.Lock()
+        self._observing = GroupedCalls[str, Added](self._adding)
 
     @classmethod
     def open(
@@ -506,17 +508,19 @@ class OpenMemory:
 
         An entity that is unknown is made, of this type (concept if none is given, in English or Spanish), or with
         `create=False` is an error. A text that looks like an observation of the entity is stored and flagged; one that
-        is known word for word is passed over. Raises `UnusableInput` where there is nothing to add or no such type.
+        is known word for word is passed over. What several threads say of an entity while another is at work is one
+        run, with the answer for each. Raises `UnusableInput` where there is nothing to add or no such type.
         """
         refuse_a_fork()
-        from tasks.people.observations import observe  # imports the ingest path, which reading does not need
+        from tasks.people.observations import observe, part_of  # import the ingest path, which reading does not need
 
-        statements = checked_texts("texts", texts)
-        place = self.place
-        with self._adding:
+        named, statements, place = checked_text("entity", entity), checked_texts("texts", texts), self.place
+
+        def add(every: Sequence[str]) -> Added:
             run = place.run("observe", makes_store=True)
-            named, settings = checked_text("entity", entity), place.settings.ingest
-            return observe(run, named, statements, settings, entity_type=type, create=create)
+            return observe(run, named, every, place.settings.ingest, entity_type=type, create=create)
+
+        return self._observing.call((named, type, create), statements, add, part_of)
 
     def ingest(
         self,

@@ -53,6 +53,7 @@ _OUTCOMES = {
     "refused": RunCount.OBSERVATIONS_REFUSED,
     "waiting": RunCount.PATCHES_WAITING,
 }
+_REDACTED = "[redacted:"
 _RETIRABLE = f"kind IN ({', '.join(map(quoted, (*KINDS, STRUCTURAL)))})"
 
 
@@ -221,14 +222,22 @@ def _added(plan: _ObservationPlan, facts: pl.DataFrame | None) -> Added:
     rows = [] if facts is None else facts.select("id", "statement", "status", "status_reason", *MARKS).to_dicts()
     ids = set() if plan.stated is None else set(plan.stated.facts["id"])
     by_text = {row["statement"]: row for row in rows if row["id"] in ids}
+    known = {**{text: row["id"] for text, row in by_text.items() if row["status"] == "active"}, **plan.known_ids}
     outcomes = [
         _outcome(content, by_text[content])
         if outcome == "new"
-        else Outcome(content, outcome, plan.known_ids.get(content) if outcome == "known" else None, reason)
+        else Outcome(content, outcome, known.get(content) if outcome == "known" else None, reason)
         for content, outcome, reason in plan.screened.select("content", "outcome", "reason").iter_rows()
     ]
     target, redacted = plan.target, int(plan.screened["has_secret"].sum())
     return Added(target.name, target.id, target.is_new, tuple(outcomes), redacted)
+
+
+def part_of(added: Added, texts: slice) -> Added:
+    """The answer for some of the texts. The first text made the entity; how many were redacted, their contents tell."""
+    outcomes = added.outcomes[texts]
+    redacted = min(sum(_REDACTED in each.content for each in outcomes), added.redacted)
+    return replace(added, outcomes=outcomes, is_new=added.is_new and texts.start == 0, redacted=redacted)
 
 
 def retire(
