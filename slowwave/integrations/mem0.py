@@ -1,7 +1,7 @@
 """`Memory` with the calls of mem0: a program changes one import, and talks to a memory of slowwave.
 
 Each user has a namespace of the store, so that users are apart by construction; an id is the namespace and the fact.
-What differs from mem0 is listed in docs/integrations.md.
+What differs from mem0 is listed in docs/mem0.md.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Memory:
     def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
         """`{"slowwave": {"store": …, "settings": …}}`; the keys of mem0 (vector_store, llm …) have no meaning here."""
         if others := sorted({*config_dict} - {"slowwave", "version"}):
-            warnings.warn(f"slowwave has no use for {', '.join(others)}: see docs/integrations.md.", stacklevel=2)
+            warnings.warn(f"slowwave has no use for {', '.join(others)}: see docs/mem0.md.", stacklevel=2)
         return cls(**config_dict.get("slowwave", {}))
 
     # Adding

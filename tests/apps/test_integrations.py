@@ -45,8 +45,9 @@ def face(tmp_path: Path) -> Iterator[Memory]:
 
 
 def _example(library: str) -> str:
-    """The code of a section of the page."""
+    """The code of a section of the page, or of mem0's own."""
     section = PAGE.partition(f"\n## {library}\n")[2].partition("\n## ")[0]
+    section = section or (ROOT / "docs" / f"{library}.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     return str(code)
 
