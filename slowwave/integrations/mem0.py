@@ -142,8 +142,8 @@ class Memory:
     ) -> dict[str, list[Item]]:
         """The memories that answer a query, best first; `score` is that of recall, not a cosine."""
         scope, k = _scope({**_flat(filters), **ids}), top_k or limit or 20
-        asked = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
-        found = self._read(scope.namespace, lambda memory: _recalled(memory, query, asked), NO_FACTS)
+        wanted = 4 * k if scope.conversation else 2 * k  # some say the same, some are of other conversations
+        found = self._read(scope.namespace, lambda memory: _recalled(memory, query, wanted), NO_FACTS)
         chosen = [fact for fact in _distinct(filter(scope.covers, found)) if fact.score >= (threshold or 0.0)][:k]
         items = self._items(scope.namespace, chosen)
         return {"results": [item | {"score": fact.score} for item, fact in zip(items, chosen, strict=True)]}

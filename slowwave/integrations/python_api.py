@@ -242,6 +242,7 @@ class OpenMemory:
         known_as_of: Time | None = None,
         scope: str | None = None,
         also: Sequence[str] = (),
+        over_time: bool = False,
         model: str | None = None,
         max_usd: float | None = None,
         max_calls: int | None = None,
@@ -249,6 +250,7 @@ class OpenMemory:
     ) -> Reply:
         """The answer of a model from the block of `context_for`, in one paid call, with its sources.
 
+        Ask with `over_time` for an order, a development or a summary, as `context_for`.
         `model` is provider/model, `max_usd` and `max_calls` are limits of this question; each stands in place of that
         of the settings ([ingest.llm], whose other limits count). Where nothing is found no model is called. Raises
         `MissingKey` where there is no model, `BudgetReached` where the limits leave no room, `UnusableInput` for a
@@ -265,7 +267,7 @@ class OpenMemory:
         how: dict[str, Any] = {"as_of": as_of, "known_as_of": known_as_of, "scope": scope, "now": moment.now}
 
         def find() -> ContextBlock:
-            return self._block(question, token_budget, also=also, **how)
+            return self._block(question, token_budget, also=also, over_time=over_time, **how)
 
         return ask(checked_text("question", question), find, self._reader.store, llm, moment.now, moment.as_of)
 
