@@ -83,7 +83,6 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "transfer_commands": {
         "import": "Import an export of mem0, Graphiti, Zep, the MCP memory server, or slowwave.",
-        "audit": "Audit an export of another memory: duplicates, contradictions, stale facts, secrets.",
         "export": "Export the memory into files. `slowwave import` can read jsonl and parquet again.",
         "atlas": "Write the memory as one HTML page: map, time slider and stories.",
     },
