@@ -10,20 +10,20 @@ from slowwave.common.settings import BackfillSettings, ExtractSettings
 from slowwave.reading.ingestion.windows import Period, moment
 from tasks.ingest.reading import look_at
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.orchestration.backfill_estimate import estimate, estimate_summary
 from tasks.orchestration.backfilling import (
     BackfillRequest,
     BackfillTally,
     Stage,
     backfill_run,
     check,
+    estimate,
     fill_windows,
     night_line,
-    publish_windows,
     windows_left,
 )
 from tasks.orchestration.tallies import publish_summary
 from tasks.runtime.engine import flow, tell, turn_of
+from tasks.runtime.run_pages import show_table
 from tasks.runtime.runs import Run, phases_of, recorded
 
 from .ingest import ingest
@@ -71,13 +71,13 @@ async def backfill(
     found = look_at(paths, "auto", settings.ingest)
     run = backfill_run(store, namespace, request, now)
     if dry_run:
-        estimated = estimate_summary(estimate(run, request, found), request, run.id)
-        await publish_windows(estimated["windows"])
+        estimated = estimate(run, request, found)
+        await show_table(estimated["windows"], "backfill-windows", "Window by window")
         return estimated
     tally = BackfillTally(run.id, namespace=run.namespace)
     await _fill(run, request, tally)
     summary = tally.summary()
-    await publish_windows(summary["windows"])
+    await show_table(summary["windows"], "backfill-windows", "Window by window")
     return summary
 
 

@@ -16,6 +16,7 @@ from slowwave.common.settings import FleetSettings, SleepSettings
 from storage.connection import namespaces_like
 from tasks.runtime.engine import flow, is_inline, task
 from tasks.runtime.retrying import ONCE
+from tasks.runtime.run_pages import show_table
 
 from .sleep import NIGHT, Phase, sleep
 
@@ -45,7 +46,9 @@ async def fleet(
     names = namespaces_like(store, namespace)
     arguments = {"store": store, "phases": phases, "settings": settings.sleep, "now": now, "dry_run": dry_run}
     summary = fleet_summary(await spread(night_of, names, settings.width, **arguments))
-    await publish_fleet(summary)
+    ended = sum(row["state"] == "completed" for row in summary["namespaces"])
+    text = f"{ended} of {len(names)} namespaces completed; {summary['llm']['usd']:.4f} dollars"
+    await show_table(summary["namespaces"], "fleet", text)
     return summary
 
 
@@ -116,14 +119,3 @@ def fleet_summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "namespaces": list(rows),
         "llm": {"calls": sum(row["calls"] for row in rows), "usd": sum(row["usd"] for row in rows)},
     }
-
-
-async def publish_fleet(summary: Mapping[str, Any]) -> None:
-    """Show how each namespace ended on the run's page, as a table."""
-    if is_inline():
-        return
-    from prefect.artifacts import acreate_table_artifact
-
-    ended = sum(row["state"] == "completed" for row in summary["namespaces"])
-    text = f"{ended} of {len(summary['namespaces'])} namespaces completed; {summary['llm']['usd']:.4f} dollars"
-    await acreate_table_artifact([dict(row) for row in summary["namespaces"]], key="fleet", description=text)

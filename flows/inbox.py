@@ -19,10 +19,10 @@ from tasks.ingest.inbox import (
     half_read,
     has_left,
     look_into,
-    publish_arrivals,
     put_away,
 )
 from tasks.runtime.engine import flow, log
+from tasks.runtime.run_pages import show_table
 
 from .ingest import ingest
 
@@ -73,7 +73,7 @@ async def inbox(
             if done.is_over(each):
                 put_away(folder, each, each.reason)
     summary = done.summary()
-    await publish_arrivals(summary)
+    await show_table(summary["files"], "inbox-files", "What became of each file")
     if done.errors:
         reasons = "; ".join(dict.fromkeys(done.errors.values()))
         raise SlowwaveError(f"{len(done.errors)} files could not be read; they stay: {reasons}")

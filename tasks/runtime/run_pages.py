@@ -184,6 +184,15 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[s
     return [lines[0], "|---" * len(head) + "|", *lines[1:], ""]
 
 
+async def show_table(rows: Sequence[Mapping[str, Any]], key: str, description: str) -> None:
+    """Show rows on the run's page, as a table; nothing where there is none."""
+    if is_inline() or not rows:
+        return
+    from prefect.artifacts import acreate_table_artifact
+
+    await acreate_table_artifact(plain_cells(rows), key=key, description=description)
+
+
 def plain_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of a table artifact, whose texts the page would else read as Markdown."""
     return [{key: plain_text(cell) if isinstance(cell, str) else cell for key, cell in row.items()} for row in rows]
