@@ -17,13 +17,13 @@ from tasks.transfer.reembedding import (
     ReembedTally,
     check_alone,
     drop_staging,
+    fill_vectors,
     freeze_old,
     has_links,
     publish_vectors,
     stage_vectors,
     texts_to_embed,
 )
-from tasks.transfer.wording import fill_vectors
 
 
 @flow("reembed", takes_turns=True)
@@ -62,7 +62,7 @@ async def reembed(
         else:
             staged = await stage_vectors(run, model, settings)
             frozen = freeze_old(run, settings)
-            tally.published(staged, publish_vectors(run, model, settings, staged))
+            tally.published(publish_vectors(run, model, settings, staged))
         after = replace(run, embedder=model) if tally.is_published else run
         if tally.is_published:
             drop_staging(after)

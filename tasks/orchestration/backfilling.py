@@ -287,7 +287,7 @@ def _known(state: str) -> str:
 
 
 # The estimate: the windows that the run would plan, and their prompts. What a model reads is counted in the prompts;
-# what it writes is assumed as a share of that, and the calls that follow (reconciliation, summaries) as so many for each.
+# what it writes is assumed as a share of that, and the calls that follow (reconciliation, summaries) as a share, too.
 
 
 WRITTEN = 0.35
