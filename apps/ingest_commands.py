@@ -233,8 +233,8 @@ def backfill(
 
     The same command continues where it stopped.
     """
-    from flows.backfill import STAGES
-    from flows.backfill import backfill as flow
+    from flows.nights import STAGES
+    from flows.nights import backfill as flow
     from slowwave.reading.ingestion.windows import Period  # imports Polars
 
     periods = get_args(Period)

@@ -87,7 +87,7 @@ def consolidate(
 
     A second run changes nothing and costs nothing.
     """
-    from flows.consolidate import consolidate as flow
+    from flows.maintenance import consolidate as flow
     from slowwave.facts.deduplication.pairs_for_a_model import Mode
 
     if mode not in get_args(Mode):
@@ -117,12 +117,12 @@ def steward(
 
     Only facts with a low score that were never recalled are archived.
     """
-    from flows.steward import PHASES
-    from flows.steward import steward as flow
+    from flows.maintenance import SWEEPS
+    from flows.maintenance import steward as flow
 
     own = watched(with_flags(place.settings, model).steward, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run}
-    summary = run_flow(flow, place, as_json, phases=chosen(phase, PHASES), settings=own, **how)
+    summary = run_flow(flow, place, as_json, phases=chosen(phase, SWEEPS), settings=own, **how)
     show_summary(summary, as_json)
     if summary["counts"].get("facts pruned") and not dry_run and not as_json:
         out.print("The archived facts: slowwave archived. Back with: slowwave restore ID", markup=False)
@@ -138,7 +138,7 @@ def decay(
     as_json: JsonOption = False,
 ) -> None:
     """Archive facts that ended long ago and entities without facts; weaken unused links."""
-    from flows.decay import decay as flow
+    from flows.maintenance import decay as flow
 
     how = {"require_approval": require_approval, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, settings=watched(place.settings.decay, gate), **how)
@@ -148,7 +148,7 @@ def decay(
 
 def upkeep(*, place: Place, as_json: JsonOption = False) -> None:
     """Compact the tables, update the indexes, and drop versions that are too old for undo."""
-    from flows.upkeep import upkeep as flow
+    from flows.maintenance import upkeep as flow
 
     show_summary(run_flow(flow, place, as_json, settings=place.settings.retention), as_json)
 
@@ -170,8 +170,8 @@ def sleep(
     as_json: JsonOption = False,
 ) -> None:
     """Run all phases of a night, one after the other. A phase that makes recall worse is undone."""
-    from flows.sleep import NIGHT
-    from flows.sleep import sleep as flow
+    from flows.nights import NIGHT
+    from flows.nights import sleep as flow
 
     settings = nightly_settings(place, model, gate)
     how = {"require_approval": require_approval, "dry_run": dry_run, "now": checked_time(now)}
@@ -284,7 +284,7 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Compute communities again and summarise those that changed. The others cost nothing."""
-    from flows.communities import communities as flow
+    from flows.maintenance import communities as flow
 
     store_before, namespace_before, json_before = context.obj  # options may stand before the word `refresh`, too
     place = Place.of(store or store_before, namespace if namespace != "default" else namespace_before)
@@ -312,7 +312,7 @@ def reembed(
     as_json: JsonOption = False,
 ) -> None:
     """Change the embedding model of all rows in one commit. No language model is called."""
-    from flows.reembed import reembed as flow
+    from flows.oversight import reembed as flow
 
     parameters = {"embedder": embedder or place.settings.embedder, "dry_run": dry_run}
     summary = run_flow(flow, place, as_json, settings=watched(place.settings.reembed, gate), **parameters)
@@ -338,8 +338,8 @@ def fleet(
     as_json: JsonOption = False,
 ) -> None:
     """Run a night in each of many namespaces, several at a time. Budgets count for each namespace."""
-    from flows.fleet import fleet as flow
-    from flows.sleep import NIGHT
+    from flows.nights import NIGHT
+    from flows.nights import fleet as flow
 
     place = Place.of(store, namespace)
     nightly = nightly_settings(place, {"model": llm, "max_usd": max_usd, "max_calls": max_calls}, gate)

@@ -228,7 +228,7 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Report entities to split, duplicates, unread entities and doubtful facts. Changes nothing."""
-    from flows.report import report as flow
+    from flows.oversight import report as flow
 
     document = run_flow(flow, place, as_json, stale_days=stale_days, settings=place.settings.report)
     if as_json:

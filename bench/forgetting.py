@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from flows.steward import Phase, steward
+from flows.maintenance import Phase, steward
 from slowwave.common.settings import StewardSettings
 from slowwave.common.validity import live_sql
 from slowwave.integrations.python_api import OpenMemory

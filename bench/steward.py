@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 
-from flows.steward import Phase, steward
+from flows.maintenance import Phase, steward
 from inference.embedding import open_embedder
 from slowwave.common.settings import StewardSettings
 from slowwave.common.validity import live_sql

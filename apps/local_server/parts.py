@@ -348,5 +348,5 @@ def _forget_old_watches(setup: Setup) -> None:
     wanted = {watch_name(number) for number in range(1, len(setup.watched) + 1)}
     for each in call(setup, "/deployments/filter", {"deployments": {"name": {"like_": WATCH}}}):
         is_ours = TAG in each["tags"] and re.fullmatch(rf"{WATCH}(-\d+)?", each["name"])
-        if is_ours and each["name"] not in wanted and each["entrypoint"] == "flows/inbox.py:inbox":
+        if is_ours and each["name"] not in wanted and each["entrypoint"] == "flows/ingest.py:inbox":
             call(setup, f"/deployments/{each['id']}", method="DELETE")

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from inference.language import Language
+from inference.request_batch import Role
 from slowwave.common.errors import NoRoom, RecallFell, SlowwaveError
 from slowwave.common.run_counts import RunCount, by_label
-from slowwave.common.settings import GateSettings, SleepSettings, StewardSettings
+from slowwave.common.settings import GateSettings, LanguageSettings, SleepSettings, StewardSettings
 from slowwave.common.validity import time_sql
 from slowwave.lifecycle.probes import GateVerdict
 from storage.rows import quoted
@@ -25,7 +27,8 @@ from tasks.nightly.gate import Frozen, check_recall, freeze_probes
 from tasks.runtime.engine import NIGHT_FINISHED, announce, task
 from tasks.runtime.retrying import WHOLE_MEMORY
 from tasks.runtime.run_pages import DecisionSummary
-from tasks.runtime.runs import Run, adopt, store_of
+from tasks.runtime.runs import Run, adopt, language_of, store_of
+from tasks.runtime.writing import titles_of
 
 from .tallies import Tally, publish_summary
 
@@ -80,6 +83,24 @@ async def attempt(tally: Tally, phase: str, work: Callable[[], T | Awaitable[T]]
         reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
         tally.failed(phase, " ".join([reason, *getattr(error, "__notes__", [])]))
         return None
+
+
+@asynccontextmanager
+async def asking(run: Run, tally: Tally, settings: LanguageSettings, role: Role) -> AsyncIterator[Language]:
+    """The language model of a run; the tally learns what it cost, however the run ends."""
+    async with language_of(run, settings) as language:
+        try:
+            yield language
+        finally:
+            tally.paid(language, role)
+
+
+def finish(run: Run, tally: Tally) -> None:
+    """After the work of a run that is no dry one: tell what it proposed, and tidy up where it wrote."""
+    if not tally.dry_run:
+        tally.proposed(titles_of(run))
+        if tally.has_written:
+            tidy(run)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from apps.mcp.server import Address, OneToken, Token
 from apps.serve import app as served
 from apps.serve.access import CODE_S, LoginCodes, Tokens, local
 from apps.serve.app import DOCUMENTS, PAGES, make_app
-from flows.sleep import sleep
+from flows.nights import sleep
 from recall.proposals import list_proposals
 from recall.ranking.order import UNLIKELY
 from slowwave.common.errors import UnusableInput

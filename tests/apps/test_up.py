@@ -137,7 +137,7 @@ def test_watched_folders_are_read_hourly_and_nothing_in_them_is_moved() -> None:
     written = deployments_of(setup, Place(MEMORY, "default", Settings()))
     first, second = written["deployments"][-2:]
     assert (first["name"], second["name"]) == ("watch", "watch-2")
-    assert first["entrypoint"] == "flows/inbox.py:inbox"
+    assert first["entrypoint"] == "flows/ingest.py:inbox"
     assert [each["cron"] for each in first["schedules"]] == ["7 * * * *"]
     assert first["concurrency_limit"]["collision_strategy"] == "ENQUEUE"  # an hour is not left out
     assert second["parameters"].items() >= {"folder": "/data/mail", "afterwards": "stay", "by_folder": False}.items()
@@ -277,11 +277,11 @@ class _Api(BaseHTTPRequestHandler):
 
     flows = ({"id": "1", "name": "sleep"}, {"id": "2", "name": "inbox"})
     deployments = (
-        {"id": "a", "flow_id": "1", "name": "sleep", "tags": ["slowwave"], "entrypoint": "flows/sleep.py:sleep"},
-        {"id": "b", "flow_id": "2", "name": "watch", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
-        {"id": "c", "flow_id": "2", "name": "watch-2", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
-        {"id": "d", "flow_id": "2", "name": "watch-3", "tags": [], "entrypoint": "flows/inbox.py:inbox"},
-        {"id": "e", "flow_id": "2", "name": "my watch", "tags": ["slowwave"], "entrypoint": "flows/inbox.py:inbox"},
+        {"id": "a", "flow_id": "1", "name": "sleep", "tags": ["slowwave"], "entrypoint": "flows/nights.py:sleep"},
+        {"id": "b", "flow_id": "2", "name": "watch", "tags": ["slowwave"], "entrypoint": "flows/ingest.py:inbox"},
+        {"id": "c", "flow_id": "2", "name": "watch-2", "tags": ["slowwave"], "entrypoint": "flows/ingest.py:inbox"},
+        {"id": "d", "flow_id": "2", "name": "watch-3", "tags": [], "entrypoint": "flows/ingest.py:inbox"},
+        {"id": "e", "flow_id": "2", "name": "my watch", "tags": ["slowwave"], "entrypoint": "flows/ingest.py:inbox"},
         {"id": "f", "flow_id": "1", "name": "twice", "tags": [], "entrypoint": "x.py:x"},
         {"id": "g", "flow_id": "2", "name": "twice", "tags": [], "entrypoint": "x.py:x"},
     )

@@ -20,7 +20,7 @@ from messages_api import Body, MessagesApi, Reply, fault
 from pydantic import TypeAdapter
 from talk import CLAUDE, NOW, STAMPS, extractor, rows, states
 
-from flows.backfill import backfill
+from flows.nights import backfill
 from inference.embedding import open_embedder
 from slowwave.common.errors import UnusableInput
 from slowwave.common.records import LedgerEntry, Usage

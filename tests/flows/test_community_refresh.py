@@ -18,7 +18,7 @@ from talk import CLAUDE, NOW, contents, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
-from flows.communities import communities
+from flows.maintenance import communities
 from inference.embedding import open_embedder
 from recall.atlas import atlas_data
 from slowwave.common.settings import CommunitySettings

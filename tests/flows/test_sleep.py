@@ -15,9 +15,8 @@ import pytest
 from conftest import EPOCH
 from talk import NOW, assert_same, contents, dying, rows
 
-from flows.fleet import fleet
-from flows.sleep import NIGHT, Phase, sleep
-from flows.steward import steward
+from flows.maintenance import steward
+from flows.nights import NIGHT, Phase, fleet, sleep
 from inference.embedding import open_embedder
 from slowwave.common.errors import NoStoreYet, RecallFell, UnknownName
 from slowwave.common.settings import FleetSettings, SleepSettings, StewardSettings
@@ -112,7 +111,7 @@ def test_while_it_learns_facts_are_scored_and_nothing_fades_or_is_merged(
     memory_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = rows(unread(memory_copy), "facts").sort("id")
-    monkeypatch.setattr("flows.steward.merge_duplicates", None)
+    monkeypatch.setattr("flows.maintenance.merge_duplicates", None)
     summary = swept(memory_copy, **HARSH | {"learning_events": 50})
     assert summary["state"] == "completed"
     assert summary["counts"]["facts scored"] == summary["counts"]["scores changed"] > 200
@@ -160,7 +159,7 @@ def test_merging_and_weighing_that_fail_leave_the_others_alone(
     def broken(*_: Any, **__: Any) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(f"flows.steward.{work}", broken)
+    monkeypatch.setattr(f"flows.maintenance.{work}", broken)
     summary = swept(store)
     assert (summary["state"], summary["errors"]) == ("incomplete", [f"{phase}: OSError: [Errno 5] Input/output error"])
     assert summary["counts"]["facts pruned"] > 50

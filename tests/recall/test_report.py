@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from test_cli import Run as Ran
 from test_cli import run  # noqa: F401 (a fixture)
 
-from flows.report import report as report_flow
+from flows.oversight import report as report_flow
 from inference.embedding import open_embedder
 from recall.report import consolidation_report, reads_so_far
 from slowwave.common import frames

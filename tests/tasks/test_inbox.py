@@ -13,7 +13,7 @@ from messages_api import MessagesApi, fault
 from talk import CLAUDE, extractor, rows, said, states, written
 from test_backfill import stored
 
-from flows.inbox import inbox
+from flows.ingest import inbox
 from slowwave.common.errors import NoStoreYet, NothingYet, SlowwaveError
 from slowwave.common.settings import ExtractSettings, IngestSettings
 from storage.store import Store
