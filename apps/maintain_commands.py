@@ -224,7 +224,7 @@ def watched(settings: W, gate: bool | None) -> W:
 
 def show_summary(summary: dict[str, Any], as_json: bool) -> None:
     """Show the counts and decisions of a run, for a person or as JSON."""
-    from tasks.runtime.run_pages import SHOWN, size_line
+    from tasks.runtime.run_pages import SHOWN
 
     if as_json:
         print_json(summary)
@@ -238,8 +238,6 @@ def show_summary(summary: dict[str, Any], as_json: bool) -> None:
         more = f"The first {len(rows)}; all of them: slowwave why {summary['run']}" if is_cut else ""
         out.print(table("Decisions", columns, rows, more))
     show_calls(summary["llm"])
-    if "bytes" in summary and not is_dry:
-        out.print(size_line(summary))
     show_notes(summary)
 
 

@@ -26,8 +26,8 @@ from tasks.nightly.fact_reconciliation import asks_model, reconcile
 from tasks.nightly.near_duplicates import merge_duplicates
 from tasks.nightly.open_questions import MERGE, propose_pairs, withdraw_overtaken
 from tasks.nightly.scoring_and_pruning import count_usage, fade_links, is_learning, prune, score, weigh_entities
-from tasks.orchestration.phases import asking, attempt, conclude, finish, gated, tend_all, weighed
-from tasks.orchestration.tallies import CommunityTally, DecayTally, StewardTally, Tally, UpkeepTally, publish_summary
+from tasks.orchestration.phases import asking, attempt, conclude, finish, gated, tend_all
+from tasks.orchestration.tallies import LEFT, Tally, publish_summary
 from tasks.runtime.engine import flow
 from tasks.runtime.runs import Run, existing_run, recorded
 from tasks.runtime.writing import under_approval
@@ -66,7 +66,8 @@ async def consolidate(
         dry_run: Show what would be merged; nothing is changed and no model is asked.
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)
-    tally = Tally(run.id, dry_run)
+    writes = (RunCount.FACTS_COMPARED, RunCount.PROFILES_RENEWED, RunCount.FLAGS_CLEARED)
+    tally = Tally(run.id, dry_run, writes=writes)
     parameters = {"since": since, "scope": scope, "mode": mode, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         gate.freeze()
@@ -96,6 +97,14 @@ async def consolidate(
 
 Sweep = Literal["score", "prune", "merge"]
 SWEEPS: tuple[Sweep, ...] = ("score", "prune", "merge")
+SWEPT = (
+    RunCount.RECALLS_COUNTED, RunCount.SCORES_CHANGED, RunCount.ENTITIES_WEIGHED, RunCount.FACTS_PRUNED,
+    RunCount.FACTS_MERGED,
+)  # fmt: skip
+LEARNING = (
+    "Still learning how the memory is used, until recalls have returned as many facts as [steward] "
+    "learning_events says (50): facts are scored, and none is archived or merged."
+)
 
 
 @flow("steward", takes_turns=True)
@@ -123,13 +132,15 @@ async def steward(
         dry_run: Show what would fade and be merged; nothing is changed and no model is asked.
     """
     run = existing_run("steward", store, namespace, now, settings.retention)
-    tally = StewardTally(run.id, dry_run)
+    tally = Tally(
+        run.id, dry_run, writes=SWEPT, idle="Nothing to do: no score changed, no fact is unused, none repeats."
+    )
     parameters = {"phases": phases, "settings": settings.model_dump()}
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         gate.freeze(settings)
         whole_count = partial(refreshed_aspects, anew=True)  # once a night, in case that a change was missed
         record = recorded(run, tally, parameters, dry_run=dry_run, last=whole_count)
-        with record as run, weighed(run, tally):
+        with record as run:
             async with asking(run, tally, settings.llm, "consolidate") as language:
                 await _sweep(run, settings, phases, language, tally, require_approval)
             finish(run, tally)
@@ -141,7 +152,7 @@ async def _sweep(
     settings: StewardSettings,
     phases: tuple[Sweep, ...],
     language: Language,
-    tally: StewardTally,
+    tally: Tally,
     require: bool,
 ) -> None:
     """Scores first, and nothing without them; then what fades and what repeats, neither in the way of the other."""
@@ -152,10 +163,11 @@ async def _sweep(
         tally.took(count_usage(run))
         if "score" in phases:
             tally.took(score(run, settings))
-    tally.is_learning = is_learning(run, settings)
-    if "prune" in phases and not tally.is_learning:
+    learns = is_learning(run, settings)
+    tally.remarks += [LEARNING] if learns else []
+    if "prune" in phases and not learns:
         tally.took(await attempt(tally, "prune", lambda: prune(pruning, settings, dry_run=dry_run)))
-    if "merge" in phases and not tally.is_learning:
+    if "merge" in phases and not learns:
         tally.took(
             await attempt(tally, "merge", lambda: merge_duplicates(merging, settings, language, dry_run=dry_run))
         )
@@ -197,11 +209,11 @@ async def decay(
         dry_run: Show what would move; nothing is changed.
     """
     run = existing_run("decay", store, namespace, now, settings.retention)
-    tally = DecayTally(run.id, dry_run)
+    tally = Tally(run.id, dry_run, idle="Nothing to do: nothing has been out of use for so long.")
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         parameters = {"settings": settings.model_dump()}
         record = recorded(run, tally, parameters, dry_run=dry_run, last=refreshed_aspects)
-        with record as run, weighed(run, tally):
+        with record as run:
             risks = settings.retention.mode == "delete"
             moving = under_approval(run, "decay", settings.approval, require=require_approval, risks=risks)
             gone = await attempt(tally, "cap", partial(cap_entities, moving, settings, dry_run=dry_run))
@@ -243,13 +255,21 @@ async def communities(
         dry_run: Show what would be found; nothing is changed and no model is asked.
     """
     run = existing_run("communities", store, namespace, now, settings.retention)
-    tally = CommunityTally(run.id, dry_run)
+    writes = (
+        RunCount.COMMUNITIES_FOUND, RunCount.COMMUNITIES_CHANGED, RunCount.COMMUNITIES_DISSOLVED,
+        RunCount.COMMUNITIES_SUMMARISED,
+    )  # fmt: skip
+    leaves = (RunCount.COMMUNITIES_NOT_SUMMARISED, RunCount.COMMUNITIES_LEFT_FOR_LATER, *LEFT)
+    idle = "Nothing new: every community is as it was."
+    tally = Tally(run.id, dry_run, idle=idle, writes=writes, leaves=leaves)
     async with gated(run, tally, settings.gate, dry_run=dry_run) as gate:
         gate.freeze()
         with recorded(run, tally, {"settings": settings.model_dump()}, dry_run=dry_run) as run:
             llm = settings.llm.model_copy(update={"concurrency": settings.concurrency})
             async with asking(run, tally, llm, "summarize") as language:
                 tally.took(await refresh_communities(run, settings, language, dry_run=dry_run))
+            if not tally.counts[RunCount.COMMUNITIES]:
+                tally.remarks.append("No communities: no two entities are related yet.")
             finish(run, tally)
     return await conclude(run, tally)
 
@@ -273,8 +293,10 @@ async def upkeep(
         settings: For how many days a run can be undone.
     """
     run = existing_run("upkeep", store, namespace, None, settings)
-    tally = UpkeepTally(run.id)
-    with recorded(run, tally, {"settings": settings.model_dump()}) as run, weighed(run, tally):
-        tally.tended(tend_all(run))
+    tally = Tally(run.id, remarks=["No row changed."])
+    with recorded(run, tally, {"settings": settings.model_dump()}) as run:
+        report = tend_all(run)
+        tally.counts[RunCount.TABLES_COMPACTED] += len(report.compacted)
+        tally.counts[RunCount.INDEXES_MADE] += len(report.indexed)
     await publish_summary(run, tally)
     return tally.summary()

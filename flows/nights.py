@@ -30,7 +30,7 @@ from tasks.orchestration.backfilling import (
     night_line,
     windows_left,
 )
-from tasks.orchestration.phases import NightTally, attempt, begin_night, close_night, weighed
+from tasks.orchestration.phases import NightTally, attempt, check_interrupted, close_night
 from tasks.orchestration.tallies import publish_summary
 from tasks.runtime.engine import flow, is_inline, task, tell, turn_of
 from tasks.runtime.retrying import ONCE
@@ -63,7 +63,7 @@ async def sleep(
     its own.
 
     Each phase is watched: questions are frozen before it and asked after it, and where recall got worse the phase is
-    taken back and the night goes on without it. A night that was interrupted goes on with the phases that are left.
+    taken back and the night goes on without it. So is a night that was interrupted, if recall is worse since.
 
     Args:
         namespace: Which memory inside the store; tenants are kept apart by it.
@@ -81,10 +81,10 @@ async def sleep(
         read = partial(ingest, [], namespace, store, settings=reading, now=now, require_approval=require_approval)
         tally.phase("ingest", await attempt(tally, "ingest", read))
     with recorded(run, tally, parameters, dry_run=dry_run) as run:
-        night = begin_night(run, phases, settings, dry_run=dry_run)
-        tally.resumed(night)
-        with weighed(run, tally), phases_of(run), collecting_decisions(tally.decided):
-            for phase in night.left:
+        if not dry_run and (verdict := check_interrupted(run, settings)) is not None:
+            tally.remarks.append(f"The interrupted night: {verdict.reason()}")
+        with phases_of(run), collecting_decisions(tally.decided):
+            for phase in (phase for phase in phases if not (dry_run and phase == "upkeep")):
                 try:
                     afforded = settings.after(tally.usage)
                     work = _work(run, phase, afforded, require_approval, dry_run)

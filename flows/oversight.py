@@ -14,7 +14,7 @@ from slowwave.review.proposals import Person
 from tasks.entities.derived import link_entities
 from tasks.entities.retirement import restore as bring_back
 from tasks.nightly.gate import check_recall
-from tasks.orchestration.phases import conclude, weighed
+from tasks.orchestration.phases import conclude
 from tasks.people.reporting import (
     ProposedSplits,
     examine_store,
@@ -228,7 +228,7 @@ async def reembed(
     tally = ReembedTally(run.id, dry_run, old=run.embedder, new=model)
     parameters = {"embedder": embedder, "settings": settings.model_dump()}
     frozen = None
-    with recorded(run, tally, parameters, dry_run=dry_run) as run, weighed(run, tally):
+    with recorded(run, tally, parameters, dry_run=dry_run) as run:
         check_alone(run)
         if model == run.embedder:
             tally.filled(fill_vectors(run, dry_run=dry_run))

@@ -46,12 +46,10 @@ from tasks.ingest.reading import FoundFiles, find_new_sources, read_intakes
 from tasks.runtime.engine import log, report_progress, tell
 from tasks.runtime.runs import Run, existing_run, new_run, store_of, traceless
 
-from .tallies import Tally
+from .tallies import WORST, WholeTally
 
 LEARNED = (RunCount.FACTS_LEARNED, RunCount.FACTS_CONFIRMED)
 TAKEN = (RunCount.MESSAGES_EXTRACTED, RunCount.MESSAGES_FAILED)
-WORST = ("completed", "incomplete", "stopped")
-"""States from good to bad: of several, the worst is the state of the whole."""
 Stage = Literal["ingest", "sleep"]
 Work = Callable[..., Awaitable[dict[str, Any]]]
 GIVE_UP_AFTER = 3
@@ -194,26 +192,20 @@ def check(request: BackfillRequest) -> None:
 
 
 @dataclass
-class BackfillTally(Tally):
+class BackfillTally(WholeTally):
     """Counts of one backfill in one namespace."""
 
     namespace: str = ""
     windows: list[dict[str, Any]] = field(default_factory=list)
-    runs: dict[str, str] = field(default_factory=dict)
     night: dict[str, Any] = field(default_factory=dict)
-    remarks: list[str] = field(default_factory=list)
+    idle: str = "Nothing waits there: nothing was extracted."
 
     def child(self, what: str, summary: Mapping[str, Any], *, is_window: bool = False) -> None:
         """What a run did that is a part of this one."""
         llm, counts = summary["llm"], summary["counts"]
-        self.spent(llm)
+        self.part(what, summary)
         self.counts.update({name: number for name, number in counts.items() if isinstance(number, int)})
-        self.errors += [f"{what}: {error}" for error in summary["errors"]]
         self.issues += summary["issues"]
-        self.runs[what] = summary["run"]
-        if summary.get("stopped_by"):
-            self.stopped_by = self.stopped_by or f"{what}: {summary['stopped_by']}"
-        self.state = max(self.state, _known(summary["state"]), key=WORST.index)
         if is_window:
             self.counts[RunCount.WINDOWS] += 1
             self._row(what, summary["state"], counts, llm, summary["run"])
@@ -238,7 +230,7 @@ class BackfillTally(Tally):
     @property
     def has_written(self) -> bool:
         """Whether the backfill changed what is remembered."""
-        return bool(self.windows or self.counts[RunCount.MESSAGES_STORED])
+        return bool(self.windows or self.night or self.counts[RunCount.MESSAGES_STORED])
 
     def summary(self) -> dict[str, Any]:
         """Everything counted, with a row for each window and the run of each part."""
@@ -251,15 +243,6 @@ class BackfillTally(Tally):
         done = ", ".join(f"{row[what]:,} {what if row[what] != 1 else what[:-1]}" for what in ("messages", "facts"))
         paid = f", {row['calls']:,} call{'s' * (row['calls'] != 1)}, {row['usd']:.4f} dollars" if row["calls"] else ""
         return f"{row['window']}: {done}{paid}, {row['state']}"
-
-    def notes(self, counts: Mapping[str, int]) -> list[str]:
-        """Remarks on the counts, for a reader."""
-        idle = (
-            []
-            if self.windows or "sleep" in self.runs or self.errors
-            else ["Nothing waits there: nothing was extracted."]
-        )
-        return [*idle, *self.remarks]
 
     def _row(self, name: str, state: str, counts: Mapping[str, int], llm: Mapping[str, Any], run: str) -> None:
         taken = sum(counts.get(what, 0) for what in TAKEN)
@@ -280,10 +263,6 @@ class BackfillTally(Tally):
 def night_line(night: Mapping[str, Any]) -> str:
     """What became of the night, in a line."""
     return f"sleep: {', '.join(night['changed']) or 'nothing changed'}, {night['state']}"
-
-
-def _known(state: str) -> str:
-    return state if state in WORST else "incomplete"
 
 
 # The estimate: the windows that the run would plan, and their prompts. What a model reads is counted in the prompts;

@@ -152,7 +152,6 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[
         f"Store `{run.store}`, namespace `{run.namespace}`, commit {summary['commit']}.",
         "",
         *(f"{plain_text(note)}\n" for note in summary["notes"]),
-        *([f"{size_line(summary)}\n"] if "bytes" in summary else ()),
         f"Changed: {plain_text(', '.join(effects(summary['counts'])) or 'nothing that is known')}.",
         "",
         *_counts_table("what", shown_counts(summary["counts"])),
@@ -169,12 +168,6 @@ def _markdown(run: Run, summary: Mapping[str, Any], decisions: Sequence[Mapping[
 
 def _counts_table(head: str, counts: Mapping[str, int]) -> list[str]:
     return markdown_table((head, "count"), list(counts.items())) if counts else []
-
-
-def size_line(summary: Mapping[str, Any]) -> str:
-    """How much room the store took before and after, for people."""
-    before, after = (f"{summary['bytes'][when] / 1e6:,.1f} MB" for when in ("before", "after"))
-    return f"The store takes {after} on disk; before it took {before}."
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
