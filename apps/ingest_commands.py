@@ -43,10 +43,7 @@ if TYPE_CHECKING:
 OwnerOption = Annotated[
     str | None,
     typer.Option(
-        "--owner",
-        metavar="NAME",
-        help="The name of the person who speaks as `user` where messages name no speaker.",
-        show_default=False,
+        "--owner", metavar="NAME", help="The name of the person who speaks as `user` where messages name no speaker."
     ),
 ]
 
@@ -66,16 +63,13 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    keep: Annotated[
-        Path | None, typer.Option("--keep", help="Create the store here and keep it.", show_default=False)
-    ] = None,
+    keep: Annotated[Path | None, typer.Option("--keep", help="Create the store here and keep it.")] = None,
     llm: Annotated[
         str | None,
         typer.Option(
             "--llm",
             metavar="PROVIDER/MODEL",
             help="Who reads; by default recorded answers of a model, 'quotes' for nobody.",
-            show_default=False,
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -87,14 +81,9 @@ def demo(
 
 
 def init(
-    graph: Annotated[
-        bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?", show_default=False)
-    ] = None,
+    graph: Annotated[bool | None, typer.Option("--graph/--no-graph", help="Build a knowledge graph?")] = None,
     model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", help="Who reads: provider/model, claude-code, codex, gemini-cli or quotes.", show_default=False
-        ),
+        str | None, typer.Option("--model", help="Who reads: provider/model, claude-code, codex, gemini-cli or quotes.")
     ] = None,
     owner: OwnerOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -116,9 +105,7 @@ def init(
 
 
 def ingest(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files or folders of conversations and documents.", show_default=False)
-    ] = None,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files or folders of conversations and documents.")] = None,
     format: Annotated[
         str, typer.Option("--format", help=f"auto, {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
     ] = "auto",
@@ -203,19 +190,15 @@ def show_ingest(summary: dict[str, Any]) -> None:
 
 def backfill(
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Files to store first; without any, only stored messages.", show_default=False),
+        list[Path] | None, typer.Argument(help="Files to store first; without any, only stored messages.")
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--start", metavar="TIME", help="Only messages from this time on.", show_default=False)
+        str | None, typer.Option("--start", metavar="TIME", help="Only messages from this time on.")
     ] = None,
-    end: Annotated[
-        str | None, typer.Option("--end", metavar="TIME", help="Only messages before this time.", show_default=False)
-    ] = None,
+    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Only messages before this time.")] = None,
     window: Annotated[str, typer.Option("--window", help="One run for each day, week or month.")] = "week",
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", min=0, help="How many messages at most, the oldest first.", show_default=False),
+        int | None, typer.Option("--limit", min=0, help="How many messages at most, the oldest first.")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Also messages that were extracted or skipped before.")

@@ -63,11 +63,10 @@ def register(app: typer.Typer) -> None:
 
 def consolidate(
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Compare the facts since this time again.", show_default=False),
+        str | None, typer.Option("--since", metavar="TIME", help="Compare the facts since this time again.")
     ] = None,
     scope: Annotated[
-        str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.", show_default=False)
+        str | None, typer.Option("--scope", help="Only facts of this scope, for example a project.")
     ] = None,
     mode: Annotated[
         str, typer.Option("--mode", help="Facts are compared pairwise, in a cluster, or auto: by their number.")
@@ -297,10 +296,7 @@ def reembed(
     embedder: Annotated[
         str | None,
         typer.Option(
-            "--embedder",
-            metavar="PROVIDER/MODEL",
-            help="The new model; default `embedder` in slowwave.toml.",
-            show_default=False,
+            "--embedder", metavar="PROVIDER/MODEL", help="The new model; default `embedder` in slowwave.toml."
         ),
     ] = None,
     gate: Gate = None,
@@ -321,9 +317,7 @@ def fleet(
     phase: Annotated[
         list[str] | None, typer.Option("--phase", help="Phases of the night; may be repeated; default all.")
     ] = None,
-    width: Annotated[
-        int | None, typer.Option("--width", min=1, help="How many namespaces at once.", show_default=False)
-    ] = None,
+    width: Annotated[int | None, typer.Option("--width", min=1, help="How many namespaces at once.")] = None,
     llm: Llm = None,
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,

@@ -38,8 +38,7 @@ def register(app: typer.Typer) -> None:
 
 def runs(
     run: Annotated[
-        str | None,
-        typer.Argument(help="The id of a run, or its beginning: show this run in detail.", show_default=False),
+        str | None, typer.Argument(help="The id of a run, or its beginning: show this run in detail.")
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="How many to show; a night or a backfill counts as one.")

@@ -41,7 +41,7 @@ def up(
     port: Port = 4200,
     part: Annotated[
         Literal["server", "worker", "deployments"] | None,
-        typer.Option("--part", hidden=True, help="Become the server or the worker.", show_default=False),
+        typer.Option("--part", hidden=True, help="Become the server or the worker."),
     ] = None,
     *,
     place: Place,
@@ -148,16 +148,12 @@ def serve(
             "--host-name",
             metavar="NAME",
             help="Another host name of this machine; requests to unknown names are refused.",
-            show_default=False,
         ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            "--token-file",
-            metavar="FILE",
-            help="A file with the token of the page; default $SLOWWAVE_SERVE_TOKEN.",
-            show_default=False,
+            "--token-file", metavar="FILE", help="A file with the token of the page; default $SLOWWAVE_SERVE_TOKEN."
         ),
     ] = None,
     is_opened: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
@@ -204,7 +200,6 @@ def serve_agents(
             "--http",
             metavar="HOST:PORT",
             help="Serve over streamable HTTP at /mcp, for example 127.0.0.1:8765; by default on stdin and stdout.",
-            show_default=False,
         ),
     ] = None,
     called: Annotated[
@@ -213,7 +208,6 @@ def serve_agents(
             "--host-name",
             metavar="NAME",
             help="With --http: another host name of this machine; requests to unknown names are refused.",
-            show_default=False,
         ),
     ] = None,
     *,

@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 
 def bring_in(
-    path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
+    path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.")],
     system: FromOption = "auto",
     require_approval: RequireApproval = False,
     key: Annotated[
@@ -105,7 +105,7 @@ def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="The folder to create.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="The folder to create.")],
     format: Annotated[
         str, typer.Option("--format", help="jsonl or parquet (complete), graphml or markdown.")
     ] = "jsonl",
