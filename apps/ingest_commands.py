@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -14,11 +12,11 @@ import typer
 from slowwave.common.arguments import checked_time
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount, shown_counts
-from slowwave.common.settings import BackfillSettings, IngestSettings, LanguageSettings
+from slowwave.common.settings import BackfillSettings, IngestSettings
 from slowwave.common.timestamps import parse_moment
 from slowwave.reading.ingestion.parsers import FORMATS, known_format
 
-from .configuration import FILE, Place, with_flags, write_settings
+from .configuration import Place, with_flags, write_settings
 from .maintain_commands import chosen, nightly_settings
 from .options import DryRun, JsonOption, ModelFlags, Now, RequireApproval, add_command
 from .printing import (
@@ -128,7 +126,8 @@ def ingest(
     if not paths and not reread:
         raise UnusableInput("There is nothing to read.", "Name files or folders: slowwave ingest PATH…")
     settings = with_flags(place.settings, model, owner=owner).ingest
-    settings = settings.model_copy(update={"llm": decided(settings.llm, place, quiet=as_json or dry_run)})
+    if settings.llm.model == AUTO and not as_json:
+        err.print(f"No model reads yet: words are kept as they were said. {CHANGE}.")
     if reread:
         settings = _rereading(settings)
     with progress(quiet=as_json):
@@ -319,25 +318,3 @@ def _answered(answer: str, ready: list[Reader]) -> str:
         return ready[int(word) - 1].model if int(word) else QUOTES
     choose(word)
     return word
-
-
-def decided(llm: LanguageSettings, place: Place, *, quiet: bool) -> LanguageSettings:
-    """The settings after a person was asked at the first ingest in a terminal; the answer is written to the settings.
-
-    Elsewhere, and where somebody chose before, they stay as they are.
-    """
-    if llm.model != AUTO or quiet or "://" in place.uri or Path(place.uri).exists():
-        return llm
-    if not _is_terminal():
-        err.print(f"No model reads yet: words are kept as they were said. {CHANGE}.")
-        return llm
-    model = ask_who_reads()
-    if Path(FILE).exists():
-        out.print(f'To keep the answer, write model = "{model}" below [ingest.llm] in {FILE}.')
-    else:
-        out.print(f"The answer stands in {write_settings(True, model, False)}.")
-    return llm.model_copy(update={"model": model})
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +23,6 @@ from slowwave.common.records import KnownFact, Usage
 from slowwave.common.run_counts import RunCount, effects
 from slowwave.common.settings import BackfillSettings, ExtractSettings, IngestSettings, SpendingLimits
 from slowwave.common.text import as_json
-from slowwave.common.timestamps import in_utc
 from slowwave.common.validity import live_sql
 from slowwave.reading.ingestion.windows import (
     COLUMNS,
@@ -55,7 +53,6 @@ Work = Callable[..., Awaitable[dict[str, Any]]]
 GIVE_UP_AFTER = 3
 """So many windows that fail, in a row or as half of all that were tried, are no accident: the backfill ends."""
 _COST = ("calls", "tokens_in", "tokens_out", "usd")
-_ANSWERED = ("completed", "incomplete", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +117,6 @@ def _windows(times: pl.Series, request: BackfillRequest) -> list[TimeWindow]:
     return limited(plan_time_windows(times, request.window, request.start, request.end), request.limit)
 
 
-def _span(parameters: str | None) -> tuple[datetime, datetime] | None:
-    """The window that a run of `ingest` was about."""
-    extract = json.loads(parameters or "{}").get("settings", {}).get("extract", {})
-    since, until = extract.get("since"), extract.get("until")
-    if not since or not until or not extract.get("enabled"):
-        return None
-    return in_utc(datetime.fromisoformat(since)), in_utc(datetime.fromisoformat(until))
-
-
 async def fill_windows(
     run: Run, request: BackfillRequest, windows: Sequence[TimeWindow], tally: BackfillTally, ingest: Work
 ) -> bool:
@@ -148,7 +136,7 @@ async def fill_windows(
         except Exception as error:
             log.exception("The window %s failed.", name)
             reason = error.message if isinstance(error, SlowwaveError) else f"{type(error).__name__}: {error}"
-            tally.lost(name, reason, _paid_in_vain(run, window))
+            tally.lost(name, reason, _paid_in_vain(run, tally))
             failures += 1
         await report_progress("windows", number, len(windows))
         tell(f"Window {number} of {len(windows)}, {tally.newest()}")
@@ -162,16 +150,14 @@ def is_hopeless(lost: int, in_a_row: int, tried: int) -> bool:
     return in_a_row >= GIVE_UP_AFTER or lost >= max(GIVE_UP_AFTER, tried / 2)
 
 
-def _paid_in_vain(run: Run, window: TimeWindow) -> Usage:
-    """What the runs of a window cost that have failed in this backfill."""
-    rows = store_of(run).snapshot().by_ids("runs", [run.id], key="parent_id", where="flow = 'ingest'")
-    mine = [row for row in rows.iter_rows(named=True) if _span(row["parameters"]) == window.span]
-    ended = [row for row in mine if row["state"] not in _ANSWERED]
-    killed = [row["id"] for row in ended if row["usd"] is None]  # what they paid is in the ledger alone
-    log = store_of(run).log("llm_calls", columns=[*_COST, "run_id"]) if killed else None
-    paid = [] if log is None else log.filter(pl.col("run_id").is_in(killed)).to_dicts()
-    rest = [*(row for row in ended if row["id"] not in killed), *paid]
-    calls, tokens_in, tokens_out, usd = (sum(row[name] or 0 for row in rest) for name in _COST)
+def _paid_in_vain(run: Run, tally: BackfillTally) -> Usage:
+    """What the runs of windows cost of which no summary came, by the ledger."""
+    store = store_of(run)
+    parts = store.snapshot().by_ids("runs", [run.id], ["id"], key="parent_id")["id"]
+    lost = [each for each in parts if each not in {*tally.runs.values(), *tally.lost_runs}]
+    tally.lost_runs += lost
+    paid = store.log("llm_calls", columns=[*_COST, "run_id"]).filter(pl.col("run_id").is_in(lost))
+    calls, tokens_in, tokens_out, usd = (paid[name].sum() or 0 for name in _COST)
     return Usage(calls, 0, tokens_in, tokens_out, usd)
 
 
@@ -197,6 +183,7 @@ class BackfillTally(WholeTally):
 
     namespace: str = ""
     windows: list[dict[str, Any]] = field(default_factory=list)
+    lost_runs: list[str] = field(default_factory=list)
     night: dict[str, Any] = field(default_factory=dict)
     idle: str = "Nothing waits there: nothing was extracted."
 
