@@ -81,12 +81,9 @@ async def ingest(
         paths: Files or folders on the machine of the worker: JSON lines of messages, sessions of coding
             agents, exports of chats, mail, logs of Git, Markdown or plain text. None: what is stored already and waits
             is extracted.
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         format: How to read the files; auto looks at each.
         settings: Who extracts, what is refused, and how much may be spent.
         embedder: The embedding model; a store keeps the one it was made with.
-        now: The time that counts as now; empty for the real time.
         require_approval: What is learned waits for a person, fact by fact; see the flow `review`.
         dry_run: Read and gate only; nothing is stored.
     """
@@ -178,14 +175,12 @@ async def inbox(
     Args:
         folder: Where files arrive, on the machine of the worker.
         namespace: Which memory they go to; tenants are kept apart by it.
-        store: Folder or address of the store.
         settle_s: Seconds for which a file must not have changed before it is read: it may still be written.
         afterwards: Whether files that were read move to the folder `done` and unusable ones to `failed`, with the
             reason beside them, or all stay where they are.
         by_folder: A folder in the inbox is the namespace of the files below it.
         settings: Who extracts, what is refused, and how much may be spent.
         embedder: The embedding model; a store keeps the one it was made with.
-        now: The time that counts as now; empty for the real time.
     """
     check_folder(folder)
     is_ours = afterwards == "move"

@@ -54,16 +54,11 @@ async def consolidate(
     unchanged store a second run changes nothing and asks nothing.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         since: Also look again at what was learned since then; empty for what was never looked at.
         scope: Only this project or artifact; empty for all. Facts of two scopes are never compared.
         mode: auto compares pair by pair up to twenty new facts and in clusters beyond; pairwise and cluster force it.
         artifacts: Also link versions of documents and pasted texts.
         settings: Who decides, from which likeness, and how much may be spent.
-        now: The time that counts as now; empty for the real time.
-        require_approval: Every merge waits for a person; see the flow `review`.
-        dry_run: Show what would be merged; nothing is changed and no model is asked.
     """
     run = existing_run("consolidate", store, namespace, now, settings.retention)
     writes = (RunCount.FACTS_COMPARED, RunCount.PROFILES_RENEWED, RunCount.FLAGS_CLEARED)
@@ -123,13 +118,8 @@ async def steward(
     `slowwave restore` brings it back. Until fifty recalls were logged facts are scored only.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         phases: What to do: score first, then prune, then merge. Facts fade by what they score now, written or not.
         settings: From which score facts fade and from which likeness they are merged, and what it may cost.
-        now: The time that counts as now; empty for the real time.
-        require_approval: What would fade or be merged waits for a person; see the flow `review`.
-        dry_run: Show what would fade and be merged; nothing is changed and no model is asked.
     """
     run = existing_run("steward", store, namespace, now, settings.retention)
     tally = Tally(
@@ -201,12 +191,7 @@ async def decay(
     where retention.mode is delete it is gone for good.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         settings: After how long, and how many entities and pending beliefs are kept.
-        now: The time that counts as now; empty for the real time.
-        require_approval: What would move waits for a person; see the flow `review`.
-        dry_run: Show what would move; nothing is changed.
     """
     run = existing_run("decay", store, namespace, now, settings.retention)
     tally = Tally(run.id, dry_run, idle="Nothing to do: nothing has been out of use for so long.")
@@ -248,11 +233,7 @@ async def communities(
     setting `max_prompt_bytes = 0` switches summaries off.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         settings: How they are found, who summarises them, and how much may be spent.
-        now: The time that counts as now; empty for the real time.
-        dry_run: Show what would be found; nothing is changed and no model is asked.
     """
     run = existing_run("communities", store, namespace, now, settings.retention)
     writes = (
@@ -288,8 +269,6 @@ async def upkeep(
     No row changes. Undo and questions about earlier states end where the versions end.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         settings: For how many days a run can be undone.
     """
     run = existing_run("upkeep", store, namespace, None, settings)

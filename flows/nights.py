@@ -66,13 +66,8 @@ async def sleep(
     taken back and the night goes on without it. So is a night that was interrupted, if recall is worse since.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         phases: What to do, in this order.
         settings: Those of each phase; gate and retention hold for all of them.
-        now: The time that counts as now; empty for the real time.
-        require_approval: What the phases would change waits for a person; see the flow `review`.
-        dry_run: Show what each phase would do; nothing is changed and no model is asked.
     """
     run = existing_run("sleep", store, namespace, now, settings.retention)
     tally = NightTally(run.id, dry_run)
@@ -133,11 +128,8 @@ async def fleet(
 
     Args:
         namespace: Which memories inside the store: a name, or a pattern such as tenant-*.
-        store: Folder or address of the store.
         phases: What to do in each, in this order.
         settings: How many at once, and what each night can be told.
-        now: The time that counts as now; empty for the real time.
-        dry_run: Show what each night would do; nothing is changed and no model is asked.
     """
     names = namespaces_like(store, namespace)
     arguments = {"store": store, "phases": phases, "settings": settings.sleep, "now": now, "dry_run": dry_run}
@@ -246,15 +238,12 @@ async def backfill(
     Args:
         start: Only messages said from this day or time on; empty for the first.
         end: Only messages said before this day or time; empty for the last.
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         paths: Files or folders whose messages are stored first; empty for what is stored already.
         window: How much time one run of `ingest` is about, by the calendar in UTC.
         limit: Messages at most, the oldest first; 0 for none, empty for all.
         force: Also messages that were extracted before, or skipped for what they tell a model to do.
         stages: ingest, sleep, or both.
         settings: How windows are read, how the night is spent, and what all of it may cost.
-        now: The time that counts as now; empty for the real time.
         dry_run: Estimate messages, calls, tokens and dollars; nothing is written and no model is asked.
     """
     request = BackfillRequest(moment(start), moment(end), tuple(paths), window, limit, force, tuple(stages), settings)

@@ -61,12 +61,9 @@ async def report(
     approves or rejects.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         stale_days: Days without a read after which an entity is stale; empty: as the settings say.
         settings: What is stale or large, how many of the most read entities are looked at for repeats, and whether
             splits are proposed.
-        now: The time that counts as now; empty for the real time.
     """
     run = existing_run("report", store, namespace, now, settings.retention)
     found = look_over(run, settings, stale_days)
@@ -100,13 +97,10 @@ async def review(
     time the run fails and everything waits on.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         action: Only proposals of this action, such as split, delete, merge or prune; empty for all.
         limit: How many to put on one form, the oldest first.
         person: The name that the form is filled in with; it can be changed there.
         timeout_hours: How long to wait for an answer.
-        now: The time that counts as now; empty for the real time.
     """
     run = existing_run("review", store, namespace, now)
     questions = await frozen(run, action, limit)
@@ -136,11 +130,7 @@ async def undo(
 
     Args:
         run: The id of the run, or its beginning, as `slowwave runs` and the page of the run show it.
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         cascade: Also take back later runs that rest on it.
-        now: The time that counts as now; empty for the real time.
-        dry_run: Show what would be taken back; nothing is changed.
     """
     mine = existing_run("undo", store, namespace, now)
     report = undo_run(mine, run, cascade=cascade, dry_run=dry_run)
@@ -164,10 +154,6 @@ async def restore(
     Args:
         facts: Their ids, or the beginnings of them, as `slowwave archived` shows them.
         run: Instead of facts: the id of the run that archived them, such as a night.
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
-        now: The time that counts as now; empty for the real time.
-        dry_run: Show what would come back; nothing is changed.
     """
     mine = existing_run("restore", store, namespace, now)
     restored = bring_back(mine, facts, run or None, dry_run=dry_run)
@@ -186,10 +172,7 @@ async def doctor(
     The run fails where something is wrong, with all of it in a table on its page.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         repair: Mend what can be mended, as one commit that can be undone.
-        now: The time that counts as now; empty for the real time.
     """
     run = new_run("doctor", store, namespace, "", now)
     examined = examine_store(run, repair=repair)
@@ -216,12 +199,8 @@ async def reembed(
     back. With the model that the memory has already, rows that lack a vector get one.
 
     Args:
-        namespace: Which memory inside the store; tenants are kept apart by it.
-        store: Folder or address of the store.
         embedder: The embedding model to turn to, provider/model.
         settings: Batches, the gate, and how long old vectors are kept.
-        now: The time that counts as now; empty for the real time.
-        dry_run: Show what would be embedded; nothing is changed.
     """
     run = existing_run("reembed", store, namespace, now, settings.retention)
     model = open_embedder(embedder).name
