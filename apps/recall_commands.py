@@ -61,7 +61,6 @@ def recall(
             "--graph",
             metavar="MODE",
             help="Follow relations: none, bfs (step by step) or spread (strong ones first); default [recall] graph.",
-            show_default=False,
         ),
     ] = None,
     scope: Scope = None,
@@ -160,9 +159,7 @@ def ask(
     over_time: OverTime = False,
     llm: Annotated[
         str | None,
-        typer.Option(
-            "--llm", metavar="PROVIDER/MODEL", help="The model that answers; default [ingest.llm].", show_default=False
-        ),
+        typer.Option("--llm", metavar="PROVIDER/MODEL", help="The model that answers; default [ingest.llm]."),
     ] = None,
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,

@@ -545,11 +545,14 @@ class OpenMemory:
         and `BudgetReached` never: what was not extracted waits for the next run.
         """
         refuse_a_fork()
-        from apps.messages import ingest_messages  # imports the ingest path, which reading does not need
+        from apps.configuration import with_flags
+        from flows.ingest import ingest_messages  # imports the ingest path, which reading does not need
 
-        limits = {"model": model, "max_usd": max_usd, "max_calls": max_calls}
+        limits, place = {"model": model, "max_usd": max_usd, "max_calls": max_calls}, self.place
+        settings, at = with_flags(place.settings, limits, owner=speaker).ingest, checked_time(now)
+        where = (place.namespace, place.uri)
         with self._adding:
-            return ingest_messages(self.place, messages, conversation, speaker, limits, checked_time(now))
+            return ingest_messages(messages, conversation, *where, settings, place.settings.embedder, at)
 
     def retire(self, facts: str | Sequence[str]) -> tuple[str, ...]:
         """Retire live facts: out of recall, into the archive; returns the runs, one for each entity, to undo them.

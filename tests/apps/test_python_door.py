@@ -25,7 +25,7 @@ from talk import rows, started
 import slowwave
 from slowwave import OpenMemory, open_memory
 from slowwave.common import installation, types
-from slowwave.common.errors import UnknownName, UnusableInput
+from slowwave.common.errors import UnusableInput
 from storage.store import Store
 from storage.undo import undo
 from tasks.entities.retirement import restore
@@ -150,27 +150,6 @@ def test_each_text_that_is_added_has_its_outcome_and_its_flag(copy: Path) -> Non
         assert memory.recall("How many cars does it carry?", 1).facts[0].id == other.fact_id
     undo(Store.open(str(copy)), added.run, "undo-1", datetime.now(tz=EPOCH.tzinfo))
     assert set(rows(copy, "facts")["id"]) == {"f_part", "f_paint"}
-
-
-def test_an_unknown_entity_is_made_of_the_type_that_either_language_names_or_refused(copy: Path) -> None:
-    with open_memory(copy) as memory:
-        with pytest.raises(UnusableInput, match="nothing to observe"):
-            memory.add_observations("Monday", [])
-        added = memory.add_observations("Monday", "The crew met at nine in the harbour.", "Sesión")
-        assert (added.is_new, added.counts) == (True, {"added": 1})
-        assert memory.facts_of("monday")[0].entity_type == "session"
-        with pytest.raises(UnusableInput, match="Unknown entity 'Tuesday'"):
-            memory.add_observations("Tuesday", "The crew met at ten.", create=False)
-        with pytest.raises(UnknownName, match="entity type"):
-            memory.add_observations("Tuesday", "The crew met at ten.", "sesiones")
-
-
-def test_what_is_added_waits_where_a_person_approves(copy: Path, tmp_path: Path) -> None:
-    file = tmp_path / "manual.toml"
-    file.write_text('[approval]\nmode = "manual"\n')
-    with open_memory(copy, settings=file) as memory:
-        assert memory.add_observations("ferry", "It has a crew of nine since May.").counts == {"waiting": 1}
-    assert set(rows(copy, "facts").filter(status="active")["id"]) == {"f_part", "f_paint"}
 
 
 @pytest.mark.proof
@@ -328,23 +307,6 @@ def test_what_several_threads_say_meanwhile_is_one_run_with_an_answer_for_each(c
         assert twice[0] == twice[1] is not None
         with pytest.raises(UnusableInput, match="Unknown entity"):
             other.result(timeout=60)
-
-
-def test_it_has_the_settings_and_the_store_of_the_command_line(
-    ferry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SLOWWAVE_STORE", str(ferry))
-    for k in (1, 2):
-        Path("slowwave.toml").write_text(f"[recall]\nk = {k}\n")
-        with open_memory(is_logged=False) as memory:
-            assert len(memory.recall("the ferry").facts) == k
-    own = tmp_path / "own.toml"
-    own.write_text("[recall]\nmany = 1\n")
-    with pytest.raises(UnknownName, match=r"recall\.many"):
-        open_memory(settings=own)
-    with pytest.raises(UnusableInput, match="no settings file"):
-        open_memory(settings=tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize("is_imported", [True, False])

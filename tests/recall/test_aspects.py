@@ -24,9 +24,7 @@ from talk import NOW, rows
 from typer.testing import CliRunner
 
 from apps.cli import app
-from flows.consolidate import consolidate
-from flows.decay import decay
-from flows.steward import steward
+from flows.maintenance import consolidate, decay, steward
 from recall.aspects import aspects, aspects_of, scored, stored_aspects
 from slowwave.common import frames
 from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput

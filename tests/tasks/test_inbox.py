@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 from messages_api import MessagesApi, fault
 from talk import CLAUDE, extractor, rows, said, states, written
-from test_backfill import stored
 
-from flows.inbox import inbox
+from flows.ingest import inbox
 from slowwave.common.errors import NoStoreYet, NothingYet, SlowwaveError
-from slowwave.common.settings import ExtractSettings, IngestSettings
+from slowwave.common.settings import IngestSettings
 from storage.store import Store
-from tasks.ingest.inbox import Arrival, Rounds, half_read, look_into, put_away
+from tasks.ingest.inbox import look_into, put_away
 from tasks.runtime.runs import existing_run, new_run
 
 RULES = IngestSettings.model_validate({"llm": {"model": "quotes"}, "extract": {"enabled": False}})
@@ -137,22 +136,6 @@ def test_while_the_model_is_away_the_file_stays_and_is_read_when_it_is_back(
     assert looked(folder, place, **how)["left"] == 0
     assert names(folder) == {"done/talk.jsonl", "done/note.jsonl"}
     assert "pending" not in states(place).values()
-
-
-def test_where_the_budget_is_spent_the_file_stays_until_its_messages_are_extracted(
-    tmp_path: Path, new_store: Callable[[], Store]
-) -> None:
-    [arrival] = [Arrival(tmp_path / "talk.jsonl", "default", (1, 1), "known")]
-    done = Rounds((arrival,))
-    done.ran([arrival], {"run": "ingest-1", "state": "stopped", "stopped_by": "max_calls"})
-    assert (done.summary()["state"], done.is_over(arrival)) == ("stopped", False)
-    assert done.summary()["stopped_by"] == "max_calls"
-    assert done.summary()["files"][0]["reason"] == "Its messages wait: max_calls"
-    store, extract = new_store(), ExtractSettings()
-    assert not half_read(store.uri, [arrival], extract)
-    stored(store, 1)
-    assert half_read(store.uri, [arrival], extract) == {"default": [arrival]}
-    assert not half_read(store.uri, [arrival], extract.model_copy(update={"force": True}))
 
 
 def test_without_a_folder_there_is_nothing_to_do_yet(tmp_path: Path) -> None:
