@@ -30,7 +30,7 @@ MODULES = {
     "runs_commands": "undo doctor runs",
     "people_commands": "duplicates observe retire archived restore forget",
     "entity_commands": "pin",
-    "transfer_commands": "import export atlas",
+    "transfer_commands": "import audit export atlas",
     "server_commands": "up down serve mcp",
 }
 """The commands of each module, in the order of the list of commands; only the module of the called one is imported."""

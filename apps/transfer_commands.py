@@ -23,6 +23,7 @@ from .options import DryRun, JsonOption, RequireApproval, add_command
 from .printing import err, out, print_json, progress, show_undo, table
 
 if TYPE_CHECKING:
+    from slowwave.integrations.foreign.audit import Audit
     from tasks.transfer.imports import Imported
 
 SHOWN = 20
@@ -40,7 +41,7 @@ FromOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
     add_command(app, bring_in, "import")
-    for command in (export, atlas):
+    for command in (audit, export, atlas):
         add_command(app, command)
 
 
@@ -102,6 +103,33 @@ def _show_imported(done: Imported, dry_run: bool, namespace: str) -> None:
         if done.counts.get("changes proposed"):
             out.print(f"{done.counts['changes proposed']} changes wait for a person: slowwave review list")
         show_undo(done.run, namespace)
+
+
+def audit(
+    path: Annotated[Path, typer.Argument(help="An export: a JSON file, or a folder of them.", show_default=False)],
+    system: FromOption = "auto",
+    stale_days: Annotated[int, typer.Option("--stale-days", min=1, help="A fact is stale after this many days.")] = 365,
+    *,
+    place: Place,
+    as_json: JsonOption = False,
+) -> None:
+    """Audit an export of another memory: duplicates, contradictions, stale facts, secrets."""
+    from tasks.transfer.imports import audit_export
+
+    report = audit_export(path, place.settings, system, stale_days=stale_days)
+    if as_json:
+        print_json(report.as_json())
+    else:
+        _show_audit(report)
+
+
+def _show_audit(report: Audit) -> None:
+    rows = [(each.title, each.count, f"{each.rate:.1%}", f"of {each.total} {each.of}") for each in report.findings]
+    out.print(table(report.title, ("finding", "count", "rate", "of how many"), rows))
+    for each in report.findings:
+        if each.examples:
+            kinds = ", ".join(f"{kind} {count}" for kind, count in (each.kinds or {}).items())
+            out.print(table(each.title, ("where", "example"), [(e.place, e.text) for e in each.examples], kinds))
 
 
 def export(

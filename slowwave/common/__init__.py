@@ -33,7 +33,7 @@ Statements are compared in one way everywhere: a text becomes words (`words`), t
 nothing (`comparison/normal_forms`), pairs that may be alike are found without comparing all
 (`comparison/similarity_joins`), and the guards (`comparison/guards`) read numbers, names, denials and times on both
 sides. Similarity alone decides nothing: the filters use it to see that a message is nothing new, deduplication to find
-pairs, and each of them asks the guards.
+pairs, the audit to judge another memory, and each of them asks the guards.
 
 A question about time is a `Moment` (`validity`): the present, the time that is asked about, and the time whose beliefs
 are asked for. The rules apply it to frames and the store to its tables, so both give the same facts.

@@ -13,7 +13,7 @@ Faces for other libraries, each a module of its own; none is imported before a p
 - `shared`: what they share: missing libraries, a memory that is not there yet, new turns without times
 
 Other memories
-- `foreign`: exports of mem0, Graphiti and Zep and of the memory server of MCP, in one form
+- `foreign`: exports of mem0, Graphiti and Zep and of the memory server of MCP, in one form; and an audit of them
 
 How they work together. `from slowwave import open_memory` gives an `OpenMemory`: one namespace of a store with every
 call, its signature and the checks of its arguments. It lies here and not in `apps` because it must be in the package
@@ -27,6 +27,8 @@ The faces translate: the calls of another library become calls of `OpenMemory`, 
 nothing but the public calls, so whatever they can do, a program can do as well. Each needs its library, which comes
 with an extra of the package; without it the import says which.
 
-`foreign` goes the other way. `parsers` tells which system wrote a file and reads its form, `records` is the common one,
-and makes messages, names and claims of it, which then pass through the same filters and rules as a conversation.
+`foreign` goes the other way. `exports` tells which system wrote a file, `parsers` reads its form, `records` is the
+common one. `adoption` makes messages, names and claims of it, which then pass through the same filters and rules as a
+conversation. `audit` and `audit_pairs` judge such an export by our rules without storing anything: duplicates,
+contradictions, what is stale, secret or broken.
 """

@@ -18,14 +18,18 @@ from typing import Any
 import orjson
 import polars as pl
 
+from inference.embedding import open_embedder
 from recall.export import is_own_export
 from recall.export_files import SealCheck
+from slowwave.common.comparison.similarity import profile_of
 from slowwave.common.errors import UnusableInput
 from slowwave.common.run_counts import RunCount
-from slowwave.common.settings import IngestSettings
+from slowwave.common.settings import IngestSettings, Settings
 from slowwave.common.text import readable, row_id
+from slowwave.integrations.foreign.adoption import Adopted, adopt, without_secrets
+from slowwave.integrations.foreign.audit import Audit, audit
 from slowwave.integrations.foreign.parsers import READS, read_export
-from slowwave.integrations.foreign.records import Adopted, Foreign, Skipped, adopt, without_secrets
+from slowwave.integrations.foreign.records import Foreign, Skipped
 from slowwave.reading.ingestion.conversations import hidden_names
 from slowwave.reading.ingestion.formats import MIXED, binary_kind, encoding_of, load_lines
 from storage.rows import quoted
@@ -309,3 +313,23 @@ def _shown(path: Path) -> str:
     """The path as it may be stored and told: without secrets."""
     name = readable(path.as_posix())
     return hidden_names([name]).get(name, name)
+
+
+# Audits: an export of another memory system is read and judged; no store is needed, and none is opened.
+
+
+LEAST_COSINE = 0.6  # what denies or opposes a statement is less like it than what repeats it
+
+
+def audit_export(
+    path: str | Path, settings: Settings, system: str = "auto", *, now: datetime | None = None, stale_days: int = 365
+) -> Audit:
+    """What is wrong with an export, by the rules and thresholds of the settings; reads the file and changes nothing.
+
+    Raises `UnusableInput` for what cannot be read.
+    """
+    file = read_foreign(path, system)
+    seat = open_embedder(settings.embedder)
+    resolve = min(settings.consolidate.resolve_cosine or 1.0, profile_of(seat.name).resolve, LEAST_COSINE)
+    vectors = seat.embed(file.content.claims["statement"].to_list())
+    return audit(file.content, vectors, now or datetime.now(UTC), settings, resolve, file.uri, stale_days)
