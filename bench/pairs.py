@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from inference.embedding import open_embedder
-from slowwave.common.comparison.similarity_joins import close_pairs
+from slowwave.common.comparison.similarity import close_pairs
 from slowwave.common.settings import MergeSettings
 from slowwave.facts.deduplication.blocking import find_pairs
 

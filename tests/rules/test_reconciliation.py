@@ -243,8 +243,6 @@ def test_no_chaining_a_loser_was_compared_with_its_survivor_itself() -> None:
     chain = [fact("a", words), fact("b", words, at=1), fact("c", words, at=2)]
     apart = CandidateSet(frame(chain), pairs_of(chain, {("a", "b"): 0.95}), prompt_version=VERSION)
     assert losers(apart) == {"b": "a"}
-    twins = CandidateSet(frame(chain), pairs_of(chain, {("a", "b"): 0.95, ("b", "c"): 0.95}), prompt_version=VERSION)
-    assert losers(twins) == {"b": "a", "c": "a"}
     framed = [*chain[:2], fact("c", f"By the way: {words}", at=2)]
     far = pool_of(*framed, a__c=0.5)  # what was absorbed itself absorbs nothing, however near it is
     assert (losers(far), losers(pool_of(*framed[1:]))) == ({"b": "a"}, {"c": "b"})

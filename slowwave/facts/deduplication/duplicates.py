@@ -6,16 +6,14 @@ compared with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from slowwave.common import frames
 from slowwave.common.comparison.guards import guards_pass, is_same_identity, may_yield
-from slowwave.common.comparison.similarity import Vectors, cosines, word_overlap
 from slowwave.common.entrenchment import entrenchment_rank
-from slowwave.common.frames import beside
 from slowwave.common.settings import MergeSettings, StewardSettings
 from slowwave.facts.revision.repetition import with_keys
 
@@ -25,7 +23,6 @@ from .blocking import TOPICS
 
 
 BY_WORDS, BY_MEANING, BY_USE = "text", "meaning", "use"
-Measure = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,13 +30,11 @@ class MergeRule:
     """When two facts are similar enough for the guards, and which of them is the representative.
 
     `is_alike`, over PAIRS: similar enough. `order`, over FACTS with created_at: best representative first, after pinned
-    and better entrenched facts. `measure` adds cosine and jaccard to new pairs (a_id, b_id, cosine where it is known,
-    statement, statement_b). `stage`, over PAIRS: the stage of the merge for the ledger.
+    and better entrenched facts. `stage`, over PAIRS: the stage of the merge for the ledger.
     """
 
     is_alike: pl.Expr
     order: tuple[pl.Expr, ...]
-    measure: Measure
     stage: pl.Expr
 
 
@@ -60,24 +55,15 @@ def by_words(settings: MergeSettings) -> MergeRule:
             pl.col("created_at"),
             pl.col("id"),
         ),
-        _with_words,
         pl.when(has_same_words).then(pl.lit(BY_WORDS)).otherwise(pl.lit(BY_MEANING)),
     )
 
 
-def by_use(settings: StewardSettings, ids: pl.Series, vectors: Vectors) -> MergeRule:
+def by_use(settings: StewardSettings) -> MergeRule:
     """The steward: similar meaning; more recalls are better, then a higher retrieval score, then the older.
 
-    Facts need hit_count and avg_retrieval_score, null where they were never recalled (S4-08). `vectors` (n, d) are the
-    unit rows of the facts `ids`.
+    Facts need hit_count and avg_retrieval_score, null where they were never recalled (S4-08).
     """
-    rows = pl.DataFrame({"id": ids, "row": pl.int_range(len(ids), eager=True)})
-
-    def measured(pairs: pl.DataFrame) -> pl.DataFrame:
-        places = beside(pairs, rows)
-        exact = cosines(vectors, places["row"].to_numpy(), places["row_b"].to_numpy())
-        return _with_words(places.with_columns(cosine=pl.Series(exact, dtype=pl.Float64)))
-
     return MergeRule(
         (pl.col("cosine") >= settings.merge_threshold).fill_null(False),
         (
@@ -86,13 +72,8 @@ def by_use(settings: StewardSettings, ids: pl.Series, vectors: Vectors) -> Merge
             pl.col("created_at"),
             pl.col("id"),
         ),
-        measured,
         pl.lit(BY_USE),
     )
-
-
-def _with_words(pairs: pl.DataFrame) -> pl.DataFrame:
-    return pairs.with_columns(word_overlap(pairs["statement"], pairs["statement_b"])["jaccard"])
 
 
 KINDS = ("relation", "observation", "note")
@@ -109,7 +90,6 @@ DUPLICATES: frames.Schema = {
 }
 NOT_SIMILAR = "likeness"
 """The guard of a pair that is not similar enough for a merge without a model."""
-_EQUAL = 1.0 - 1e-6  # cosine of equal vectors in float32
 _COMPARED = (
     "id kind scope subject_id predicate object_id object_text polarity statement entrenchment pinned valid_to day"
 ).split()
@@ -191,16 +171,13 @@ def merge_by(candidates: CandidateSet, rule: MergeRule) -> Merges:
     """The merges of a rule without a model, each checked by the guards.
 
     In order of rank every fact that is not merged yet absorbs the facts that may yield to it; a duplicate absorbs
-    nothing (S4-10). Facts that only a duplicate was compared with are then compared with its representative.
+    nothing (S4-10).
     """
     pairs = _measured(candidates)
     texts = candidates.facts.with_columns(pl.col("statement").fill_null(""))
     ranked = best_first(with_keys(texts), rule)
     guarded = _guarded(pairs, ranked, rule)
     duplicates = _duplicates(guarded, ranked, rule)
-    while len(more := _handed_on(guarded, duplicates, ranked, candidates, rule)):
-        guarded = pl.concat([guarded, _guarded(more, ranked, rule)])
-        duplicates = _duplicates(guarded, ranked, rule)
     gone = duplicates["loser_id"].implode()
     left = guarded.filter(~pl.col("a_id").is_in(gone), ~pl.col("b_id").is_in(gone)).sort("a_id", "b_id")
     return Merges(duplicates, left.select(*UNDECIDED))
@@ -292,37 +269,3 @@ def _stars(edges: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         if representative not in taken and duplicate not in taken:
             taken.add(duplicate)
             yield duplicate, representative
-
-
-def _handed_on(
-    guarded: pl.DataFrame, duplicates: pl.DataFrame, ranked: pl.DataFrame, candidates: CandidateSet, rule: MergeRule
-) -> pl.DataFrame:
-    """New PAIRS: a representative, and a fact that one of its duplicates could have absorbed.
-
-    Of a crowd of equal facts not every pair is measured; a fact measured only with a duplicate would be left out.
-    """
-    seeds = candidates.seeds().implode()
-    alike = guarded.filter(pl.col("guard").is_null())
-    both = pl.concat(
-        [
-            alike.select("cosine", loser_id="a_id", other="b_id"),
-            alike.select("cosine", loser_id="b_id", other="a_id"),
-        ]
-    ).join(duplicates.select("loser_id", "winner_id", twin="cosine"), on="loser_id")
-    named = both.filter(pl.col("other") != pl.col("winner_id")).select(
-        a_id=pl.min_horizontal("winner_id", "other"),
-        b_id=pl.max_horizontal("winner_id", "other"),
-        cosine=pl.when(pl.col("twin") >= _EQUAL).then("cosine"),
-    )
-    fresh = named.group_by("a_id", "b_id").agg(pl.col("cosine").max()).join(guarded, on=["a_id", "b_id"], how="anti")
-    fresh = fresh.filter(pl.col("a_id").is_in(seeds) | pl.col("b_id").is_in(seeds)).sort("a_id", "b_id")
-    texts = frames.beside(fresh, ranked.select("id", "statement"))
-    return rule.measure(texts).select(*PAIRS).filter(rule.is_alike)
-
-
-def standing(merges: Merges, facts: pl.DataFrame) -> Merges:
-    """The merges with both sides still among the facts, and a duplicate that may still yield (T40)."""
-    sides = frames.beside(merges.duplicates, facts.select("id", "pinned", "entrenchment"), "loser_id", "winner_id")
-    there = facts["id"].implode()
-    open_ = merges.undecided.filter(pl.col("a_id").is_in(there), pl.col("b_id").is_in(there))
-    return replace(merges, duplicates=sides.filter(may_yield()).select(*DUPLICATES), undecided=open_)

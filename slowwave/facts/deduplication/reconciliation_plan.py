@@ -23,7 +23,7 @@ from slowwave.common.text import row_id
 from slowwave.common.validity import is_live
 from slowwave.facts.revision.application import Surroundings, ledger_rows, with_marks, with_supersessions
 
-from .duplicates import BY_USE, BY_WORDS, MAX_ATTEMPTS, CandidateSet, Merges, standing
+from .duplicates import BY_USE, BY_WORDS, MAX_ATTEMPTS, CandidateSet, Merges
 from .merged_facts import (
     ClusterMerge,
     aspects_of,
@@ -181,19 +181,6 @@ class ReconciliationPlan:
         }
 
 
-def only_live(
-    candidates: CandidateSet, merges: Merges, judged: Sequence[JudgedPair], live_ids: pl.Series
-) -> tuple[CandidateSet, Merges, tuple[JudgedPair, ...]]:
-    """The arguments without facts that are no longer live; a question about one of them does not count (T40).
-
-    For live facts with changes, first replace the rows: `replace(candidates, facts=…)`.
-    """
-    there = set(live_ids)
-    left = replace(candidates, facts=candidates.facts.filter(pl.col("id").is_in(live_ids.implode())))
-    answers = tuple(each if there.issuperset(each.ids) else JudgedPair(each.first, each.second) for each in judged)
-    return left, standing(merges, left.facts), answers
-
-
 def plan_reconciliation(
     candidates: CandidateSet,
     merges: Merges,
@@ -212,16 +199,18 @@ def plan_reconciliation(
     """All changes by merges and verdicts.
 
     `evidence` is FACT_EVIDENCE and `aspects` FACT_ASPECTS of the candidate set, `near` the stored rows near the facts
-    of verdicts. `judged` has every planned question, also unasked ones, whose facts stay unmarked for the next run.
+    of verdicts. `judged` has every planned question, also unasked ones, whose facts stay unmarked for the next run;
+    one about a fact that is no longer live does not count (T40).
     With an empty `prompt_version` there is no model: the best pair of each seed waits. Without `marks` no fact counts
     as consolidated or tried: a later consolidation decides that (§6.5).
     """
     live = candidates.facts.filter(is_live(now))
-    candidates, merges, judged = only_live(candidates, merges, judged, live["id"])
+    there, candidates = set(live["id"]), replace(candidates, facts=live)
+    judged = tuple(each if there.issuperset(each.ids) else JudgedPair(each.first, each.second) for each in judged)
     same = allowed_merges(judged, live)
     done = merge_clusters(live, merges, [(each.duplicate, each.representative) for each in same if each.representative])
     ended = end_by_verdicts(judged, done.roots(), near, model, now)
-    answers = Settled(tuple(judged), same, ended)
+    answers = Settled(judged, same, ended)
     worth = merge_provenance(done, evidence)
     facts = with_merge_provenance(done, worth, now)
     if marks:
