@@ -62,7 +62,7 @@ async def decay(
                 tally.took(gone)
             if not dry_run:
                 tally.proposed(titles_of(run))
-                tally.took(count_usage(run, settings))
+                tally.took(count_usage(run))
                 faded = await attempt(tally, "links", partial(fade_links, run, settings))
                 tally.counts[RunCount.LINKS_FADED] += faded or 0
             if tally.has_written and not dry_run:

@@ -46,7 +46,6 @@ from tasks.runtime.writing import decide_and_write
 RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
 SCORE_STEP = 0.01  # scores that changed less since they were written are not written
-_FADING = "links."
 _IS_REDUNDANT = f"reason IN ({', '.join(map(quoted, REDUNDANT))})"
 _COLUMNS = {RECALLS: ("fact_id", "cosine", "at"), READS: ("entity_id", "query_hash", "at")}
 _SCORED = ["id", "created_at", "content_score"]
@@ -65,15 +64,15 @@ class Pruned(TaskResult):
 
 
 @task("count use")
-def count_usage(run: Run, settings: DecaySettings | None = None) -> TaskResult:
+def count_usage(run: Run) -> TaskResult:
     """Add what reads have logged since the last time to the counters, each event exactly once; returns what was new.
 
-    Links weaken on the way by these settings, or those of the last `decay`. How far the logs are counted is written
-    with the counters, so a death in between leaves both as they were.
+    How far the logs are counted is written with the counters, so a death in between leaves both as they were.
     """
 
     def write(tx: Transaction, unread: _Unread) -> None:
-        _count_facts(tx, unread.recalls, settings or _weakening(tx))
+        stored = tx.by_ids_or_all("fact_usage", unread.recalls["fact_id"])
+        tx.upsert("fact_usage", _with_birth(fold_recalls(stored, unread.recalls), stored))
         _count_entities(tx, unread.reads)
         tx.upsert("log_marks", unread.marks)
 
@@ -84,16 +83,11 @@ def count_usage(run: Run, settings: DecaySettings | None = None) -> TaskResult:
 @task("fade links")
 def fade_links(run: Run, settings: DecaySettings) -> int:
     """Weaken links of facts that nobody asked for, for all the time since the last run; returns how many (S2-73)."""
-    store = store_of(run)
-    snapshot, wanted = store.snapshot(), _marks_of(settings)
-    if weaken_links(_used_links(snapshot), run.now, settings).is_empty() and _weakening_marks(snapshot) == wanted:
-        return 0
-    with store.commit(run.id, "usage.fade", run.now) as tx:
-        weaker = weaken_links(_used_links(tx), run.now, settings)
-        tx.upsert("fact_usage", weaker)
-        if _weakening_marks(tx) != wanted:
-            tx.upsert("metadata", pl.DataFrame({"id": [*wanted], "number": [*wanted.values()]}))
-    return len(weaker)
+
+    def weaker(reading: Reading) -> pl.DataFrame:
+        return weaken_links(reading.frame("fact_usage", "link_count > 0"), run.now, settings)
+
+    return len(decide_and_write(run, "usage.fade", weaker, lambda tx, rows: tx.upsert("fact_usage", rows)))
 
 
 @task("weigh entities")
@@ -113,7 +107,7 @@ def use_so_far(reading: Reading, store: Store) -> pl.DataFrame:
     counted = reading.frame("fact_usage")
     marks = dict(reading.by_ids("log_marks", [RECALLS], ["id", "version"]).iter_rows())
     unread = store.log_since(RECALLS, marks.get(RECALLS, 0), _COLUMNS[RECALLS])[0]
-    fresh = fold_recalls(counted, unread, DecaySettings())
+    fresh = fold_recalls(counted, unread)
     known = counted.join(fresh, on="id", how="anti").select(fresh.columns)
     return usage_of(pl.concat([known, fresh]), _absorptions(reading))
 
@@ -142,11 +136,6 @@ def _unread(store: Store, reading: Reading) -> _Unread:
     return _Unread(recalls, reads, pl.DataFrame({"id": [RECALLS, READS], "version": [recalled, read]}))
 
 
-def _count_facts(tx: Transaction, recalls: pl.DataFrame, settings: DecaySettings) -> None:
-    stored = tx.by_ids_or_all("fact_usage", recalls["fact_id"])
-    tx.upsert("fact_usage", _with_birth(fold_recalls(stored, recalls, settings), stored))
-
-
 def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     usage, days = (
         tx.by_ids_or_all(name, reads["entity_id"], key=key)
@@ -158,28 +147,6 @@ def _count_entities(tx: Transaction, reads: pl.DataFrame) -> None:
     tx.upsert("entity_usage", _with_birth(by_entity, usage))
     tx.upsert("entity_days", _with_birth(by_day, days))
     tx.upsert("co_occurrences", _with_birth(fold_company(pairs, met), pairs))
-
-
-def _marks_of(settings: DecaySettings) -> dict[str, float]:
-    """How links weaken, as it is kept for the sweeps until the next decay."""
-    return {
-        f"{_FADING}interval_secs": settings.link_weight_decay_interval_secs,
-        f"{_FADING}lambda": settings.link_weight_decay_lambda,
-    }
-
-
-def _weakening_marks(reading: Reading) -> dict[str, float]:
-    kept = reading.by_ids("metadata", [*_marks_of(DecaySettings())], ["id", "number"]).sort("id")
-    return {**_marks_of(DecaySettings()), **dict(kept.iter_rows())}
-
-
-def _weakening(reading: Reading) -> DecaySettings:
-    kept = {f"link_weight_decay_{name.removeprefix(_FADING)}": n for name, n in _weakening_marks(reading).items()}
-    return DecaySettings.model_validate(kept)
-
-
-def _used_links(reading: Reading) -> pl.DataFrame:
-    return reading.frame("fact_usage", "link_count > 0")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
