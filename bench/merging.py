@@ -14,8 +14,7 @@ import polars as pl
 from inference.embedding import open_embedder
 from slowwave.common import frames
 from slowwave.common.settings import MergeSettings, StewardSettings
-from slowwave.facts.deduplication.blocking import find_pairs
-from slowwave.facts.deduplication.duplicates import CandidateSet, by_use, merge_by
+from slowwave.facts.deduplication.duplicates import CandidateSet, by_use, find_pairs, merge_by
 
 from .big_store import fact_rows
 from .consolidation import FACTS, QUICK, SEED, Planted, plant

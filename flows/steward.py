@@ -10,8 +10,7 @@ from inference.language import Language
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import StewardSettings
 from tasks.nightly.aspects import refreshed_aspects
-from tasks.nightly.near_duplicates import merge_duplicates
-from tasks.nightly.scoring_and_pruning import count_usage, is_learning, prune, score, weigh_entities
+from tasks.nightly.scoring_and_pruning import count_usage, is_learning, merge_duplicates, prune, score, weigh_entities
 from tasks.orchestration.phases import attempt, conclude, gated, tidy, weighed
 from tasks.orchestration.tallies import StewardTally
 from tasks.runtime.engine import flow

@@ -27,13 +27,15 @@ from slowwave.common.records import PairFact, PairQuestion
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import MergeSettings
 from slowwave.common.validity import is_live, live_sql, time_sql
-from slowwave.facts.deduplication.blocking import TOPICS, find_pairs, find_topics
 from slowwave.facts.deduplication.duplicates import (
     KINDS,
+    TOPICS,
     CandidateSet,
     MergeRule,
     Merges,
     by_words,
+    find_pairs,
+    find_topics,
     merge_by,
     select_seeds,
 )

@@ -1,5 +1,5 @@
 """The work of the flow `steward`: logged use is counted, facts and entities are scored by it, and what nobody recalled
-fades.
+fades, and near-duplicates become one.
 
 Use is counted by `decay` as well, and known to the gate and to all that choose between facts.
 """
@@ -12,12 +12,17 @@ from functools import partial
 
 import polars as pl
 
+from inference.language import Language
+from prompts.rendering import prompt_version
 from slowwave.common import frames
 from slowwave.common.entrenchment import ENDS
 from slowwave.common.records import REDUNDANT
 from slowwave.common.run_counts import RunCount
-from slowwave.common.settings import DecaySettings, RecallSettings, StewardSettings, UseSettings
+from slowwave.common.settings import DecaySettings, MergeSettings, RecallSettings, StewardSettings, UseSettings
 from slowwave.common.validity import live_sql
+from slowwave.facts.deduplication.duplicates import by_use
+from slowwave.facts.deduplication.pairs_for_a_model import uses_pairs
+from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.lifecycle import pruning_and_eviction as pruning
 from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
 from slowwave.lifecycle.usage_scores import (
@@ -33,15 +38,17 @@ from slowwave.lifecycle.usage_scores import (
     weigh,
 )
 from storage.rows import quoted
-from storage.snapshots import Reading
+from storage.snapshots import Reading, Snapshot
 from storage.store import Store
 from storage.transactions import Transaction
 from tasks.entities.retirement import renew_profiles, retirement_of, write_retirement
-from tasks.runtime.engine import log, task
-from tasks.runtime.retrying import WHOLE_MEMORY
+from tasks.runtime.engine import log, report_progress, task
+from tasks.runtime.retrying import ASKS_MODEL, LONGEST_WAIT_FOR_A_MODEL_S, WHOLE_MEMORY
 from tasks.runtime.run_pages import LISTED, SHOWN, DecisionSummary, TaskResult
 from tasks.runtime.runs import Run, store_of
 from tasks.runtime.writing import decide_and_write
+
+from .fact_reconciliation import PROMPT, PairAnswers, asks_model, comparable, comparison_of, settle, waiting_facts
 
 RECALLS, READS = "retrieval_events", "entity_access_log"
 LEARNING = "steward.learning"
@@ -379,3 +386,60 @@ def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, ids: S
         for id_, age, score in first.select("id", "age_hours", "score").iter_rows()
     )
     return Pruned({RunCount.FACTS_PRUNED: len(ids)} if ids else {}, decisions, ids=tuple(ids))
+
+
+# Near-duplicates: what is found to say the same becomes one fact, that of more use (S4-08 … S4-10). As in a
+# consolidation, but without its marks: only pairs very close in meaning, only facts that neither of the two has
+# compared yet. A later consolidation sees the others as if the steward had never looked (§6.5).
+
+
+@task("merge duplicates", longest_s=LONGEST_WAIT_FOR_A_MODEL_S, tags=(ASKS_MODEL, WHOLE_MEMORY))
+async def merge_duplicates(
+    run: Run, settings: StewardSettings, language: Language, *, dry_run: bool = False
+) -> TaskResult:
+    """Compare what nobody compared yet with everything live; one commit, or none.
+
+    What guards keep apart is asked of a model where there is one, and waits as a pair where there is none.
+    """
+    snapshot = store_of(run).snapshot()
+    seeds = _uncompared(snapshot, run, settings)
+    if seeds.is_empty():
+        return TaskResult()
+    await report_progress("facts to compare", len(seeds))
+    least = settings.merge_threshold
+    limits = MergeSettings(
+        resolve_cosine=least, merge_cosine=least, text_dedup=1.0, max_existing_matches=settings.merge_neighbors
+    )
+    version = prompt_version(PROMPT) if asks_model(limits, language) else ""
+    usage = counted_use(snapshot).select("id", "hit_count", "avg_retrieval_score")
+    comparison = comparison_of(run, snapshot, seeds, limits, version, by_use(settings), usage)
+
+    def mark(tx: Transaction, plan: ReconciliationPlan, answers: PairAnswers) -> None:
+        left = [*answers.waiting, *comparison.merges.duplicates["loser_id"], *plan.lineage["old_id"]]
+        _mark(tx, run, pl.concat([seeds.filter(~seeds.is_in(left)), plan.reworded["id"]]))
+
+    by_pairs = uses_pairs(len(seeds), "auto", limits)
+    done = await settle(
+        run, "steward.merge", comparison, limits, language, by_pairs, dry_run=dry_run, marks=False, also=mark
+    )
+    return replace(done, counts={**done.counts, RunCount.FACTS_COMPARED: len(seeds)})
+
+
+def _uncompared(snapshot: Snapshot, run: Run, settings: StewardSettings) -> pl.Series:
+    """Ids of live facts that neither consolidation nor the steward compared, oldest first.
+
+    Nor such as wait for a person, who is asked once.
+    """
+    where = f"{comparable(run, None)} AND consolidated_at IS NULL"
+    fresh = snapshot.frame("facts", where, ["id", "created_at"])
+    known = snapshot.by_ids_or_all("fact_scores", fresh["id"], where="compared_at IS NOT NULL")
+    seen = pl.concat([known["id"], waiting_facts(snapshot)]).implode()
+    oldest = fresh.filter(~pl.col("id").is_in(seen)).sort("created_at", "id")["id"]
+    return oldest.head(settings.merge_scan) if settings.merge_scan else oldest
+
+
+def _mark(tx: Transaction, run: Run, ids: pl.Series) -> None:
+    """Remember that the steward compared these facts; what else it thinks of them stays."""
+    known = tx.by_ids_or_all("fact_scores", ids)
+    rows = ids.rename("id").to_frame().join(known, on="id", how="left", maintain_order="left")
+    tx.upsert("fact_scores", rows.with_columns(compared_at=pl.lit(run.now, dtype=frames.TIME)))

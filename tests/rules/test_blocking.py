@@ -17,7 +17,7 @@ from measures import jaccard
 from slowwave.common.comparison import similarity
 from slowwave.common.comparison.similarity import close_pairs
 from slowwave.common.settings import MergeSettings
-from slowwave.facts.deduplication.blocking import SEED_MATCHES, Vectors, find_pairs
+from slowwave.facts.deduplication.duplicates import SEED_MATCHES, Vectors, find_pairs
 
 FACT = {"scope": "global", "kind": "relation", "statement": "", "is_seed": True}
 SETTINGS = MergeSettings()

@@ -20,8 +20,15 @@ from slowwave.common.comparison.similarity import Vectors
 from slowwave.common.settings import MergeSettings
 from slowwave.common.text import row_id
 from slowwave.common.validity import is_live, successors, valid_facts
-from slowwave.facts.deduplication.blocking import TOPICS, find_topics
-from slowwave.facts.deduplication.duplicates import CandidateSet, Merges, by_words, merge_by, select_seeds
+from slowwave.facts.deduplication.duplicates import (
+    TOPICS,
+    CandidateSet,
+    Merges,
+    by_words,
+    find_topics,
+    merge_by,
+    select_seeds,
+)
 from slowwave.facts.deduplication.merged_facts import merge_clusters
 from slowwave.facts.deduplication.pairs_for_a_model import JudgedPair, choose_pairs, uses_pairs
 from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan, plan_reconciliation

@@ -22,8 +22,7 @@ from talk import CLAUDE, overtaken, rows, verdict
 from inference.embedding import open_embedder
 from slowwave.common import frames
 from slowwave.common.settings import MergeSettings, StewardSettings
-from slowwave.facts.deduplication.blocking import find_pairs
-from slowwave.facts.deduplication.duplicates import CandidateSet, Merges, by_use, merge_by
+from slowwave.facts.deduplication.duplicates import CandidateSet, Merges, by_use, find_pairs, merge_by
 from slowwave.facts.deduplication.merged_facts import combine, combined_notes
 from slowwave.facts.revision.candidates import MAX_STATEMENT_BYTES
 from slowwave.lifecycle.usage_scores import usage_of
@@ -31,7 +30,7 @@ from storage.doctor import examine
 from storage.search import unit_matrix
 from storage.store import Store
 from tasks.nightly import fact_reconciliation
-from tasks.nightly.near_duplicates import merge_duplicates
+from tasks.nightly.scoring_and_pruning import merge_duplicates
 from tasks.runtime.run_pages import TaskResult
 from tasks.runtime.runs import Run, existing_run, language_of
 

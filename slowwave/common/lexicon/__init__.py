@@ -4,9 +4,7 @@
 - `statement_words`: negation, amounts, times, persons; stop words; a quick check for words of time
 - `labels`: types and relations in English and Spanish
 - `languages`: the language of a text, and the small words of each
-- `family_names`, `given_names`: common names of people
 - `place_hierarchy`: towns, regions, countries
-- `noise_phrases`: small talk, procedure, examples of noise
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ from slowwave.common.comparison.similarity import Vectors
 from slowwave.common.frames import beside
 from slowwave.common.settings import MergeSettings
 
-from .blocking import TOPICS, with_score
-from .duplicates import CandidateSet, Merges, is_open_pair
+from .duplicates import TOPICS, CandidateSet, Merges, is_open_pair, with_score
 
 # Clusters for a model: connected facts, and never too many (S1-03, T28). Two facts with a common neighbour are
 # connected. A component that is too large is cut by average linkage, at a higher threshold each time, until every part
