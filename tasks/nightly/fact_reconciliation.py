@@ -20,7 +20,7 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version, render_pairs
 from prompts.responses import PairVerdict, Reconciliation
-from slowwave.common.comparison.similarity import profile_of
+from slowwave.common.comparison.similarity import resolve_cosine_of
 from slowwave.common.entrenchment import AXIOM, rank_of
 from slowwave.common.errors import SlowwaveError
 from slowwave.common.records import PairFact, PairQuestion
@@ -290,7 +290,7 @@ def whole_facts(run: Run, reading: Reading, chosen: pl.DataFrame) -> pl.DataFram
 
 def resolve_of(run: Run, settings: MergeSettings) -> float:
     """The cosine from which facts may say the same (S1-03)."""
-    return profile_of(run.embedder).resolve if settings.resolve_cosine is None else settings.resolve_cosine
+    return resolve_cosine_of(run.embedder) if settings.resolve_cosine is None else settings.resolve_cosine
 
 
 def _waiting(reading: Reading, ids: pl.Series) -> pl.Series:

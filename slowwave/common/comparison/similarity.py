@@ -80,30 +80,24 @@ def top_of(products: Vectors, width: int) -> tuple[npt.NDArray[np.int64], Vector
 # Thresholds by embedding model, because cosines of different models are not comparable (§6.2, T45).
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarityProfile:
-    """Thresholds of one embedding model: `resolve` is the least cosine for a question to a model (§6.2 S7)."""
-
-    resolve: float = 0.60
-
-
-_PROFILES: Mapping[str, SimilarityProfile] = {
+TRANSFORMER = 0.60  # fits most embedding models
+_RESOLVE: Mapping[str, float] = {
     # Where as many unrelated pairs of sentences pass as .60 lets pass for all-MiniLM-L6-v2, of which the vectors are
     # distilled: 3.3 of 1,000 on LoCoMo, 2.1 on BEAM. Of SICK's near-identical entailments (relatedness >= 4.8) 96 %
     # are above it, of all its entailments 83 % (the transformer: 100 % and 96 %). A lower threshold passes
     # too many: at .64, which keeps 95 % of the entailments, 70 of 1,000 unrelated LoCoMo pairs pass.
-    DEFAULT_EMBEDDER: SimilarityProfile(resolve=0.77),
+    DEFAULT_EMBEDDER: 0.77,
 }
 
 
 def has_profile(model: str) -> bool:
     """Whether thresholds were measured for this embedding model."""
-    return model in _PROFILES
+    return model in _RESOLVE
 
 
-def profile_of(model: str) -> SimilarityProfile:
-    """The thresholds of an embedding model; the default, for unknown ones, fits a transformer."""
-    return _PROFILES.get(model, SimilarityProfile())
+def resolve_cosine_of(model: str) -> float:
+    """The least cosine for a question to a model, by embedding model; for unknown ones that of a transformer (S7)."""
+    return _RESOLVE.get(model, TRANSFORMER)
 
 
 # All pairs of rows above a cosine by plain products of matrices, block by block: right where groups are small, or only

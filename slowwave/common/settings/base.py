@@ -340,9 +340,6 @@ class SpreadSettings(Group):
         description="Activation of seeds. uniform: 1. hybrid: how well the query names them and how connected they "
         "are (S2-42).",
     )
-    no_backflow: bool = Field(
-        False, description="An entity passes nothing back over the relation that it was reached by."
-    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
