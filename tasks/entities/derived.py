@@ -16,7 +16,7 @@ from recall.graphs import RELATIONS
 from slowwave.common.settings import LinkSettings
 from slowwave.common.text import digest
 from slowwave.common.validity import live_sql
-from slowwave.facts.searched_texts import DescribedEntity, Observed, entity_text
+from slowwave.facts.searched_texts import entity_text
 from slowwave.graph.community_detection import JoinPlan, plan_joining, waiting
 from slowwave.graph.graph import named_together
 from slowwave.graph.links import ENDS, LINKABLE, NEAR, LinkPlan, find_links, plan_links
@@ -73,8 +73,10 @@ def _profile_texts(reading: Reading, run: Run, entity_ids: pl.Series | None) -> 
     observed, related = _observations(facts), _relations(reading, facts)
     texts = [
         entity_text(
-            DescribedEntity(name, kind, status or "active"),
-            [Observed(each["kind"], each["statement"]) for each in observed.get(entity, [])],
+            name,
+            kind,
+            status or "active",
+            [(each["kind"], each["statement"]) for each in observed.get(entity, [])],
             [(each["predicate"], each["target"]) for each in related.get(entity, [])],
         )
         for entity, name, kind, status in entities.select("id", "name", "entity_type", "status").iter_rows()

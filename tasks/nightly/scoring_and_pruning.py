@@ -15,7 +15,7 @@ import polars as pl
 from inference.language import Language
 from prompts.rendering import prompt_version
 from slowwave.common import frames
-from slowwave.common.entrenchment import ENDS
+from slowwave.common.entrenchment import ENDS, not_kept_sql
 from slowwave.common.records import REDUNDANT
 from slowwave.common.run_counts import RunCount
 from slowwave.common.settings import DecaySettings, MergeSettings, RecallSettings, StewardSettings, UseSettings
@@ -24,7 +24,7 @@ from slowwave.facts.deduplication.duplicates import by_use
 from slowwave.facts.deduplication.pairs_for_a_model import uses_pairs
 from slowwave.facts.deduplication.reconciliation_plan import ReconciliationPlan
 from slowwave.lifecycle import pruning_and_eviction as pruning
-from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, may_fade_sql, plan_prune
+from slowwave.lifecycle.pruning_and_eviction import PRUNED, PrunePlan, is_due, plan_prune
 from slowwave.lifecycle.usage_scores import (
     company,
     entity_usage_of,
@@ -301,14 +301,22 @@ def prune(run: Run, settings: StewardSettings, *, dry_run: bool = False) -> Prun
     if is_learning(store, settings):
         return Pruned()
     snapshot = store.snapshot()
-    recent = _Recent(store, snapshot)
     signals = _signals(snapshot, store)
     columns = [*_JUDGED, *(ENDS if signals.pinned else ())]
-    facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {may_fade_sql(settings, run.now)}", columns)
+    facts = snapshot.frame("facts", f"{live_sql(run.now)} AND {not_kept_sql()}", columns)
     plan = _prune_plan(facts, signals, settings, run)
     if dry_run or plan.ids.is_empty():
         return _pruned(snapshot, plan, settings, plan.ids.to_list(), LISTED if dry_run else SHOWN)
-    done = _prune(store, run, settings, plan.ids, snapshot.sequence, signals, recent)
+    done: list[str] = []
+    for start in range(0, len(plan.ids), settings.batch_size):
+        with store.commit(run.id, "steward.prune", run.now) as tx:
+            chosen = plan.ids[start : start + settings.batch_size]
+            facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
+            part = _prune_plan(facts, _signals(tx, store), settings, run)
+            if len(part.ids):
+                rows = facts.filter(pl.col("id").is_in(part.ids.implode())).sort("id")
+                write_retirement(tx, retirement_of(tx, rows, PRUNED, run.now, part.measures))
+        done += part.ids.to_list()
     if run.proposes is not None:
         done = store.snapshot().by_ids("facts", done, ["id"], where="status = 'archived'")["id"].sort().to_list()
         plan = replace(plan, faded=plan.faded.filter(pl.col("id").is_in(done)))
@@ -330,47 +338,9 @@ def _signals(reading: Reading, store: Store) -> _Signals:
     return _Signals(use_so_far(reading, store), _put_back(reading), frozenset(pinned))
 
 
-class _Recent:
-    """The facts that were recalled since a state was read."""
-
-    def __init__(self, store: Store, reading: Reading) -> None:
-        marks = reading.by_ids("log_marks", [RECALLS], ["version"])["version"].to_list()
-        self._store, self._mark, self._facts = store, marks[0] if marks else 0, set[str]()
-
-    def recalled(self) -> list[str]:
-        """Ids, those of earlier calls among them."""
-        fresh, self._mark = self._store.log_since(RECALLS, self._mark, ("fact_id",))
-        self._facts |= set(fresh["fact_id"])
-        return sorted(self._facts)
-
-
 def _prune_plan(facts: pl.DataFrame, signals: _Signals, settings: StewardSettings, run: Run) -> PrunePlan:
     dated = _with_put_back(facts, signals.put_back)
     return plan_prune(dated, signals.usage, settings, run.now, pinned=signals.pinned)
-
-
-def _prune(
-    store: Store, run: Run, settings: StewardSettings, ids: pl.Series, seen: int, signals: _Signals, recent: _Recent
-) -> list[str]:
-    """Prune batch after batch; returns the facts that were pruned. `seen` is the commit that the signals are of.
-
-    Recalls are logged outside of commits, so each batch asks for those that came in since.
-    """
-    done: list[str] = []
-    for start in range(0, len(ids), settings.batch_size):
-        with store.commit(run.id, "steward.prune", run.now) as tx:
-            if tx.sequence != seen + 1:  # another run has written something meanwhile
-                signals = _signals(tx, store)
-            chosen = ids[start : start + settings.batch_size]
-            chosen = chosen.filter(~chosen.is_in(recent.recalled()))
-            facts = tx.by_ids("facts", chosen, where=live_sql(run.now), with_vector=True)
-            plan = _prune_plan(facts, signals, settings, run)
-            if len(plan.ids):
-                rows = facts.filter(pl.col("id").is_in(plan.ids.implode())).sort("id")
-                write_retirement(tx, retirement_of(tx, rows, PRUNED, run.now, plan.measures))
-            seen = tx.sequence if len(plan.ids) else tx.sequence - 1
-        done += plan.ids.to_list()
-    return done
 
 
 def _pruned(reading: Reading, plan: PrunePlan, settings: StewardSettings, ids: Sequence[str], most: int) -> Pruned:

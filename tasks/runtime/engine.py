@@ -138,7 +138,9 @@ def task(
         tried = cast(Callable[P, R], tried_task(name, guarded, tries, longest_s))
         if not HAS_PREFECT:
             return Inline(guarded, tried)
-        from .prefect_engine import NO_CACHE, Task, retries_after, retry_options
+        from prefect.cache_policies import NO_CACHE
+
+        from .prefect_engine import Task, retries_after, retry_options
 
         works_on = about or ("{run.namespace}" if "run" in inspect.signature(body).parameters else "")
         options.update(
