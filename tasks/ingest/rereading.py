@@ -12,7 +12,7 @@ from slowwave.common.entrenchment import ENDS
 from slowwave.common.records import Usage
 from slowwave.common.settings import IngestSettings, SleepSettings
 from slowwave.facts.revision.late_arrivals import REPEATED
-from slowwave.lifecycle.quotations import QUOTATIONS, plan_replacement, replacement_decisions
+from slowwave.lifecycle.pruning_and_eviction import QUOTATIONS, plan_replacement, replacement_decisions
 from storage.changes import FACT_TABLES
 from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping, run_in
 from storage.snapshots import Reading
