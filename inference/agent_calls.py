@@ -63,9 +63,8 @@ class AgentClient(ModelClient):
         """Nothing is kept open."""
 
     async def _send(
-        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, *, may_repair: bool
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, repairs: int
     ) -> BaseModel:
-        repairs = self._settings.validation_retries if may_repair else 0
         text = prompt.text
         while True:
             answer = None

@@ -127,13 +127,6 @@ class Budget:
             await self._settled.wait()
         return None, 0
 
-    async def reserve_at_once(self, estimate: Usage) -> Reservation | None:
-        """Reserve the expected cost of a call if it fits now; waits for no call in flight, and stops nothing."""
-        await self._look_at_others()
-        if self.is_reached or self._exceeded(self._corrected(estimate)):
-            return None
-        return self.take_on(estimate)
-
     def take_on(self, estimate: Usage) -> Reservation:
         """Reserve the expected cost of calls that an earlier run sent, whether it fits or not."""
         self._in_flight.append(Reservation(estimate, self._corrected(estimate)))

@@ -68,21 +68,12 @@ class MemoryLedger:
         self.submitted[batch.id] = batch
 
 
-@dataclass
-class _Note:
-    """An entry on its way to the ledger; it is not kept if another of its id was since `unless_since`."""
-
-    entry: LedgerEntry
-    unless_since: datetime | None
-    is_kept: bool = True
-
-
 class Bookkeeper:
     """Reads and writes a ledger off the event loop; entries that arrive during a write go together in the next."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._pending: list[_Note] = []
+        self._pending: list[LedgerEntry] = []
         self._turn = asyncio.Lock()
 
     async def lookup(self, keys: Sequence[str]) -> dict[str, LedgerEntry]:
@@ -95,12 +86,10 @@ class Bookkeeper:
         async with self._turn:
             return await asyncio.to_thread(self._ledger.written_since, keys, moment)
 
-    async def record(self, entry: LedgerEntry, unless_since: datetime | None = None) -> bool:
-        """Return when the entry is kept; False if one of its id was kept since that moment, so that this one is not."""
-        note = _Note(entry, unless_since)
-        self._pending.append(note)
+    async def record(self, entry: LedgerEntry) -> None:
+        """Return when the entry is kept."""
+        self._pending.append(entry)
         await self.flush()
-        return note.is_kept
 
     async def spent_by_others(self, day: date) -> Usage:
         """What other runs have spent on a day, by UTC, and since."""
@@ -121,19 +110,8 @@ class Bookkeeper:
         """Write what is pending."""
         async with self._turn:
             if self._pending:
-                notes, self._pending = self._pending, []
-                await asyncio.to_thread(self._write, notes)
-
-    def _write(self, notes: Sequence[_Note]) -> None:
-        for moment in {each.unless_since for each in notes}:
-            if moment is not None:
-                same = [each for each in notes if each.unless_since == moment]
-                written = self._ledger.written_since([each.entry.id for each in same], moment)
-                for each in same:
-                    each.is_kept = each.entry.id not in written
-        kept = [each.entry for each in notes if each.is_kept]
-        if kept:
-            self._ledger.record(kept)
+                entries, self._pending = self._pending, []
+                await asyncio.to_thread(self._ledger.record, entries)
 
 
 def prompt_hash(prompt: Prompt) -> str:

@@ -38,9 +38,8 @@ class StandIn:
         self.request: dict[str, Any] = {}
 
     def answer(self, request: dict[str, Any]) -> Any:
-        """The message, once: a repair of it goes to the API itself."""
+        """The message; an error where there is none."""
         self.request = request
-        _on_stage.set(None)
         if self._message is None:
             raise NotSent("This request is not sent.")
         return self._message

@@ -60,8 +60,7 @@ class Exchange:
     is_answered: bool = False
     is_empty: bool = False
     deadline: asyncio.Timeout | None = None
-    given: Any = None
-    _share: float = 1.0
+    share: float = 1.0
     _began: float = 0.0
 
     def on_request(self, *_: Any, **__: Any) -> None:
@@ -85,15 +84,8 @@ class Exchange:
         read = sum(_number(paid, name) for name in ("input_tokens", "prompt_tokens", *_CACHE_TOKENS))
         written = _number(paid, "output_tokens") + _number(paid, "completion_tokens")
         seconds = self.clock() - self._began
-        usd = self._share * self.price.usd(read, written)
-        self.usage, self._share = self.usage + Usage(1, 0, read, written, usd, seconds), 1.0
-
-    def take_given(self) -> StandIn | None:
-        """The answer that is there already, once, at the share of the price that it was had for."""
-        given, self.given = self.given, None
-        if given is not None:
-            self._share = BATCH_SHARE
-        return StandIn(given) if given is not None else None
+        usd = self.share * self.price.usd(read, written)
+        self.usage = self.usage + Usage(1, 0, read, written, usd, seconds)
 
     def may_repair(self, error: BaseException) -> bool:
         """Whether the answer is malformed in a way that the model can repair."""
@@ -153,20 +145,16 @@ class ModelClient:
         was_forced, self._forces_tool = self._forces_tool, False
         return was_forced
 
-    async def ask(
-        self, prompt: Prompt, response_model: type[BaseModel], given: Any = None, *, may_repair: bool = True
-    ) -> CallOutcome:
-        """The validated answer, or why there is none.
-
-        `given` is a message that a batch brought: only where it is malformed, and `may_repair`, anything is asked now.
-        """
+    async def ask(self, prompt: Prompt, response_model: type[BaseModel], given: Any = None) -> CallOutcome:
+        """The validated answer, or why there is none; of `given`, a message that a batch brought, nothing is asked."""
         self.open()
-        exchange = Exchange(
-            self.price or Price(0.0, 0.0), self._settings.timeout_s, self._rate_limit.clock, given=given
-        )
+        exchange = Exchange(self.price or Price(0.0, 0.0), self._settings.timeout_s, self._rate_limit.clock)
+        stand_in, repairs = None, self._settings.validation_retries
+        if given is not None:
+            exchange.share, stand_in, repairs = BATCH_SHARE, StandIn(given), 0
         failures = empties = 0
         while True:
-            result = await self._try(prompt, response_model, exchange, may_repair=may_repair)
+            result = await self._try(prompt, response_model, exchange, repairs, stand_in)
             if isinstance(result, BaseModel):
                 return CallOutcome(result, "", exchange.usage, exchange.attempts)
             if result.kind is Kind.FATAL:
@@ -176,7 +164,7 @@ class ModelClient:
                 return CallOutcome(None, result.reason, exchange.usage, exchange.attempts, True, limit=result.reason)
             if result.kind is Kind.UNFORCED and self.unforce():
                 continue
-            if result.kind is Kind.EMPTY and may_repair and empties < self._settings.validation_retries:
+            if result.kind is Kind.EMPTY and empties < repairs:
                 empties += 1
             elif self._may_try_again(result, failures):
                 failures += 1
@@ -204,27 +192,31 @@ class ModelClient:
             await self._rate_limit.back_off(failures)
 
     async def _try(
-        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, *, may_repair: bool
+        self,
+        prompt: Prompt,
+        response_model: type[BaseModel],
+        exchange: Exchange,
+        repairs: int,
+        stand_in: StandIn | None,
     ) -> BaseModel | Failure:
-        given = exchange.take_given()
         try:
-            async with nullcontext() if given else self._rate_limit.turn():
+            async with nullcontext() if stand_in else self._rate_limit.turn():
                 async with asyncio.timeout(self._settings.timeout_s) as exchange.deadline:
-                    with on_stage(given):
-                        return await self._send(prompt, response_model, exchange, may_repair=may_repair)
+                    with on_stage(stand_in):
+                        return await self._send(prompt, response_model, exchange, repairs)
         except Exception as error:
             return failure_of(error, exchange.stop, exchange.is_answered, exchange.is_empty)
 
     async def _send(
-        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, *, may_repair: bool
+        self, prompt: Prompt, response_model: type[BaseModel], exchange: Exchange, repairs: int
     ) -> BaseModel:
         from instructor.core.hooks import Hooks
 
         hooks = Hooks()
         hooks.on("completion:kwargs", exchange.on_request)
         hooks.on("completion:response", exchange.on_response)
-        repairs = self._repairs(exchange, self._settings.validation_retries if may_repair else 0)
-        answer: BaseModel = await self._create(prompt, response_model, max_retries=repairs, hooks=hooks)
+        tries = self._tries(exchange, 1 + repairs)
+        answer: BaseModel = await self._create(prompt, response_model, max_retries=tries, hooks=hooks)
         return response_model.model_validate(redact_values(answer.model_dump()))  # a model may make up a secret
 
     async def _create(self, prompt: Prompt, response_model: type[BaseModel], **how: Any) -> Any:
@@ -248,7 +240,7 @@ class ModelClient:
             options["tool_choice"] = {"type": "auto"} if self.choice.provider == "anthropic" else "auto"
         return options
 
-    def _repairs(self, exchange: Exchange, most: int) -> Any:
+    def _tries(self, exchange: Exchange, most: int) -> Any:
         """Instructor's own loop sends a malformed answer back with what is wrong; nothing else is retried there."""
         from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
 
@@ -258,7 +250,7 @@ class ModelClient:
             await self._rate_limit.start()
 
         return AsyncRetrying(
-            stop=stop_after_attempt(1 + most),
+            stop=stop_after_attempt(most),
             retry=retry_if_exception(exchange.may_repair),
             sleep=between,
             reraise=True,
