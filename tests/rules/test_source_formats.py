@@ -19,7 +19,7 @@ from slowwave.reading.ingestion.chat_exports import (
     parse_whatsapp,
 )
 from slowwave.reading.ingestion.commit_logs import parse_git_log
-from slowwave.reading.ingestion.formats import Note, is_list_of_export, sniff_format
+from slowwave.reading.ingestion.formats import Note, sniff_format
 from slowwave.reading.ingestion.mail import own_words, parse_mail
 from slowwave.reading.ingestion.parsers import conversation_of
 from slowwave.reading.ingestion.transcripts import Message, Origin
@@ -193,10 +193,8 @@ def test_a_conversation_has_the_name_that_tells_it_from_others(path: str, format
         '[{"uuid": "p", "name": "x", "prompt_template": "", "docs": [{"filename": "a", "content": "b"}]}]',
     ],
 )
-def test_lists_of_an_export_are_told_from_its_chats(head: str) -> None:
-    assert is_list_of_export(head)
+def test_lists_of_an_export_are_no_chats(head: str) -> None:
     assert sniff_format(head, ".json") == ""
-    assert not is_list_of_export(SLACK_DAY)
 
 
 def codex(kind: str = "response_item", **payload: Any) -> dict[str, Any]:
@@ -472,8 +470,8 @@ def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
     found = list(parse_git_log(log.splitlines(keepends=True), Origin("harbour")))
     assert [line for line, _ in found] == [1, 14]
     first, second = messages(found)
-    assert first == Message("harbour-8e0b9c1", "9f1c0d2", "user", "Nora Quint", words, NINE, first.scope)
-    assert (second.conversation_id, second.message_id) == ("harbour-8e0b9c1", "8e0b9c1")
+    assert first == Message("harbour", "9f1c0d2", "user", "Nora Quint", words, NINE, first.scope)
+    assert (second.conversation_id, second.message_id) == ("harbour", "8e0b9c1")
 
 
 @pytest.mark.parametrize(
@@ -491,19 +489,6 @@ def test_a_commit_that_decides_something_is_what_its_author_wrote() -> None:
 def test_a_decision_is_a_choice_a_replacement_or_a_reason_and_the_rest_is_counted(text: str, decides: bool) -> None:
     found = list(parse_git_log(text.splitlines(), ORIGIN))
     assert (len(messages(found)), len(notes(found))) == ((1, 0) if decides else (0, 1))
-
-
-def test_repositories_in_folders_of_one_name_are_conversations_of_their_own() -> None:
-    first, second = (commit("Use x instead of y", sha=sha * 8) for sha in ("1a2b3", "4c5d6"))
-    newer = commit("Drop z because of y", sha="0" * 40).replace("2026", "2027")
-
-    def conversation(log: str) -> set[str]:
-        return {one.conversation_id for one in messages(parse_git_log(log.splitlines(), Origin("harbour")))}
-
-    assert conversation(first) == conversation(newer + first) == conversation(first + newer) == {"harbour-1a2b31a"}
-    assert conversation(second) == {"harbour-4c5d64c"}
-    undated = newer.replace("Date:", "Dated:")
-    assert conversation(first + undated) == {"harbour-1a2b31a"}
 
 
 @pytest.mark.parametrize(
