@@ -38,7 +38,7 @@ from .printing import (
 from .printing import end as finish
 
 if TYPE_CHECKING:
-    from inference.readers import Reader
+    from inference.providers import Reader
 
 OwnerOption = Annotated[
     str | None,
@@ -312,7 +312,7 @@ def _columns_and_cells(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> 
 
 def ask_who_reads() -> str:
     """Show who could read, and ask a person; the model, or `quotes` for nobody."""
-    from inference.readers import KEPT, find_readers  # imports Polars
+    from inference.providers import KEPT, find_readers  # imports Polars
 
     readers = find_readers()
     ready = [reader for reader in readers if not reader.missing]
@@ -326,8 +326,7 @@ def ask_who_reads() -> str:
 
 
 def _answered(answer: str, ready: list[Reader]) -> str:
-    from inference.providers import choose
-    from inference.readers import QUOTES
+    from inference.providers import QUOTES, choose
 
     word = answer.strip()
     if word.isdigit():

@@ -12,11 +12,10 @@ from slowwave.common.settings import DEFAULT_EMBEDDER, ApprovalSettings, IngestS
 from storage.connection import has_namespace
 from tasks.entities.derived import assign_new, link_entities, touched_entities
 from tasks.ingest.admission import admit_messages
-from tasks.ingest.application import apply_patches
+from tasks.ingest.application import apply_patches, quoted_left, replace_quotations
 from tasks.ingest.artifacts import link_artifacts
 from tasks.ingest.extraction import Cursor, count_unfinished, extract_facts
 from tasks.ingest.reading import find_new_sources, look_at, read_intakes
-from tasks.ingest.rereading import quoted_left, replace_quotations
 from tasks.ingest.sessions import summarise_sessions
 from tasks.nightly.aspects import refreshed_aspects
 from tasks.nightly.community_refresh import note_due

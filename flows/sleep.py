@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from slowwave.common.errors import RecallFell
 from slowwave.common.settings import SleepSettings
-from tasks.ingest.rereading import reading_of_night
+from tasks.ingest.application import reading_of_night
 from tasks.orchestration.phases import NightTally, attempt, begin_night, close_night, weighed
 from tasks.runtime.engine import flow
 from tasks.runtime.run_pages import collecting_decisions

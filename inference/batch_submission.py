@@ -16,8 +16,8 @@ from typing import Any, Generic
 from slowwave.common.records import LOST, SUBMITTED, SUBMITTING, UNSURE, SubmittedBatch, Usage
 from slowwave.common.text import as_json, row_id
 
+from .budget import RateLimit
 from .failures import Failure, Kind, failure_of, failure_of_item
-from .rate_limits import RateLimit
 from .remote import LONGEST_RETRY_AFTER_S
 from .request_batch import PendingPrompt, RequestBatch, T
 

@@ -27,8 +27,8 @@ from slowwave.common.records import (
 from slowwave.common.settings import LanguageSettings
 
 from .batch_submission import GONE, BatchApi, BatchFailure, BatchResult, Submission, parts_of
+from .budget import RateLimit
 from .failures import Failure, Kind, fatal_error
-from .rate_limits import RateLimit
 from .remote import CallOutcome
 from .request_batch import PendingPrompt, RequestBatch, T
 

@@ -19,9 +19,8 @@ from slowwave.common.records import LedgerEntry, Prompt, Usage
 from slowwave.common.text import as_json
 
 from .budget import Budget
-from .ledger import Bookkeeper, ledger_key, prompt_hash, schema_hash
+from .ledger import Bookkeeper, ledger_key, note_call, prompt_hash, schema_hash
 from .remote import BATCH_SHARE, CallOutcome, ModelClient
-from .telemetry import note_call
 
 Role = Literal["extract", "resolve", "consolidate", "summarize", "judge", "answer"]
 ROLES: tuple[Role, ...] = get_args(Role)

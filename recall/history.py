@@ -22,8 +22,8 @@ from storage.rows import quoted
 from storage.snapshots import Snapshot
 from storage.undo import FOR_GOOD
 
-from .communities import summarised_communities
 from .facts import ALL, LEARNED, SHOWN, ends_of, shown, speakers_of, stored
+from .groups import summarised_communities
 
 _BELIEVED = "status NOT IN ('candidate', 'rejected') AND (kind IS NULL OR kind NOT IN ('structural', 'similarity'))"
 _DECIDED = (*LEARNED, "reason", "ids_in", "ids_out")

@@ -11,8 +11,7 @@
 - `candidate_rows`: statements become rows of candidates
 - `statements`: the same for what somebody states outside a conversation
 - `surroundings`: which stored facts may matter to candidates
-- `application`: candidates become facts
-- `rereading`: what was read replaces the quotations of the same messages
+- `application`: candidates become facts, and what was read replaces the quotations of the same messages
 - `artifacts`: documents and pasted texts
 - `sessions`: summaries of conversations
 """

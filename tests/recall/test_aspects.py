@@ -27,7 +27,7 @@ from apps.cli import app
 from flows.consolidate import consolidate
 from flows.decay import decay
 from flows.steward import steward
-from recall.aspects import aspects, aspects_of, scored, stored_aspects
+from recall.groups import aspects, aspects_of, scored, stored_aspects
 from slowwave.common import frames
 from slowwave.common.errors import UndoRefused, UnknownName, UnusableInput
 from slowwave.common.settings import AspectSettings

@@ -22,8 +22,7 @@ from test_cli import (
 )
 
 from apps.transfer_commands import FOLDER, LIBRARIES, as_inert_json, atlas_page
-from recall.atlas import atlas_data
-from recall.atlas_facts import AtlasLimits
+from recall.atlas import AtlasLimits, atlas_data
 from recall.overview import stats
 from slowwave.common import frames
 from slowwave.common.validity import valid_facts

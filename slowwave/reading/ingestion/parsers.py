@@ -12,9 +12,8 @@ from slowwave.common.errors import UnknownName
 
 from .agent_sessions import codex_origin, gemini_sessions, parse_codex, parse_gemini
 from .chat_exports import parse_claude_ai, parse_cursor, parse_slack, parse_whatsapp
-from .commit_logs import parse_git_log
 from .formats import Loaded, Note
-from .mail import parse_mail
+from .mail_and_commits import parse_git_log, parse_mail
 from .transcripts import Message, Origin, Parsed, parse_chatgpt, parse_claude_code, parse_message
 
 Parser = Callable[[Any, Origin], Parsed]
