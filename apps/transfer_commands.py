@@ -134,9 +134,7 @@ def _show_audit(report: Audit) -> None:
 
 def export(
     folder: Annotated[Path, typer.Argument(help="The folder to create.", show_default=False)],
-    format: Annotated[
-        str, typer.Option("--format", help="jsonl or parquet (complete), graphml or markdown.")
-    ] = "jsonl",
+    format: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
     vectors: Annotated[
         bool, typer.Option("--vectors", help="Also export vectors; without them import computes them again.")
     ] = False,

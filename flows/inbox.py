@@ -16,8 +16,6 @@ from tasks.ingest.inbox import (
     Rounds,
     by_namespace,
     check_folder,
-    half_read,
-    has_left,
     look_into,
     publish_arrivals,
     put_away,
@@ -60,9 +58,7 @@ async def inbox(
     at = datetime.now(UTC) if now is None else in_utc(now)
     done = Rounds(look_into(folder, store, namespace, at, settle_s, by_folder=by_folder, is_ours=is_ours))
     taken = {"store": store, "settings": settings, "embedder": embedder, "now": now}
-    waiting, new = half_read(store, done.arrivals, settings.extract), by_namespace(done.arrivals)
-    for name in dict.fromkeys([*waiting, *new]):
-        arrivals = [*waiting.get(name, ()), *new.get(name, ())]
+    for name, arrivals in by_namespace(done.arrivals).items():
         try:
             await read_arrivals(done, arrivals, {"namespace": name, **taken})
         except SlowwaveError as error:  # no model, no lease: another time, and others may fare better
@@ -81,21 +77,14 @@ async def inbox(
 
 
 async def read_arrivals(done: Rounds, arrivals: Sequence[Arrival], parameters: dict[str, Any]) -> None:
-    """Ingest them together; where that fails on one of them, each alone, so that it stops none but itself.
-
-    Of files that are known, only what waits is extracted.
-    """
-    new = [str(each.path) for each in arrivals if each.outcome == "new"]
+    """Ingest them together; where that fails on one of them, each alone, so that it stops none but itself."""
     try:
-        summary = await ingest(paths=new, **parameters)
-        extract = parameters["settings"].extract
-        is_left = has_left(summary, parameters["store"], parameters["namespace"], extract)
-        done.ran(arrivals, summary, is_left=is_left)
+        done.ran(await ingest(paths=[str(each.path) for each in arrivals], **parameters))
     except Exception as error:
         is_about_all = isinstance(error, SlowwaveError) and not isinstance(error, UnusableInput)
         if is_about_all:
             raise
-        if len(arrivals) == 1 or not new:
+        if len(arrivals) == 1:
             log.exception("%s could not be read.", arrivals[0].path)
             done.failed(arrivals, error, arrivals[0].path)
             return
