@@ -75,7 +75,6 @@ def on_stage(stand_in: StandIn | None) -> Iterator[None]:
 
 
 WITHOUT_KEY = "--llm quotes works without any key."
-REPLACED = "Write quotes: what was said is kept word for word, until a model reads it."
 FREE = frozenset({"quotes", "replay"})
 KEYS: Mapping[str, str] = MappingProxyType(
     {
@@ -115,8 +114,6 @@ def choose(name: str, environ: Mapping[str, str] = os.environ) -> Choice:
     """The provider and model that a setting names; names and keys are checked, nothing is opened."""
     if name in ("auto", "quotes"):  # nobody chose a reader: no key and no subscription is used without a yes
         return Choice("quotes", "")
-    if name == "rules":
-        raise UnusableInput("The provider 'rules' no longer exists: no rule parses English now.", REPLACED)
     provider, _, model = name.partition("/")
     if agent := AGENTS.get(provider):
         if not shutil.which(agent.program, path=environ.get("PATH")):
