@@ -25,8 +25,8 @@ from storage.quotations import OF_A_RUN, UNREAD, Keeping, count_quoted, keeping,
 from storage.rows import quoted
 from storage.snapshots import Reading
 from storage.transactions import Transaction
+from tasks.entities.names_and_pins import add_aliases_of_facts
 from tasks.entities.retirement import Purge, delete_entities, delete_facts, mentioned, plan_purge
-from tasks.ingest.other_names import add_aliases_of_facts
 from tasks.ingest.surroundings import facts_by, near_candidates, with_dependents, with_speakers
 from tasks.runtime.engine import task
 from tasks.runtime.runs import Run, store_of
@@ -215,7 +215,7 @@ def write_beside_facts(
     rest = verdict.batches.filter(~pl.col("id").is_in(plan.batches["id"].to_list()))
     done = plan.batches.with_columns(state=pl.lit("needs_review")) if waits else plan.batches
     write("patch_batches", pl.concat([done, rest], how="diagonal_relaxed"))
-    add_aliases_of_facts(tx, plan.facts, decided.patches.messages)
+    add_aliases_of_facts(tx, plan.facts)
 
 
 def _with_vectors(reading: Reading, facts: pl.DataFrame, patches: Patches, again: Mapping[str, str]) -> pl.DataFrame:

@@ -50,7 +50,6 @@ from .candidate_rows import (
 )
 from .gating import learn_noise
 from .identities import Roster, as_stored, read_roster, resolve_again, resolve_names, with_roster, write_roster
-from .other_names import aliases_of_notes
 
 KNOWN_FACTS = 36
 """Live facts near a window that its messages may repeat, end or contradict."""
@@ -222,15 +221,8 @@ def _windows(
     extract = settings.extract
     new = with_topics(batch, settings.noise) if extract.by_topic else batch
     earlier = with_owner_names(earlier_messages(snapshot, batch, extract), roster.owners)
-    planned = _with_aliases(snapshot, plan_windows(with_owner_names(new, roster.owners), earlier, extract))
+    planned = plan_windows(with_owner_names(new, roster.owners), earlier, extract)
     return brief_windows(planned, extract) if brief else planned
-
-
-def _with_aliases(snapshot: Snapshot, planned: Sequence[PlannedWindow]) -> list[PlannedWindow]:
-    """The windows, in which the passages of a note have the other names of its front matter."""
-    notes = [each.window.conversation_id for each in planned if any(t.role == "document" for t in each.window.turns)]
-    aliases = aliases_of_notes(snapshot, notes) if notes else {}
-    return [each.with_aliases(aliases.get(each.window.conversation_id, ())) for each in planned]
 
 
 def earlier_messages(snapshot: Snapshot, batch: pl.DataFrame, settings: ExtractSettings) -> pl.DataFrame:

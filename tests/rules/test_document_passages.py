@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slowwave.common.text import strip_code
-from slowwave.reading.ingestion.documents import count_tokens, document_aliases, document_head, passages, split_text
+from slowwave.reading.ingestion.documents import count_tokens, document_head, passages, split_text
 
 SENTENCE = "The board at harbour {0} shows boat {0} at nine."
 
@@ -100,28 +100,6 @@ def test_no_text_breaks_the_cutting(document: str, is_markdown: bool) -> None:
 @given(st.text(max_size=500), st.integers(1, 60))
 def test_pieces_hold_every_character_but_blanks(text: str, room: int) -> None:
     assert "".join("".join(split_text(text, room)).split()) == "".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("front", "names"),
-    [
-        ('aliases: [Peti, "P. Novak"]', ["Peti", "P. Novak"]),
-        ("tags: [people]\naliases:\n  - Peti\n  - 'P. Novak'\ndate: 2026-03-02", ["Peti", "P. Novak"]),
-        ('aliases: ["Novak, Petra"]', ["Novak, Petra"]),
-        ("aliases: [2026-13-45, Peti]", []),
-        ("aliases: Peti, P. Novak", ["Peti", "P. Novak"]),
-        ("aliases: null", []),
-        ("aliases: [null, Peti, 42, 2026-03-02]", ["Peti"]),
-        ("aliases:\n# both\n- Peti # short\n\n- 'P. #1'\ntags:\n- x", ["Peti", "P. #1"]),
-        ("aliases:\n  [Peti,\n   Petra]", ["Peti", "Petra"]),
-        ("aliases: >\n  Petra\n  Novak", ["Petra Novak"]),
-        ("title: no: yaml\naliases: [Peti]", ["Peti"]),
-        ("aliases: [Peti", []),
-        ("aliases: {a: b}", []),
-    ],
-)
-def test_the_other_names_of_a_note_are_in_its_front_matter(front: str, names: list[str]) -> None:
-    assert document_aliases(f"---\n{front}\n---\naliases: [No]\n") == names
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,6 @@ def test_names_become_entities_where_they_are_surely_names_and_the_speaker_is_a_
     }  # fmt: skip
 
 
-def test_other_names_of_a_person_in_the_front_matter_of_a_note_are_no_further_entity() -> None:
-    text = "Petra Novak met Otto Lang. Peti Novak sails on Sundays. She likes it."
-    note = Turn(0, "Petra Novak", "document", text, NOW, aliases=("Peti Novak",))
-    names = {entity["name"] for entity in read(note)["entities"]}
-    assert names == {"Petra Novak", "Otto Lang"}
-
-
 REFUSED = [
     ("Thanks!", "too short"),
     ("That's so cool!", "small talk"),

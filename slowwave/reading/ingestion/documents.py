@@ -6,14 +6,12 @@ import math
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
-import yaml
 
 from slowwave.common.frames import Schema
 from slowwave.common.text import cut_bytes, digest, row_id, sentences
@@ -29,7 +27,6 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FIELD = re.compile(r"^(title|date|created):[ \t]*(.+?)[ \t]*$", re.MULTILINE)
-_ALIASES = re.compile(r"^alias(?:es)?:.*(?:\n(?:[ \t#-].*|[ \t]*$))*", re.MULTILINE)
 _HIDDEN = re.compile(r"(?<![\w%])(?<!\d\s)%%.*?%%")  # not "50 %% of 20 %%"
 _NOTE_LINK = re.compile(
     r"(?P<code>`+[^`]*`+)|(?P<embeds>!)?\[\[(?P<note>[^\s\[\]|][^\[\]|\n]*)(?:\|(?P<words>[^\[\]\n]+))?\]\]"
@@ -61,20 +58,6 @@ def document_head(head: str, *, is_markdown: bool, fallback: str) -> tuple[str, 
     headings = (_without_links(block.text) for block in blocks(rest, is_markdown=True) if block.kind == "heading")
     title = fields.get("title") or next(headings, "") or fallback
     return title[:_MAX_TITLE], fields.get("date") or fields.get("created") or ""
-
-
-def document_aliases(head: str) -> list[str]:
-    """Other names of the note in the front matter (`aliases: [Peti]`, or a list over lines); none if it is no YAML.
-
-    Text is a list with commas. Numbers, dates and `null` are no names.
-    """
-    matter, _ = _split_front_matter(head.splitlines())
-    names: list[Any] = []
-    for found in _ALIASES.finditer("\n".join(matter)):
-        with suppress(yaml.YAMLError, ValueError):
-            (given,) = yaml.safe_load(found[0]).values()
-            names += given.split(",") if isinstance(given, str) else given if isinstance(given, list) else []
-    return list(dict.fromkeys(name.strip() for name in names if isinstance(name, str) and name.strip()))
 
 
 def passages(lines: Iterable[str], *, is_markdown: bool, tokens: int = 500, overlap: int = 50) -> Iterator[str]:
