@@ -27,7 +27,7 @@ from tasks.runtime.engine import INGESTED, announce, flow, report_progress
 from tasks.runtime.runs import Run, existing_run, language_of, new_run, recorded
 from tasks.runtime.writing import titles_of, under_approval
 
-Format = Literal[  # those of `slowwave.reading.ingestion.parsers`; the form needs them in words
+Format = Literal[  # those of `slowwave.reading.ingestion.conversations`; the form needs them in words
     "auto", "messages", "claude-code", "chatgpt", "claude-ai", "codex", "gemini-cli", "cursor", "slack", "whatsapp",
     "mail", "git-log", "markdown", "text",
 ]  # fmt: skip
