@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import shutil
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -96,7 +95,6 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "xai": "XAI_API_KEY",
     }
 )
-_INSTALL = re.compile(r"pip install [^`'\"]*(?:\"[^\"]+\")?[^`'\"]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +179,7 @@ def ollama_url(environ: Mapping[str, str] = os.environ) -> str:
 def _opening_error(choice: Choice, error: Exception) -> SlowwaveError:
     text = without_secrets(str(error))
     if isinstance(error, ImportError) or "package is required" in text or "pip install" in text:
-        found = _INSTALL.search(text)
-        command = found.group(0).strip() if found else f"pip install {choice.provider}"
-        return MissingDependency(f"{choice} needs a package that is not installed.", f"{command}. {WITHOUT_KEY}")
+        return MissingDependency(f"{choice} needs a package that is not installed: {text}", WITHOUT_KEY)
     if "api_key" in text.lower() or "credentials" in text.lower() or "is not set" in text:
         return MissingKey(f"{choice} needs a key: {text}", WITHOUT_KEY)
     return UnusableInput(f"{choice} cannot be opened: {text}", WITHOUT_KEY)

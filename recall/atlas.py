@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from slowwave.common.settings import AspectSettings
-from slowwave.common.validity import MAX_CHAIN, is_live, live_sql
+from slowwave.common.validity import is_live, live_sql
 from slowwave.graph.community_detection import places_of
 from slowwave.graph.map_layout import lay_out
+from slowwave.lifecycle.usage_scores import survivors
 from storage.snapshots import Snapshot
 from storage.store import Store
 
@@ -95,7 +96,8 @@ def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
     is none, or it is the same entity.
     """
     rows = pl.concat([snapshot.frame(name, BELIEVED, _CHOICE) for name in ALL])
-    heirs = _heirs(snapshot)
+    merged = snapshot.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"])
+    heirs = survivors(dict(merged.iter_rows()))
     subject, owner, other = (pl.col(f"{end}_id").replace(heirs) for end in ("subject", "owner_entity", "object"))
     other = pl.coalesce(other, pl.col("mentions").list.first().replace(heirs))
     is_tie = pl.col("kind").is_in(["relation", "observation"])
@@ -105,19 +107,6 @@ def _believed(snapshot: Snapshot, now: datetime) -> pl.DataFrame:
         s=pl.when(is_edge).then(subject).otherwise(pl.coalesce(owner, subject)),
         o=pl.when(is_edge).then(other),
     )
-
-
-def _heirs(snapshot: Snapshot) -> dict[str, str]:
-    """By entity that was merged into another: the one that it is now."""
-    rows = snapshot.frame("entities", "merged_into IS NOT NULL", ["id", "merged_into"])
-    steps = dict(rows.iter_rows())
-    found = {}
-    for start in steps:
-        heir = start
-        for _ in range(MAX_CHAIN):
-            heir = steps.get(heir, heir)
-        found[start] = heir
-    return found
 
 
 def _ranked(snapshot: Snapshot, facts: pl.DataFrame) -> pl.DataFrame:

@@ -292,7 +292,6 @@ def _source_rows(tx: Transaction, intake: Intake) -> pl.DataFrame:
 # Identity: which messages of a batch are stored already, and which only have the identifier of another one.
 
 IDENTITY = ("role", "speaker", "content")
-ROUNDS = 3  # a name with its suffix may be taken by somebody else who said the same words
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,12 +309,8 @@ def identify(reading: Reading, messages: pl.DataFrame) -> Identified:
     `messages` are redacted and hold in `suffix` the digest of the text as it was read: the later of two texts is
     `message_id~suffix`, so that a second look finds it again.
     """
-    named = messages
-    for _ in range(ROUNDS):
-        clashing = _clashing(reading, named)
-        if not clashing:
-            break
-        named = _renamed(named, clashing)
+    clashing = _clashing(reading, messages)
+    named = _renamed(messages, clashing) if clashing else messages
     named = named.unique("id", keep="first", maintain_order=True)
     known = reading.by_ids("messages", named["id"], ["id"])["id"].to_list()
     fresh = named.filter(~pl.col("id").is_in(known))
@@ -335,21 +330,9 @@ def _clashing(reading: Reading, messages: pl.DataFrame) -> list[str]:
 
 
 def _renamed(messages: pl.DataFrame, clashing: list[str]) -> pl.DataFrame:
+    """The messages; those that clash have the suffix of their text in their name."""
     is_clash = pl.col("id").is_in(clashing)
-    names = [_suffixed(*row) for row in messages.filter(is_clash).select("message_id", "suffix", *IDENTITY).iter_rows()]
-    new = messages.filter(is_clash).with_columns(message_id=pl.Series(names, dtype=pl.String))
-    ids = [row_id("m", *pair) for pair in new.select("conversation_id", "message_id").iter_rows()]
-    changed = new.select(
-        pl.col("message_id").alias("new_name"),
-        pl.Series("new_id", ids, dtype=pl.String),
-        id=messages.filter(is_clash)["id"],
-    )
-    both = messages.join(changed, on="id", how="left", maintain_order="left")
-    return both.with_columns(id=pl.coalesce("new_id", "id"), message_id=pl.coalesce("new_name", "message_id")).drop(
-        "new_id", "new_name"
-    )
-
-
-def _suffixed(name: str, suffix: str, *parts: str) -> str:
-    """By the text; by the speaker, too, where the name has the suffix of the text already."""
-    return f"{name}~{digest(*parts, size=4)}" if name.endswith(f"~{suffix}") else f"{name}~{suffix}"
+    name = pl.when(is_clash).then(pl.col("message_id") + "~" + pl.col("suffix")).otherwise("message_id")
+    named = messages.with_columns(message_id=name)
+    ids = [row_id("m", *pair) for pair in named.select("conversation_id", "message_id").iter_rows()]
+    return named.with_columns(id=pl.when(is_clash).then(pl.Series(ids, dtype=pl.String)).otherwise("id"))

@@ -230,29 +230,20 @@ def _chat_message(
 def day_order(lines: Iterable[str]) -> tuple[DayOrder, int]:
     """The order of day, month and year in the days of a chat; the first line where it is a guess, 0 where it is known.
 
-    A year of four digits or a number above 12 decides, else the order in which the chat runs backwards less often. Of
-    two equal ones month before day goes with a clock of twelve hours.
+    A year of four digits or a number above 12 decides, else month before day goes with a clock of twelve hours.
     """
     has_half, unclear = False, 0
-    last, back = {"dmy": (0, 0, 0), "mdy": (0, 0, 0)}, {"dmy": 0, "mdy": 0}
     for number, found in enumerate(map(CHAT_LINE.match, lines), 1):
         if not found:
             continue
-        a, b, year = int(found["a"]), int(found["b"]), int(found["c"])
+        a, b = int(found["a"]), int(found["b"])
         if len(found["a"]) == 4:
             return "ymd", 0
-        if found["sign"] == "." or a > 12:
-            return "dmy", 0
-        if b > 12:
-            return "mdy", 0
+        if found["sign"] == "." or a > 12 or b > 12:
+            return "mdy" if b > 12 else "dmy", 0
         has_half = has_half or bool(found["half"])
         unclear = unclear or (number if a != b else 0)
-        for order, day in (("dmy", (year, b, a)), ("mdy", (year, a, b))):
-            back[order] += day < last[order]
-            last[order] = day
-    if back["dmy"] == back["mdy"]:
-        return "mdy" if has_half else "dmy", unclear
-    return "dmy" if back["dmy"] < back["mdy"] else "mdy", 0
+    return "mdy" if has_half else "dmy", unclear
 
 
 def _moment(found: re.Match[str], order: DayOrder) -> int | None:
