@@ -217,8 +217,6 @@ def _sources(snapshot: Snapshot, ids: pl.Series, index: dict[str, int], limits: 
 
 FORMAT = 1
 DAY = 86_400
-LEAST_REACH = (30 * 365 * DAY, 3 * 365 * DAY)
-"""Seconds before and after the middle half of all changes that the axis of time always has room for."""
 ROOM = 0.5
 """How much the room of an entity on the map grows with the root of its degree."""
 
@@ -243,7 +241,7 @@ def atlas_data(
         "namespace": store.namespace,
         "commit": snapshot.sequence,
         "now": int(now.timestamp()),
-        "reach": _reach(chosen.changes.to_numpy(), int(now.timestamp())),
+        "reach": _reach(chosen.changes.sort(), int(now.timestamp())),
         "counts": _counts(snapshot, now),
         "left_out": chosen.left_out,
         "entities": _entities(snapshot, chosen, member_of, limits),
@@ -253,18 +251,10 @@ def atlas_data(
     }
 
 
-def _reach(changes: np.ndarray[Any, np.dtype[np.int64]], now: int) -> tuple[int, int]:
-    """The first and the last second of the axis of time: of all changes but those that lie far off, which are slips.
-
-    Far off is what lies further from the middle half of the changes than three times its width, and than `LEAST_REACH`.
-    """
-    if not len(changes):
-        return now - DAY, now
-    low, high = np.quantile(changes, (0.25, 0.75))
-    before, after = (max(3 * (high - low), least) for least in LEAST_REACH)
-    usual = changes[(changes >= low - before) & (changes <= max(high, now) + after)]
-    last = max(now, int(usual.max(initial=now)))
-    return min(int(usual.min(initial=now)), last - DAY), last
+def _reach(changes: pl.Series, now: int) -> tuple[int, int]:
+    """The first and the last second of the axis of time, of a day at least."""
+    last = max([now, *changes.tail(1)])
+    return min([now, last - DAY, *changes.head(1)]), last
 
 
 def _counts(snapshot: Snapshot, now: datetime) -> dict[str, int]:
