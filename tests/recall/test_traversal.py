@@ -282,19 +282,3 @@ def command(place: Path, *args: str) -> Any:
     told = CliRunner().invoke(app, [*args, "--store", str(place)])
     assert told.exit_code == 0, told.output
     return json.loads(told.stdout) if "--json" in args else told.stdout
-
-
-@pytest.mark.proof
-def test_the_commands_show_neighbours_paths_and_entities(place: Path) -> None:
-    around = command(place, "neighbours", "Ana", "--hops", "1", "--type", "causal", "--json")
-    assert [one["name"] for one in around["entities"]] == ["Ana", "Bruno"]
-    assert [one["id"] for one in around["facts"]] == ["f_ab"]
-    assert "Bruno knows Carla" in command(place, "neighbours", "Ana")
-    way = command(place, "path", "Carla", "Ana", "--as-of", "2026-02-15", "--json")
-    assert (way["is_connected"], len(way["facts"])) == (True, 2)
-    assert "Carla – Bruno" in command(place, "path", "Carla", "Bruno")
-    assert command(place, "path", "Elena", "Bruno", "--hops", "2", "--json") == {
-        "is_connected": False, "entities": [], "facts": [],
-    }  # fmt: skip
-    assert "No relations lead from Elena to Bruno" in command(place, "path", "Elena", "Bruno", "--hops", "1")
-    assert [one["name"] for one in command(place, "find", "dar", "--json")["entities"]] == ["Dario"]

@@ -257,23 +257,6 @@ def test_without_a_list_of_people_slack_is_read_with_its_ids(tmp_path: Path, peo
     assert frame(read(file)).select("conversation_id", "speaker").rows() == [("slack/harbour", "U1")]
 
 
-def test_a_session_of_gemini_in_lines_is_read_with_its_tools_and_no_message_twice(tmp_path: Path) -> None:
-    turn = {"timestamp": "2026-03-02T09:00:00Z", "id": "2", "type": "gemini", "content": ""}
-    lines = [
-        {"sessionId": "s", "projectHash": "h", "startTime": "2026-03-02T09:00:00Z"},
-        turn | {"id": "1", "type": "user", "content": [{"text": "Nine?"}]},
-        turn,
-        turn | {"toolCalls": [{"name": "ls", "args": {}}], "content": "At nine."},
-    ]
-    batches = read(write(tmp_path / "session.jsonl", "".join(json.dumps(line) + "\n" for line in lines)))
-    assert frame(batches).select("conversation_id", "role", "content").rows() == [
-        ("s", "user", "Nine?"),
-        ("s", "assistant", "At nine."),
-        ("s", "tool", "ls {}"),
-    ]
-    assert issues(batches) == []
-
-
 @pytest.mark.parametrize(
     ("opening", "more"),
     [
