@@ -111,7 +111,7 @@ def test_a_text_that_tells_nothing_is_refused_with_a_reason(text: str, reason: s
     assert reason in result["messages"][0]["reason"]
 
 
-@pytest.mark.parametrize("text", ["ok thanks", "Looks good to me!", "great, thank you!", "Ok.", "danke", "👍 thanks"])
+@pytest.mark.parametrize("text", ["ok thanks", "Looks good!", "great, thank you!", "Ok.", "danke", "👍 thanks"])
 def test_what_only_acknowledges_is_no_observation(text: str) -> None:
     found = screen([text], set())
     assert found["outcome"].to_list() == ["refused"]
