@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +19,6 @@ from storage.warm import Tables, found_in
 
 from .facts import ALL, HOT, LEARNED, NEEDED, ends_of
 from .loop import Kept, rows_where
-
-if TYPE_CHECKING:
-    from .question import Question
-
 
 Vector = npt.NDArray[np.float32]
 LEAST = 10  # who asks for one fact gets the first of ten, not the best of three messages
